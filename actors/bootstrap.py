@@ -1,0 +1,123 @@
+"""Bootstrap: put stores, rules and shells together, for one process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from nats.aio.client import Client as NatsConnection
+
+from protocol.connection import connect
+from protocol.ids import fresh_id
+from protocol.subjects import ACTORS, Actor
+from storage.jetstream import JetStreamLog, JetStreamSnapshots
+from storage.s3 import S3Artifacts, S3Settings
+from storage.wakes import JetStreamWakes
+
+from .context_service import ContextService
+from .conversations import Conversations
+from .llm import ModelSettings, OpenAiModel
+from .settings import Settings
+from .steps import Steps
+from .worker import Worker
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runtime:
+    """Everything that a worker, a service or a command works with."""
+
+    connection: NatsConnection
+    log: JetStreamLog
+    artifacts: S3Artifacts
+    wakes: JetStreamWakes
+    conversations: Conversations
+    steps: Steps
+
+    def worker(self, actor: Actor) -> Worker:
+        """Return a worker of *actor*."""
+        return Worker(
+            actor=actor,
+            wakes=self.wakes,
+            conversations=self.conversations,
+            steps=self.steps,
+            announcer=self.connection,
+        )
+
+    def context_service(self) -> ContextService:
+        """Return a context service."""
+        return ContextService(
+            connection=self.connection,
+            conversations=self.conversations,
+            artifacts=self.artifacts,
+            log=self.log,
+            wakes=self.wakes,
+        )
+
+
+@asynccontextmanager
+async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
+    """Connect to NATS and make everything else; nothing is created on the server.
+
+    Raises `LogUnavailable` within two seconds if NATS does not answer.
+    """
+    options = {"user": settings.nats.user, "password": settings.nats.password} if settings.nats.user else {}
+    connection = await connect(settings.nats.url, name=f"jettison-{role}", options=options)
+    artifacts = S3Artifacts(S3Settings(**msgspec.structs.asdict(settings.s3)))
+    log = JetStreamLog(connection)
+    conversations = Conversations(
+        log=log, snapshots=JetStreamSnapshots(connection), artifacts=artifacts, writer=writer_name(role)
+    )
+    has_model = settings.llm.base_url or settings.llm.api_key
+    model = OpenAiModel(ModelSettings(**msgspec.structs.asdict(settings.llm))) if has_model else None
+    try:
+        yield Runtime(
+            connection=connection,
+            log=log,
+            artifacts=artifacts,
+            wakes=JetStreamWakes(connection),
+            conversations=conversations,
+            steps=Steps(artifacts=artifacts, layers=(settings.policy,), model=model),
+        )
+    finally:
+        await connection.close()
+        artifacts.close()
+
+
+async def work(running: Runtime, actors: Iterable[Actor] = ACTORS) -> None:
+    """Run workers of *actors* until cancelled; the cut actor's process also serves contexts."""
+    async with asyncio.TaskGroup() as group:
+        for actor in actors:
+            group.create_task(running.worker(actor).run(), name=f"worker-{actor}")
+            if actor == "cut":
+                group.create_task(running.context_service().run(), name="context-service")
+
+
+def writer_name(role: str) -> str:
+    """Return the name under which this process commits: for people, never for decisions."""
+    return f"{role}@{socket.gethostname()[:32]}:{os.getpid()}:{fresh_id()[:6]}"
+
+
+def with_endpoints(settings: Settings, *, nats_url: str, s3: S3Settings) -> Settings:
+    """Return *settings* pointed at other servers."""
+    return msgspec.structs.replace(
+        settings,
+        nats=msgspec.structs.replace(settings.nats, url=nats_url),
+        s3=msgspec.structs.replace(
+            settings.s3, endpoint=s3.endpoint, access_key=s3.access_key, secret_key=s3.secret_key
+        ),
+    )
+
+
+def data_folder(settings: Settings) -> Path:
+    """Return the folder of the embedded stack and the local traces."""
+    if settings.data:
+        return Path(settings.data)
+    from platformdirs import user_data_path
+
+    return user_data_path("jettison")

@@ -1,0 +1,38 @@
+"""The command line. Data goes to stdout, logs and progress to stderr.
+
+Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 3 verification found a difference, 4 a service
+is not reachable, 130 interrupted. Heavy modules are imported by the command that needs them.
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    from .app import app
+
+    sys.exit(run(app))
+
+
+def run(app: object) -> int:
+    """Run *app* and turn errors into exit codes and one clear sentence."""
+    import click
+
+    from protocol.errors import JettisonError, Unavailable
+
+    try:
+        outcome = app(standalone_mode=False)  # type: ignore[operator]
+    except JettisonError as error:
+        sys.stderr.write(f"jettison: {error}\n")
+        return 4 if isinstance(error, Unavailable) else 1
+    except click.exceptions.Exit as stop:
+        return int(stop.exit_code)
+    except click.UsageError as error:
+        error.show()
+        return 2
+    except (KeyboardInterrupt, click.Abort):
+        sys.stderr.write("jettison: interrupted\n")
+        return 130
+    return outcome if isinstance(outcome, int) else 0

@@ -1,0 +1,44 @@
+"""Progress on stderr: a bar for a person, plain lines where nobody watches a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+LINE_SECONDS = 5.0
+
+
+@contextmanager
+def bar(title: str, total: int) -> Iterator[Callable[[str, int, int], None]]:
+    """Yield a function to call after each message."""
+    if not sys.stderr.isatty():
+        yield _lines(title, total)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("messages"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as shown:
+        task = shown.add_task(title, total=total)
+        yield lambda name, index, of: shown.advance(task)
+
+
+def _lines(title: str, total: int) -> Callable[[str, int, int], None]:
+    played, told = 0, time.monotonic()
+
+    def step(name: str, index: int, of: int) -> None:
+        nonlocal played, told
+        played += 1
+        if time.monotonic() - told >= LINE_SECONDS:
+            told = time.monotonic()
+            sys.stderr.write(f"{title}: {played} of {total} messages\n")
+
+    return step

@@ -1,0 +1,241 @@
+"""`jettison compact`: play a transcript through the whole path, as an agent would, and report."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from protocol import messages as wire
+from protocol.client import Client, Context
+from protocol.errors import BadPolicy, JettisonError
+from protocol.facts import SaidMessage
+from protocol.ids import Address, fresh_id
+from protocol.subjects import ACTORS
+
+from actors.bootstrap import Runtime, data_folder, runtime, work
+from actors.report import Report, report_of
+from actors.rules.entry import measure
+from actors.rules.legal import problems
+from actors.settings import Settings
+from actors.tokens import counter, tokenizer_for
+from .session import located, printed, run, running_stack, said, settings_of, started_stack
+from .transcripts import Transcript, transcripts
+
+CONCURRENT_MAX = 4
+"""Conversations of one file that are played at once."""
+
+Step = Callable[[str, int, int], None]
+"""Called with a conversation's name, messages played, and messages in all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompactJob:
+    """What to compact, and how."""
+
+    file: Path
+    budget: int
+    policy: Path | None = None
+    model: str = ""
+    out: Path | None = None
+    workers: int = 0
+    by_turn: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Played:
+    """One conversation that went through."""
+
+    address: Address
+    context: Context
+    before_tokens: int
+    seconds: float
+    flaws: tuple[str, ...]
+
+
+def compact_file(job: CompactJob, *, config: Path | None, nats: str, data: Path | None, as_json: bool) -> int:
+    """Compact all conversations of a file; see `jettison compact --help`."""
+    settings = settings_of(config=config, nats=nats, data=data)
+    return run(_compact(job, settings, as_json), service="compact", settings=settings)
+
+
+async def _compact(job: CompactJob, settings: Settings, as_json: bool) -> int:
+    talks = transcripts(job.file)
+    layer = policy_layer(job)
+    failures = 0
+    out = job.out.open("wb") if job.out else sys.stdout.buffer
+    try:
+        async with stack_for(settings, job.workers) as (running, url), Client.connect(url) as client:
+            limit = asyncio.Semaphore(CONCURRENT_MAX)
+            bar = progress(len(talks), sum(len(talk.messages) for talk in talks))
+            with bar as step:
+
+                async def one(talk: Transcript) -> tuple[Transcript, Played | JettisonError]:
+                    async with limit:
+                        try:
+                            return talk, await play(client, talk, layer, job, step)
+                        except JettisonError as error:
+                            return talk, error
+
+                for talk, played in await asyncio.gather(*map(one, talks)):
+                    if isinstance(played, JettisonError):
+                        failures += 1
+                        said(f"{talk.name}: {type(played).__name__}: {played}")
+                        continue
+                    report = await report_of(running.log, played.address)
+                    await _written(out, played, report, as_json)
+    finally:
+        if job.out:
+            out.close()
+    said(f"{len(talks)} conversations, {failures} failed; data in {data_folder(settings)}")
+    return 1 if failures else 0
+
+
+async def play(client: Client, talk: Transcript, layer: dict[str, Any], job: CompactJob, step: Step) -> Played:
+    """Publish *talk* message by message and ask for the view at its end (or before each turn)."""
+    started = time.monotonic()
+    conversation = await client.open(f"{talk.name}-{fresh_id()[:8]}", policy=layer)
+    for index, message in enumerate(talk.messages):
+        if job.by_turn and index and isinstance(message, dict) and message.get("role") == "assistant":
+            await conversation.context(wait_seconds=30)
+        try:
+            await conversation.append([message])
+        except JettisonError as error:
+            raise type(error)(f"message {index} of {talk.name}: {error}", **error.fields) from None
+        step(talk.name, index + 1, len(talk.messages))
+    context = await conversation.context(wait_seconds=60)
+    before = await asyncio.to_thread(_tokens_before, talk)
+    return Played(
+        address=conversation.at,
+        context=context,
+        before_tokens=before,
+        seconds=time.monotonic() - started,
+        flaws=tuple(problems(context.messages)),
+    )
+
+
+def policy_layer(job: CompactJob) -> dict[str, Any]:
+    """Return the conversation's layer: the file's, then the budget and the model of the command."""
+    layer: dict[str, Any] = {}
+    if job.policy is not None:
+        import tomllib
+
+        try:
+            text = job.policy.read_text(encoding="utf-8")
+            layer = msgspec.json.decode(text) if job.policy.suffix == ".json" else tomllib.loads(text)
+        except (OSError, ValueError, msgspec.MsgspecError) as error:
+            raise BadPolicy(f"policy file {job.policy}: {error}", key=str(job.policy)) from None
+    layer["budget"] = {**layer.get("budget", {}), "window": job.budget, "reserve": 0}
+    if job.model:
+        layer["squeeze"] = {"mode": "squeeze", **layer.get("squeeze", {}), "model": job.model}
+    from protocol.policy import resolve
+
+    resolve([layer])
+    return layer
+
+
+@asynccontextmanager
+async def stack_for(settings: Settings, workers: int) -> AsyncIterator[tuple[Runtime, str]]:
+    """Yield a running system: the given one, the one that runs already, or an embedded one of our own."""
+    async with AsyncExitStack() as stack:
+        ours = not settings.nats.url and running_stack(data_folder(settings)) is None
+        if ours:
+            said("starting NATS, S3 and the actors …")
+            settings, _ = await stack.enter_async_context(started_stack(settings))
+        else:
+            settings = located(settings)
+        running = await stack.enter_async_context(runtime(settings, role="compact"))
+        if workers:
+            await stack.enter_async_context(_processes(settings, workers))
+        elif ours:
+            working = asyncio.create_task(work(running))
+            stack.push_async_callback(_ended, working)
+        yield running, settings.nats.url
+
+
+@asynccontextmanager
+async def _processes(settings: Settings, each: int) -> AsyncIterator[None]:
+    """Run *each* worker processes of every actor, and end them by their pids."""
+    environment = {
+        **os.environ,
+        "JETTISON_NATS__URL": settings.nats.url,
+        "JETTISON_S3__ENDPOINT": settings.s3.endpoint,
+        "JETTISON_S3__ACCESS_KEY": settings.s3.access_key,
+        "JETTISON_S3__SECRET_KEY": settings.s3.secret_key,
+        "JETTISON_DATA": str(data_folder(settings)),
+    }
+    command = (sys.executable, "-c", "from actors.cli import main; main()", "worker")
+    found = [
+        await asyncio.create_subprocess_exec(*command, actor, env=environment) for actor in ACTORS for _ in range(each)
+    ]
+    try:
+        yield
+    finally:
+        for process in found:
+            if process.returncode is None:
+                process.terminate()
+        await asyncio.gather(*(process.wait() for process in found))
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def _written(out: Any, played: Played, report: Report, as_json: bool) -> None:
+    context = played.context
+    if as_json:
+        printed(
+            {
+                "address": str(played.address),
+                "before_tokens": played.before_tokens,
+                "after_tokens": context.tokens,
+                "budget": context.budget,
+                "over_budget": context.tokens > context.budget,
+                "level": context.level,
+                "hash": context.hash,
+                "version": context.version,
+                "tokenizer": context.tokenizer,
+                "estimated": context.estimated,
+                "flaws": list(played.flaws),
+                "seconds": round(played.seconds, 3),
+                "report": report,
+                "messages": context.messages,
+            }
+        )
+    else:
+        out.write(b"[" + b",\n".join(map(wire.encode, context.messages)) + b"]\n")
+        out.flush()
+    said(
+        f"{played.address.conversation}: {played.before_tokens:,} -> {context.tokens:,} tokens"
+        f"{' (estimated)' if context.estimated else ''}, budget {context.budget:,}, {report.line()}, "
+        f"{played.seconds:.1f} s" + (f", INVALID: {played.flaws[:3]}" if played.flaws else "")
+    )
+
+
+def _tokens_before(talk: Transcript) -> int:
+    """Return the tokens of all messages as they were said; what cannot be read counts nothing."""
+    count = counter(tokenizer_for("").encoding)
+    total = 0
+    for message in talk.messages:
+        try:
+            entry, _ = measure(SaidMessage(raw=wire.encode(message)), number=1, count=count)
+        except JettisonError:
+            continue
+        total += entry.tokens
+    return total
+
+
+def progress(conversations: int, messages: int) -> Any:
+    """Return a context manager with a progress bar on stderr; without a terminal, a line every few seconds."""
+    from .bar import bar
+
+    return bar(f"{conversations} conversation{'s' if conversations != 1 else ''}", messages)

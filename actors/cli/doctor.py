@@ -1,0 +1,112 @@
+"""Doctor: check each thing that Jettison needs, and say how to mend what is wrong."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+
+from protocol.errors import JettisonError, Unavailable
+from protocol.ids import Token
+from storage.streams import drift
+
+from actors.bootstrap import Runtime, runtime
+from actors.settings import Settings
+from actors.tokens import counter
+from .session import located, printed, run, settings_of
+
+UNREACHABLE = 4
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that was looked at."""
+
+    what: str
+    ok: bool
+    detail: str
+    fix: str = ""
+
+
+def doctor(*, config: Path | None, nats: str, data: Path | None, as_json: bool) -> int:
+    """Check everything; see `jettison doctor --help`."""
+    settings = settings_of(config=config, nats=nats, data=data)
+
+    async def main() -> int:
+        found = []
+        async for finding in _findings(settings):
+            found.append(finding)
+            if as_json:
+                printed(finding)
+            else:
+                mark = "ok  " if finding.ok else "BAD "
+                fix = f"\n     fix: {finding.fix}" if finding.fix else ""
+                sys.stdout.write(f"{mark} {finding.what}: {finding.detail}{fix}\n")
+        return 0 if all(finding.ok for finding in found) else UNREACHABLE
+
+    return run(main(), service="doctor", settings=settings, trace=False)
+
+
+async def _findings(settings: Settings) -> AsyncIterator[Finding]:
+    yield _tokenizer()
+    try:
+        there = located(settings)
+        async with runtime(there, role="doctor") as running:
+            yield Finding(what="nats", ok=True, detail=f"{there.nats.url} answers")
+            for finding in await _streams(running, there):
+                yield finding
+            yield await _store(running, there)
+            yield _model(there)
+    except Unavailable as error:
+        yield Finding(what="nats", ok=False, detail=str(error), fix="start a server, or `jettison up`")
+
+
+def _tokenizer() -> Finding:
+    tokens = counter("o200k_base")("hello world")
+    return Finding(what="tokenizer", ok=tokens == 2, detail="o200k_base from packaged ranks, hash checked")
+
+
+async def _streams(running: Runtime, settings: Settings) -> list[Finding]:
+    try:
+        differences = await drift(running.connection, replicas=settings.nats.replicas)
+    except Exception as error:
+        return [
+            Finding(
+                what="jetstream",
+                ok=False,
+                detail=f"does not answer: {type(error).__name__}",
+                fix="start nats-server with JetStream (`-js`)",
+            )
+        ]
+    if not differences:
+        return [Finding(what="streams", ok=True, detail="3 streams and 4 consumers are as designed")]
+    return [
+        Finding(
+            what=f"stream {one.name}",
+            ok=False,
+            detail=f"{one.setting} is {one.found}, wanted {one.wanted}",
+            fix="jettison provision",
+        )
+        for one in differences
+    ]
+
+
+async def _store(running: Runtime, settings: Settings) -> Finding:
+    probe, owner = b"jettison doctor", Token("doctor")
+    try:
+        key = await running.artifacts.put(owner, probe)
+        same = await running.artifacts.get(owner, key) == probe
+    except JettisonError as error:
+        fix = "check s3.endpoint, bucket and credentials; `jettison provision` makes the bucket"
+        return Finding(what="s3", ok=False, detail=str(error), fix=fix)
+    where = settings.s3.endpoint or "AWS"
+    return Finding(what="s3", ok=same, detail=f"{where}, bucket {settings.s3.bucket}: written and read back")
+
+
+def _model(settings: Settings) -> Finding:
+    if not (settings.llm.base_url or settings.llm.api_key):
+        return Finding(what="llm", ok=True, detail="none configured; digests are never squeezed")
+    return Finding(
+        what="llm", ok=True, detail=f"{settings.llm.base_url or 'OpenAI'} (asked only when a policy squeezes)"
+    )

@@ -1,0 +1,264 @@
+"""Commands that only read: `ls`, `log`, `show`, `replay`, `artifact`, `trace`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from protocol import codec, messages
+from protocol.errors import NotFound, Rejected
+from protocol.ids import Address, Token, written_address
+from storage.ports import Record
+
+from actors import replay as replays
+from actors.bootstrap import Runtime, runtime
+from actors.conversations import fold
+from actors.readback import artifact as fetched
+from actors.rules.state import State, initial
+from actors.rules.view import View, view
+from actors.tokens import counter, tokenizer_for
+from actors.trace_view import as_json as spans_as_json
+from actors.trace_view import read_spans, trace_tree
+from .session import located, printed, run, said, settings_of, traces_folder
+
+MISMATCH = 3
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """Where to read, and how to print."""
+
+    config: Path | None
+    nats: str
+    data: Path | None
+    as_json: bool = False
+
+
+def ls(*, config: Path | None, nats: str, data: Path | None, as_json: bool) -> int:
+    """List conversations; see `jettison ls --help`."""
+
+    async def main(running: Runtime) -> int:
+        for at in await running.log.addresses():
+            state = fold(initial(codec.genesis(at)), await running.log.read(at, after=0))
+            row = {
+                "address": str(at),
+                "name": state.name,
+                "version": state.version,
+                "messages": state.messages,
+                "tokens": state.live_tokens,
+                "usable": state.usable_tokens if state.policy else 0,
+            }
+            if as_json:
+                printed(row)
+            else:
+                sys.stdout.write(
+                    "{address}  v{version}  {messages} messages  {tokens} of {usable} tokens\n".format(**row)
+                )
+        return 0
+
+    return _reading(main, Options(config=config, nats=nats, data=data, as_json=as_json))
+
+
+def log(conv: str, *, config: Path | None, nats: str, data: Path | None, as_json: bool) -> int:
+    """Print all facts; see `jettison log --help`."""
+
+    async def main(running: Runtime) -> int:
+        for record in await _records(running, written_address(conv)):
+            for row in _facts(record):
+                if as_json:
+                    printed(row)
+                else:
+                    sys.stdout.write(_fact_line(row) + "\n")
+        return 0
+
+    return _reading(main, Options(config=config, nats=nats, data=data, as_json=as_json))
+
+
+def show(
+    conv: str, *, budget: int, full: bool, config: Path | None, nats: str, data: Path | None, as_json: bool
+) -> int:
+    """Print a view; see `jettison show --help`."""
+    name, _, version = conv.partition("@")
+    if version and not version.isdigit():
+        raise Rejected(f"a version is a number, not {version!r:.20}", version=version)
+
+    async def main(running: Runtime) -> int:
+        at = written_address(name)
+        state = _state_at(at, await _records(running, at), int(version) if version else None)
+        if state.policy is None:
+            raise NotFound(f"{at} has no policy yet: no worker has seen it", address=str(at))
+        count = counter(tokenizer_for(state.model).encoding)
+        seen = view(state, budget=min(budget or state.usable_tokens, state.usable_tokens), count=count)
+        if as_json:
+            printed(
+                {
+                    "address": str(at),
+                    "version": state.version,
+                    "upto": seen.upto,
+                    "tokens": seen.tokens,
+                    "hash": seen.hash,
+                    "level": seen.level,
+                    "categories": seen.categories,
+                    "messages": [messages.decode(raw) for raw in seen.messages],
+                }
+            )
+        else:
+            sys.stdout.write(drawn(seen, full=full))
+            said(f"version {state.version}, {seen.tokens:,} tokens, hash {seen.hash[:16]}")
+        return 0
+
+    return _reading(main, Options(config=config, nats=nats, data=data, as_json=as_json))
+
+
+def replay(conv: str, *, verify: bool, config: Path | None, nats: str, data: Path | None, as_json: bool) -> int:
+    """Rebuild from the log; see `jettison replay --help`."""
+
+    async def main(running: Runtime) -> int:
+        at = written_address(conv)
+        found = replays.replay(at, await _records(running, at))
+        if as_json:
+            printed(found)
+        else:
+            sys.stdout.write(replay_text(found))
+        return MISMATCH if found.divergence is not None and verify else 0
+
+    return _reading(main, Options(config=config, nats=nats, data=data, as_json=as_json))
+
+
+def artifact(key: str, *, tenant: str, config: Path | None, nats: str, data: Path | None) -> int:
+    """Write an artifact; see `jettison artifact --help`."""
+
+    async def main(running: Runtime) -> int:
+        owner = Token(written_address(f"{tenant}/x").tenant)
+        sys.stdout.buffer.write(await fetched(key, tenant=owner, artifacts=running.artifacts))
+        return 0
+
+    return _reading(main, Options(config=config, nats=nats, data=data))
+
+
+def trace(conv: str, *, last: int, config: Path | None, data: Path | None, as_json: bool) -> int:
+    """Draw traces; see `jettison trace --help`."""
+    settings = settings_of(config=config, data=data)
+    folder = traces_folder(settings)
+    rows = read_spans(folder, written_address(conv).conversation)
+    if not rows:
+        raise NotFound(f"no span of {conv} in {folder}; spans may have gone to an OTLP endpoint", folder=str(folder))
+    if as_json:
+        for row in spans_as_json(rows):
+            printed(row)
+        return 0
+    from rich.console import Console
+
+    Console(highlight=False).print(trace_tree(rows, last=last))
+    return 0
+
+
+def drawn(seen: View, *, full: bool) -> str:
+    """Return a view as text for a person: each message with its role, long ones by their first lines."""
+    lines = []
+    for raw in seen.messages:
+        message = messages.decode(raw)
+        lines.append(f"--- {message['role']} ---")
+        text = "\n".join(part.text for part in messages.parse(message).parts)
+        shown = text if full or len(text) <= 400 else f"{text[:400]} […{len(text) - 400:,} more characters]"
+        lines.append(shown.encode("utf-8", "replace").decode())
+    return "\n".join(lines) + "\n"
+
+
+def replay_text(found: replays.Replayed) -> str:
+    """Return the outcome of a replay as text for a person."""
+    lines = [
+        f"{found.address}: {found.messages} messages, {found.commits} commits, {found.facts} facts",
+        f"decided again {found.decided_again} steps, rebuilt {found.views} served views",
+        f"version {found.version}, hash {found.hash[:16]}, view {found.view_hash[:16]}, {found.tokens:,} tokens",
+    ]
+    gap = found.divergence
+    if gap is None:
+        lines.append("replay verified: every step and every view came out the same")
+    else:
+        lines.append(f"DIFFERENT at version {gap.version}: {gap.fact} {gap.field}: {gap.reason}")
+    return "\n".join(lines) + "\n"
+
+
+def _reading(main: Callable[[Runtime], Coroutine[Any, Any, int]], options: Options) -> int:
+    settings = settings_of(config=options.config, nats=options.nats, data=options.data)
+
+    async def connected() -> int:
+        async with runtime(located(settings), role="reader") as running:
+            return await main(running)
+
+    return run(connected(), service="reader", settings=settings, trace=False)
+
+
+async def _records(running: Runtime, at: Address) -> list[Record]:
+    records = await running.log.read(at, after=0)
+    if not records:
+        raise NotFound(f"there is no conversation {at}", address=str(at))
+    return records
+
+
+def _state_at(at: Address, records: list[Record], version: int | None) -> State:
+    """Return the state right after the commit of *version*, with what had been said by then."""
+    if version is None:
+        return fold(initial(codec.genesis(at)), records)
+    for commit, _, after in replays.decisions(at, records):
+        if commit.version == version:
+            return after
+    raise NotFound(f"{at} has no version {version}", address=str(at), version=version)
+
+
+def _facts(record: Record) -> list[dict[str, Any]]:
+    where: dict[str, Any] = {"seq": record.seq, "side": record.side, "time": record.time}
+    try:
+        if record.side == "said":
+            said_envelope = codec.decode_said(record.body)
+            facts: tuple[Any, ...] = said_envelope.facts
+            where |= {"writer": said_envelope.writer, "count": said_envelope.count}
+        else:
+            commit = codec.decode_commit(record.body)
+            facts = commit.facts
+            where |= {"version": commit.version, "writer": commit.writer, "hash": commit.hash.hex()[:16]}
+            if commit.policy:
+                return [{**where, "fact": "PolicyAdopted", "policy": msgspec.json.decode(commit.policy)}]
+    except Rejected as error:
+        return [{**where, "fact": "unreadable", "reason": str(error)}]
+    return [{**where, "fact": type(fact).__name__, **_fields(fact)} for fact in facts]
+
+
+def _fields(fact: Any) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for name in fact.__struct_fields__:
+        value = getattr(fact, name)
+        if name == "messages":
+            value = [{"role": _role(one.raw), "bytes": len(one.raw), "claims": len(one.claims)} for one in value]
+        elif name == "items":
+            value = len(value)
+        elif isinstance(value, bytes):
+            value = value.decode("utf-8", "replace")
+        out[name] = msgspec.to_builtins(value)
+    return out
+
+
+def _role(raw: bytes) -> str:
+    try:
+        return str(messages.decode(raw).get("role"))
+    except Rejected:
+        return "?"
+
+
+def _fact_line(row: dict[str, Any]) -> str:
+    skipped = ("seq", "side", "time", "writer", "hash", "fact", "version", "count", "text", "policy", "prose", "answer")
+    rest = {key: value for key, value in row.items() if key not in skipped}
+    told = " ".join(f"{key}={_brief(value)}" for key, value in rest.items())
+    version = f"v{row['version']}" if "version" in row else ""
+    return f"{row['seq']:>8} {row['side']:<4} {version:<6} {row['fact']:<20} {told}"
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, list) and value and isinstance(value[0], dict) and "role" in value[0]:
+        return ",".join(f"{one['role']}:{one['bytes']}B" for one in value)
+    text = str(value)
+    return text if len(text) <= 60 else text[:59] + "…"

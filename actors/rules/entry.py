@@ -1,0 +1,235 @@
+"""Entries: messages as the rules see them, measured once.
+
+Counting is handed in as a function, so that the same bytes give the same entry in every worker, in
+replay, and on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from protocol import messages
+from protocol.facts import SaidMessage
+from protocol.policy import Policy
+
+Count = Callable[[str], int]
+"""Tokens of one text, by the tokenizer that the commits name."""
+
+MESSAGE_TOKENS = 4
+"""What a provider adds to each message for its role and frame (OpenAI: 3 to 4)."""
+
+CALL_TOKENS = 8
+"""What a provider adds to each call; the highest of the published rules that fit (llm4s: 10 with its id)."""
+
+IMAGE_TOKENS = 1105
+"""An image of unknown size at high detail (OpenAI: 85 + 6 tiles of 170); never the length of its base64."""
+
+EXACT_BYTES_MAX = 256 * 1024
+"""Larger parts are estimated: they are spilled in any case, and 50 MB would take five seconds to count."""
+
+ESTIMATE_BYTES_PER_TOKEN = 3
+
+Category = Literal["system", "user", "assistant", "tool_calls", "tool_results", "digest"]
+CATEGORIES: tuple[Category, ...] = ("system", "user", "assistant", "tool_calls", "tool_results", "digest")
+
+
+class PartSize(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """What one part costs, as it was said. `sha256` names the upload of a claimed part."""
+
+    pointer: str
+    kind: messages.PartKind
+    bytes: int
+    tokens: int
+    estimated: bool
+    sha256: str = ""
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A part's text in the view, where it is not what was said."""
+
+    pointer: str
+    text: str
+    tokens: int
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """One message in the state: verbatim bytes, sizes, and how it is shown.
+
+    `call_ids` and `result_of` are as shown: ids that repeat were made distinct. `loose` marks a result
+    without a call, shown as a user message. `boundary` says that an agent may ask for a view after it.
+    """
+
+    number: int
+    raw: bytes
+    role: str
+    parts: tuple[PartSize, ...]
+    frame_tokens: int
+    call_names: tuple[str, ...] = ()
+    call_ids: tuple[str, ...] = ()
+    result_of: str = ""
+    renamed: bool = False
+    loose: bool = False
+    surrogates: bool = False
+    boundary: bool = False
+    shown: tuple[Shown, ...] = ()
+    answers: tuple[str, ...] = ()
+    """Call ids of an aborted batch that a written result must close, after the real ones."""
+
+    @property
+    def tokens(self) -> int:
+        """Return the tokens of the message as it is shown."""
+        shown = {one.pointer: one.tokens for one in self.shown}
+        parts = sum(shown.get(part.pointer, part.tokens) for part in self.parts)
+        return self.frame_tokens + parts + len(self.answers) * ABORTED_TOKENS
+
+    def with_shown(self, pointer: str, text: str, tokens: int) -> Entry:
+        """Return the entry with another text at *pointer*."""
+        others = tuple(one for one in self.shown if one.pointer != pointer)
+        return msgspec.structs.replace(self, shown=(*others, Shown(pointer=pointer, text=text, tokens=tokens)))
+
+    def by_category(self) -> dict[Category, int]:
+        """Return the shown tokens by what they are."""
+        shown = {one.pointer: one.tokens for one in self.shown}
+        calls = sum(shown.get(part.pointer, part.tokens) for part in self.parts if part.kind == "arguments")
+        category: Category = "assistant"
+        if self.role in messages.INSTRUCTION_ROLES:
+            category = "system"
+        elif self.role == "user":
+            category = "user"
+        elif self.role == "tool":
+            category = "tool_results"
+        return {category: self.tokens - calls, "tool_calls": calls} if calls else {category: self.tokens}
+
+
+ABORTED = "[No result was recorded: the call was aborted.]"
+ABORTED_TOKENS = 20
+"""Bound on `ABORTED` with its frame, in both encodings (a test counts it)."""
+
+
+def measure(said: SaidMessage, *, number: int, count: Count) -> tuple[Entry, messages.Message]:
+    """Return the entry of a message, and its parsed form. Raises `BadMessage`."""
+    raw = messages.decode(said.raw)
+    parsed = messages.parse(raw)
+    claims = {claim.pointer: claim for claim in said.claims}
+    sizes = []
+    for part in parsed.parts:
+        claim = claims.get(part.pointer)
+        if claim is not None:
+            tokens, exact = claim.bytes // ESTIMATE_BYTES_PER_TOKEN, False
+            sizes.append(_size(part, claim.bytes, tokens, not exact, claim.sha256))
+            continue
+        length = len(part.text.encode("utf-8", "surrogatepass"))
+        tokens, exact = _tokens(part, length, count)
+        sizes.append(_size(part, length, tokens, not exact, ""))
+    frame = MESSAGE_TOKENS + sum(CALL_TOKENS + count(call.name) for call in parsed.calls)
+    entry = Entry(
+        number=number,
+        raw=said.raw,
+        role=parsed.role,
+        parts=tuple(sizes),
+        frame_tokens=frame + (count(parsed.name) if parsed.name else 0),
+        call_names=tuple(call.name for call in parsed.calls),
+        call_ids=tuple(call.id for call in parsed.calls),
+        result_of=parsed.result_of or "",
+        surrogates=any(_has_surrogate(part.text) for part in parsed.parts),
+    )
+    return entry, parsed
+
+
+def cap_tokens(policy: Policy, usable_tokens: int) -> int:
+    """Return the tokens that one part may have before it is spilled."""
+    return max(1, min(int(usable_tokens * policy.spill.share), policy.spill.tokens))
+
+
+def oversized(entry: Entry, policy: Policy, usable_tokens: int) -> tuple[PartSize, ...]:
+    """Return the parts that must leave the window before the message may be shown.
+
+    Equality is allowed. Instructions are never spilled, and neither is what the assistant said: both are
+    shortened by cut if nothing else helps. A claimed part is not in the message and must be spilled.
+    """
+    if not entry.role:
+        return ()
+    there = {one.pointer for one in entry.shown}
+    cap = cap_tokens(policy, usable_tokens)
+    spillable = entry.role in ("tool", "user")
+    return tuple(
+        part
+        for part in entry.parts
+        if part.pointer not in there
+        and (
+            part.sha256
+            or (spillable and part.kind == "text" and (part.tokens > cap or part.bytes > policy.spill.bytes))
+        )
+    )
+
+
+def shown_message(entry: Entry) -> dict[str, Any]:
+    """Return the message as the view shows it (not needed where the entry is verbatim)."""
+    message: Mapping[str, Any] = messages.decode(entry.raw)
+    message = messages.replaced(message, {one.pointer: one.text for one in entry.shown})
+    if entry.surrogates:
+        message = _without_surrogates(message)
+    out = dict(message)
+    if entry.call_ids and "tool_calls" in out:
+        out["tool_calls"] = [
+            {**call, "id": ident} for call, ident in zip(out["tool_calls"], entry.call_ids, strict=True)
+        ]
+    if out.get("tool_calls") == []:
+        del out["tool_calls"]
+    if entry.role == "tool" and out.get("content") is None:
+        out["content"] = ""
+    if entry.loose:
+        return {"role": "user", "content": f"[Result of a tool call that is not in this conversation]\n{text_of(out)}"}
+    if entry.role == "tool":
+        out["tool_call_id"] = entry.result_of
+    return out
+
+
+def verbatim(entry: Entry) -> bool:
+    """Tell whether the view shows the message byte for byte as it was said."""
+    changed = entry.shown or entry.renamed or entry.loose or entry.surrogates
+    bare = (entry.role == "tool" and not entry.parts) or b'"tool_calls":[]' in entry.raw
+    return not changed and not bare
+
+
+def text_of(message: Mapping[str, Any]) -> str:
+    """Return all text of a message, parts joined by line ends."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    return "\n".join(part.get("text") or "" for part in content or () if isinstance(part, dict))
+
+
+def _size(part: messages.Part, length: int, tokens: int, estimated: bool, sha256: str) -> PartSize:
+    return PartSize(
+        pointer=part.pointer, kind=part.kind, bytes=length, tokens=tokens, estimated=estimated, sha256=sha256
+    )
+
+
+def _tokens(part: messages.Part, length: int, count: Count) -> tuple[int, bool]:
+    if part.kind in ("image", "audio", "file"):
+        return IMAGE_TOKENS, False
+    if length > EXACT_BYTES_MAX:
+        return length // ESTIMATE_BYTES_PER_TOKEN, False
+    return count(part.text), True
+
+
+def _has_surrogate(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _without_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_surrogates(item) for item in value]
+    return value

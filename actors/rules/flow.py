@@ -1,0 +1,45 @@
+"""Flow: which actor comes next. README's diagram is written from this table, and a test compares them."""
+
+from __future__ import annotations
+
+from protocol.subjects import Actor
+
+from .state import State
+from .view import unspilled
+
+FLOW: tuple[tuple[str, str, str], ...] = (
+    ("MessagesAppended", "a part is over its cap, or a policy is to be adopted", "spill"),
+    ("ToolOutputSpilled", "the view is over the trigger", "digest"),
+    ("MessagesAppended", "the view is over the trigger", "digest"),
+    ("HistoryDigested", "still over the target, an LLM is configured", "squeeze"),
+    ("HistoryDigested", "still over the target", "cut"),
+    ("DigestSqueezed", "still over the target", "cut"),
+    ("HistoryDigested", "within the target", "ready"),
+    ("DigestSqueezed", "within the target", "ready"),
+    ("HistoryCut", "", "ready"),
+    ("MessagesAppended", "nothing to do", "ready"),
+)
+"""Fact, condition, who acts next (`ready`: nobody). A declined or failed stage hands on like a done one."""
+
+
+def next_actor(state: State) -> Actor | None:
+    """Return who has to act on *state*, or none if it is ready."""
+    if state.policy is None:
+        return "spill" if state.messages or state.name or state.unrecorded else None
+    if state.unrecorded or unspilled(state):
+        return "spill"
+    return state.episode.stage if state.episode else None
+
+
+def mermaid() -> str:
+    """Return the flow as a Mermaid diagram."""
+    lines = ["flowchart LR", '    agent(["agent"]) -- MessagesAppended --> spill']
+    for fact, condition, follower in FLOW:
+        if (fact, follower) == ("MessagesAppended", "spill"):
+            continue
+        source = {"MessagesAppended": "spill", "ToolOutputSpilled": "spill"}.get(fact, "")
+        source = source or {"HistoryDigested": "digest", "DigestSqueezed": "squeeze", "HistoryCut": "cut"}[fact]
+        target = 'ready(["ready"])' if follower == "ready" else follower
+        label = f"{fact}: {condition}" if condition else fact
+        lines.append(f'    {source} -- "{label}" --> {target}')
+    return "\n".join(lines)

@@ -1,0 +1,127 @@
+"""Hear: fold what agents said into the state, and repair what no provider would accept.
+
+Repairs depend on the order of the messages alone: a result without a call is shown as a user message,
+a call that was never answered gets a written answer, an id that repeats is made distinct, a message
+that cannot be read is left out. The log keeps each as it was said, and spill records the repair.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from protocol import codec
+from protocol.errors import BadEnvelope, BadMessage
+from protocol.facts import CompactionRequested, ConversationOpened, MessagesAppended, SaidMessage, UsageReported
+
+from .entry import Count, Entry, measure
+from .state import RECENT_CALLS_MAX, Arrived, Asked, OpenCall, State, admit, remember_writer, repaired
+
+
+def hear(state: State, body: bytes, *, seq: int, count: Count) -> State:
+    """Return the state after the `said` envelope *body* at stream sequence *seq*.
+
+    Never raises: bytes that are no envelope are noted as refused and skipped, so that one bad publisher
+    cannot stop a conversation. A repeated envelope changes nothing but the position.
+    """
+    state = msgspec.structs.replace(state, seq=seq, said_seq=seq, said_hash=codec.roll(state.said_hash, body))
+    try:
+        said = codec.decode_said(body)
+    except BadEnvelope as error:
+        return repaired(state, 0, "refused", f"seq {seq}: {error}"[:200])
+    known = remember_writer(state, said.writer, said.count)
+    if known is None:
+        return state
+    state = known
+    for fact in said.facts:
+        match fact:
+            case MessagesAppended():
+                for message in fact.messages:
+                    state = _arrive(state, message, count)
+            case ConversationOpened():
+                if not state.name:
+                    state = msgspec.structs.replace(state, name=fact.name, model=fact.model, layer=fact.policy)
+            case CompactionRequested():
+                state = msgspec.structs.replace(state, waiting=(*state.waiting, Asked(budget=max(0, fact.budget))))
+            case UsageReported():
+                pass
+    return admit(state)
+
+
+def _arrive(state: State, said: SaidMessage, count: Count) -> State:
+    number = state.messages + 1
+    state = msgspec.structs.replace(state, messages=number)
+    try:
+        entry, _ = measure(said, number=number, count=count)
+    except BadMessage as error:
+        return repaired(state, number, "refused", f"{error} at {error.fields.get('at', '')}"[:200])
+    if entry.surrogates:
+        state = repaired(state, number, "lone_surrogates", "")
+    if entry.role == "tool":
+        state, entry = _answer(state, entry)
+    else:
+        state = _abandon(state)
+        if entry.role == "assistant":
+            state, entry = _call(state, entry)
+    boundary = entry.loose or entry.role == "user" or (entry.role == "tool" and not state.open_calls)
+    entry = msgspec.structs.replace(entry, boundary=boundary)
+    return msgspec.structs.replace(state, waiting=(*state.waiting, Arrived(entry=entry)))
+
+
+def _answer(state: State, entry: Entry) -> tuple[State, Entry]:
+    """Match a result with its call; without one it is loose."""
+    for index, call in enumerate(state.open_calls):
+        if call.said == entry.result_of:
+            left = state.open_calls[:index] + state.open_calls[index + 1 :]
+            shown = msgspec.structs.replace(entry, result_of=call.shown, renamed=call.shown != call.said)
+            return msgspec.structs.replace(state, open_calls=left), shown
+    # a provider reads nothing between a call and its results: what is open has ended here
+    state = repaired(_abandon(state), entry.number, "orphan_result", entry.result_of[:80])
+    return state, msgspec.structs.replace(entry, loose=True, result_of="")
+
+
+def _call(state: State, entry: Entry) -> tuple[State, Entry]:
+    """Open the calls of an assistant message, under ids that are distinct in any view."""
+    if b'"tool_calls":[]' in entry.raw:
+        state = repaired(state, entry.number, "empty_tool_calls", "")
+    if not entry.call_ids:
+        return state, entry
+    taken = set(state.recent_calls)
+    shown = []
+    for index, ident in enumerate(entry.call_ids):
+        distinct = ident if ident not in taken else f"{ident[:40]}-{entry.number}-{index}"
+        taken.add(distinct)
+        shown.append(distinct)
+    if tuple(shown) != entry.call_ids:
+        state = repaired(state, entry.number, "duplicate_call_id", "")
+    opened = tuple(
+        OpenCall(said=said, shown=new, number=entry.number) for said, new in zip(entry.call_ids, shown, strict=True)
+    )
+    state = msgspec.structs.replace(
+        state, open_calls=opened, recent_calls=(*state.recent_calls, *shown)[-RECENT_CALLS_MAX:]
+    )
+    return state, msgspec.structs.replace(entry, call_ids=tuple(shown), renamed=tuple(shown) != entry.call_ids)
+
+
+def _abandon(state: State) -> State:
+    """Close the calls that no result came for, by a written answer behind the last of their unit."""
+    if not state.open_calls:
+        return state
+    missing = tuple(call.shown for call in state.open_calls)
+    number = state.open_calls[0].number
+    state = repaired(state, number, "unanswered_calls", ",".join(missing)[:200])
+    state = msgspec.structs.replace(state, open_calls=())
+    # the batch may be waiting or, where other calls were its boundary, admitted already
+    for index in range(len(state.waiting) - 1, -1, -1):
+        one = state.waiting[index]
+        if isinstance(one, Arrived):
+            closed = Arrived(entry=msgspec.structs.replace(one.entry, answers=missing))
+            waiting = (*state.waiting[:index], closed, *state.waiting[index + 1 :])
+            return msgspec.structs.replace(state, waiting=waiting)
+    if not state.live:
+        return state
+    last = msgspec.structs.replace(state.live[-1], answers=missing)
+    return msgspec.structs.replace(
+        state,
+        live=(*state.live[:-1], last),
+        live_tokens=state.live_tokens - state.live[-1].tokens + last.tokens,
+    )

@@ -1,0 +1,142 @@
+"""Settings: defaults < TOML file < environment < flags, into one typed document.
+
+The file is `jettison.toml` (or `--config`); `JETTISON_NATS__URL` in the environment is `nats.url` in the
+file. Unknown keys are errors. Secrets come from the environment only, or from a file that
+`JETTISON_S3__SECRET_KEY_FILE` names.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from protocol.errors import BadPolicy
+from protocol.policy import Policy
+
+PREFIX = "JETTISON_"
+FILE_NAME = "jettison.toml"
+SECRETS = frozenset((("s3", "access_key"), ("s3", "secret_key"), ("llm", "api_key"), ("nats", "password")))
+
+
+class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A part of the settings; an unknown key is an error."""
+
+
+class NatsSection(_Section, frozen=True, kw_only=True):
+    """The NATS server; an empty URL means the embedded one."""
+
+    url: str = ""
+    user: str = ""
+    password: str = ""
+    replicas: int = 1
+
+
+class S3Section(_Section, frozen=True, kw_only=True):
+    """The S3 store; an empty endpoint means the embedded one, or AWS where NATS is given."""
+
+    endpoint: str = ""
+    bucket: str = "jettison"
+    region: str = "us-east-1"
+    access_key: str = ""
+    secret_key: str = ""
+
+
+class LlmSection(_Section, frozen=True, kw_only=True):
+    """An endpoint that speaks OpenAI's API; which model is asked is part of the policy."""
+
+    base_url: str = ""
+    api_key: str = ""
+
+
+class TelemetrySection(_Section, frozen=True, kw_only=True):
+    """Where spans go when no OTLP variable is set; empty: `traces` below the data folder."""
+
+    folder: str = ""
+
+
+class Settings(_Section, frozen=True, kw_only=True):
+    """All settings of a process."""
+
+    data: str = ""
+    nats: NatsSection = NatsSection()
+    s3: S3Section = S3Section()
+    llm: LlmSection = LlmSection()
+    telemetry: TelemetrySection = TelemetrySection()
+    policy: dict[str, Any] = {}
+    """The service's layer of the policy."""
+
+
+def load(
+    *, file: Path | None = None, environment: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None
+) -> Settings:
+    """Return the settings. Raises `BadPolicy` that names the key and where it came from."""
+    environment = os.environ if environment is None else environment
+    layers = [_from_file(file), _from_environment(environment), dict(flags or {})]
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        _merge_into(merged, layer)
+    _conventional(merged, environment)
+    try:
+        settings = msgspec.convert(merged, Settings, strict=False)
+        msgspec.convert(settings.policy, Policy, strict=False)
+    except msgspec.ValidationError as error:
+        key = str(error).rpartition("at `$")[2].strip(".`")
+        raise BadPolicy(f"settings: {error}", key=key) from None
+    return settings
+
+
+def _from_file(file: Path | None) -> dict[str, Any]:
+    path = file or Path(FILE_NAME)
+    if file is None and not path.exists():
+        return {}
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadPolicy(f"settings file {path}: {error}", key=str(path)) from None
+    for section, key in SECRETS:
+        if isinstance(found.get(section), dict) and key in found[section]:
+            raise BadPolicy(
+                f"settings file {path}: {section}.{key} is a secret; set {PREFIX}{section.upper()}__{key.upper()} "
+                f"or {PREFIX}{section.upper()}__{key.upper()}_FILE instead",
+                key=f"{section}.{key}",
+            )
+    return found
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for name, value in sorted(environment.items()):
+        if not name.startswith(PREFIX) or not value:
+            continue
+        path = name.removeprefix(PREFIX).lower().split("__")
+        if path[-1].endswith("_file") and (path[0], path[-1].removesuffix("_file")) in SECRETS:
+            path[-1] = path[-1].removesuffix("_file")
+            try:
+                value = Path(value).read_text(encoding="utf-8").strip()
+            except OSError as error:
+                raise BadPolicy(f"{name}: {error}", key=name) from None
+        target = out
+        for step in path[:-1]:
+            target = target.setdefault(step, {})
+        target[path[-1]] = value
+    return out
+
+
+def _conventional(merged: dict[str, Any], environment: Mapping[str, str]) -> None:
+    """Take the names that the packages themselves use, where ours are not set."""
+    llm = merged.setdefault("llm", {})
+    llm.setdefault("api_key", environment.get("OPENAI_API_KEY", ""))
+    llm.setdefault("base_url", environment.get("OPENAI_BASE_URL", ""))
+
+
+def _merge_into(base: dict[str, Any], over: Mapping[str, Any]) -> None:
+    for key, value in over.items():
+        if isinstance(value, Mapping):
+            _merge_into(base.setdefault(key, {}), value)
+        elif value is not None:
+            base[key] = value

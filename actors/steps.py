@@ -1,0 +1,115 @@
+"""Steps: what each actor does with a state, rule and effect together.
+
+A step loads nothing and retries nothing. It returns the facts to commit, after whatever they promise is
+done: bytes are stored before the fact that points to them, an answer is there before the fact that uses it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from protocol import policy as policies
+from protocol.errors import ArtifactsUnavailable, BadPolicy, ModelUnavailable, NotFound, Rejected
+from protocol.facts import CompactionDeclined, DoneFact, StageFailed
+from protocol.ids import Address
+from protocol.subjects import Actor
+from storage.ports import Artifacts
+
+from .llm import Model
+from .rules.cut import cut
+from .rules.digest import digest
+from .rules.entry import Count
+from .rules.spill import Spilled, claims, degraded, spill
+from .rules.squeeze import Answer, Ask, ask, judge
+from .rules.state import State
+from .tokens import counter, tokenizer_for
+
+DEGRADE_AFTER_DELIVERIES = 4
+"""Deliveries of a slot (about 4 s of a store that is down) before spill goes on without it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """Facts to commit; `adopt` is the policy that a new conversation begins with."""
+
+    facts: tuple[DoneFact, ...] = ()
+    adopt: policies.Policy | None = None
+
+
+@dataclass(kw_only=True)
+class Steps:
+    """The four actors' steps, with what they need from outside."""
+
+    artifacts: Artifacts
+    layers: tuple[Mapping[str, Any], ...] = ()
+    """The service's own layers of the policy, below a conversation's."""
+    model: Model | None = None
+    answers: dict[str, Answer] = field(default_factory=dict)
+    """Answers that were paid for and not committed yet, by the id of their request."""
+
+    async def step(self, actor: Actor, at: Address, state: State, *, deliveries: int) -> Step:
+        """Return what *actor* does with *state*. Raises `ArtifactsUnavailable` while spill should wait."""
+        count = counter(tokenizer_for(state.model).encoding)
+        actions: dict[Actor, Callable[[], Awaitable[Step]]] = {
+            "spill": lambda: self._spill(at, state, count, deliveries),
+            "digest": lambda: _ready(digest(state, count=count)),
+            "squeeze": lambda: self._squeeze(state, count),
+            "cut": lambda: _ready(cut(state, count=count)),
+        }
+        return await actions[actor]()
+
+    async def _spill(self, at: Address, state: State, count: Count, deliveries: int) -> Step:
+        if state.policy is None:
+            return Step(adopt=self._policy_of(state))
+        try:
+            uploads = {sha256: await self._upload(at, sha256) for sha256 in claims(state)}
+            spilled = spill(state, uploads=uploads, count=count)
+            for body in spilled.bodies if spilled else ():
+                await self.artifacts.put(at.tenant, body)
+        except ArtifactsUnavailable as error:
+            if state.policy.spill.on_store_error == "wait" or deliveries < DEGRADE_AFTER_DELIVERIES:
+                raise
+            spilled = degraded(state, reason=f"{error}"[:120], count=count)
+        return await _ready(spilled.facts if isinstance(spilled, Spilled) else ())
+
+    async def _upload(self, at: Address, sha256: str) -> str | None:
+        try:
+            return (await self.artifacts.get(at.tenant, sha256)).decode("utf-8", "replace")
+        except NotFound:
+            return None
+
+    async def _squeeze(self, state: State, count: Count) -> Step:
+        asked = ask(state)
+        if not isinstance(asked, Ask):
+            return await _ready((asked,) if asked else ())
+        if self.model is None:
+            reason = "this worker has no model endpoint configured"
+            return await _ready((CompactionDeclined(boundary=asked.boundary, stage="squeeze", reason=reason),))
+        assert state.policy is not None
+        try:
+            answer = self.answers.get(asked.id) or await self.model.answer(
+                asked,
+                deadline_seconds=state.policy.squeeze.deadline_seconds,
+                attempts=state.policy.squeeze.attempts,
+            )
+        except (ModelUnavailable, Rejected) as error:
+            attempts = int(str(error.fields.get("attempts", 1)))
+            failed = StageFailed(boundary=asked.boundary, stage="squeeze", error=f"{error}"[:200], attempts=attempts)
+            return await _ready((failed,))
+        # kept until the episode is over: whoever commits first in between costs no second call
+        self.answers = {asked.id: answer}
+        return await _ready((judge(state, asked, answer, count=count),))
+
+    def _policy_of(self, state: State) -> policies.Policy:
+        """Return the policy of a new conversation; an agent's impossible layer is left out, not fatal."""
+        try:
+            return policies.resolve([*self.layers, json.loads(state.layer)])
+        except (BadPolicy, ValueError, TypeError):
+            return policies.resolve(self.layers)
+
+
+async def _ready(facts: tuple[DoneFact, ...]) -> Step:
+    return Step(facts=facts)

@@ -1,0 +1,128 @@
+"""Token counts by tiktoken, with ranks that are found offline and checked against a pinned hash.
+
+tiktoken downloads its ranks at first use, which an air-gapped pod cannot. The package `bpe-openai` ships
+files equal to tiktoken's own; only these files are read, the hash is the one tiktoken itself checks.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import importlib.util
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import tiktoken
+
+from protocol.limits import COUNT_PIECE_CHARS
+
+EncodingName = Literal["o200k_base", "cl100k_base"]
+
+_HASHES: dict[EncodingName, str] = {
+    "o200k_base": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+    "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+}
+"""SHA-256 of the rank files, as pinned in tiktoken 0.14's `tiktoken_ext/openai_public.py`."""
+
+_PATTERNS: dict[EncodingName, str] = {
+    "o200k_base": "|".join(
+        (
+            r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+            r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+            r"\p{N}{1,3}",
+            r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
+            r"\s*[\r\n]+",
+            r"\s+(?!\S)",
+            r"\s+",
+        )
+    ),
+    "cl100k_base": (
+        r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]"
+        r"|\s+(?!\S)|\s"
+    ),
+}
+"""Copies of tiktoken's own; a test compares them."""
+
+_CACHED_TEXTS_MAX = 50_000
+_CACHED_CHARS_MAX = 16_384
+"""Longer texts are counted once anyway: an entry keeps its count."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokenizer:
+    """Which encoding counts, and whether it is the model's own or only stands in for it."""
+
+    encoding: EncodingName
+    estimate: bool
+
+    @property
+    def id(self) -> str:
+        """Return what commits record: encoding, its ranks, and whether counts are estimates."""
+        return f"{self.encoding}@{_HASHES[self.encoding][:12]}{'~estimate' if self.estimate else ''}"
+
+
+def tokenizer_for(model: str) -> Tokenizer:
+    """Return the tokenizer of *model*. Other vendors' models are counted by o200k_base, as an estimate."""
+    name = model.rpartition("/")[2].lower()
+    if not name:
+        return Tokenizer(encoding="o200k_base", estimate=False)
+    try:
+        found = tiktoken.encoding_name_for_model(name)
+    except KeyError:
+        return Tokenizer(encoding="o200k_base", estimate=True)
+    if found == "cl100k_base":
+        return Tokenizer(encoding="cl100k_base", estimate=False)
+    return Tokenizer(encoding="o200k_base", estimate=found not in ("o200k_base", "o200k_harmony"))
+
+
+class TokenCounter:
+    """Count texts by one encoding; equal texts are counted once. A text is data: it holds no special tokens."""
+
+    def __init__(self, encoding: EncodingName) -> None:
+        self._encoding = _load(encoding)
+        self._known: OrderedDict[str, int] = OrderedDict()
+
+    def __call__(self, text: str) -> int:
+        """Return the tokens of *text*, exact up to one token for each piece of a very long one."""
+        known = self._known.get(text)
+        if known is not None:
+            return known
+        tokens = self._count(text)
+        if len(text) <= _CACHED_CHARS_MAX:
+            self._known[text] = tokens
+            if len(self._known) > _CACHED_TEXTS_MAX:
+                self._known.popitem(last=False)
+        return tokens
+
+    def _count(self, text: str) -> int:
+        encode = self._encoding.encode_ordinary
+        if len(text) <= COUNT_PIECE_CHARS:
+            return len(encode(text))
+        pieces = range(0, len(text), COUNT_PIECE_CHARS)
+        return sum(len(encode(text[start : start + COUNT_PIECE_CHARS])) for start in pieces)
+
+
+@lru_cache(maxsize=2)
+def counter(encoding: EncodingName) -> TokenCounter:
+    """Return the one counter of *encoding* in this process."""
+    return TokenCounter(encoding)
+
+
+def _load(name: EncodingName) -> tiktoken.Encoding:
+    raw = gzip.decompress((_data_folder() / f"{name}.tiktoken.gz").read_bytes())
+    found = hashlib.sha256(raw).hexdigest()
+    assert found == _HASHES[name], f"the ranks of {name} are not tiktoken's: {found}"
+    lines = (line.partition(b" ") for line in raw.splitlines())
+    ranks = {base64.b64decode(token): int(rank) for token, _, rank in lines}
+    return tiktoken.Encoding(name, pat_str=_PATTERNS[name], mergeable_ranks=ranks, special_tokens={})
+
+
+def _data_folder() -> Path:
+    # never imported: its module warns on some Pythons and loads 75 MB that are not needed
+    spec = importlib.util.find_spec("bpe_openai")
+    assert spec is not None and spec.origin is not None, "the package bpe-openai is missing"
+    return Path(spec.origin).parent / "data"

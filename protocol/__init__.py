@@ -1,0 +1,1 @@
+"""What is said: types, facts, subjects, codec, provider formats and the client. Imports nothing of ours."""

@@ -1,0 +1,97 @@
+"""What is asked of the context service, and how it answers: the wire between client and service.
+
+An answer is one frame with an `Answer` and, where it has a body, as many frames of bytes as it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from . import errors
+from .errors import JettisonError
+
+
+class ContextAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask for the view for the next call. `upto_seq` is the newest thing the agent has said."""
+
+    upto_seq: int = 0
+    budget: int = 0
+    """Tokens; 0: as the policy says."""
+    wait_seconds: float = 10.0
+
+
+class ReadAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask for a part of an artifact (`key`: the first digits of its SHA-256) or of messages (`messages:4-9`)."""
+
+    key: str
+    lines: str = ""
+    """First and last line, from 1: `"20-80"`."""
+    pattern: str = ""
+    """RE2 expression; matching lines with two lines around each."""
+    bytes_max: int = 16_384
+
+
+class UploadAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask for a URL to which the bytes with this SHA-256 can be PUT."""
+
+    sha256: str
+
+
+class ContextMeta(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a served view, beside its messages."""
+
+    version: int
+    upto: int
+    tokens: int
+    budget: int
+    hash: str
+    level: str
+    tokenizer: str
+    estimated: bool
+    squeezing: bool
+    """An LLM is still shortening the digest: the next view may be smaller."""
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """An error of the service, to be raised again at the client."""
+
+    kind: str
+    message: str
+    fields: dict[str, Any] = {}
+
+
+class Ready(msgspec.Struct, frozen=True, kw_only=True):
+    """Announced when nobody has anything left to do: the state that the next view is made of."""
+
+    version: int
+    upto: int
+    tokens: int
+    pressure: float
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """The first frame of an answer; `frames` frames of bytes follow."""
+
+    frames: int = 0
+    context: ContextMeta | None = None
+    url: str = ""
+    fault: Fault | None = None
+
+
+def fault_of(error: JettisonError) -> Fault:
+    """Return *error* as it travels; fields that are not JSON become text."""
+    fields = {
+        key: value if isinstance(value, (str, int, float, bool)) else str(value) for key, value in error.fields.items()
+    }
+    return Fault(kind=type(error).__name__, message=str(error), fields=fields)
+
+
+def raised(fault: Fault) -> JettisonError:
+    """Return the error that *fault* describes, of its own type where this version knows it."""
+    kind: Any = getattr(errors, fault.kind, JettisonError)
+    fields: Mapping[str, Any] = fault.fields
+    known = isinstance(kind, type) and issubclass(kind, JettisonError)
+    return kind(fault.message, **fields) if known else JettisonError(fault.message, **fields)

@@ -1,0 +1,285 @@
+"""The client that agents use: append what was said, get the view for the next call.
+
+    async with Client.connect("nats://127.0.0.1:4222") as client:
+        talk = await client.open("ticket-4312", model="gpt-4o")
+        await talk.append([{"role": "user", "content": "..."}])
+        context = await talk.context()
+        ...  # call the model with context.messages
+
+An append that returned is durable. One that raised `OutcomeUnknown` may still land; it is kept, sent
+again before anything newer, and stored once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from nats.aio.client import Client as NatsConnection
+
+from . import codec, messages, semconv, subjects
+from .ask import Answer, ContextAsked, ReadAsked, Ready, UploadAsked, raised
+from .connection import TRANSIENT, connect, publish
+from .errors import ArtifactsUnavailable, BadMessage, NotReady, Unavailable
+from .facts import (
+    Claim,
+    CompactionRequested,
+    ConversationOpened,
+    MessagesAppended,
+    SaidFact,
+    SaidMessage,
+    UsageReported,
+)
+from .ids import Address, address, fresh_id
+from .limits import CLAIM_BYTES_MIN, ENVELOPE_BYTES_MAX
+from .tracing import inject, span
+
+PATIENCE_SECONDS = 30.0
+"""How long an append tries before it says that the outcome is unknown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """The view for the next call; `messages` are ready to be sent to the provider."""
+
+    messages: list[dict[str, Any]]
+    version: int
+    upto: int
+    tokens: int
+    budget: int
+    hash: str
+    level: str
+    tokenizer: str
+    estimated: bool
+    squeezing: bool
+
+
+@dataclass(kw_only=True)
+class Client:
+    """One connection, any number of conversations."""
+
+    connection: NatsConnection
+    patience_seconds: float = PATIENCE_SECONDS
+
+    @staticmethod
+    @asynccontextmanager
+    async def connect(url: str, *, name: str = "agent", **options: Any) -> AsyncIterator[Client]:
+        """Connect, and close at the end. Raises `LogUnavailable` within two seconds if nothing answers."""
+        connection = await connect(url, name=name, options=options)
+        try:
+            yield Client(connection=connection)
+        finally:
+            await connection.close()
+
+    async def open(
+        self,
+        conversation: str,
+        *,
+        tenant: str = "default",
+        model: str = "",
+        policy: Mapping[str, Any] | None = None,
+    ) -> Conversation:
+        """Open or resume a conversation. *policy* is the agent's own layer; the first opening counts."""
+        talk = Conversation(client=self, at=address(conversation, tenant))
+        opened = ConversationOpened(name=conversation, model=model, policy=messages.encode(policy or {}))
+        await talk.say((opened,))
+        return talk
+
+
+@dataclass(kw_only=True)
+class Conversation:
+    """One agent's history. Its calls are in order: a later one waits for an earlier one."""
+
+    client: Client
+    at: Address
+    _writer: str = field(default_factory=fresh_id)
+    _count: int = 0
+    _seq: int = 0
+    _unconfirmed: list[codec.Said] = field(default_factory=list)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _budget: int = 0
+
+    async def append(self, new: Iterable[Mapping[str, Any]], *, key: str = "") -> int:
+        """Append messages in order; returned means durable. Returns the stream sequence of the last.
+
+        Raises `BadMessage` before anything is sent, `OutcomeUnknown` when the server did not confirm; the
+        same call again is then harmless. With a *key* it is so even from another process: what was
+        appended under a key is stored once.
+        """
+        said = [await self._prepared(index, message) for index, message in enumerate(new)]
+        writer = "k-" + hashlib.sha256(f"{self.at}/{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        for index, batch in enumerate(_batches(said), 1):
+            facts = (MessagesAppended(messages=batch),)
+            await self._send(codec.Said(writer=writer, count=index, facts=facts)) if key else await self.say(facts)
+        return self._seq
+
+    async def context(self, *, budget: int = 0, wait_seconds: float = 10.0) -> Context:
+        """Return the view for the next call, at most *budget* tokens (0: as the policy says).
+
+        Waits until large parts are stored and rules have been applied, never for an LLM. Raises
+        `NotReady` when no worker answers in time, `BudgetRefused` when the least view is larger.
+        """
+        if budget != self._budget:
+            await self.say((CompactionRequested(budget=budget, reason="context"),))
+            self._budget = budget
+        asked = ContextAsked(upto_seq=self._seq, budget=budget, wait_seconds=wait_seconds)
+        answer, body = await self._ask("context", msgspec.json.encode(asked), wait_seconds)
+        assert answer.context is not None
+        view = [messages.decode(raw) for raw in msgspec.json.decode(body, type=list[msgspec.Raw])]
+        return Context(messages=view, **msgspec.structs.asdict(answer.context))
+
+    async def read_artifact(self, key: str, *, lines: str = "", pattern: str = "") -> str:
+        """Return a part of what a pointer names: its lines `20-80`, or those that match *pattern*."""
+        asked = ReadAsked(key=key, lines=lines, pattern=pattern)
+        _, body = await self._ask("read", msgspec.json.encode(asked), 10.0)
+        return body.decode("utf-8", "replace")
+
+    async def report_usage(
+        self, *, input_tokens: int, output_tokens: int = 0, cached_tokens: int = 0, view_hash: str = ""
+    ) -> None:
+        """Tell what the provider really counted for a served view."""
+        usage = UsageReported(
+            input_tokens=input_tokens, output_tokens=output_tokens, cached_tokens=cached_tokens, view_hash=view_hash
+        )
+        await self.say((usage,))
+
+    async def ready(self) -> AsyncIterator[Ready]:
+        """Yield each announcement that the view is ready, from now on."""
+        subscription = await self.client.connection.subscribe(subjects.ready(self.at))
+        try:
+            async for message in subscription.messages:
+                yield msgspec.json.decode(message.data, type=Ready)
+        finally:
+            await subscription.unsubscribe()
+
+    async def say(self, facts: tuple[SaidFact, ...]) -> int:
+        """Publish one envelope, after all that was not confirmed before. Returns its stream sequence."""
+        if any(said.facts == facts and said.writer == self._writer for said in self._unconfirmed):
+            return await self._send(None)
+        self._count += 1
+        return await self._send(codec.Said(writer=self._writer, count=self._count, facts=facts))
+
+    async def _send(self, said: codec.Said | None) -> int:
+        async with self._lock:
+            if said is not None and said not in self._unconfirmed:
+                self._unconfirmed.append(said)
+            while self._unconfirmed:
+                self._seq = max(self._seq, await self._publish(self._unconfirmed[0]))
+                del self._unconfirmed[0]
+            return self._seq
+
+    async def _publish(self, said: codec.Said) -> int:
+        headers = {"Nats-Msg-Id": self._message_id(said)}
+        attributes = {semconv.MESSAGING_SYSTEM: "nats", semconv.GEN_AI_CONVERSATION_ID: self.at.conversation}
+        with span(semconv.PUBLISH_SAID, kind="producer", attributes=attributes):
+            inject(headers)
+            return await publish(
+                self.client.connection.jetstream(),
+                subjects.said(self.at),
+                codec.encode_said(said),
+                headers=headers,
+                deadline_seconds=self.client.patience_seconds,
+            )
+
+    def _message_id(self, said: codec.Said) -> str:
+        """Return an id that repeats with the envelope and that no other tenant can guess."""
+        return hashlib.sha256(f"{self._writer}/{said.writer}/{said.count}".encode()).hexdigest()[:32]
+
+    async def _prepared(self, index: int, message: Mapping[str, Any]) -> SaidMessage:
+        """Check one message, and upload its large parts."""
+        if not isinstance(message, Mapping):
+            raise BadMessage(f"message {index} must be an object, not {type(message).__name__}", at=f"/{index}")
+        raw = messages.encode(message)
+        messages.check_size(raw)
+        try:
+            # read back from the bytes: what cannot be read is never sent
+            plain = messages.decode(raw)
+            parsed = messages.parse(plain)
+        except BadMessage as error:
+            raise BadMessage(f"message {index}: {error}", at=f"/{index}{error.fields.get('at', '')}") from None
+        if len(raw) < CLAIM_BYTES_MIN:
+            return SaidMessage(raw=raw)
+        claims, texts = [], {}
+        for part in parsed.parts:
+            body = part.text.encode("utf-8", "surrogatepass")
+            if len(body) >= CLAIM_BYTES_MIN:
+                claims.append(Claim(pointer=part.pointer, sha256=await self._upload(body), bytes=len(body)))
+                texts[part.pointer] = ""
+        raw = messages.encode(_blanked(plain, texts)) if claims else raw
+        if len(raw) > ENVELOPE_BYTES_MAX:
+            raise BadMessage(
+                f"message {index} has {len(raw):,} bytes outside its texts; the limit is {ENVELOPE_BYTES_MAX:,}",
+                at=f"/{index}",
+            )
+        return SaidMessage(raw=raw, claims=tuple(claims))
+
+    async def _upload(self, body: bytes) -> str:
+        sha256 = hashlib.sha256(body).hexdigest()
+        answer, _ = await self._ask("upload", msgspec.json.encode(UploadAsked(sha256=sha256)), 10.0)
+        request = urllib.request.Request(answer.url, data=body, method="PUT")
+        try:
+            await asyncio.to_thread(_put, request)
+        except (urllib.error.URLError, OSError) as error:
+            raise ArtifactsUnavailable(f"a large part could not be stored: {type(error).__name__}") from None
+        return sha256
+
+    async def _ask(self, verb: subjects.Verb, body: bytes, wait_seconds: float) -> tuple[Answer, bytes]:
+        connection = self.client.connection
+        inbox = connection.new_inbox()
+        subscription = await connection.subscribe(inbox)
+        headers: dict[str, str] = {}
+        try:
+            with span(f"ask {verb}", kind="client", attributes={semconv.GEN_AI_CONVERSATION_ID: self.at.conversation}):
+                inject(headers)
+                await connection.publish(subjects.ask(verb, self.at), body, reply=inbox, headers=headers)
+                first = await subscription.next_msg(timeout=wait_seconds + 5)
+                if (first.headers or {}).get("Status") == "503":
+                    raise NotReady("nobody serves contexts; start `jettison up` or `jettison worker cut`")
+                answer = msgspec.json.decode(first.data, type=Answer)
+                if answer.fault is not None:
+                    raise raised(answer.fault)
+                frames = [(await subscription.next_msg(timeout=10)).data for _ in range(answer.frames)]
+                return answer, b"".join(frames)
+        except TRANSIENT as error:
+            raise Unavailable(f"no answer to {verb} ({type(error).__name__}); is the service running?") from None
+        finally:
+            await subscription.unsubscribe()
+
+
+def _batches(said: list[SaidMessage]) -> Iterator[tuple[SaidMessage, ...]]:
+    """Group messages so that each envelope stays within its limit; order is kept."""
+    batch: list[SaidMessage] = []
+    size = 0
+    for message in said:
+        length = len(message.raw) + 64 + 96 * len(message.claims)
+        if batch and size + length > ENVELOPE_BYTES_MAX:
+            yield tuple(batch)
+            batch, size = [], 0
+        batch.append(message)
+        size += length
+    if batch:
+        yield tuple(batch)
+
+
+def _blanked(message: dict[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return *message* with the string leaves at the pointers of *texts* emptied, its parts as they are."""
+    copy: dict[str, Any] = messages.json_copy(message)
+    for pointer, text in texts.items():
+        target: Any = copy
+        steps = pointer.split("/")[1:]
+        for step in steps[:-1]:
+            target = target[int(step)] if isinstance(target, list) else target[step]
+        target[steps[-1]] = text
+    return copy
+
+
+def _put(request: urllib.request.Request) -> None:
+    with urllib.request.urlopen(request, timeout=120) as response:
+        response.read()

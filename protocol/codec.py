@@ -1,0 +1,110 @@
+"""Envelopes and their bytes: MessagePack arrays whose fields are append-only.
+
+One NATS message is one envelope. `Said` is what an agent publishes; `Commit` is one step of an actor
+with all its facts. A commit's hash covers its own bytes, the commit before it, and every `Said` body
+between the two, so that no message and no step can be changed, dropped or reordered unseen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from .errors import BadEnvelope
+from .facts import DoneFact, SaidFact
+from .ids import Address
+
+RULES_VERSION = "1"
+"""Version of the rules in `actors/rules`; recorded in each commit."""
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="said.1", tag_field="envelope"):
+    """What one writer says at once. `count` is the writer's own counter, from 1."""
+
+    writer: str
+    count: int
+    facts: tuple[SaidFact, ...]
+
+
+class Commit(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="commit.1", tag_field="envelope"):
+    """One step of an actor. Hashes are SHA-256, raw bytes."""
+
+    version: int
+    commit_id: str
+    writer: str
+    upto: int
+    """Stream sequence of the last `Said` that the step looked at."""
+    prev_hash: bytes
+    said_hash: bytes
+    """Rolling hash over all `Said` bodies up to `upto`."""
+    policy_hash: str
+    rules_version: str
+    tokenizer: str
+    facts: tuple[DoneFact, ...]
+    policy: bytes = b""
+    """The resolved policy, in the commit that adopts it."""
+    hash: bytes = b""
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_SAID = msgspec.msgpack.Decoder(Said)
+_COMMIT = msgspec.msgpack.Decoder(Commit)
+
+
+def encode_said(said: Said) -> bytes:
+    """Return the bytes of *said*."""
+    return _ENCODER.encode(said)
+
+
+def decode_said(body: bytes) -> Said:
+    """Return the envelope in *body*; raises `BadEnvelope` for anything else or newer."""
+    try:
+        return _SAID.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadEnvelope(f"not a readable `said` envelope: {error}"[:300], bytes=len(body)) from None
+
+
+def seal(commit: Commit) -> Commit:
+    """Return *commit* with its own hash."""
+    return msgspec.structs.replace(commit, hash=_hash_of(commit))
+
+
+def encode_commit(commit: Commit) -> bytes:
+    """Return the bytes of a sealed *commit*."""
+    assert commit.hash, "seal the commit first"
+    return _ENCODER.encode(commit)
+
+
+def decode_commit(body: bytes) -> Commit:
+    """Return the commit in *body*; raises `BadEnvelope` for anything else, newer or with a wrong hash."""
+    try:
+        commit = _COMMIT.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadEnvelope(f"not a readable commit: {error}"[:300], bytes=len(body)) from None
+    if _hash_of(commit) != commit.hash:
+        raise BadEnvelope("the commit's bytes do not match its hash", version=commit.version)
+    return commit
+
+
+def genesis(at: Address) -> bytes:
+    """Return the hash that the first commit of a conversation follows."""
+    return hashlib.sha256(f"jettison:1:{at}".encode()).digest()
+
+
+def roll(said_hash: bytes, body: bytes) -> bytes:
+    """Return the rolling hash after one more `Said` *body*."""
+    return hashlib.sha256(said_hash + hashlib.sha256(body).digest()).digest()
+
+
+def commit_id(*, prev_hash: bytes, step: str) -> str:
+    """Return the id of a step: the same for every worker that repeats it, unguessable from outside.
+
+    A repeated step therefore lands at most once, and nobody who does not know the chain can squat it.
+    """
+    return hashlib.sha256(prev_hash + step.encode()).hexdigest()[:32]
+
+
+def _hash_of(commit: Commit) -> bytes:
+    bare = msgspec.structs.replace(commit, hash=b"")
+    return hashlib.sha256(_ENCODER.encode(bare)).digest()

@@ -1,0 +1,146 @@
+"""One way to connect to NATS and to publish, for the client and the service alike.
+
+nats-py's defaults are not ours: it gives up for ever after two minutes, and a publish that times out may
+still be delivered later. Here a connection is retried without end once it stood, and an unconfirmed
+publish is repeated with the same id until it is confirmed or the deadline says *unknown*.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import nats
+import nats.errors
+from nats.aio.client import Client as NatsConnection
+from nats.js.client import JetStreamContext
+from nats.js.errors import APIError, NoStreamResponseError, ServiceUnavailableError
+
+from .errors import LogUnavailable, OutcomeUnknown, Rejected
+from .limits import HEADER_BYTES_RESERVED, PAYLOAD_BYTES_MAX
+
+log = logging.getLogger("jettison.nats")
+
+CONNECT_SECONDS = 2.0
+"""An unreachable server is reported within this time."""
+
+TRY_SECONDS = 2.0
+"""How long one publish waits for its acknowledgement: above a slow fsync, below a person's patience."""
+
+PAUSE_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0)
+"""Pauses between tries; the last one repeats until the deadline."""
+
+TRANSIENT = (TimeoutError, nats.errors.Error, NoStreamResponseError, ServiceUnavailableError, OSError)
+"""What a lost connection, a restarting server or a missing leader look like from nats-py."""
+
+
+async def connect(url: str, *, name: str, options: Mapping[str, Any] | None = None) -> NatsConnection:
+    """Return a connection to *url* that reconnects without end.
+
+    Raises `LogUnavailable` within `CONNECT_SECONDS` if nothing answers there.
+    """
+    await _probe(url)
+
+    async def on_error(error: Exception) -> None:
+        log.warning("nats: %s", type(error).__name__)
+
+    async def on_disconnect() -> None:
+        log.warning("nats: disconnected from %s, reconnecting", _shown(url))
+
+    async def on_reconnect() -> None:
+        log.info("nats: connected again to %s", _shown(url))
+
+    try:
+        return await asyncio.wait_for(
+            nats.connect(
+                url,
+                name=name,
+                connect_timeout=2,
+                reconnect_time_wait=0.2,
+                max_reconnect_attempts=-1,
+                ping_interval=10,
+                error_cb=on_error,
+                disconnected_cb=on_disconnect,
+                reconnected_cb=on_reconnect,
+                **dict(options or {}),
+            ),
+            timeout=CONNECT_SECONDS * 2,
+        )
+    except (*TRANSIENT, ValueError) as error:
+        raise LogUnavailable(f"NATS at {_shown(url)} refused: {type(error).__name__}", url=_shown(url)) from None
+
+
+async def publish(
+    jetstream: JetStreamContext, subject: str, body: bytes, *, headers: Mapping[str, str], deadline_seconds: float
+) -> int:
+    """Publish until the server confirms, and return the stream sequence.
+
+    *headers* must hold a `Nats-Msg-Id`, so that the repeats are stored once. Raises `OutcomeUnknown` at
+    the deadline, `Rejected` if the frame is too large, and lets `APIError` of a refusal pass.
+    """
+    assert "Nats-Msg-Id" in headers
+    header_bytes = sum(len(key) + len(value) + 4 for key, value in headers.items())
+    if len(body) > PAYLOAD_BYTES_MAX - HEADER_BYTES_RESERVED or header_bytes > HEADER_BYTES_RESERVED:
+        raise Rejected("the frame is too large for NATS", bytes=len(body), header_bytes=header_bytes)
+
+    async def attempt() -> int:
+        ack = await jetstream.publish(subject, body, timeout=TRY_SECONDS, headers=dict(headers))
+        return ack.seq
+
+    return await until(attempt, deadline_seconds=deadline_seconds, what=f"publish to {subject.rpartition('.')[2]}")
+
+
+async def until(attempt: Callable[[], Awaitable[int]], *, deadline_seconds: float, what: str) -> int:
+    """Call *attempt* until it returns; transient failures pause and repeat up to the deadline.
+
+    A single attempt has its own bound, so the whole takes at most that much longer than the deadline.
+    """
+    started = time.monotonic()
+    tries = 0
+    while True:
+        try:
+            return await attempt()
+        except APIError as error:
+            if not isinstance(error, ServiceUnavailableError):
+                raise
+            failure: BaseException = error
+        except TRANSIENT as error:
+            failure = error
+        waited = time.monotonic() - started
+        if waited >= deadline_seconds:
+            raise OutcomeUnknown(
+                f"NATS did not confirm in {waited:.1f} s ({type(failure).__name__}): {what}; "
+                "it may still land, and the same call again is harmless",
+                what=what,
+                tries=tries + 1,
+            ) from None
+        if tries == 0:
+            log.warning("nats: no confirmation yet (%s), trying again: %s", type(failure).__name__, what)
+        await asyncio.sleep(PAUSE_SECONDS[min(tries, len(PAUSE_SECONDS) - 1)])
+        tries += 1
+
+
+async def _probe(url: str) -> None:
+    """Raise at once where nothing listens: `nats.connect` itself would try for ever."""
+    failure = "no address"
+    for one in url.split(","):
+        parts = urlsplit(one.strip() if "://" in one else f"nats://{one.strip()}")
+        try:
+            _, writer = await asyncio.wait_for(
+                asyncio.open_connection(parts.hostname, parts.port or 4222), CONNECT_SECONDS
+            )
+        except (OSError, TimeoutError, ValueError) as error:
+            failure = type(error).__name__
+            continue
+        writer.close()
+        return
+    raise LogUnavailable(f"NATS at {_shown(url)} does not answer ({failure}); is it running?", url=_shown(url))
+
+
+def _shown(url: str) -> str:
+    """Return *url* without a password."""
+    return ",".join(one.rpartition("@")[2] if "@" in one else one for one in url.split(","))

@@ -1,0 +1,104 @@
+"""Every error of Jettison, split by whose fault it is.
+
+    JettisonError
+    ├── Rejected             their bug: never retried, nothing was changed
+    │   ├── BadId            an id that is empty or not text
+    │   ├── BadMessage       not a provider message; says which field
+    │   ├── BadPolicy        an unknown key or an impossible value; says which key
+    │   ├── BadEnvelope      bytes in the log that are not an envelope of ours
+    │   ├── BudgetRefused    what must stay is larger than the budget; says what to remove
+    │   └── NotFound         no such conversation, version or artifact
+    ├── Unavailable          bad luck: retried, says what was tried
+    │   ├── LogUnavailable
+    │   ├── OutcomeUnknown   sent, not confirmed: it may land, and sending it again is harmless
+    │   ├── ArtifactsUnavailable
+    │   ├── ModelUnavailable
+    │   ├── NotReady         the actors have not caught up within the wait
+    │   └── Contended        other writers were faster, too often
+    └── Damaged              what was kept is not what was written: writes of that conversation stop
+        ├── ArtifactDamaged
+        ├── ChainBroken
+        └── LogRegression
+
+Our own bugs are assertions. An expected conflict is a return value, not an error.
+"""
+
+
+class JettisonError(Exception):
+    """Carry the sentence for a person and the fields for a program."""
+
+    def __init__(self, message: str, /, **fields: object) -> None:
+        super().__init__(message)
+        self.fields = fields
+
+
+class Rejected(JettisonError):
+    """The caller's input cannot be accepted as it is."""
+
+
+class BadId(Rejected):
+    """An id is empty or not text."""
+
+
+class BadMessage(Rejected):
+    """A message is not what the provider's format allows; `at` says where."""
+
+
+class BadPolicy(Rejected):
+    """A configuration key or value cannot be used; `key` names it."""
+
+
+class BadEnvelope(Rejected):
+    """Bytes on a log subject are not an envelope that this version can read."""
+
+
+class BudgetRefused(Rejected):
+    """Not even the smallest legal view fits the budget; `parts` names what is large."""
+
+
+class NotFound(Rejected):
+    """There is no such conversation, version or artifact."""
+
+
+class Unavailable(JettisonError):
+    """A service did not do its part in time; the same call may succeed later."""
+
+
+class LogUnavailable(Unavailable):
+    """NATS JetStream could not be reached or did not answer in time."""
+
+
+class OutcomeUnknown(LogUnavailable):
+    """Something was sent and not confirmed; it may still land, and a repeat is stored once."""
+
+
+class ArtifactsUnavailable(Unavailable):
+    """The S3 store could not be reached or answered with a server error."""
+
+
+class ModelUnavailable(Unavailable):
+    """The LLM endpoint could not be reached, refused for load, or was too slow."""
+
+
+class NotReady(Unavailable):
+    """The actors have not reached the asked position within the wait."""
+
+
+class Contended(Unavailable):
+    """Other writers committed first, more often than we are willing to retry."""
+
+
+class Damaged(JettisonError):
+    """Stored bytes differ from what was written."""
+
+
+class ArtifactDamaged(Damaged):
+    """An artifact's bytes do not hash to its key."""
+
+
+class ChainBroken(Damaged):
+    """A commit does not follow from the one before it."""
+
+
+class LogRegression(Damaged):
+    """A snapshot is ahead of the log: the log lost its end."""

@@ -1,0 +1,219 @@
+"""Every fact that the log can hold, in the past tense. Stored names are for ever.
+
+A fact's tag is its type and schema version. Fields are append-only and need a default; a change of
+meaning is a new version with an upcaster. A *number* is a message's place in its conversation, from 1.
+A *boundary* is the number of the message at which the view was measured and compaction began.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from .subjects import Actor
+
+
+class _Fact(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag_field="fact"):
+    """What all facts share: arrays on the wire, frozen in memory."""
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A part that was uploaded before the message was said; it is empty in the message's bytes."""
+
+    pointer: str
+    sha256: str
+    bytes: int
+
+
+class SaidMessage(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """One provider message as JSON bytes, verbatim but for its claimed parts."""
+
+    raw: bytes
+    claims: tuple[Claim, ...] = ()
+
+
+# What agents say -------------------------------------------------------------------------------
+
+
+class ConversationOpened(_Fact, tag="ConversationOpened.1"):
+    """An agent began (or resumed) a conversation, with its own layer of the policy."""
+
+    name: str
+    """The id as the agent wrote it; in the address it may be encoded."""
+    model: str = ""
+    policy: bytes = b"{}"
+    """JSON object over the service's own layers."""
+
+
+class MessagesAppended(_Fact, tag="MessagesAppended.1"):
+    """An agent appended messages, in order."""
+
+    messages: tuple[SaidMessage, ...]
+
+
+class UsageReported(_Fact, tag="UsageReported.1"):
+    """A provider told how many tokens a served view really cost."""
+
+    input_tokens: int
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    view_hash: str = ""
+
+
+class CompactionRequested(_Fact, tag="CompactionRequested.1"):
+    """An agent asked for a view of at most *budget* tokens from now on (0: as the policy says)."""
+
+    budget: int = 0
+    reason: str = ""
+
+
+SaidFact = ConversationOpened | MessagesAppended | UsageReported | CompactionRequested
+
+
+# What actors did -------------------------------------------------------------------------------
+
+
+class ToolOutputSpilled(_Fact, tag="ToolOutputSpilled.1"):
+    """A part was stored as an artifact; *text* is exactly what the model sees in its place."""
+
+    number: int
+    pointer: str
+    sha256: str
+    bytes: int
+    tokens: int
+    """Tokens of the original; of a very large part an estimate."""
+    estimated: bool
+    kind: str
+    text: str
+    text_tokens: int
+
+
+class ToolOutputTrimmed(_Fact, tag="ToolOutputTrimmed.1"):
+    """A part was shortened in place because the store was down; its original is in the log."""
+
+    number: int
+    pointer: str
+    bytes: int
+    tokens: int
+    estimated: bool
+    reason: str
+    text: str
+    text_tokens: int
+
+
+RepairKind = Literal[
+    "refused", "orphan_result", "unanswered_calls", "duplicate_call_id", "lone_surrogates", "empty_tool_calls"
+]
+
+
+class MessageRepaired(_Fact, tag="MessageRepaired.1"):
+    """A message that no provider would accept is shown in a form that it does; the log keeps the original."""
+
+    number: int
+    kind: RepairKind
+    detail: str = ""
+
+
+class DigestItem(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """One value that the digest keeps verbatim, and the message it was last seen in."""
+
+    category: str
+    value: str
+    number: int
+    uses: int = 1
+
+
+class HistoryDigested(_Fact, tag="HistoryDigested.1"):
+    """Messages up to *through* left the view; *items* is the whole digest that stands for them."""
+
+    boundary: int
+    through: int
+    kept: tuple[int, ...]
+    """Numbers up to *through* that stay in the view (pinned)."""
+    form: int
+    """Version of the rule that writes the items as text."""
+    items: tuple[DigestItem, ...]
+    digest_tokens: int
+    before_tokens: int
+    after_tokens: int
+
+
+class DigestSqueezed(_Fact, tag="DigestSqueezed.1"):
+    """An LLM shortened the digest; its answer is recorded before anything uses it."""
+
+    boundary: int
+    prose: str
+    items: tuple[DigestItem, ...]
+    """Items that the answer does not contain and that must not be lost."""
+    digest_tokens: int
+    model: str
+    prompt_hash: str
+    answer: str
+    input_tokens: int
+    output_tokens: int
+    attempts: int
+    before_tokens: int
+    after_tokens: int
+
+
+class Trim(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A part that was shortened in place, and the text that stands there now."""
+
+    number: int
+    pointer: str
+    text: str
+    tokens: int
+
+
+class HistoryCut(_Fact, tag="HistoryCut.1"):
+    """Whole units left the view, and at the last level parts inside the rest were shortened."""
+
+    boundary: int
+    dropped: tuple[int, ...]
+    trimmed: tuple[Trim, ...]
+    level: str
+    digest_dropped: bool
+    before_tokens: int
+    after_tokens: int
+
+
+class CompactionDeclined(_Fact, tag="CompactionDeclined.1"):
+    """A stage looked and did not act."""
+
+    boundary: int
+    stage: Actor
+    reason: str
+
+
+class StageFailed(_Fact, tag="StageFailed.1"):
+    """A stage could not do its part; the next one goes on."""
+
+    boundary: int
+    stage: Actor
+    error: str
+    attempts: int = 1
+
+
+class ContextServed(_Fact, tag="ContextServed.1"):
+    """A view was handed out: what the model sees in its next call."""
+
+    upto: int
+    budget: int
+    profile: str
+    view_hash: str
+    tokens: int
+    level: str
+
+
+DoneFact = (
+    ToolOutputSpilled
+    | ToolOutputTrimmed
+    | MessageRepaired
+    | HistoryDigested
+    | DigestSqueezed
+    | HistoryCut
+    | CompactionDeclined
+    | StageFailed
+    | ContextServed
+)

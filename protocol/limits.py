@@ -1,0 +1,36 @@
+"""Every bound of the system, with its unit in the name and its reason beside it."""
+
+ID_CHARS_MAX = 64
+"""A subject holds up to six tokens of this size and stays below NATS' practical 256 characters."""
+
+PAYLOAD_BYTES_MAX = 1024 * 1024
+"""nats-server's default `max_payload`; a larger frame closes the connection for ever (nats-py)."""
+
+HEADER_BYTES_RESERVED = 16 * 1024
+"""Payload and headers count together against `max_payload`."""
+
+ENVELOPE_BYTES_MAX = 256 * 1024
+"""Above this an envelope is split, or its parts travel by claim check."""
+
+CLAIM_BYTES_MIN = 64 * 1024
+"""A text leaf at least this large travels by claim check: four fit into one envelope."""
+
+MESSAGE_BYTES_MAX = 256 * 1024 * 1024
+"""A message above this is refused at the client; nobody sends it to a model."""
+
+REPLY_CHUNK_BYTES = 512 * 1024
+"""A context that is larger than one frame is answered in pieces of this size."""
+
+WRITERS_REMEMBERED_MAX = 256
+"""Writers of one conversation whose counters the fold keeps; the least recent is forgotten."""
+
+COUNT_PIECE_CHARS = 100_000
+"""tiktoken dies on a run of a million spaces; a piece also bounds one call to some 10 ms."""
+
+APPEND_ATTEMPTS_MAX = 16
+"""Conflicts in a row before a step gives up; 8 writers on one conversation needed 5 (measured)."""
+
+SNAPSHOT_COMMITS = 50
+"""Commits between two snapshots: 1.1 MB instead of 163 MB for one at every step (measured)."""
+
+assert CLAIM_BYTES_MIN < ENVELOPE_BYTES_MAX < PAYLOAD_BYTES_MAX - HEADER_BYTES_RESERVED

@@ -1,0 +1,5 @@
+"""stub until telemetry lands"""
+MESSAGING_SYSTEM="messaging.system"; MESSAGING_OPERATION_NAME="messaging.operation.name"; GEN_AI_CONVERSATION_ID="gen_ai.conversation.id"
+NATS_NUM_DELIVERED="messaging.nats.num_delivered"; PUBLISH_SAID="publish ctx.v1.log.{tenant}.{conversation}.said"
+RPC_SYSTEM="rpc.system";RPC_SERVICE="rpc.service";RPC_METHOD="rpc.method";AWS_S3_BUCKET="aws.s3.bucket"
+def wake_template(actor): return f"ctx.v1.wake.{actor}.{{tenant}}.{{conversation}}"

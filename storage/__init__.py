@@ -1,0 +1,1 @@
+"""What is kept: the log, snapshots and artifacts. Knows the protocol, never an actor."""

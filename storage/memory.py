@@ -1,0 +1,156 @@
+"""All stores in memory: for rules, laws, and small tests. They pass the same contract as the real ones."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+
+from protocol.errors import NotFound
+from protocol.ids import Address, Token
+from protocol.subjects import Actor
+
+from .ports import Record, Slot
+
+
+class MemoryLog:
+    """`EventLog` of one process."""
+
+    def __init__(self) -> None:
+        self._records: dict[Address, list[Record]] = {}
+        self._ids: dict[str, int] = {}
+        self._seq = 0
+
+    async def say(self, at: Address, body: bytes, *, message_id: str, headers: Mapping[str, str]) -> int:
+        """See `EventLog.say`."""
+        if message_id in self._ids:
+            return self._ids[message_id]
+        self._ids[message_id] = self._store(at, Record(seq=0, side="said", body=body, headers=dict(headers)))
+        return self._seq
+
+    async def append(
+        self, at: Address, body: bytes, *, expected_seq: int, commit_id: str, headers: Mapping[str, str]
+    ) -> int | None:
+        """See `EventLog.append`."""
+        if commit_id in self._ids:
+            return None
+        done = [record.seq for record in self._records.get(at, ()) if record.side == "done"]
+        if (done[-1] if done else 0) != expected_seq:
+            return None
+        self._ids[commit_id] = self._store(at, Record(seq=0, side="done", body=body, headers=dict(headers)))
+        return self._seq
+
+    async def read(self, at: Address, *, after: int) -> list[Record]:
+        """See `EventLog.read`."""
+        return [record for record in self._records.get(at, ()) if record.seq > after]
+
+    async def head(self, at: Address) -> int:
+        """See `EventLog.head`."""
+        records = self._records.get(at)
+        return records[-1].seq if records else 0
+
+    async def addresses(self) -> list[Address]:
+        """See `EventLog.addresses`."""
+        return sorted(self._records)
+
+    def _store(self, at: Address, record: Record) -> int:
+        self._seq += 1
+        stored = Record(seq=self._seq, side=record.side, body=record.body, headers=record.headers)
+        self._records.setdefault(at, []).append(stored)
+        return self._seq
+
+
+class MemorySnapshots:
+    """`Snapshots` of one process."""
+
+    def __init__(self) -> None:
+        self._newest: dict[Address, bytes] = {}
+
+    async def put(self, at: Address, body: bytes) -> None:
+        """See `Snapshots.put`."""
+        self._newest[at] = body
+
+    async def newest(self, at: Address) -> bytes | None:
+        """See `Snapshots.newest`."""
+        return self._newest.get(at)
+
+
+class MemoryArtifacts:
+    """`Artifacts` of one process."""
+
+    def __init__(self) -> None:
+        self._bodies: dict[tuple[Token, str], bytes] = {}
+
+    async def put(self, tenant: Token, body: bytes) -> str:
+        """See `Artifacts.put`."""
+        key = hashlib.sha256(body).hexdigest()
+        self._bodies[tenant, key] = body
+        return key
+
+    async def get(self, tenant: Token, sha256: str) -> bytes:
+        """See `Artifacts.get`."""
+        try:
+            return self._bodies[tenant, sha256]
+        except KeyError:
+            raise NotFound(f"no artifact {sha256[:16]}", sha256=sha256) from None
+
+    async def find(self, tenant: Token, prefix: str) -> str:
+        """See `Artifacts.find`."""
+        found = [key for owner, key in self._bodies if owner == tenant and key.startswith(prefix)]
+        if len(found) != 1:
+            raise NotFound(f"{len(found)} artifacts begin with {prefix[:64]!r}", prefix=prefix)
+        return found[0]
+
+    async def upload_url(self, tenant: Token, sha256: str) -> str:
+        """Refuse: nothing listens to uploads in memory."""
+        raise NotFound("the store in memory takes no uploads", sha256=sha256)
+
+
+@dataclass
+class MemorySlot:
+    """`Slot` of `MemoryWakes`."""
+
+    at: Address
+    headers: Mapping[str, str]
+    owner: MemoryWakes
+    actor: Actor
+    deliveries: int = 1
+
+    async def done(self) -> None:
+        """See `Slot.done`."""
+        self.owner.filled.discard((self.actor, self.at))
+
+    async def later(self, seconds: float) -> None:
+        """See `Slot.later`."""
+        loop = asyncio.get_running_loop()
+        again = MemorySlot(self.at, self.headers, self.owner, self.actor, self.deliveries + 1)
+        loop.call_later(seconds, self.owner.queue(self.actor).put_nowait, again)
+
+    async def hold(self) -> None:
+        """See `Slot.hold`."""
+
+
+@dataclass
+class MemoryWakes:
+    """`Wakes` of one process."""
+
+    filled: set[tuple[Actor, Address]] = field(default_factory=set)
+    queues: dict[Actor, asyncio.Queue[Slot]] = field(default_factory=dict)
+
+    async def wake(self, actor: Actor, at: Address, *, body: bytes = b"", headers: Mapping[str, str]) -> bool:
+        """See `Wakes.wake`."""
+        if (actor, at) in self.filled:
+            return False
+        self.filled.add((actor, at))
+        self.queue(actor).put_nowait(MemorySlot(at, dict(headers), self, actor))
+        return True
+
+    async def slots(self, actor: Actor, *, credits: int) -> AsyncIterator[Slot]:
+        """See `Wakes.slots`."""
+        while True:
+            yield await self.queue(actor).get()
+
+    def queue(self, actor: Actor) -> asyncio.Queue[Slot]:
+        """Return the waiting slots of *actor*."""
+        return self.queues.setdefault(actor, asyncio.Queue())

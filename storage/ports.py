@@ -1,0 +1,121 @@
+"""What storage promises. Every adapter passes the same contract tests (`tests/storage`)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from protocol.ids import Address, Token
+from protocol.subjects import Actor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One stored message of a conversation's log. `seq` orders `said` and `done` together."""
+
+    seq: int
+    side: Literal["said", "done"]
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+    time: str = ""
+    """When the server stored it, RFC 3339; empty where the store does not know."""
+
+
+class EventLog(Protocol):
+    """The only truth: what agents said and what actors did, for ever, in one order per conversation."""
+
+    async def say(self, at: Address, body: bytes, *, message_id: str, headers: Mapping[str, str]) -> int:
+        """Store *body* on the `said` side and return its sequence.
+
+        Returned means durable. Retries inside; a repeat of *message_id* within the store's memory is
+        stored once. Raises `LogUnavailable`, after which the message may still land.
+        """
+        ...
+
+    async def append(
+        self, at: Address, body: bytes, *, expected_seq: int, commit_id: str, headers: Mapping[str, str]
+    ) -> int | None:
+        """Store a commit if the newest `done` of *at* is still at *expected_seq* (0: there is none).
+
+        Return its sequence. None says: load again and decide again, because another commit came first, or
+        because this very commit is in the log already; never fold the own copy then. An unknown outcome (timeout, lost connection) is resolved by trying again with the same bytes
+        and id; `LogUnavailable` says that it stayed unknown.
+        """
+        ...
+
+    async def read(self, at: Address, *, after: int) -> list[Record]:
+        """Return all records of *at* with a sequence above *after*, in order, none missing, as the leader has them."""
+        ...
+
+    async def head(self, at: Address) -> int:
+        """Return the sequence of the newest record of *at*, as the leader has it; 0 if there is none."""
+        ...
+
+    async def addresses(self) -> list[Address]:
+        """Return all conversations that have a record, sorted."""
+        ...
+
+
+class Snapshots(Protocol):
+    """Folded states that save time and nothing else; losing them all changes no answer."""
+
+    async def put(self, at: Address, body: bytes) -> None:
+        """Keep *body* as the newest snapshot of *at*."""
+        ...
+
+    async def newest(self, at: Address) -> bytes | None:
+        """Return the newest snapshot of *at*, or none."""
+        ...
+
+
+class Artifacts(Protocol):
+    """Bytes moved out of the context, addressed by tenant and SHA-256 (hex)."""
+
+    async def put(self, tenant: Token, body: bytes) -> str:
+        """Store *body* and return its SHA-256; storing it twice is harmless. Raises `ArtifactsUnavailable`."""
+        ...
+
+    async def get(self, tenant: Token, sha256: str) -> bytes:
+        """Return the verified bytes. Raises `NotFound`, `ArtifactDamaged`, `ArtifactsUnavailable`."""
+        ...
+
+    async def find(self, tenant: Token, prefix: str) -> str:
+        """Return the SHA-256 that begins with *prefix*. Raises `NotFound` if there is none or more than one."""
+        ...
+
+    async def upload_url(self, tenant: Token, sha256: str) -> str:
+        """Return a URL to which the bytes of *sha256* can be PUT within a few minutes."""
+        ...
+
+
+class Slot(Protocol):
+    """One taken slot: no other worker of the same actor works on this conversation meanwhile."""
+
+    at: Address
+    headers: Mapping[str, str]
+    deliveries: int
+
+    async def done(self) -> None:
+        """Free the slot; returns after the server confirmed. Raises `LogUnavailable`."""
+        ...
+
+    async def later(self, seconds: float) -> None:
+        """Give the slot back, to be delivered again after *seconds*."""
+        ...
+
+    async def hold(self) -> None:
+        """Say that work goes on, so that the slot is not given to another worker."""
+        ...
+
+
+class Wakes(Protocol):
+    """One slot per actor and conversation: queue, lock and coalescing at once."""
+
+    async def wake(self, actor: Actor, at: Address, *, body: bytes = b"", headers: Mapping[str, str]) -> bool:
+        """Fill the slot; false if it is filled already, which is as good."""
+        ...
+
+    def slots(self, actor: Actor, *, credits: int) -> AsyncIterator[Slot]:
+        """Yield slots as they are filled, at most *credits* unfinished at once. Ends only by cancellation or error."""
+        ...

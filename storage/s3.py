@@ -1,0 +1,164 @@
+"""Artifacts on any S3-compatible store, through boto3 in threads.
+
+The key is `{tenant}/{sha256}`: content-addressed, so that a repeated or concurrent put writes the same
+bytes and no conditional put is needed (not every S3 server honours them).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from protocol import semconv
+from protocol.errors import ArtifactDamaged, ArtifactsUnavailable, NotFound
+from protocol.ids import Token
+from protocol.tracing import span
+
+T = TypeVar("T")
+
+THREADS = 4
+"""boto3's throughput does not grow beyond four threads; more only add latency (measured)."""
+
+UPLOAD_SECONDS = 900
+
+
+@dataclass(frozen=True, kw_only=True)
+class S3Settings:
+    """Where the artifacts are. Empty credentials mean boto3's own chain."""
+
+    endpoint: str = ""
+    bucket: str = "jettison"
+    region: str = "us-east-1"
+    access_key: str = ""
+    secret_key: str = ""
+
+
+class S3Artifacts:
+    """`Artifacts` in one bucket."""
+
+    def __init__(self, settings: S3Settings) -> None:
+        self._settings = settings
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="s3")
+        self._made: Any = None
+
+    async def prepare(self) -> None:
+        """Create the bucket where it is missing. Raises `ArtifactsUnavailable`."""
+        await self._run("CreateBucket", "", self._create_bucket)
+
+    async def put(self, tenant: Token, body: bytes) -> str:
+        """See `Artifacts.put`."""
+        sha256 = hashlib.sha256(body).hexdigest()
+        key = f"{tenant}/{sha256}"
+        await self._run("PutObject", key, lambda: self._client.put_object(Bucket=self._bucket, Key=key, Body=body))
+        return sha256
+
+    async def get(self, tenant: Token, sha256: str) -> bytes:
+        """See `Artifacts.get`."""
+        key = f"{tenant}/{sha256}"
+        body: bytes = await self._run(
+            "GetObject", key, lambda: self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
+        )
+        found = hashlib.sha256(body).hexdigest()
+        if found != sha256:
+            raise ArtifactDamaged(
+                f"artifact {sha256[:16]} has other bytes than were stored", sha256=sha256, found=found, bytes=len(body)
+            )
+        return body
+
+    async def find(self, tenant: Token, prefix: str) -> str:
+        """See `Artifacts.find`."""
+        listing = await self._run(
+            "ListObjectsV2",
+            f"{tenant}/{prefix}",
+            lambda: self._client.list_objects_v2(Bucket=self._bucket, Prefix=f"{tenant}/{prefix}", MaxKeys=2),
+        )
+        found = [entry["Key"].rpartition("/")[2] for entry in listing.get("Contents", ())]
+        if len(found) != 1:
+            raise NotFound(
+                f"{'no' if not found else 'more than one'} artifact begins with {prefix!r:.80}", prefix=prefix
+            )
+        return str(found[0])
+
+    async def upload_url(self, tenant: Token, sha256: str) -> str:
+        """See `Artifacts.upload_url`."""
+        parameters = {"Bucket": self._bucket, "Key": f"{tenant}/{sha256}"}
+        url: str = await self._run(
+            "PresignPut",
+            parameters["Key"],
+            lambda: self._client.generate_presigned_url("put_object", Params=parameters, ExpiresIn=UPLOAD_SECONDS),
+        )
+        return url
+
+    def close(self) -> None:
+        """Stop the threads."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _run(self, method: str, key: str, call: Callable[[], T]) -> T:
+        attributes = {
+            semconv.RPC_SYSTEM: "aws-api",
+            semconv.RPC_SERVICE: "S3",
+            semconv.RPC_METHOD: method,
+            semconv.AWS_S3_BUCKET: self._bucket,
+        }
+        with span(f"S3.{method}", kind="client", attributes=attributes), _faults(method, key):
+            return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+
+    def _create_bucket(self) -> None:
+        from botocore.exceptions import ClientError
+
+        try:
+            self._client.create_bucket(Bucket=self._bucket)
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in ("BucketAlreadyOwnedByYou", "BucketAlreadyExists"):
+                raise
+
+    @property
+    def _bucket(self) -> str:
+        return self._settings.bucket
+
+    @property
+    def _client(self) -> Any:
+        # boto3 takes half a second to import: only who stores artifacts pays
+        if self._made is None:
+            import boto3
+            from botocore.config import Config
+
+            settings = self._settings
+            self._made = boto3.client(
+                "s3",
+                endpoint_url=settings.endpoint or None,
+                region_name=settings.region,
+                aws_access_key_id=settings.access_key or None,
+                aws_secret_access_key=settings.secret_key or None,
+                config=Config(
+                    connect_timeout=2,
+                    read_timeout=30,
+                    retries={"mode": "standard", "total_max_attempts": 3},
+                    signature_version="s3v4",
+                    s3={"addressing_style": "path"},
+                    max_pool_connections=THREADS,
+                ),
+            )
+        return self._made
+
+
+@contextmanager
+def _faults(method: str, key: str) -> Iterator[None]:
+    """Turn boto3's errors into ours: not there, or not reachable."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        yield
+    except ClientError as error:
+        code = error.response.get("Error", {}).get("Code", "")
+        if code in ("NoSuchKey", "404", "NotFound"):
+            raise NotFound(f"no artifact at {key!r:.120}", key=key) from None
+        raise ArtifactsUnavailable(f"S3 {method} failed: {code}", method=method, key=key, code=code) from None
+    except (BotoCoreError, OSError) as error:
+        reason = type(error).__name__
+        raise ArtifactsUnavailable(f"S3 {method} failed: {reason}", method=method, key=key, code=reason) from None

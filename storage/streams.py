@@ -1,0 +1,158 @@
+"""The three streams and four consumers, made by `jettison provision`, never by a worker.
+
+A consumer that a worker could make is a consumer that a second worker could make differently.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from nats.aio.client import Client as NatsConnection
+from nats.js.api import (
+    AckPolicy,
+    ConsumerConfig,
+    DiscardPolicy,
+    RePublish,
+    RetentionPolicy,
+    StorageType,
+    StoreCompression,
+    StreamConfig,
+)
+from nats.js.errors import APIError, NotFoundError
+
+from protocol import subjects
+from protocol.connection import TRANSIENT
+from protocol.errors import LogUnavailable, Rejected
+
+ACK_WAIT_SECONDS = 15.0
+"""A worker that is silent for so long has lost its slot; work that takes longer says so every third."""
+
+ACK_PENDING_MAX = 1000
+"""Above the slots of all workers of one actor together."""
+
+DUPLICATE_WINDOW_SECONDS = 600.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drift:
+    """One setting of a stream or consumer that is not as designed."""
+
+    name: str
+    setting: str
+    wanted: str
+    found: str
+
+
+def streams(replicas: int = 1) -> tuple[StreamConfig, ...]:
+    """Return the wanted streams, in the order in which they must be made."""
+    return (
+        StreamConfig(
+            name=subjects.WAKE_STREAM,
+            subjects=[subjects.WAKE_SUBJECTS],
+            retention=RetentionPolicy.WORK_QUEUE,
+            storage=StorageType.FILE,
+            num_replicas=replicas,
+            max_msgs_per_subject=1,
+            discard=DiscardPolicy.NEW,
+            discard_new_per_subject=True,
+            duplicate_window=1.0,
+        ),
+        StreamConfig(
+            name=subjects.LOG_STREAM,
+            subjects=[subjects.LOG_SUBJECTS],
+            retention=RetentionPolicy.LIMITS,
+            storage=StorageType.FILE,
+            num_replicas=replicas,
+            allow_direct=True,
+            deny_delete=True,
+            # no rollup, no per-message TTL: one header of one tenant could erase what others wrote
+            allow_rollup_hdrs=False,
+            duplicate_window=DUPLICATE_WINDOW_SECONDS,
+            compression=StoreCompression.S2,
+            republish=RePublish(src=subjects.SAID_SUBJECTS, dest=subjects.SPILL_WAKE_TRANSFORM, headers_only=True),
+        ),
+        StreamConfig(
+            name=subjects.SNAPSHOT_STREAM,
+            subjects=[subjects.SNAPSHOT_SUBJECTS],
+            retention=RetentionPolicy.LIMITS,
+            storage=StorageType.FILE,
+            num_replicas=replicas,
+            max_msgs_per_subject=2,
+            allow_direct=True,
+            compression=StoreCompression.S2,
+        ),
+    )
+
+
+def consumer(actor: subjects.Actor) -> ConsumerConfig:
+    """Return the wanted durable consumer of *actor*: its slots, each for one worker at a time."""
+    return ConsumerConfig(
+        durable_name=subjects.durable(actor),
+        filter_subject=subjects.wake_filter(actor),
+        ack_policy=AckPolicy.EXPLICIT,
+        ack_wait=ACK_WAIT_SECONDS,
+        max_ack_pending=ACK_PENDING_MAX,
+        # poison is decided by the worker, not by a counter that would leave the slot taken for ever
+        max_deliver=-1,
+    )
+
+
+async def provision(connection: NatsConnection, *, replicas: int = 1) -> None:
+    """Make or update all streams and consumers; running it again changes nothing.
+
+    Raises `Rejected` where the server cannot do it, `LogUnavailable` where it does not answer.
+    """
+    jetstream = connection.jetstream(timeout=5)
+    try:
+        for config in streams(replicas):
+            try:
+                await jetstream.stream_info(config.name or "")
+            except NotFoundError:
+                await jetstream.add_stream(config)
+            else:
+                await jetstream.update_stream(config)
+        for actor in subjects.ACTORS:
+            await jetstream.add_consumer(subjects.WAKE_STREAM, consumer(actor))
+    except APIError as error:
+        raise Rejected(f"NATS refused to provision: {error.description}", err_code=error.err_code) from None
+    except TRANSIENT as error:
+        raise LogUnavailable(
+            f"JetStream does not answer ({type(error).__name__}); is it enabled on this server?"
+        ) from None
+
+
+async def drift(connection: NatsConnection, *, replicas: int = 1) -> list[Drift]:
+    """Return how the server's streams and consumers differ from the wanted ones."""
+    jetstream = connection.jetstream(timeout=5)
+    found: list[Drift] = []
+    for config in streams(replicas):
+        name = config.name or ""
+        try:
+            there = (await jetstream.stream_info(name)).config
+        except NotFoundError:
+            found.append(Drift(name=name, setting="stream", wanted="present", found="missing"))
+            continue
+        found += _differences(name, config, there)
+    for actor in subjects.ACTORS:
+        wanted = consumer(actor)
+        name = f"{subjects.WAKE_STREAM}/{wanted.durable_name}"
+        try:
+            info = await jetstream.consumer_info(subjects.WAKE_STREAM, wanted.durable_name or "")
+        except NotFoundError:
+            found.append(Drift(name=name, setting="consumer", wanted="present", found="missing"))
+            continue
+        found += _differences(name, wanted, info.config)
+    return found
+
+
+def _differences(name: str, wanted: Any, there: Any) -> list[Drift]:
+    out = []
+    for setting, value in vars(wanted).items():
+        actual = getattr(there, setting)
+        # `null` in an answer of the server means the default that was asked for
+        if value in (None, 0, False) and actual in (None, 0, False):
+            continue
+        if value is not None and value != actual and setting != "num_replicas":
+            out.append(Drift(name=name, setting=setting, wanted=str(value), found=str(actual)))
+    return out

@@ -1,0 +1,177 @@
+"""Slots on the work queue `CTX_WAKE`, with our own pull loop.
+
+A slot is one message on one subject: filled while work waits or is being done, freed by its
+acknowledgement. nats-py's `fetch` hides deleted consumers and leaves orphaned pulls behind, so this
+loop keeps one inbox, one open pull, and a heartbeat that says within a second when either is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+
+import nats.errors
+from nats.aio.client import Client as NatsConnection
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from nats.js.errors import APIError, NotFoundError
+
+from protocol import subjects
+from protocol.connection import TRANSIENT
+from protocol.errors import LogUnavailable, Rejected
+from protocol.ids import Address, fresh_id
+from protocol.subjects import Actor
+
+PULL_SECONDS = 20.0
+"""How long the server keeps one pull open."""
+
+HEARTBEAT_SECONDS = 0.5
+"""A pull without two heartbeats in a row is dead: the server restarted or the consumer is gone."""
+
+SLOT_FILLED = 10077
+"""«maximum messages per subject exceeded»: the slot is filled already."""
+
+
+@dataclass(frozen=True)
+class JetStreamSlot:
+    """`Slot` of one message."""
+
+    message: Msg
+    at: Address
+    headers: Mapping[str, str]
+    deliveries: int
+    freed: asyncio.Semaphore
+
+    async def done(self) -> None:
+        """See `Slot.done`."""
+        try:
+            await self.message.ack_sync(timeout=2)
+        except TRANSIENT as error:
+            raise LogUnavailable(f"the slot's acknowledgement was not confirmed: {type(error).__name__}") from None
+        finally:
+            self.freed.release()
+
+    async def later(self, seconds: float) -> None:
+        """See `Slot.later`."""
+        try:
+            await self.message.nak(delay=seconds)
+        except TRANSIENT as error:
+            raise LogUnavailable(f"the slot could not be given back: {type(error).__name__}") from None
+        finally:
+            self.freed.release()
+
+    async def hold(self) -> None:
+        """See `Slot.hold`."""
+        try:
+            await self.message.in_progress()
+        except TRANSIENT as error:
+            raise LogUnavailable(f"the slot could not be held: {type(error).__name__}") from None
+
+
+class JetStreamWakes:
+    """`Wakes` on the stream `CTX_WAKE`."""
+
+    def __init__(self, connection: NatsConnection) -> None:
+        self._connection = connection
+        self._jetstream = connection.jetstream(timeout=2)
+
+    async def wake(self, actor: Actor, at: Address, *, body: bytes = b"", headers: Mapping[str, str]) -> bool:
+        """See `Wakes.wake`."""
+        try:
+            await self._jetstream.publish(
+                subjects.wake(actor, at), body, headers={**headers, "Nats-Msg-Id": fresh_id()}, timeout=2
+            )
+        except APIError as error:
+            if error.err_code == SLOT_FILLED:
+                return False
+            raise LogUnavailable(f"{actor} cannot be woken: {error.description}", err_code=error.err_code) from None
+        except TRANSIENT as error:
+            raise LogUnavailable(f"{actor} cannot be woken: {type(error).__name__}") from None
+        return True
+
+    async def slots(self, actor: Actor, *, credits: int) -> AsyncIterator[JetStreamSlot]:
+        """See `Wakes.slots`. Raises `Rejected` if the consumer does not exist."""
+        free = asyncio.Semaphore(credits)
+        inbox = self._connection.new_inbox()
+        subscription = await self._connection.subscribe(inbox)
+        try:
+            while True:
+                await free.acquire()
+                message = await self._next(subscription, inbox, actor)
+                if message is None:
+                    free.release()
+                    continue
+                yield JetStreamSlot(
+                    message=message,
+                    at=subjects.address_of(message.subject),
+                    headers=dict(message.headers or {}),
+                    deliveries=message.metadata.num_delivered or 1,
+                    freed=free,
+                )
+        finally:
+            await self._hand_back(subscription)
+
+    async def _next(self, subscription: Subscription, inbox: str, actor: Actor) -> Msg | None:
+        """Open one pull for one slot and wait for its answer; none when the pull ended empty."""
+        await self._pull(inbox, actor)
+        while True:
+            try:
+                message = await subscription.next_msg(timeout=HEARTBEAT_SECONDS * 3)
+            except nats.errors.TimeoutError:
+                return None
+            except nats.errors.ConnectionClosedError:
+                raise LogUnavailable("the connection to NATS is closed") from None
+            status = (message.headers or {}).get("Status") if not message.data else None
+            if status is None:
+                return message
+            if status == "100":
+                continue
+            if status in ("503", "409"):
+                await self._check(actor)
+            return None
+
+    async def _pull(self, inbox: str, actor: Actor) -> None:
+        request = {
+            "batch": 1,
+            "expires": int(PULL_SECONDS * 1e9),
+            "idle_heartbeat": int(HEARTBEAT_SECONDS * 1e9),
+        }
+        subject = f"$JS.API.CONSUMER.MSG.NEXT.{subjects.WAKE_STREAM}.{subjects.durable(actor)}"
+        try:
+            await self._connection.publish(subject, json.dumps(request).encode(), reply=inbox)
+        except TRANSIENT:
+            # the connection is being restored; the next round asks again
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+
+    async def _check(self, actor: Actor) -> None:
+        """Tell a consumer that is gone, which is loud, from a server that is only starting."""
+        try:
+            await self._jetstream.consumer_info(subjects.WAKE_STREAM, subjects.durable(actor))
+        except NotFoundError:
+            raise Rejected(
+                f"the consumer of {actor} does not exist on this server; run `jettison provision`", actor=actor
+            ) from None
+        except (APIError, *TRANSIENT):
+            pass
+        await asyncio.sleep(HEARTBEAT_SECONDS)
+
+    @staticmethod
+    async def _hand_back(subscription: Subscription) -> None:
+        """Stop listening, then return what had been delivered meanwhile, so that no one waits for it."""
+        waiting = subscription.pending_msgs
+        leftovers = []
+        while waiting > 0:
+            waiting -= 1
+            try:
+                leftovers.append(await subscription.next_msg(timeout=0.01))
+            except TRANSIENT:
+                break
+        try:
+            await subscription.unsubscribe()
+            for message in leftovers:
+                if message.reply and not (message.headers or {}).get("Status"):
+                    await message.nak()
+        except TRANSIENT:
+            return
