@@ -20,7 +20,7 @@ help:
 	@echo 'make clean   remove everything that make made'
 
 demo: .venv/.installed
-	@$(BIN)/jettison demo
+	@$(BIN)/python -m tests.demo
 
 test: lint
 	@echo 'test: pytest'

@@ -121,7 +121,7 @@ class ContextService:
         raise Contended(f"the view of {at} could not be recorded: other writers were faster", address=str(at))
 
     async def _settled(self, at: Address, asked: ContextAsked) -> State:
-        """Return a state in which the deterministic actors have done what there is to do, or all that the wait allows."""
+        """Return a state in which the deterministic actors are done, or the best that the wait allows."""
         ends = time.monotonic() + min(max(0.0, asked.wait_seconds), WAIT_SECONDS_MAX)
         nudged = time.monotonic() + 1.0
         looks = 0

@@ -40,6 +40,8 @@ class Report(msgspec.Struct, kw_only=True):
     repairs: int = 0
     commits: int = 0
     estimated_parts: int = 0
+    reasons: list[str] = []
+    """Why stages declined or failed, in order."""
 
     def line(self) -> str:
         """Return the report in one line for a person."""
@@ -84,8 +86,10 @@ def _add(report: Report, fact: object, stored: set[str]) -> None:
             _applied(report.stages["cut"], fact.before_tokens, fact.after_tokens)
         case CompactionDeclined():
             report.stages[fact.stage].declined += 1
+            report.reasons.append(f"{fact.stage} declined at message {fact.boundary}: {fact.reason}")
         case StageFailed():
             report.stages[fact.stage].failed += 1
+            report.reasons.append(f"{fact.stage} failed at message {fact.boundary}: {fact.error}")
         case MessageRepaired():
             report.repairs += 1
         case _:

@@ -1,8 +1,290 @@
+"""Telemetry of a process: where spans and metrics go, and the spans of LLM calls.
+
+`OTEL_EXPORTER_OTLP_ENDPOINT` (or the one for traces) wins; without it spans go to a local file as OTLP/JSON, which
+`jettison trace` draws. `OTEL_SDK_DISABLED=true` turns all of it off. Telemetry never stops the work.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-class T:
-    def shutdown(self): pass
-def configure(*,service,trace_dir): return T()
-class L:
-    def answered(self,**k): pass
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+from opentelemetry import metrics, trace
+
+from protocol import semconv
+from protocol.tracing import s3_span as s3_span  # offered here too; storage needs it and may not import actors
+from protocol.tracing import span
+
+if TYPE_CHECKING:  # the SDK takes a tenth of a second to import, and many commands record nothing
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+    from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+
+log = logging.getLogger("jettison.telemetry")
+
+FILE_BYTES_MAX = 64 * 2**20
+FILE_DELAY_MILLISECONDS = 200.0
+"""Short, because a person who runs `jettison trace` expects to see what just happened."""
+
+SHUTDOWN_SECONDS = 5.0
+"""How long the end of a process waits for a collector that does not answer."""
+
+# The SDK's own boundaries suit milliseconds.
+SECONDS_BOUNDARIES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+BYTES_BOUNDARIES = tuple(float(4**power) for power in range(4, 14))  # 256 B to 64 MiB
+
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+TRACES_ENDPOINT = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+METRICS_ENDPOINT = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Telemetry:
+    """What `configure` started."""
+
+    stops: tuple[Callable[[], object], ...] = ()
+
+    def shutdown(self) -> None:
+        """Send what is still here, waiting `SHUTDOWN_SECONDS` at most."""
+        threads = [threading.Thread(target=stop, daemon=True) for stop in self.stops]
+        for thread in threads:
+            thread.start()
+        deadline = time.monotonic() + SHUTDOWN_SECONDS
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+
+def configure(*, service: str, trace_dir: Path | None) -> Telemetry:
+    """Start to record this process as *service*; the caller shuts it down.
+
+    Without an OTLP endpoint spans go to `{trace_dir}/{service}-{pid}.jsonl`, or nowhere if that is None. If
+    somebody set up OpenTelemetry before us, theirs stays and nothing is started. A second call in one process
+    adds its own destination for spans; the resource (`service.name`) remains that of the first.
+    """
+    assert re.fullmatch(r"[A-Za-z0-9_.-]+", service), service
+    if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return Telemetry()
+    file = trace_dir / f"{service}-{os.getpid()}.jsonl" if trace_dir else None
+    stops = (_start_spans(service, file), _start_metrics(service))
+    return Telemetry(stops=tuple(stop for stop in stops if stop))
+
+
+def _start_spans(service: str, file: Path | None) -> Callable[[], object] | None:
+    """Send spans where they belong; return what stops it."""
+    is_collected = _is_set(ENDPOINT, TRACES_ENDPOINT)
+    if file is None and not is_collected:
+        return None
+    provider = _our_provider(service)
+    if provider is None:
+        log.info("OpenTelemetry is set up already; spans go where that sends them")
+        return None
+    processor = _processor(None if is_collected else file)
+    provider.add_span_processor(processor)
+    return processor.shutdown
+
+
+def _our_provider(service: str) -> TracerProvider | None:
+    """Return the process's provider if it is ours, or can be."""
+    from opentelemetry.sdk.trace import TracerProvider
+
+    current = trace.get_tracer_provider()
+    if isinstance(current, trace.ProxyTracerProvider):
+        current = TracerProvider(resource=_resource(service))
+        trace.set_tracer_provider(current)
+    if isinstance(current, TracerProvider) and current.resource.attributes.get(semconv.DISTRO_NAME) == semconv.SCOPE:
+        return current
+    return None
+
+
+def _processor(file: Path | None) -> SpanProcessor:
+    """Return what sends spans to *file*, or else to the collector."""
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    if file is not None:
+        exporter = cast("SpanExporter", SpanFile(file))
+        return BatchSpanProcessor(exporter, schedule_delay_millis=FILE_DELAY_MILLISECONDS)
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+    return BatchSpanProcessor(OTLPSpanExporter())
+
+
+def _start_metrics(service: str) -> Callable[[], object] | None:
+    """Export metrics if a collector takes them; return what stops it."""
+    # An endpoint for traces alone does not count: the exporter would try a collector on this machine.
+    if not _is_set(ENDPOINT, METRICS_ENDPOINT):
+        return None
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+
+    if isinstance(metrics.get_meter_provider(), MeterProvider):
+        return None
+    reader = PeriodicExportingMetricReader(OTLPMetricExporter())
+    provider = MeterProvider(metric_readers=[reader], resource=_resource(service))
+    metrics.set_meter_provider(provider)
+    return provider.shutdown
+
+
+def _resource(service: str) -> Resource:
+    from opentelemetry.sdk.resources import Resource
+
+    named = os.environ.get("OTEL_SERVICE_NAME") or service
+    return Resource.create({semconv.SERVICE_NAME: named, semconv.DISTRO_NAME: semconv.SCOPE})
+
+
+def _is_set(*names: str) -> bool:
+    return any(os.environ.get(name) for name in names)
+
+
+class SpanFile:
+    """Append spans to a file as OTLP/JSON, one request per line; at *bytes_max* it becomes the one older file.
+
+    It is a `SpanExporter` by shape, since inheriting would import the SDK with this module. The file is opened
+    for every batch, so nothing is held open, and a folder that was removed comes back.
+    """
+
+    def __init__(self, path: Path, *, bytes_max: int = FILE_BYTES_MAX) -> None:
+        assert bytes_max > 0
+        self._path = path
+        self._bytes_max = bytes_max
+        self._is_failing = False
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Write one line. A full disk is logged once and costs these spans, nothing else."""
+        from opentelemetry.sdk.trace.export import SpanExportResult
+
+        try:
+            self._append(_otlp_json(spans) + b"\n")
+        except OSError as error:
+            if not self._is_failing:
+                log.warning("spans are not written to %s: %s", self._path, error.strerror)
+            self._is_failing = True
+            return SpanExportResult.FAILURE
+        self._is_failing = False
+        return SpanExportResult.SUCCESS
+
+    def shutdown(self) -> None:
+        """Do nothing: every line was flushed when it was written."""
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Say that nothing waits here."""
+        return True
+
+    def _append(self, line: bytes) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        if self._path.exists() and self._path.stat().st_size + len(line) > self._bytes_max:
+            self._path.replace(self._path.with_suffix(".1.jsonl"))
+        with self._path.open("a+b") as file:
+            # A process with our id may have died in the middle of a line; ours must not be damaged with it.
+            if file.seek(0, os.SEEK_END) and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n":
+                file.write(b"\n")
+            file.write(line)
+
+
+def _otlp_json(spans: Sequence[ReadableSpan]) -> bytes:
+    """Return *spans* as the OTLP/JSON specification wants them: enums as numbers, ids in hex."""
+    from google.protobuf import json_format  # type: ignore[import-untyped]  # stubs for one call
+    from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+
+    request = json_format.MessageToDict(encode_spans(spans), use_integers_for_enums=True)
+    for resource_spans in request["resourceSpans"]:
+        for scope_spans in resource_spans["scopeSpans"]:
+            for one in scope_spans["spans"]:
+                _ids_in_hex(one)
+                for link in one.get("links", ()):
+                    _ids_in_hex(link)
+    return msgspec.json.encode(request)
+
+
+def _ids_in_hex(holder: dict[str, Any]) -> None:
+    # protobuf's own JSON has them in base64
+    for name in ("traceId", "spanId", "parentSpanId"):
+        if name in holder:
+            holder[name] = base64.b64decode(holder[name]).hex()
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlmCall:
+    """The span of one question to a model."""
+
+    span: trace.Span
+
+    def answered(self, *, input_tokens: int, output_tokens: int, finish_reason: str) -> None:
+        """Record what the answer cost and why it ended; zero or empty means that the endpoint did not say."""
+        if input_tokens:
+            self.span.set_attribute(semconv.GEN_AI_USAGE_INPUT_TOKENS, input_tokens)
+        if output_tokens:
+            self.span.set_attribute(semconv.GEN_AI_USAGE_OUTPUT_TOKENS, output_tokens)
+        if finish_reason:
+            self.span.set_attribute(semconv.GEN_AI_RESPONSE_FINISH_REASONS, (finish_reason,))
+
+
 @contextmanager
-def llm_span(model,conversation=""): yield L()
+def llm_span(model: str, conversation: str = "", *, provider: str = "openai") -> Iterator[LlmCall]:
+    """Record one question to *model*, never its text.
+
+    Not through `opentelemetry-util-genai`: its spans carry the exception's message as their status.
+    """
+    attributes = {
+        semconv.GEN_AI_OPERATION_NAME: "chat",
+        semconv.GEN_AI_PROVIDER_NAME: provider,
+        semconv.GEN_AI_REQUEST_MODEL: model,
+    }
+    if conversation:
+        attributes[semconv.GEN_AI_CONVERSATION_ID] = conversation
+    with span(semconv.chat(model), kind="client", attributes=attributes) as current:
+        yield LlmCall(span=current)
+
+
+def record_step(stage: str, outcome: semconv.Outcome, *, seconds: float, tokens_removed: int) -> None:
+    """Count one step of *stage* in the metrics."""
+    instruments = _instruments()
+    instruments.duration.record(seconds, {semconv.STAGE: stage, semconv.OUTCOME: outcome})
+    if tokens_removed > 0:
+        instruments.removed.add(tokens_removed, {semconv.STAGE: stage})
+
+
+def record_artifact(kind: str, *, size_bytes: int) -> None:
+    """Count one stored artifact; *kind* is a label, so it must be one of few."""
+    _instruments().artifact.record(size_bytes, {semconv.ARTIFACT_KIND: kind})
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Instruments:
+    duration: metrics.Histogram
+    removed: metrics.Counter
+    artifact: metrics.Histogram
+
+
+@cache
+def _instruments() -> _Instruments:
+    # Like the tracer, these find a provider that is set after they were made.
+    meter = metrics.get_meter(semconv.SCOPE)
+    return _Instruments(
+        duration=meter.create_histogram(
+            semconv.COMPACTION_DURATION,
+            unit="s",
+            description="Time of one step of an actor",
+            explicit_bucket_boundaries_advisory=SECONDS_BOUNDARIES,
+        ),
+        removed=meter.create_counter(
+            semconv.TOKENS_REMOVED, unit="{token}", description="Tokens that steps took out of contexts"
+        ),
+        artifact=meter.create_histogram(
+            semconv.ARTIFACT_SIZE,
+            unit="By",
+            description="Bytes moved out of contexts, per artifact",
+            explicit_bucket_boundaries_advisory=BYTES_BOUNDARIES,
+        ),
+    )

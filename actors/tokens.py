@@ -124,5 +124,6 @@ def _load(name: EncodingName) -> tiktoken.Encoding:
 def _data_folder() -> Path:
     # never imported: its module warns on some Pythons and loads 75 MB that are not needed
     spec = importlib.util.find_spec("bpe_openai")
-    assert spec is not None and spec.origin is not None, "the package bpe-openai is missing"
-    return Path(spec.origin).parent / "data"
+    origin = spec.origin if spec else None
+    assert origin is not None, "the package bpe-openai is missing"
+    return Path(origin).parent / "data"

@@ -102,15 +102,15 @@ class Worker:
         for _ in range(APPEND_ATTEMPTS_MAX * 64):
             if next_actor(state) != self.actor:
                 return state
-            if await self._one_step(at, state, slot.deliveries):
-                state = await self.conversations.load(at)
-                continue
-            await asyncio.sleep(random.uniform(0, 0.01))
-            state = await self.conversations.load(at)
+            after = await self._one_step(at, state, slot.deliveries)
+            if after is None:
+                await asyncio.sleep(random.uniform(0, 0.01))
+                after = await self.conversations.load(at)
+            state = after
         raise Contended(f"{self.actor} of {at}: other writers were faster, too often", address=str(at))
 
-    async def _one_step(self, at: Address, state: State, deliveries: int) -> bool:
-        """Decide and commit once; false if another writer came first."""
+    async def _one_step(self, at: Address, state: State, deliveries: int) -> State | None:
+        """Decide and commit once; return the state with it, or none if another writer came first."""
         with step_span(self.actor, at, state) as recorded:
             try:
                 step = await self.steps.step(self.actor, at, state, deliveries=deliveries)
@@ -126,8 +126,9 @@ class Worker:
             headers: dict[str, str] = {}
             inject(headers)
             landed = await self.conversations.commit(at, state, step.facts, headers=headers, adopt=step.adopt)
-            recorded.decided(step, landed)
-        return landed
+            after = await self.conversations.load(at) if landed else None
+            recorded.decided(step, after)
+        return after
 
     async def _hand_over(self, at: Address, state: State) -> None:
         """Wake who comes next, or announce that the state is ready."""

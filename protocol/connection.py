@@ -45,17 +45,20 @@ async def connect(url: str, *, name: str, options: Mapping[str, Any] | None = No
     """
     await _probe(url)
 
+    made: list[NatsConnection] = []
+
     async def on_error(error: Exception) -> None:
         log.warning("nats: %s", type(error).__name__)
 
     async def on_disconnect() -> None:
-        log.warning("nats: disconnected from %s, reconnecting", _shown(url))
+        if made and not made[0].is_closed:
+            log.warning("nats: disconnected from %s, reconnecting", _shown(url))
 
     async def on_reconnect() -> None:
         log.info("nats: connected again to %s", _shown(url))
 
     try:
-        return await asyncio.wait_for(
+        connection = await asyncio.wait_for(
             nats.connect(
                 url,
                 name=name,
@@ -70,6 +73,8 @@ async def connect(url: str, *, name: str, options: Mapping[str, Any] | None = No
             ),
             timeout=CONNECT_SECONDS * 2,
         )
+        made.append(connection)
+        return connection
     except (*TRANSIENT, ValueError) as error:
         raise LogUnavailable(f"NATS at {_shown(url)} refused: {type(error).__name__}", url=_shown(url)) from None
 

@@ -36,7 +36,7 @@ class SaidMessage(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 # What agents say -------------------------------------------------------------------------------
 
 
-class ConversationOpened(_Fact, tag="ConversationOpened.1"):
+class ConversationOpened(_Fact, frozen=True, tag="ConversationOpened.1"):
     """An agent began (or resumed) a conversation, with its own layer of the policy."""
 
     name: str
@@ -46,13 +46,13 @@ class ConversationOpened(_Fact, tag="ConversationOpened.1"):
     """JSON object over the service's own layers."""
 
 
-class MessagesAppended(_Fact, tag="MessagesAppended.1"):
+class MessagesAppended(_Fact, frozen=True, tag="MessagesAppended.1"):
     """An agent appended messages, in order."""
 
     messages: tuple[SaidMessage, ...]
 
 
-class UsageReported(_Fact, tag="UsageReported.1"):
+class UsageReported(_Fact, frozen=True, tag="UsageReported.1"):
     """A provider told how many tokens a served view really cost."""
 
     input_tokens: int
@@ -61,7 +61,7 @@ class UsageReported(_Fact, tag="UsageReported.1"):
     view_hash: str = ""
 
 
-class CompactionRequested(_Fact, tag="CompactionRequested.1"):
+class CompactionRequested(_Fact, frozen=True, tag="CompactionRequested.1"):
     """An agent asked for a view of at most *budget* tokens from now on (0: as the policy says)."""
 
     budget: int = 0
@@ -74,7 +74,7 @@ SaidFact = ConversationOpened | MessagesAppended | UsageReported | CompactionReq
 # What actors did -------------------------------------------------------------------------------
 
 
-class ToolOutputSpilled(_Fact, tag="ToolOutputSpilled.1"):
+class ToolOutputSpilled(_Fact, frozen=True, tag="ToolOutputSpilled.1"):
     """A part was stored as an artifact; *text* is exactly what the model sees in its place."""
 
     number: int
@@ -89,7 +89,7 @@ class ToolOutputSpilled(_Fact, tag="ToolOutputSpilled.1"):
     text_tokens: int
 
 
-class ToolOutputTrimmed(_Fact, tag="ToolOutputTrimmed.1"):
+class ToolOutputTrimmed(_Fact, frozen=True, tag="ToolOutputTrimmed.1"):
     """A part was shortened in place because the store was down; its original is in the log."""
 
     number: int
@@ -107,7 +107,7 @@ RepairKind = Literal[
 ]
 
 
-class MessageRepaired(_Fact, tag="MessageRepaired.1"):
+class MessageRepaired(_Fact, frozen=True, tag="MessageRepaired.1"):
     """A message that no provider would accept is shown in a form that it does; the log keeps the original."""
 
     number: int
@@ -124,7 +124,7 @@ class DigestItem(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     uses: int = 1
 
 
-class HistoryDigested(_Fact, tag="HistoryDigested.1"):
+class HistoryDigested(_Fact, frozen=True, tag="HistoryDigested.1"):
     """Messages up to *through* left the view; *items* is the whole digest that stands for them."""
 
     boundary: int
@@ -139,7 +139,7 @@ class HistoryDigested(_Fact, tag="HistoryDigested.1"):
     after_tokens: int
 
 
-class DigestSqueezed(_Fact, tag="DigestSqueezed.1"):
+class DigestSqueezed(_Fact, frozen=True, tag="DigestSqueezed.1"):
     """An LLM shortened the digest; its answer is recorded before anything uses it."""
 
     boundary: int
@@ -166,7 +166,7 @@ class Trim(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     tokens: int
 
 
-class HistoryCut(_Fact, tag="HistoryCut.1"):
+class HistoryCut(_Fact, frozen=True, tag="HistoryCut.1"):
     """Whole units left the view, and at the last level parts inside the rest were shortened."""
 
     boundary: int
@@ -178,7 +178,7 @@ class HistoryCut(_Fact, tag="HistoryCut.1"):
     after_tokens: int
 
 
-class CompactionDeclined(_Fact, tag="CompactionDeclined.1"):
+class CompactionDeclined(_Fact, frozen=True, tag="CompactionDeclined.1"):
     """A stage looked and did not act."""
 
     boundary: int
@@ -186,7 +186,7 @@ class CompactionDeclined(_Fact, tag="CompactionDeclined.1"):
     reason: str
 
 
-class StageFailed(_Fact, tag="StageFailed.1"):
+class StageFailed(_Fact, frozen=True, tag="StageFailed.1"):
     """A stage could not do its part; the next one goes on."""
 
     boundary: int
@@ -195,7 +195,7 @@ class StageFailed(_Fact, tag="StageFailed.1"):
     attempts: int = 1
 
 
-class ContextServed(_Fact, tag="ContextServed.1"):
+class ContextServed(_Fact, frozen=True, tag="ContextServed.1"):
     """A view was handed out: what the model sees in its next call."""
 
     upto: int

@@ -108,7 +108,7 @@ def check_size(raw: bytes) -> None:
     """Raise `BadMessage` for a message that no model can be meant to read."""
     if len(raw) > MESSAGE_BYTES_MAX:
         raise BadMessage(
-            f"a message of {len(raw):,} bytes is over the limit of {MESSAGE_BYTES_MAX:,}; store it and send a reference",
+            f"a message of {len(raw):,} bytes is over the limit of {MESSAGE_BYTES_MAX:,}; send a reference",
             at="",
             bytes=len(raw),
         )

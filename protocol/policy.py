@@ -23,7 +23,7 @@ class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """A part of the policy; an unknown key is an error."""
 
 
-class Budget(_Section):
+class Budget(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How many tokens a view may have."""
 
     window: Annotated[int, msgspec.Meta(ge=1)] = 128_000
@@ -36,14 +36,14 @@ class Budget(_Section):
     """Tokens of the tool definitions that the agent sends along."""
 
 
-class Trigger(_Section):
+class Trigger(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When compaction starts."""
 
     ratio: Share = 0.9
     """Share of the usable tokens above which digest is woken."""
 
 
-class Target(_Section):
+class Target(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where compaction stops; the distance to the trigger keeps prompt caches hitting."""
 
     low_water: Share = 0.6
@@ -52,7 +52,7 @@ class Target(_Section):
     """Share of the usable tokens that a step must win; less is declined."""
 
 
-class Spill(_Section):
+class Spill(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The cap of one part: the smallest of the three; equality is allowed."""
 
     share: Share = 0.15
@@ -65,7 +65,7 @@ class Spill(_Section):
     """`degrade`: after the retries an inline preview is used; the original stays in the log."""
 
 
-class Digest(_Section):
+class Digest(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the rule-made summary keeps."""
 
     keep_blocks: Count | None = None
@@ -76,7 +76,7 @@ class Digest(_Section):
     """Largest size of the digest."""
 
 
-class Squeeze(_Section):
+class Squeeze(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whether an LLM may shorten the digest."""
 
     mode: Literal["off", "squeeze"] = "off"
@@ -88,7 +88,7 @@ class Squeeze(_Section):
     attempts: Annotated[int, msgspec.Meta(ge=1, le=10)] = 3
 
 
-class Cut(_Section):
+class Cut(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the last resort may do."""
 
     pins: tuple[Literal["first_user", "last_user"], ...] = ("last_user",)
@@ -97,14 +97,14 @@ class Cut(_Section):
     """When not even the pinned messages fit: shorten inside them, or refuse at once."""
 
 
-class Shape(_Section):
+class Shape(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a view is written for its provider."""
 
     profile: Literal["openai-chat"] = "openai-chat"
     summary_role: Literal["user", "system", "developer"] = "user"
 
 
-class Policy(_Section):
+class Policy(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole document; every section has defaults."""
 
     budget: Budget = Budget()

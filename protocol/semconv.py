@@ -1,5 +1,121 @@
-"""stub until telemetry lands"""
-MESSAGING_SYSTEM="messaging.system"; MESSAGING_OPERATION_NAME="messaging.operation.name"; GEN_AI_CONVERSATION_ID="gen_ai.conversation.id"
-NATS_NUM_DELIVERED="messaging.nats.num_delivered"; PUBLISH_SAID="publish ctx.v1.log.{tenant}.{conversation}.said"
-RPC_SYSTEM="rpc.system";RPC_SERVICE="rpc.service";RPC_METHOD="rpc.method";AWS_S3_BUCKET="aws.s3.bucket"
-def wake_template(actor): return f"ctx.v1.wake.{actor}.{{tenant}}.{{conversation}}"
+"""Every name of Jettison's telemetry: spans, attributes, metrics. Names are for ever, values are a closed set.
+
+Ids may be attribute values of spans. They are never in span names, and never labels of metrics: both must stay few.
+There are no span events: OpenTelemetry is replacing them, and the facts of the log already say what happened.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+SCOPE = "jettison"
+"""Instrumentation scope of all our spans and metrics."""
+
+Outcome = Literal["applied", "noop", "declined", "rejected", "failed"]
+"""applied: a fact landed; noop: nothing to do; declined: not worth it; rejected: not accepted; failed: an error."""
+
+Category = Literal["system", "user", "assistant", "tool_calls", "tool_results", "digest"]
+
+# --- our own attributes -------------------------------------------------------------------------------------------
+
+STAGE = "jettison.stage"  # spill, digest, squeeze, cut
+OUTCOME = "jettison.outcome"  # see Outcome
+TRIGGER = "jettison.trigger"  # why the step ran
+ERROR = "jettison.error"  # class name of what a stage failed with, never its message
+SNAPSHOT_VERSION = "jettison.snapshot.version"
+SNAPSHOT_PARENT_VERSION = "jettison.snapshot.parent_version"
+STREAM_SEQUENCE = "jettison.stream.sequence"
+TOKENIZER = "jettison.tokenizer"
+TOKENIZER_ESTIMATED = "jettison.tokenizer.estimated"  # bool: the model's own vocabulary is not known
+MESSAGES_BEFORE = "jettison.messages.before"
+MESSAGES_AFTER = "jettison.messages.after"
+ARTIFACTS_COUNT = "jettison.artifacts.count"
+ARTIFACTS_BYTES = "jettison.artifacts.bytes"
+ARTIFACT_KIND = "jettison.artifact.kind"  # label of ARTIFACT_SIZE
+
+BEFORE_TOKENS = "jettison.before_tokens"
+AFTER_TOKENS = "jettison.after_tokens"
+LIMIT_TOKENS = "jettison.limit_tokens"  # what is usable: the window without reserve and headroom
+
+# Spelled out, not put together, so that a search for a name finds it.
+BEFORE_TOKENS_OF: dict[Category, str] = {
+    "system": "jettison.before.system_tokens",
+    "user": "jettison.before.user_tokens",
+    "assistant": "jettison.before.assistant_tokens",
+    "tool_calls": "jettison.before.tool_calls_tokens",
+    "tool_results": "jettison.before.tool_results_tokens",
+    "digest": "jettison.before.digest_tokens",
+}
+AFTER_TOKENS_OF: dict[Category, str] = {
+    "system": "jettison.after.system_tokens",
+    "user": "jettison.after.user_tokens",
+    "assistant": "jettison.after.assistant_tokens",
+    "tool_calls": "jettison.after.tool_calls_tokens",
+    "tool_results": "jettison.after.tool_results_tokens",
+    "digest": "jettison.after.digest_tokens",
+}
+
+# --- conventions of OpenTelemetry ---------------------------------------------------------------------------------
+
+ERROR_TYPE = "error.type"
+
+MESSAGING_SYSTEM = "messaging.system"  # "nats": a custom value, and the one that every NATS integration uses
+MESSAGING_OPERATION_NAME = "messaging.operation.name"  # publish, process
+MESSAGING_OPERATION_TYPE = "messaging.operation.type"  # send, process
+MESSAGING_DESTINATION_TEMPLATE = "messaging.destination.template"
+MESSAGING_MESSAGE_ID = "messaging.message.id"  # Nats-Msg-Id
+MESSAGING_BODY_SIZE = "messaging.message.body.size"
+MESSAGING_CONSUMER_GROUP = "messaging.consumer.group.name"  # the durable consumer
+NATS_STREAM = "messaging.nats.stream"
+NATS_STREAM_SEQUENCE = "messaging.nats.stream_sequence"
+NATS_NUM_DELIVERED = "messaging.nats.num_delivered"
+
+GEN_AI_OPERATION_NAME = "gen_ai.operation.name"  # chat
+GEN_AI_PROVIDER_NAME = "gen_ai.provider.name"
+GEN_AI_REQUEST_MODEL = "gen_ai.request.model"
+GEN_AI_CONVERSATION_ID = "gen_ai.conversation.id"
+GEN_AI_CONVERSATION_COMPACTED = "gen_ai.conversation.compacted"  # true, or not set; the convention forbids false
+GEN_AI_USAGE_INPUT_TOKENS = "gen_ai.usage.input_tokens"
+GEN_AI_USAGE_OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
+GEN_AI_RESPONSE_FINISH_REASONS = "gen_ai.response.finish_reasons"
+
+RPC_SYSTEM = "rpc.system"  # aws-api
+RPC_SERVICE = "rpc.service"
+RPC_METHOD = "rpc.method"
+AWS_S3_BUCKET = "aws.s3.bucket"
+AWS_S3_KEY = "aws.s3.key"
+
+DISTRO_NAME = "telemetry.distro.name"  # on the resource: says that the SDK was set up by us
+SERVICE_NAME = "service.name"
+
+# --- names of spans; braces stay braces where an id would be -------------------------------------------------------
+
+PUBLISH_SAID = "publish ctx.v1.log.{tenant}.{conversation}.said"
+PUBLISH_DONE = "publish ctx.v1.log.{tenant}.{conversation}.done"
+
+
+def compact(stage: str) -> str:
+    """Return the span name of one step of *stage*."""
+    return f"compact {stage}"
+
+
+def wake_template(actor: str) -> str:
+    """Return the subject that wakes *actor*, as a template."""
+    return f"ctx.v1.wake.{actor}.{{tenant}}.{{conversation}}"
+
+
+def chat(model: str) -> str:
+    """Return the span name of a question to *model*."""
+    return f"chat {model}"
+
+
+def s3(method: str) -> str:
+    """Return the span name of a call of the S3 store; *method* is spelled as in S3's own API."""
+    return f"S3.{method}"
+
+
+# --- metrics ------------------------------------------------------------------------------------------------------
+
+COMPACTION_DURATION = "jettison.compaction.duration"  # histogram, s; by stage and outcome
+TOKENS_REMOVED = "jettison.tokens.removed"  # counter, {token}; by stage
+ARTIFACT_SIZE = "jettison.artifact.size"  # histogram, By; by kind

@@ -39,8 +39,9 @@ class EventLog(Protocol):
         """Store a commit if the newest `done` of *at* is still at *expected_seq* (0: there is none).
 
         Return its sequence. None says: load again and decide again, because another commit came first, or
-        because this very commit is in the log already; never fold the own copy then. An unknown outcome (timeout, lost connection) is resolved by trying again with the same bytes
-        and id; `LogUnavailable` says that it stayed unknown.
+        because this very commit is in the log already; never fold the own copy then. An unknown outcome
+        (timeout, lost connection) is resolved by trying again with the same bytes and id;
+        `LogUnavailable` says that it stayed unknown.
         """
         ...
 
@@ -92,9 +93,20 @@ class Artifacts(Protocol):
 class Slot(Protocol):
     """One taken slot: no other worker of the same actor works on this conversation meanwhile."""
 
-    at: Address
-    headers: Mapping[str, str]
-    deliveries: int
+    @property
+    def at(self) -> Address:
+        """Return the conversation to work on."""
+        ...
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Return the headers of the wake-up, with its trace."""
+        ...
+
+    @property
+    def deliveries(self) -> int:
+        """Return how often the slot was delivered, from 1."""
+        ...
 
     async def done(self) -> None:
         """Free the slot; returns after the server confirmed. Raises `LogUnavailable`."""

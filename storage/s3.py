@@ -14,10 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from protocol import semconv
 from protocol.errors import ArtifactDamaged, ArtifactsUnavailable, NotFound
 from protocol.ids import Token
-from protocol.tracing import span
+from protocol.tracing import s3_span
 
 T = TypeVar("T")
 
@@ -99,13 +98,7 @@ class S3Artifacts:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def _run(self, method: str, key: str, call: Callable[[], T]) -> T:
-        attributes = {
-            semconv.RPC_SYSTEM: "aws-api",
-            semconv.RPC_SERVICE: "S3",
-            semconv.RPC_METHOD: method,
-            semconv.AWS_S3_BUCKET: self._bucket,
-        }
-        with span(f"S3.{method}", kind="client", attributes=attributes), _faults(method, key):
+        with s3_span(method, bucket=self._bucket, key=key), _faults(method, key):
             return await asyncio.get_running_loop().run_in_executor(self._pool, call)
 
     def _create_bucket(self) -> None:

@@ -24,6 +24,8 @@ from protocol.errors import LogUnavailable, Rejected
 from protocol.ids import Address, fresh_id
 from protocol.subjects import Actor
 
+from .ports import Slot
+
 PULL_SECONDS = 20.0
 """How long the server keeps one pull open."""
 
@@ -70,6 +72,12 @@ class JetStreamSlot:
             raise LogUnavailable(f"the slot could not be held: {type(error).__name__}") from None
 
 
+def _cancelled() -> bool:
+    """Tell whether this task was cancelled while a message arrived: `wait_for` of Python 3.11 forgets it then."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 class JetStreamWakes:
     """`Wakes` on the stream `CTX_WAKE`."""
 
@@ -91,7 +99,7 @@ class JetStreamWakes:
             raise LogUnavailable(f"{actor} cannot be woken: {type(error).__name__}") from None
         return True
 
-    async def slots(self, actor: Actor, *, credits: int) -> AsyncIterator[JetStreamSlot]:
+    async def slots(self, actor: Actor, *, credits: int) -> AsyncIterator[Slot]:
         """See `Wakes.slots`. Raises `Rejected` if the consumer does not exist."""
         free = asyncio.Semaphore(credits)
         inbox = self._connection.new_inbox()
@@ -103,6 +111,9 @@ class JetStreamWakes:
                 if message is None:
                     free.release()
                     continue
+                if _cancelled():
+                    await message.nak()
+                    raise asyncio.CancelledError
                 yield JetStreamSlot(
                     message=message,
                     at=subjects.address_of(message.subject),

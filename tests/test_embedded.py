@@ -97,6 +97,12 @@ async def until(what: Callable[[], bool], *, seconds: float = 15.0) -> None:
             await asyncio.sleep(0.02)
 
 
+async def killed_and_replaced(stack: EmbeddedStack, name: str) -> None:
+    pid = stack.pids[name]
+    os.kill(pid, signal.SIGKILL)
+    await until(lambda: stack.pids[name] != pid)
+
+
 def listeners(pid: int) -> set[str]:
     """Return the addresses that a process listens on, as /proc writes them."""
     inodes = set()
@@ -188,8 +194,7 @@ async def test_a_killed_child_comes_back_on_the_same_port_with_its_data(tmp_path
         put(stack, "kept")
         sequence = await publish(stack, "hello")
         before = stack.pids
-        os.kill(before[name], signal.SIGKILL)
-        await until(lambda: stack.pids[name] != before[name])
+        await killed_and_replaced(stack, name)
         await until(lambda: answers(stack, name))
         assert got(stack, "kept") == BODY
         assert await message(stack, sequence) == b"hello"
@@ -206,9 +211,7 @@ async def test_a_child_that_dies_again_and_again_fails_the_stack(tmp_path: Path)
     async with embedded_stack(tmp_path) as stack:
         failed = asyncio.ensure_future(stack.failed())
         for _ in range(RESTARTS_MAX):
-            before = stack.pids["nats"]
-            os.kill(before, signal.SIGKILL)
-            await until(lambda before=before: stack.pids["nats"] != before)
+            await killed_and_replaced(stack, "nats")
         assert not failed.done()
         os.kill(stack.pids["nats"], signal.SIGKILL)
         async with asyncio.timeout(15):

@@ -170,17 +170,6 @@ def trace(
 
 
 @app.command()
-def demo(
-    data: Data = None,
-    sample: Annotated[Path | None, typer.Option(help="Another transcript than the recorded sample.")] = None,
-) -> int:
-    """Play a recorded agent run through the whole path and show what happened."""
-    from .demo import demo as run
-
-    return run(data=data, sample=sample)
-
-
-@app.command()
 def version() -> int:
     """Print the version."""
     from importlib.metadata import version as installed

@@ -14,6 +14,12 @@ from typing import Any
 
 import msgspec
 
+from actors.bootstrap import Runtime, data_folder, runtime, work
+from actors.report import Report, report_of
+from actors.rules.entry import measure
+from actors.rules.legal import problems
+from actors.settings import Settings
+from actors.tokens import counter, tokenizer_for
 from protocol import messages as wire
 from protocol.client import Client, Context
 from protocol.errors import BadPolicy, JettisonError
@@ -21,12 +27,6 @@ from protocol.facts import SaidMessage
 from protocol.ids import Address, fresh_id
 from protocol.subjects import ACTORS
 
-from actors.bootstrap import Runtime, data_folder, runtime, work
-from actors.report import Report, report_of
-from actors.rules.entry import measure
-from actors.rules.legal import problems
-from actors.settings import Settings
-from actors.tokens import counter, tokenizer_for
 from .session import located, printed, run, running_stack, said, settings_of, started_stack
 from .transcripts import Transcript, transcripts
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import msgspec
 
+from actors.bootstrap import Runtime, runtime
+from actors.settings import Settings
+from actors.tokens import counter
 from protocol.errors import JettisonError, Unavailable
 from protocol.ids import Token
 from storage.streams import drift
 
-from actors.bootstrap import Runtime, runtime
-from actors.settings import Settings
-from actors.tokens import counter
 from .session import located, printed, run, settings_of
 
 UNREACHABLE = 4

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
-
-from protocol import codec, messages
-from protocol.errors import NotFound, Rejected
-from protocol.ids import Address, Token, written_address
-from storage.ports import Record
 
 from actors import replay as replays
 from actors.bootstrap import Runtime, runtime
 from actors.conversations import fold
 from actors.readback import artifact as fetched
 from actors.rules.state import State, initial
-from actors.rules.view import View, view
+from actors.rules.view import view
 from actors.tokens import counter, tokenizer_for
 from actors.trace_view import as_json as spans_as_json
 from actors.trace_view import read_spans, trace_tree
+from protocol import codec, messages
+from protocol.errors import NotFound, Rejected
+from protocol.ids import Address, Token, written_address
+from storage.ports import Record
+
 from .session import located, printed, run, said, settings_of, traces_folder
 
 MISMATCH = 3
@@ -106,7 +106,8 @@ def show(
                 }
             )
         else:
-            sys.stdout.write(drawn(seen, full=full))
+            decoded = [messages.decode(raw) for raw in seen.messages]
+            sys.stdout.write(drawn(decoded, chars=10**9 if full else 400))
             said(f"version {state.version}, {seen.tokens:,} tokens, hash {seen.hash[:16]}")
         return 0
 
@@ -156,16 +157,14 @@ def trace(conv: str, *, last: int, config: Path | None, data: Path | None, as_js
     return 0
 
 
-def drawn(seen: View, *, full: bool) -> str:
-    """Return a view as text for a person: each message with its role, long ones by their first lines."""
+def drawn(view_messages: Iterable[Mapping[str, Any]], *, chars: int) -> str:
+    """Return messages as text for a person: each with its role and at most *chars* characters."""
     lines = []
-    for raw in seen.messages:
-        message = messages.decode(raw)
-        lines.append(f"--- {message['role']} ---")
+    for message in view_messages:
         text = "\n".join(part.text for part in messages.parse(message).parts)
-        shown = text if full or len(text) <= 400 else f"{text[:400]} […{len(text) - 400:,} more characters]"
-        lines.append(shown.encode("utf-8", "replace").decode())
-    return "\n".join(lines) + "\n"
+        more = f" […{len(text) - chars:,} more characters]" if len(text) > chars else ""
+        lines.append(f"--- {message['role']} ---\n{text[:chars]}{more}")
+    return "\n".join(lines).encode("utf-8", "replace").decode() + "\n"
 
 
 def replay_text(found: replays.Replayed) -> str:

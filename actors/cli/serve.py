@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import cast
-
-from protocol.errors import Rejected, Unavailable
-from protocol.subjects import ACTORS, Actor
 
 from actors.bootstrap import data_folder, runtime, work
 from actors.settings import Settings
+from protocol.errors import Rejected, Unavailable
+from protocol.subjects import ACTORS, Actor
+
 from .session import located, prepared, run, said, settings_of, started_stack
 
 
@@ -25,7 +24,7 @@ def worker(*, actor: str, config: Path | None, nats: str, data: Path | None) -> 
     if actor not in ACTORS:
         raise Rejected(f"there is no actor {actor!r}; choose from {', '.join(ACTORS)}", actor=actor)
     settings = settings_of(config=config, nats=nats, data=data)
-    return run(_worker(located(settings), cast(Actor, actor)), service=f"worker-{actor}", settings=settings)
+    return run(_worker(located(settings), actor), service=f"worker-{actor}", settings=settings)
 
 
 def provision(*, config: Path | None, nats: str, data: Path | None, replicas: int) -> int:

@@ -15,14 +15,13 @@ from typing import Any
 
 import msgspec
 
-from protocol.errors import LogUnavailable
-from storage.s3 import S3Settings
-from storage.streams import provision
-
 from actors.bootstrap import Runtime, data_folder, runtime, with_endpoints
 from actors.embedded import EmbeddedStack, embedded_stack
 from actors.settings import Settings, load
 from actors.telemetry import configure
+from protocol.errors import LogUnavailable
+from storage.s3 import S3Settings
+from storage.streams import provision
 
 ENDPOINTS_FILE = "endpoints.json"
 """Written by `jettison up` into the data folder (mode 0600), so that other commands find the stack."""
@@ -38,9 +37,13 @@ class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
     s3_secret_key: str
 
 
-def settings_of(*, config: Path | None, nats: str = "", data: Path | None = None) -> Settings:
+def settings_of(*, config: Path | None, nats: str = "", data: Path | None = None, llm_url: str = "") -> Settings:
     """Return the settings of a command from file, environment and its flags."""
-    flags: dict[str, Any] = {"nats": {"url": nats or None}, "data": str(data) if data else None}
+    flags: dict[str, Any] = {
+        "nats": {"url": nats or None},
+        "llm": {"base_url": llm_url or None},
+        "data": str(data) if data else None,
+    }
     return load(file=config, flags=flags)
 
 

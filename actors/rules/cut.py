@@ -132,12 +132,12 @@ def water_level(sizes: Sequence[int], room: int) -> int:
 
 
 def _texts(entry: Entry) -> list[tuple[Entry, str, int]]:
-    """Return the texts of an entry that may be shortened: not its calls' arguments, which must stay JSON."""
+    """Return the parts of an entry that may be shortened, with what they cost as they are shown."""
     shown = {one.pointer: one.tokens for one in entry.shown}
     return [
         (entry, part.pointer, shown.get(part.pointer, part.tokens))
         for part in entry.parts
-        if part.kind == "text" or part.pointer in shown
+        if part.kind in ("text", "arguments") or part.pointer in shown
     ]
 
 
@@ -146,7 +146,12 @@ def _trim(entry: Entry, pointer: str, height: int, count: Count) -> Trim:
     text = before.get(pointer)
     if text is None:
         text = messages.leaf(messages.decode(entry.raw), pointer)
-    short = preview(text, tokens_max=height, count=count) or f"[left out: {len(text):,} characters]"
+    arguments = pointer.startswith("/tool_calls/")
+    # a call's arguments stay JSON, and quoting costs tokens of its own
+    short = preview(text, tokens_max=height * 3 // 4 - 8 if arguments else height, count=count)
+    short = short or f"[left out: {len(text):,} characters]"
+    if arguments:
+        short = msgspec.json.encode({"shortened": short.encode("utf-8", "replace").decode()}).decode()
     return Trim(number=entry.number, pointer=pointer, text=short, tokens=count(short))
 
 

@@ -7,6 +7,7 @@ three categories that are sentences by nature (rules, decisions, errors, outcome
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -42,23 +43,24 @@ def _sentence(*words: str) -> Any:
 
 _SENTENCES: tuple[tuple[str, Any], ...] = (
     ("rule", _sentence(
-        r"\bmust\b", r"\bnever\b", r"\balways\b", r"\bshould\b", r"\bcannot\b", r"\bdo not\b", r"\bdon't\b", r"\brequired\b",
-        r"\bforbidden\b", r"\bonly\b", r"\bmuss\b", r"\bnie(?:mals)?\b", r"\bimmer\b", r"\bdarf nicht\b", r"\bverboten\b",
-        r"\bdoit\b", r"\bjamais\b", r"\btoujours\b", r"\binterdit\b", r"\bdebe\b", r"\bnunca\b", r"\bsiempre\b", r"\bprohibido\b",
-        "必须", "不得", "禁止", "务必", "しなければ", "必ず", "禁止",
+        r"\bmust\b", r"\bnever\b", r"\balways\b", r"\bshould\b", r"\bcannot\b", r"\bdo not\b", r"\bdon't\b",
+        r"\brequired\b", r"\bforbidden\b", r"\bonly\b", r"\bmuss\b", r"\bnie(?:mals)?\b", r"\bimmer\b",
+        r"\bdarf nicht\b", r"\bverboten\b", r"\bdoit\b", r"\bjamais\b", r"\btoujours\b", r"\binterdit\b", r"\bdebe\b",
+        r"\bnunca\b", r"\bsiempre\b", r"\bprohibido\b", "必须", "不得", "禁止", "务必", "しなければ", "必ず",
     )),
     ("decision", _sentence(
-        r"\bdecided?\b", r"\bchosen?\b", r"\bselected\b", r"\bwe(?:'ll| will) use\b", r"\bi(?:'ll| will) use\b", r"\binstead of\b",
-        r"\bentschieden\b", r"\bdécidé\b", r"\bdecidido\b", "决定", "選択", "決定",
+        r"\bdecided?\b", r"\bchosen?\b", r"\bselected\b", r"\bwe(?:'ll| will) use\b", r"\bi(?:'ll| will) use\b",
+        r"\binstead of\b", r"\bentschieden\b", r"\bdécidé\b", r"\bdecidido\b", "决定", "選択", "決定",
     )),
     ("outcome", _sentence(
-        r"\bfixed\b", r"\bsuccessfully\b", r"\bcompleted\b", r"\bpassed\b", r"\broot cause\b", r"\bconclusion\b", r"\bturns out\b",
-        r"\bbehoben\b", r"\bterminé\b", r"\bcompletado\b", "完成", "成功", "完了",
+        r"\bfixed\b", r"\bsuccessfully\b", r"\bcompleted\b", r"\bpassed\b", r"\broot cause\b", r"\bconclusion\b",
+        r"\bturns out\b", r"\bbehoben\b", r"\bterminé\b", r"\bcompletado\b", "完成", "成功", "完了",
     )),
 )  # fmt: skip
 
 _ERROR = re2.compile(
-    r"(?m)^.*(?:\b[A-Z]\w*(?:Error|Exception)\b|\b(?:ERROR|FATAL|CRITICAL|FAILED)\b|(?i:\bpermission denied\b|\bnot found\b)).*$"
+    r"(?m)^.*(?:\b[A-Z]\w*(?:Error|Exception)\b|\b(?:ERROR|FATAL|CRITICAL|FAILED)\b"
+    r"|(?i:\bpermission denied\b|\bnot found\b)).*$"
 )
 
 _VALUES: tuple[tuple[str, Any], ...] = (
@@ -104,7 +106,7 @@ def score(item: DigestItem, newest: int) -> float:
     A value halves in worth with every doubling of its age in messages, never to nothing.
     """
     age = max(1, newest - item.number + 1)
-    return item.uses / age**0.7
+    return item.uses / math.pow(age, 0.7)
 
 
 def _items(entry: Entry) -> Mapping[tuple[str, str], int]:

@@ -110,9 +110,9 @@ def _fact(state: State, entry: Entry, part: PartSize, *, text: str, body: bytes,
     sha256 = part.sha256 or hashlib.sha256(body).hexdigest()
     kind = kind_of(text) if part.kind in ("text", "arguments") else part.kind
     lead = (
-        f"[{'About ' if not exact else ''}{tokens:,} tokens of {kind} ({len(body):,} bytes, {text.count(chr(10)) + 1:,} lines) "
-        f'are kept as an artifact; below is a part. Read more with read_artifact("{sha256[:KEY_CHARS]}", lines="1-200") '
-        f"or with a pattern; do not guess what is not shown.]"
+        f"[{'' if exact else 'About '}{tokens:,} tokens of {kind} ({len(body):,} bytes, "
+        f"{text.count(chr(10)) + 1:,} lines) are kept as an artifact; below is a part. Read more with "
+        f'read_artifact("{sha256[:KEY_CHARS]}", lines="1-200") or with a pattern; do not guess what is not shown.]'
     )
     readable = part.kind in ("text", "arguments")
     shown = _framed(part, lead, preview(text, tokens_max=_preview_tokens(state), count=count) if readable else "")

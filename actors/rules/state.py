@@ -8,6 +8,8 @@ how fast anybody was.
 
 from __future__ import annotations
 
+from typing import assert_never
+
 import msgspec
 
 from protocol import policy as policies
@@ -18,6 +20,7 @@ from protocol.facts import (
     ContextServed,
     DigestItem,
     DigestSqueezed,
+    DoneFact,
     HistoryCut,
     HistoryDigested,
     MessageRepaired,
@@ -149,14 +152,15 @@ def evolve(state: State, commit: Commit, *, seq: int) -> State:
 
 def admit(state: State) -> State:
     """Return the state with all messages admitted that nothing holds back."""
-    while state.waiting and state.policy is not None and state.episode is None:
+    policy = state.policy
+    while state.waiting and policy is not None and state.episode is None:
         first = state.waiting[0]
         if isinstance(first, Asked):
             state = msgspec.structs.replace(state, waiting=state.waiting[1:], budget=first.budget, quiet_tokens=0)
             boundary = bool(state.live)
         else:
             entry = first.entry
-            if oversized(entry, state.policy, state.usable_tokens):
+            if oversized(entry, policy, state.usable_tokens):
                 break
             state = msgspec.structs.replace(
                 state,
@@ -201,7 +205,7 @@ def repaired(state: State, number: int, kind: RepairKind, detail: str) -> State:
     return msgspec.structs.replace(state, unrecorded=(*state.unrecorded, fact))
 
 
-def _apply(state: State, fact: object) -> State:
+def _apply(state: State, fact: DoneFact) -> State:
     match fact:
         case ToolOutputSpilled() | ToolOutputTrimmed():
             return _show(state, fact.number, fact.pointer, fact.text, fact.text_tokens)
@@ -218,7 +222,7 @@ def _apply(state: State, fact: object) -> State:
             return after_stage(state, fact.stage) if fact.stage != "spill" else state
         case ContextServed():
             return state
-    raise AssertionError(f"an unknown fact passed the codec: {type(fact).__name__}")
+    assert_never(fact)
 
 
 def _show(state: State, number: int, pointer: str, text: str, tokens: int) -> State:
