@@ -87,6 +87,8 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
     finally:
         await connection.close()
         artifacts.close()
+        if model is not None:
+            await model.close()
 
 
 async def work(running: Runtime, actors: Iterable[Actor] = ACTORS) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ POLL_SECONDS = (0.002, 0.004, 0.008, 0.016, 0.032, 0.05)
 """Looks at the log while actors work; a look costs 0.2 ms."""
 
 WAIT_SECONDS_MAX = 60.0
+_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 CONCURRENT_MAX = 64
 
 
@@ -115,6 +117,9 @@ class ContextService:
         for _ in range(APPEND_ATTEMPTS_MAX):
             budget = min(asked.budget or state.usable_tokens, state.usable_tokens)
             seen = view(state, budget=budget, count=count)
+            if not seen.messages:
+                # no provider takes an empty list; most often the agent asks before it has appended
+                raise NotFound(f"there is no message in {at} yet", address=str(at))
             if await self._record(at, state, seen, budget):
                 return Answer(context=_meta(state, seen, budget)), seen.body
             state = await self.conversations.load(at)
@@ -158,6 +163,9 @@ class ContextService:
 
     async def _upload(self, at: Address, message: Msg) -> tuple[Answer, bytes]:
         asked = _decoded(message.data, UploadAsked)
+        if not _SHA256.match(asked.sha256):
+            # it becomes a key of the store: `../other-tenant/…` must not
+            raise BadEnvelope("an upload is named by its SHA-256 in hex", sha256=asked.sha256[:80])
         return Answer(url=await self.artifacts.upload_url(at.tenant, asked.sha256)), b""
 
     async def _read(self, at: Address, message: Msg) -> tuple[Answer, bytes]:

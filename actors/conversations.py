@@ -14,7 +14,7 @@ import msgspec
 
 from protocol import codec
 from protocol import policy as policies
-from protocol.errors import ChainBroken, LogRegression, NotFound
+from protocol.errors import ArtifactDamaged, ArtifactsUnavailable, ChainBroken, LogRegression, NotFound
 from protocol.facts import DoneFact
 from protocol.ids import Address
 from protocol.limits import ENVELOPE_BYTES_MAX, SNAPSHOT_COMMITS
@@ -56,14 +56,17 @@ class Conversations:
 
         Raises `LogUnavailable`, `ChainBroken`, `LogRegression`, `BadEnvelope` (a newer writer).
         """
-        state = self._warm.pop(at, None)
+        state = self._warm.get(at)  # not taken out: four actors and a service load at the same time
         if state is None:
             state = await self._from_snapshot(at)
         records = await self._log.read(at, after=state.seq)
         if not records and state.seq and await self._log.head(at) < state.seq:
             raise LogRegression(f"the log of {at} lost its end", address=str(at), seq=state.seq)
         state = fold(state, records)
-        self._warm[at] = state
+        known = self._warm.get(at)
+        if known is None or known.seq <= state.seq:
+            self._warm[at] = state
+        self._warm.move_to_end(at)
         if len(self._warm) > WARM_MAX:
             self._warm.popitem(last=False)
         return state
@@ -130,16 +133,21 @@ class Conversations:
                 return None
             raw = snapshot.state or await self._artifacts.get(at.tenant, snapshot.artifact)
             return msgspec.msgpack.decode(raw, type=State)
-        except (msgspec.MsgspecError, NotFound) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, NotFound, ArtifactDamaged, ArtifactsUnavailable) as error:
             log.warning("a snapshot of %s is not readable (%s); folding the log", at, type(error).__name__)
             return None
 
     async def _keep(self, at: Address, state: State) -> None:
+        """Keep *state*; it saves time only, and the commit before it has landed: a store that is down is no failure."""
         raw = msgspec.msgpack.encode(state)
         if len(raw) <= ENVELOPE_BYTES_MAX:
             snapshot = Snapshot(schema=STATE_SCHEMA, state=raw)
         else:
-            snapshot = Snapshot(schema=STATE_SCHEMA, artifact=await self._artifacts.put(at.tenant, raw))
+            try:
+                snapshot = Snapshot(schema=STATE_SCHEMA, artifact=await self._artifacts.put(at.tenant, raw))
+            except ArtifactsUnavailable as error:
+                log.warning("a snapshot of %s is not kept: %s", at, error)
+                return
         await self._snapshots.put(at, msgspec.msgpack.encode(snapshot))
 
 

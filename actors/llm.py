@@ -97,6 +97,12 @@ class OpenAiModel:
             # a body that is no chat completion at all; another attempt may meet a healthy server
             raise ModelUnavailable(f"unreadable answer ({type(error).__name__})", attempts=attempt) from None
 
+    async def close(self) -> None:
+        """Close the connections to the endpoint."""
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
     def _connected(self) -> AsyncOpenAI:
         if self._client is None:
             from openai import AsyncOpenAI

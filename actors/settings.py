@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from protocol.errors import BadPolicy
-from protocol.policy import Policy
+from protocol.policy import Policy, key_of
 
 PREFIX = "JETTISON_"
 FILE_NAME = "jettison.toml"
@@ -85,8 +85,7 @@ def load(
         settings = msgspec.convert(merged, Settings, strict=False)
         msgspec.convert(settings.policy, Policy, strict=False)
     except msgspec.ValidationError as error:
-        key = str(error).rpartition("at `$")[2].strip(".`")
-        raise BadPolicy(f"settings: {error}", key=key) from None
+        raise BadPolicy(f"settings: {error}", key=key_of(str(error))) from None
     return settings
 
 

@@ -7,6 +7,7 @@ done: bytes are stored before the fact that points to them, an answer is there b
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,9 @@ from .rules.spill import Spilled, claims, degraded, spill
 from .rules.squeeze import Answer, Ask, ask, judge
 from .rules.state import State
 from .tokens import counter, tokenizer_for
+
+OUTCOMES_MAX = 64
+"""Answers kept for their commit: more than the slots that one worker holds at once."""
 
 DEGRADE_AFTER_DELIVERIES = 4
 """Deliveries of a slot (about 4 s of a store that is down) before spill goes on without it."""
@@ -47,8 +51,8 @@ class Steps:
     layers: tuple[Mapping[str, Any], ...] = ()
     """The service's own layers of the policy, below a conversation's."""
     model: Model | None = None
-    answers: dict[str, Answer] = field(default_factory=dict)
-    """Answers that were paid for and not committed yet, by the id of their request."""
+    outcomes: OrderedDict[tuple[str, int], Answer | StageFailed] = field(default_factory=OrderedDict)
+    """What asking came to and may not be committed yet, by the id and the boundary of the request."""
 
     async def step(self, actor: Actor, at: Address, state: State, *, deliveries: int) -> Step:
         """Return what *actor* does with *state*. Raises `ArtifactsUnavailable` while spill should wait."""
@@ -88,20 +92,23 @@ class Steps:
         if self.model is None:
             reason = "this worker has no model endpoint configured"
             return await _ready((CompactionDeclined(boundary=asked.boundary, stage="squeeze", reason=reason),))
-        assert state.policy is not None
+        outcome = self.outcomes.get((asked.id, asked.boundary)) or await self._asked(asked, self.model, state.policy)
+        # kept, failed or not: whoever commits first in between (an agent is served) costs no second call
+        self.outcomes[asked.id, asked.boundary] = outcome
+        if len(self.outcomes) > OUTCOMES_MAX:
+            self.outcomes.popitem(last=False)
+        fact = outcome if isinstance(outcome, StageFailed) else judge(state, asked, outcome, count=count)
+        return await _ready((fact,))
+
+    async def _asked(self, asked: Ask, model: Model, policy: policies.Policy | None) -> Answer | StageFailed:
+        assert policy is not None
         try:
-            answer = self.answers.get(asked.id) or await self.model.answer(
-                asked,
-                deadline_seconds=state.policy.squeeze.deadline_seconds,
-                attempts=state.policy.squeeze.attempts,
+            return await model.answer(
+                asked, deadline_seconds=policy.squeeze.deadline_seconds, attempts=policy.squeeze.attempts
             )
         except (ModelUnavailable, Rejected) as error:
             attempts = int(str(error.fields.get("attempts", 1)))
-            failed = StageFailed(boundary=asked.boundary, stage="squeeze", error=f"{error}"[:200], attempts=attempts)
-            return await _ready((failed,))
-        # kept until the episode is over: whoever commits first in between costs no second call
-        self.answers = {asked.id: answer}
-        return await _ready((judge(state, asked, answer, count=count),))
+            return StageFailed(boundary=asked.boundary, stage="squeeze", error=f"{error}"[:200], attempts=attempts)
 
     def _policy_of(self, state: State) -> policies.Policy:
         """Return the policy of a new conversation; an agent's impossible layer is left out, not fatal."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import msgspec
 from nats.aio.client import Client as NatsConnection
+from opentelemetry.context import Context
 
 from protocol import semconv, subjects
 from protocol.ask import Ready
@@ -23,7 +24,7 @@ from protocol.facts import StageFailed
 from protocol.ids import Address
 from protocol.limits import APPEND_ATTEMPTS_MAX
 from protocol.subjects import Actor
-from protocol.tracing import extract, inject, span
+from protocol.tracing import extract, inject, link_to, span
 from storage.ports import Slot, Wakes
 from storage.streams import ACK_WAIT_SECONDS
 
@@ -67,7 +68,10 @@ class Worker:
 
     async def _turn(self, slot: Slot) -> None:
         """Do what one slot asks for, and free it; whatever happens, the slot is not lost."""
-        parent = extract(slot.headers)
+        # a first delivery belongs to the agent's own trace; a later one only refers to it
+        first = slot.deliveries <= 1
+        parent = extract(slot.headers) if first else Context()
+        links = () if first else link_to(slot.headers)
         attributes = {
             semconv.MESSAGING_SYSTEM: "nats",
             semconv.MESSAGING_OPERATION_NAME: "process",
@@ -76,7 +80,7 @@ class Worker:
         }
         name = f"process {semconv.wake_template(self.actor)}"
         try:
-            with span(name, kind="consumer", parent=parent, attributes=attributes):
+            with span(name, kind="consumer", parent=parent, links=links, attributes=attributes):
                 async with _held(slot):
                     state = await self._work(slot)
                     await self._hand_over(slot.at, state)
@@ -150,7 +154,19 @@ class Worker:
                 log.warning("ready of %s was not announced: %s", at, type(error).__name__)
 
     async def _look_again(self, at: Address) -> None:
-        """Wake whoever is needed for what came between our last look and the slot's release."""
+        """Wake whoever is needed for what came between our last look and the slot's release.
+
+        The slot is free by now and will not come again, so bad luck is waited out here.
+        """
+        for seconds in RETRY_SECONDS:
+            try:
+                return await self._wake_follower(at)
+            except Unavailable as error:
+                log.warning("%s of %s looks again: %s", self.actor, at, error)
+                await asyncio.sleep(seconds)
+        await self._wake_follower(at)
+
+    async def _wake_follower(self, at: Address) -> None:
         state = await self.conversations.load(at)
         follower = next_actor(state)
         if follower is not None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
@@ -27,7 +28,7 @@ from nats.aio.client import Client as NatsConnection
 from . import codec, messages, semconv, subjects
 from .ask import Answer, ContextAsked, ReadAsked, Ready, UploadAsked, raised
 from .connection import TRANSIENT, connect, publish
-from .errors import ArtifactsUnavailable, BadMessage, NotReady, Unavailable
+from .errors import ArtifactsUnavailable, BadMessage, NotReady, Rejected, Unavailable
 from .facts import (
     Claim,
     CompactionRequested,
@@ -40,6 +41,9 @@ from .facts import (
 from .ids import Address, address, fresh_id
 from .limits import CLAIM_BYTES_MIN, ENVELOPE_BYTES_MAX
 from .tracing import inject, span
+
+SERVICE_PAUSE_SECONDS = 0.2
+"""Between two questions while nobody serves contexts."""
 
 PATIENCE_SECONDS = 30.0
 """How long an append tries before it says that the outcome is unknown."""
@@ -88,7 +92,11 @@ class Client:
     ) -> Conversation:
         """Open or resume a conversation. *policy* is the agent's own layer; the first opening counts."""
         talk = Conversation(client=self, at=address(conversation, tenant))
-        opened = ConversationOpened(name=conversation, model=model, policy=messages.encode(policy or {}))
+        opened = ConversationOpened(
+            name=messages.without_surrogates(conversation),
+            model=messages.without_surrogates(model),
+            policy=messages.encode(policy or {}),
+        )
         await talk.say((opened,))
         return talk
 
@@ -132,7 +140,7 @@ class Conversation:
         asked = ContextAsked(upto_seq=self._seq, budget=budget, wait_seconds=wait_seconds)
         answer, body = await self._ask("context", msgspec.json.encode(asked), wait_seconds)
         assert answer.context is not None
-        view = [messages.decode(raw) for raw in msgspec.json.decode(body, type=list[msgspec.Raw])]
+        view = [messages.decode(bytes(raw)) for raw in msgspec.json.decode(body, type=list[msgspec.Raw])]
         return Context(messages=view, **msgspec.structs.asdict(answer.context))
 
     async def read_artifact(self, key: str, *, lines: str = "", pattern: str = "") -> str:
@@ -171,7 +179,12 @@ class Conversation:
             if said is not None and said not in self._unconfirmed:
                 self._unconfirmed.append(said)
             while self._unconfirmed:
-                self._seq = max(self._seq, await self._publish(self._unconfirmed[0]))
+                try:
+                    self._seq = max(self._seq, await self._publish(self._unconfirmed[0]))
+                except Rejected:
+                    # it will never be taken: kept, it would stand in the way of all that comes after it
+                    del self._unconfirmed[0]
+                    raise
                 del self._unconfirmed[0]
             return self._seq
 
@@ -238,10 +251,16 @@ class Conversation:
         try:
             with span(f"ask {verb}", kind="client", attributes={semconv.GEN_AI_CONVERSATION_ID: self.at.conversation}):
                 inject(headers)
-                await connection.publish(subjects.ask(verb, self.at), body, reply=inbox, headers=headers)
-                first = await subscription.next_msg(timeout=wait_seconds + 5)
-                if (first.headers or {}).get("Status") == "503":
-                    raise NotReady("nobody serves contexts; start `jettison up` or `jettison worker cut`")
+                ends = time.monotonic() + wait_seconds
+                while True:
+                    await connection.publish(subjects.ask(verb, self.at), body, reply=inbox, headers=headers)
+                    first = await subscription.next_msg(timeout=wait_seconds + 5)
+                    if (first.headers or {}).get("Status") != "503":
+                        break
+                    if time.monotonic() >= ends:
+                        raise NotReady("nobody serves contexts; start `jettison up` or `jettison worker cut`")
+                    # a service may be starting, or moving to another machine
+                    await asyncio.sleep(SERVICE_PAUSE_SECONDS)
                 answer = msgspec.json.decode(first.data, type=Answer)
                 if answer.fault is not None:
                     raise raised(answer.fault)

@@ -43,6 +43,7 @@ async def connect(url: str, *, name: str, options: Mapping[str, Any] | None = No
 
     Raises `LogUnavailable` within `CONNECT_SECONDS` if nothing answers there.
     """
+    started = time.monotonic()
     await _probe(url)
 
     made: list[NatsConnection] = []
@@ -71,7 +72,8 @@ async def connect(url: str, *, name: str, options: Mapping[str, Any] | None = No
                 reconnected_cb=on_reconnect,
                 **dict(options or {}),
             ),
-            timeout=CONNECT_SECONDS * 2,
+            # the rest of the time, and at least a moment for who answered late
+            timeout=max(0.5, CONNECT_SECONDS - (time.monotonic() - started)),
         )
         made.append(connection)
         return connection

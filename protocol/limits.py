@@ -18,6 +18,9 @@ CLAIM_BYTES_MIN = 64 * 1024
 MESSAGE_BYTES_MAX = 256 * 1024 * 1024
 """A message above this is refused at the client; nobody sends it to a model."""
 
+MESSAGE_DEPTH_MAX = 100
+"""Nesting of a message. A fixed bound: where Python's own stack ends differs from one worker to the next."""
+
 REPLY_CHUNK_BYTES = 512 * 1024
 """A context that is larger than one frame is answered in pieces of this size."""
 

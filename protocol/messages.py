@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 
 from .errors import BadMessage
-from .limits import MESSAGE_BYTES_MAX
+from .limits import MESSAGE_BYTES_MAX, MESSAGE_DEPTH_MAX
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 ROLES: frozenset[str] = frozenset(("system", "developer", "user", "assistant", "tool"))
@@ -64,7 +64,7 @@ def encode(message: Mapping[str, Any]) -> bytes:
     """
     try:
         return msgspec.json.encode(message)
-    except (UnicodeEncodeError, TypeError, ValueError, OverflowError, msgspec.MsgspecError):
+    except (UnicodeEncodeError, TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
         return _encode_slowly(message)
 
 
@@ -75,14 +75,33 @@ def decode(raw: bytes) -> dict[str, Any]:
     except (ValueError, UnicodeDecodeError):
         # msgspec refuses the escapes of lone surrogates; the standard library keeps them
         try:
-            value = json.loads(raw)
+            value = json.loads(raw.decode("utf-8", "surrogatepass"), parse_constant=_no_constant)
         except (ValueError, UnicodeDecodeError, RecursionError) as error:
             raise BadMessage("a message is not JSON", at="", reason=str(error)[:200]) from None
     except RecursionError:
         raise BadMessage("a message is nested too deeply", at="") from None
     if not isinstance(value, dict):
         raise BadMessage(f"a message must be an object, not {type(value).__name__}", at="")
+    # what is in strings is counted too: a bound that is cheap, and only where it fails one is exact
+    if raw.count(b"{") + raw.count(b"[") > MESSAGE_DEPTH_MAX and _depth(value) > MESSAGE_DEPTH_MAX:
+        raise BadMessage("a message is nested too deeply", at="")
     return value
+
+
+def is_plain(raw: bytes) -> bool:
+    """Tell whether every JSON reader takes *raw*: text in UTF-8, no lone surrogates, not even escaped ones."""
+    if raw.isascii() and b"\\ud" not in raw and b"\\uD" not in raw:
+        return True
+    try:
+        msgspec.json.decode(raw)
+    except (ValueError, UnicodeDecodeError):
+        return False
+    return True
+
+
+def without_surrogates(text: str) -> str:
+    """Return *text* as UTF-8 can hold it: pairs joined, lone surrogates replaced by U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def parse(message: Mapping[str, Any]) -> Message:
@@ -91,7 +110,7 @@ def parse(message: Mapping[str, Any]) -> Message:
     Raises `BadMessage`, whose field `at` is the JSON pointer of what is wrong.
     """
     role = message.get("role")
-    if role not in ROLES:
+    if not isinstance(role, str) or role not in ROLES:
         raise BadMessage(f"role must be one of {', '.join(sorted(ROLES))}, not {role!r:.40}", at="/role")
     calls = _calls(message)
     result_of = message.get("tool_call_id") if role == "tool" else None
@@ -100,7 +119,11 @@ def parse(message: Mapping[str, Any]) -> Message:
     name = message.get("name")
     parts = (*_content_parts(message.get("content"), role), *_argument_parts(message))
     return Message(
-        role=role, parts=parts, calls=calls, result_of=result_of, name=name if isinstance(name, str) else None
+        role=cast(Role, role),
+        parts=parts,
+        calls=calls,
+        result_of=result_of,
+        name=name if isinstance(name, str) else None,
     )
 
 
@@ -204,6 +227,24 @@ def _argument_parts(message: Mapping[str, Any]) -> Iterator[Part]:
     for index, call in enumerate(_tool_calls(message)):
         text = call["function"]["arguments"]
         yield Part(pointer=f"/tool_calls/{index}/function/arguments", kind="arguments", text=text)
+
+
+def _depth(value: Any) -> int:
+    """Return how deep *value* is nested, without recursion."""
+    depth, level = 0, [value]
+    while level:
+        depth += 1
+        level = [
+            item
+            for outer in level
+            for item in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(item, (dict, list))
+        ]
+    return depth
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
 
 
 def _encode_slowly(message: Mapping[str, Any]) -> bytes:

@@ -83,8 +83,8 @@ class Squeeze(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     model: str = ""
     cap: Share = 0.15
     """Size asked of the model; the answer is cut off above it and then refused."""
-    prompt_version: str = "v1"
-    deadline_seconds: Annotated[float, msgspec.Meta(gt=0)] = 60.0
+    prompt_version: Literal["v1"] = "v1"
+    deadline_seconds: Annotated[float, msgspec.Meta(gt=0, le=86_400)] = 60.0
     attempts: Annotated[int, msgspec.Meta(ge=1, le=10)] = 3
 
 
@@ -130,11 +130,13 @@ def resolve(layers: Iterable[Mapping[str, Any]]) -> Policy:
     """
     merged: dict[str, Any] = {}
     for layer in layers:
+        if not isinstance(layer, Mapping):
+            raise BadPolicy(f"policy: a layer must be an object, not {type(layer).__name__}", key="")
         merged = _merge(merged, layer)
     try:
         policy = msgspec.convert(merged, Policy, strict=False)
     except msgspec.ValidationError as error:
-        raise BadPolicy(f"policy: {error}", key=str(error).rpartition("at `$")[2].strip(".`")) from None
+        raise BadPolicy(f"policy: {error}", key=key_of(str(error))) from None
     _check(policy)
     return policy
 
@@ -163,6 +165,13 @@ def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
         below = out.get(key)
         out[key] = _merge(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
     return out
+
+
+def key_of(error: str) -> str:
+    """Return the dotted key that msgspec's sentence is about; of an unknown one its own name too."""
+    path = error.rpartition("`$")[2].strip(".`") if "`$" in error else ""
+    unknown = error.partition("unknown field `")[2].partition("`")[0]
+    return ".".join(filter(None, (path, unknown)))
 
 
 def _check(policy: Policy) -> None:

@@ -116,16 +116,19 @@ class MemorySlot:
     owner: MemoryWakes
     actor: Actor
     deliveries: int = 1
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def done(self) -> None:
         """See `Slot.done`."""
         self.owner.filled.discard((self.actor, self.at))
+        self.ended.set()
 
     async def later(self, seconds: float) -> None:
         """See `Slot.later`."""
         loop = asyncio.get_running_loop()
         again = MemorySlot(self.at, self.headers, self.owner, self.actor, self.deliveries + 1)
         loop.call_later(seconds, self.owner.queue(self.actor).put_nowait, again)
+        self.ended.set()
 
     async def hold(self) -> None:
         """See `Slot.hold`."""
@@ -136,7 +139,7 @@ class MemoryWakes:
     """`Wakes` of one process."""
 
     filled: set[tuple[Actor, Address]] = field(default_factory=set)
-    queues: dict[Actor, asyncio.Queue[Slot]] = field(default_factory=dict)
+    queues: dict[Actor, asyncio.Queue[MemorySlot]] = field(default_factory=dict)
 
     async def wake(self, actor: Actor, at: Address, *, body: bytes = b"", headers: Mapping[str, str]) -> bool:
         """See `Wakes.wake`."""
@@ -148,9 +151,21 @@ class MemoryWakes:
 
     async def slots(self, actor: Actor, *, credits: int) -> AsyncIterator[Slot]:
         """See `Wakes.slots`."""
+        unfinished: list[MemorySlot] = []
         while True:
-            yield await self.queue(actor).get()
+            unfinished = [slot for slot in unfinished if not slot.ended.is_set()]
+            if len(unfinished) >= credits:
+                waits = [asyncio.ensure_future(slot.ended.wait()) for slot in unfinished]
+                try:
+                    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    for one in waits:
+                        one.cancel()
+                continue
+            slot = await self.queue(actor).get()
+            unfinished.append(slot)
+            yield slot
 
-    def queue(self, actor: Actor) -> asyncio.Queue[Slot]:
+    def queue(self, actor: Actor) -> asyncio.Queue[MemorySlot]:
         """Return the waiting slots of *actor*."""
         return self.queues.setdefault(actor, asyncio.Queue())

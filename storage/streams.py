@@ -80,6 +80,8 @@ def streams(replicas: int = 1) -> tuple[StreamConfig, ...]:
             num_replicas=replicas,
             max_msgs_per_subject=2,
             allow_direct=True,
+            # the server's own default, written down: left out, it would be reported as a drift
+            duplicate_window=120.0,
             compression=StoreCompression.S2,
         ),
     )

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
-import nats.errors
 from nats.aio.client import Client as NatsConnection
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
@@ -32,8 +32,25 @@ PULL_SECONDS = 20.0
 HEARTBEAT_SECONDS = 0.5
 """A pull without two heartbeats in a row is dead: the server restarted or the consumer is gone."""
 
+HAND_BACK_SECONDS = 2.0
+"""How long the end of a loop waits for the server; what it then still holds comes back after the ack wait."""
+
 SLOT_FILLED = 10077
 """«maximum messages per subject exceeded»: the slot is filled already."""
+
+
+@dataclass
+class _Credit:
+    """One unfinished slot's share of the credits; it comes back once, however often the slot is ended."""
+
+    free: asyncio.Semaphore
+    spent: bool = True
+
+    def back(self) -> None:
+        """Return the credit."""
+        if self.spent:
+            self.spent = False
+            self.free.release()
 
 
 @dataclass(frozen=True)
@@ -44,7 +61,7 @@ class JetStreamSlot:
     at: Address
     headers: Mapping[str, str]
     deliveries: int
-    freed: asyncio.Semaphore
+    credit: _Credit
 
     async def done(self) -> None:
         """See `Slot.done`."""
@@ -53,7 +70,7 @@ class JetStreamSlot:
         except TRANSIENT as error:
             raise LogUnavailable(f"the slot's acknowledgement was not confirmed: {type(error).__name__}") from None
         finally:
-            self.freed.release()
+            self.credit.back()
 
     async def later(self, seconds: float) -> None:
         """See `Slot.later`."""
@@ -62,7 +79,7 @@ class JetStreamSlot:
         except TRANSIENT as error:
             raise LogUnavailable(f"the slot could not be given back: {type(error).__name__}") from None
         finally:
-            self.freed.release()
+            self.credit.back()
 
     async def hold(self) -> None:
         """See `Slot.hold`."""
@@ -70,12 +87,6 @@ class JetStreamSlot:
             await self.message.in_progress()
         except TRANSIENT as error:
             raise LogUnavailable(f"the slot could not be held: {type(error).__name__}") from None
-
-
-def _cancelled() -> bool:
-    """Tell whether this task was cancelled while a message arrived: `wait_for` of Python 3.11 forgets it then."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 class JetStreamWakes:
@@ -103,38 +114,39 @@ class JetStreamWakes:
         """See `Wakes.slots`. Raises `Rejected` if the consumer does not exist."""
         free = asyncio.Semaphore(credits)
         inbox = self._connection.new_inbox()
-        subscription = await self._connection.subscribe(inbox)
+        # a queue of our own: a cancelled `next_msg` of nats-py may take a message along
+        arrived: asyncio.Queue[Msg] = asyncio.Queue()
+        subscription = await self._connection.subscribe(inbox, cb=arrived.put)
         try:
             while True:
                 await free.acquire()
-                message = await self._next(subscription, inbox, actor)
+                message = await self._next(arrived, inbox, actor)
                 if message is None:
                     free.release()
                     continue
-                if _cancelled():
-                    await message.nak()
-                    raise asyncio.CancelledError
                 yield JetStreamSlot(
                     message=message,
                     at=subjects.address_of(message.subject),
                     headers=dict(message.headers or {}),
                     deliveries=message.metadata.num_delivered or 1,
-                    freed=free,
+                    credit=_Credit(free),
                 )
         finally:
-            await self._hand_back(subscription)
+            await self._hand_back(subscription, arrived)
 
-    async def _next(self, subscription: Subscription, inbox: str, actor: Actor) -> Msg | None:
+    async def _next(self, arrived: asyncio.Queue[Msg], inbox: str, actor: Actor) -> Msg | None:
         """Open one pull for one slot and wait for its answer; none when the pull ended empty."""
         await self._pull(inbox, actor)
         while True:
             try:
-                message = await subscription.next_msg(timeout=HEARTBEAT_SECONDS * 3)
-            except nats.errors.TimeoutError:
+                async with asyncio.timeout(HEARTBEAT_SECONDS * 3):
+                    message = await arrived.get()
+            except TimeoutError:
+                if self._connection.is_closed:
+                    raise LogUnavailable("the connection to NATS is closed") from None
                 return None
-            except nats.errors.ConnectionClosedError:
-                raise LogUnavailable("the connection to NATS is closed") from None
-            status = (message.headers or {}).get("Status") if not message.data else None
+            # a wake-up carries an agent's headers, so only what nobody can acknowledge is the server's own word
+            status = None if message.reply else (message.headers or {}).get("Status")
             if status is None:
                 return message
             if status == "100":
@@ -169,20 +181,17 @@ class JetStreamWakes:
         await asyncio.sleep(HEARTBEAT_SECONDS)
 
     @staticmethod
-    async def _hand_back(subscription: Subscription) -> None:
-        """Stop listening, then return what had been delivered meanwhile, so that no one waits for it."""
-        waiting = subscription.pending_msgs
-        leftovers = []
-        while waiting > 0:
-            waiting -= 1
-            try:
-                leftovers.append(await subscription.next_msg(timeout=0.01))
-            except TRANSIENT:
-                break
+    async def _hand_back(subscription: Subscription, arrived: asyncio.Queue[Msg]) -> None:
+        """Stop listening, then return what had been delivered until then, so that no one waits for it."""
         try:
-            await subscription.unsubscribe()
-            for message in leftovers:
-                if message.reply and not (message.headers or {}).get("Status"):
-                    await message.nak()
+            async with asyncio.timeout(HAND_BACK_SECONDS):
+                # to the server and back: what it sent before it heard of the end is here then
+                await subscription.drain()  # type: ignore[no-untyped-call]
         except TRANSIENT:
-            return
+            with suppress(*TRANSIENT):
+                await subscription.unsubscribe()
+        with suppress(*TRANSIENT):
+            while not arrived.empty():
+                message = arrived.get_nowait()
+                if message.reply:
+                    await message.nak()

@@ -9,6 +9,7 @@ import asyncio
 import sys
 import tempfile
 import time
+from collections import Counter
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,9 +31,17 @@ from protocol.ids import Address
 from tests.stack import real_llm
 
 SAMPLE = Path(__file__).parent / "data" / "sample.json"
-BUDGET_TOKENS = 12_000
-SQUEEZE = {"mode": "squeeze", "cap": 0.05, "deadline_seconds": 20.0, "attempts": 1}
-SETTLE_SECONDS = 40.0
+BUDGET_TOKENS = 24_000
+POLICY: dict[str, dict[str, Any]] = {
+    "digest": {"cap": 0.06},
+    "squeeze": {"mode": "squeeze", "cap": 0.02, "deadline_seconds": 20.0, "attempts": 1},
+}
+"""A small digest, because the model is small: it reads 300 tokens a second and writes 50."""
+
+PACE_SECONDS = 15.0
+"""How long a turn waits for a squeeze under way; a real agent's own model takes about as long."""
+
+SETTLE_SECONDS = 30.0
 
 
 def main() -> int:
@@ -53,10 +62,11 @@ def main() -> int:
 
 async def _demo(settings: Settings, folder: Path, model: str) -> int:
     talk = transcripts(SAMPLE)[0]
-    job = CompactJob(file=SAMPLE, budget=BUDGET_TOKENS, model=model, by_turn=True)
+    job = CompactJob(file=SAMPLE, budget=BUDGET_TOKENS, model=model, by_turn=True, pace_seconds=PACE_SECONDS)
     layer = policy_layer(job)
+    layer["digest"] = POLICY["digest"]
     if model:
-        layer["squeeze"] = {**SQUEEZE, "model": model}
+        layer["squeeze"] = {**POLICY["squeeze"], "model": model}
     async with stack_for(settings, workers=0) as (running, url), Client.connect(url) as client:
         with bar("playing the recorded agent run", len(talk.messages)) as step:
             played = await play(client, talk, layer, job, step)
@@ -65,7 +75,9 @@ async def _demo(settings: Settings, folder: Path, model: str) -> int:
         report = await report_of(running.log, played.address)
         records = await running.log.read(played.address, after=0)
         show_outcome(played, report, again.tokens)
-        out("\nWhat the model would see now:\n" + drawn(again.messages, chars=110))
+        out("\nWhat the model would see now (first and last messages):")
+        out(drawn(again.messages[:4], chars=300) + f"… {len(again.messages) - 8} messages …\n")
+        out(drawn(again.messages[-4:], chars=110))
         started = time.monotonic()
         found = replay(played.address, records)
         out(f"From the event log alone ({time.monotonic() - started:.1f} s, no LLM, no S3):")
@@ -102,8 +114,10 @@ def show_traces(folder: Path, settings: Settings, at: Address) -> None:
     from rich.console import Console
 
     rows = read_spans(traces_folder(settings), at.conversation)
-    out(f"\nOne of the traces ({len(rows)} spans in all):")
-    Console(file=sys.stdout, highlight=False).print(trace_tree(rows, last=1))
+    steps = Counter(row.trace_id for row in rows if row.name.startswith("compact "))
+    fullest = [row for row in rows if row.trace_id == steps.most_common(1)[0][0]]
+    out(f"\nOne of the traces, from the agent's publish to the ready view ({len(rows)} spans in all):")
+    Console(file=sys.stdout, highlight=False, width=120).print(trace_tree(fullest))
     out(f"\ndata    {folder}\ntraces  {traces_folder(settings)}")
     name = at.conversation
     out(f"look    .venv/bin/jettison trace {name} --data {folder}")

@@ -18,7 +18,8 @@ def main() -> None:
 
 def run(app: object) -> int:
     """Run *app* and turn errors into exit codes and one clear sentence."""
-    import click
+    import typer
+    from typer.exceptions import TyperException
 
     from protocol.errors import JettisonError, Unavailable
 
@@ -27,12 +28,17 @@ def run(app: object) -> int:
     except JettisonError as error:
         sys.stderr.write(f"jettison: {error}\n")
         return 4 if isinstance(error, Unavailable) else 1
-    except click.exceptions.Exit as stop:
+    except typer.Exit as stop:
         return int(stop.exit_code)
-    except click.UsageError as error:
-        error.show()
-        return 2
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         sys.stderr.write("jettison: interrupted\n")
         return 130
+    except TyperException as error:
+        # usage errors show themselves with the command's own help; only their base class is public
+        show = getattr(error, "show", None)
+        if show is None:
+            sys.stderr.write(f"jettison: {error}\n")
+        else:
+            show()
+        return 2
     return outcome if isinstance(outcome, int) else 0

@@ -21,7 +21,7 @@ from actors.rules.legal import problems
 from actors.settings import Settings
 from actors.tokens import counter, tokenizer_for
 from protocol import messages as wire
-from protocol.client import Client, Context
+from protocol.client import Client, Context, Conversation
 from protocol.errors import BadPolicy, JettisonError
 from protocol.facts import SaidMessage
 from protocol.ids import Address, fresh_id
@@ -48,6 +48,8 @@ class CompactJob:
     out: Path | None = None
     workers: int = 0
     by_turn: bool = False
+    pace_seconds: float = 0.0
+    """How long a turn may wait for a squeeze under way; an agent would be waiting for its own model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +107,9 @@ async def play(client: Client, talk: Transcript, layer: dict[str, Any], job: Com
     conversation = await client.open(f"{talk.name}-{fresh_id()[:8]}", policy=layer)
     for index, message in enumerate(talk.messages):
         if job.by_turn and index and isinstance(message, dict) and message.get("role") == "assistant":
-            await conversation.context(wait_seconds=30)
+            context = await conversation.context(wait_seconds=30)
+            if context.squeezing and job.pace_seconds:
+                await _squeezed(conversation, job.pace_seconds)
         try:
             await conversation.append([message])
         except JettisonError as error:
@@ -120,6 +124,16 @@ async def play(client: Client, talk: Transcript, layer: dict[str, Any], job: Com
         seconds=time.monotonic() - started,
         flaws=tuple(problems(context.messages)),
     )
+
+
+async def _squeezed(conversation: Conversation, seconds: float) -> None:
+    """Wait until the view is ready, or long enough."""
+    try:
+        async with asyncio.timeout(seconds):
+            async for _ in conversation.ready():
+                return
+    except TimeoutError:
+        return
 
 
 def policy_layer(job: CompactJob) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from typing import Any, Literal
 import msgspec
 
 from protocol import messages
-from protocol.facts import SaidMessage
+from protocol.errors import BadMessage
+from protocol.facts import Claim, SaidMessage
 from protocol.policy import Policy
 
 Count = Callable[[str], int]
@@ -104,6 +105,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         return {category: self.tokens - calls, "tool_calls": calls} if calls else {category: self.tokens}
 
 
+LOOSE = "[Result of a tool call that is not in this conversation]"
+LOOSE_TOKENS = 16
+"""Bound on `LOOSE` with its line end, in both encodings (a test counts it)."""
+
 ABORTED = "[No result was recorded: the call was aborted.]"
 ABORTED_TOKENS = 20
 """Bound on `ABORTED` with its frame, in both encodings (a test counts it)."""
@@ -111,9 +116,10 @@ ABORTED_TOKENS = 20
 
 def measure(said: SaidMessage, *, number: int, count: Count) -> tuple[Entry, messages.Message]:
     """Return the entry of a message, and its parsed form. Raises `BadMessage`."""
-    raw = messages.decode(said.raw)
-    parsed = messages.parse(raw)
-    claims = {claim.pointer: claim for claim in said.claims}
+    raw: Any = messages.decode(said.raw)
+    plain = messages.is_plain(said.raw)
+    parsed = messages.parse(raw if plain else _without_surrogates(raw))
+    claims = {claim.pointer: _checked(claim) for claim in said.claims}
     sizes = []
     for part in parsed.parts:
         claim = claims.get(part.pointer)
@@ -134,7 +140,7 @@ def measure(said: SaidMessage, *, number: int, count: Count) -> tuple[Entry, mes
         call_names=tuple(call.name for call in parsed.calls),
         call_ids=tuple(call.id for call in parsed.calls),
         result_of=parsed.result_of or "",
-        surrogates=any(_has_surrogate(part.text) for part in parsed.parts),
+        surrogates=not plain,
     )
     return entry, parsed
 
@@ -182,7 +188,7 @@ def shown_message(entry: Entry) -> dict[str, Any]:
     if entry.role == "tool" and out.get("content") is None:
         out["content"] = ""
     if entry.loose:
-        return {"role": "user", "content": f"[Result of a tool call that is not in this conversation]\n{text_of(out)}"}
+        return {"role": "user", "content": f"{LOOSE}\n{text_of(out)}"}
     if entry.role == "tool":
         out["tool_call_id"] = entry.result_of
     return out
@@ -217,17 +223,16 @@ def _tokens(part: messages.Part, length: int, count: Count) -> tuple[int, bool]:
     return count(part.text), True
 
 
-def _has_surrogate(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return True
-    return False
+def _checked(claim: Claim) -> Claim:
+    """Refuse what cannot name an upload: the hash becomes a key of the store."""
+    if claim.bytes < 0 or len(claim.sha256) != 64 or not set(claim.sha256) <= set("0123456789abcdef"):
+        raise BadMessage("a claim needs the SHA-256 and the size of its upload", at=claim.pointer)
+    return claim
 
 
 def _without_surrogates(value: Any) -> Any:
     if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return messages.without_surrogates(value)
     if isinstance(value, dict):
         return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
     if isinstance(value, list):

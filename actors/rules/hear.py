@@ -13,7 +13,7 @@ from protocol import codec
 from protocol.errors import BadEnvelope, BadMessage
 from protocol.facts import CompactionRequested, ConversationOpened, MessagesAppended, SaidMessage, UsageReported
 
-from .entry import Count, Entry, measure
+from .entry import LOOSE_TOKENS, Count, Entry, measure
 from .state import RECENT_CALLS_MAX, Arrived, Asked, OpenCall, State, admit, remember_writer, repaired
 
 
@@ -56,27 +56,31 @@ def _arrive(state: State, said: SaidMessage, count: Count) -> State:
         return repaired(state, number, "refused", f"{error} at {error.fields.get('at', '')}"[:200])
     if entry.surrogates:
         state = repaired(state, number, "lone_surrogates", "")
+    ended: tuple[str, ...] = ()
     if entry.role == "tool":
-        state, entry = _answer(state, entry)
+        state, entry, ended = _answer(state, entry)
     else:
-        state = _abandon(state)
+        state, ended = _abandon(state)
         if entry.role == "assistant":
             state, entry = _call(state, entry)
     boundary = entry.loose or entry.role == "user" or (entry.role == "tool" and not state.open_calls)
     entry = msgspec.structs.replace(entry, boundary=boundary)
-    return msgspec.structs.replace(state, waiting=(*state.waiting, Arrived(entry=entry)))
+    return msgspec.structs.replace(state, waiting=(*state.waiting, Arrived(entry=entry, ended=ended)))
 
 
-def _answer(state: State, entry: Entry) -> tuple[State, Entry]:
-    """Match a result with its call; without one it is loose."""
+def _answer(state: State, entry: Entry) -> tuple[State, Entry, tuple[str, ...]]:
+    """Match a result with its call; without one it is loose and ends the calls that are open."""
     for index, call in enumerate(state.open_calls):
         if call.said == entry.result_of:
             left = state.open_calls[:index] + state.open_calls[index + 1 :]
             shown = msgspec.structs.replace(entry, result_of=call.shown, renamed=call.shown != call.said)
-            return msgspec.structs.replace(state, open_calls=left), shown
+            return msgspec.structs.replace(state, open_calls=left), shown, ()
     # a provider reads nothing between a call and its results: what is open has ended here
-    state = repaired(_abandon(state), entry.number, "orphan_result", entry.result_of[:80])
-    return state, msgspec.structs.replace(entry, loose=True, result_of="")
+    state, ended = _abandon(state)
+    state = repaired(state, entry.number, "orphan_result", entry.result_of[:80])
+    # its lead, and a line end behind each part
+    frame = entry.frame_tokens + LOOSE_TOKENS + len(entry.parts)
+    return state, msgspec.structs.replace(entry, loose=True, result_of="", frame_tokens=frame), ended
 
 
 def _call(state: State, entry: Entry) -> tuple[State, Entry]:
@@ -89,6 +93,8 @@ def _call(state: State, entry: Entry) -> tuple[State, Entry]:
     shown = []
     for index, ident in enumerate(entry.call_ids):
         distinct = ident if ident not in taken else f"{ident[:40]}-{entry.number}-{index}"
+        while distinct in taken:
+            distinct += "x"
         taken.add(distinct)
         shown.append(distinct)
     if tuple(shown) != entry.call_ids:
@@ -102,26 +108,10 @@ def _call(state: State, entry: Entry) -> tuple[State, Entry]:
     return state, msgspec.structs.replace(entry, call_ids=tuple(shown), renamed=tuple(shown) != entry.call_ids)
 
 
-def _abandon(state: State) -> State:
-    """Close the calls that no result came for, by a written answer behind the last of their unit."""
+def _abandon(state: State) -> tuple[State, tuple[str, ...]]:
+    """End the calls that no result came for; return the ids that a written answer must close."""
     if not state.open_calls:
-        return state
+        return state, ()
     missing = tuple(call.shown for call in state.open_calls)
-    number = state.open_calls[0].number
-    state = repaired(state, number, "unanswered_calls", ",".join(missing)[:200])
-    state = msgspec.structs.replace(state, open_calls=())
-    # the batch may be waiting or, where other calls were its boundary, admitted already
-    for index in range(len(state.waiting) - 1, -1, -1):
-        one = state.waiting[index]
-        if isinstance(one, Arrived):
-            closed = Arrived(entry=msgspec.structs.replace(one.entry, answers=missing))
-            waiting = (*state.waiting[:index], closed, *state.waiting[index + 1 :])
-            return msgspec.structs.replace(state, waiting=waiting)
-    if not state.live:
-        return state
-    last = msgspec.structs.replace(state.live[-1], answers=missing)
-    return msgspec.structs.replace(
-        state,
-        live=(*state.live[:-1], last),
-        live_tokens=state.live_tokens - state.live[-1].tokens + last.tokens,
-    )
+    state = repaired(state, state.open_calls[0].number, "unanswered_calls", ",".join(missing)[:200])
+    return msgspec.structs.replace(state, open_calls=()), missing

@@ -8,20 +8,22 @@ from .entry import Count
 
 ERROR_LINES_MAX = 12
 LINE_CHARS_MAX = 400
+FIT_CHARS_PER_TOKEN = 8
+"""Hardly a text has more characters a token; what is longer is not counted to see whether it fits."""
 HEAD_SHARE = 0.55
 
 _ERROR = re2.compile(
-    r"(?i)\berror\b|\bexception\b|\bfail(?:ed|ure)?\b|\bfatal\b|\bpanic\b|\bdenied\b|\bTraceback\b|\bcaused by\b"
+    r"(?i)error\b|exception\b|\bfail(?:ed|ure)?\b|\bfatal\b|\bpanic\b|\bdenied\b|\bTraceback\b|\bcaused by\b"
 )
 
 
 def preview(text: str, *, tokens_max: int, count: Count) -> str:
     """Return head, telling lines between, and tail of *text*, in at most *tokens_max* tokens.
 
-    What is left out is said in place. A text that fits is returned as it is; too small a bound gives an
-    empty text.
+    What is left out is said in place. A text that fits is returned as it is, but for long runs of white
+    space; too small a bound gives an empty text.
     """
-    if len(text) <= tokens_max * 2 and count(text) <= tokens_max:
+    if len(text) <= tokens_max * FIT_CHARS_PER_TOKEN and count(text) <= tokens_max:
         return text
     # four characters a token at first; counted and narrowed until it fits
     chars = tokens_max * 4

@@ -33,7 +33,7 @@ class Spilled(msgspec.Struct, frozen=True, kw_only=True):
 
 def claims(state: State) -> tuple[str, ...]:
     """Return the SHA-256 of the uploads that `spill` has to look into."""
-    return tuple(part.sha256 for _, part in _oversized(state) if part.sha256)
+    return tuple(part.sha256 for _, part, _ in _oversized(state) if part.sha256)
 
 
 def spill(state: State, *, uploads: Mapping[str, str | None], count: Count) -> Spilled | None:
@@ -43,7 +43,7 @@ def spill(state: State, *, uploads: Mapping[str, str | None], count: Count) -> S
     """
     bodies: list[bytes] = []
     facts: list[ToolOutputSpilled | ToolOutputTrimmed | MessageRepaired] = list(state.unrecorded)
-    for entry, part in _oversized(state):
+    for entry, part, usable in _oversized(state):
         text = uploads[part.sha256] if part.sha256 else _text(entry, part)
         if text is None:
             facts.append(_missing(entry, part, count))
@@ -51,7 +51,7 @@ def spill(state: State, *, uploads: Mapping[str, str | None], count: Count) -> S
         body = text.encode("utf-8", "surrogatepass")
         if not part.sha256:
             bodies.append(body)
-        facts.append(_fact(state, entry, part, text=text, body=body, count=count))
+        facts.append(_fact(entry, part, text=text, body=body, room=_preview_tokens(state, usable), count=count))
     return Spilled(bodies=tuple(bodies), facts=tuple(facts)) if facts else None
 
 
@@ -61,13 +61,13 @@ def degraded(state: State, *, reason: str, count: Count) -> Spilled | None:
     Nothing is lost: an inline part is in the log, and an upload was stored before it was said.
     """
     facts: list[ToolOutputSpilled | ToolOutputTrimmed | MessageRepaired] = list(state.unrecorded)
-    for entry, part in _oversized(state):
+    for entry, part, usable in _oversized(state):
         text = "" if part.sha256 else _text(entry, part)
         lead = (
             f"[Shortened from {part.bytes:,} bytes; the store was not reachable. "
             f'Read the whole with read_artifact("messages:{entry.number}").]'
         )
-        shown = _framed(part, lead, preview(text, tokens_max=_preview_tokens(state), count=count))
+        shown = _framed(part, lead, preview(text, tokens_max=_preview_tokens(state, usable), count=count))
         facts.append(
             ToolOutputTrimmed(
                 number=entry.number,
@@ -97,14 +97,15 @@ def kind_of(text: str) -> str:
     return "text"
 
 
-def _oversized(state: State) -> tuple[tuple[Entry, PartSize], ...]:
+def _oversized(state: State) -> tuple[tuple[Entry, PartSize, int], ...]:
+    """Return what has to leave, each with the tokens that are usable when its message is admitted."""
     if state.policy is None:
         return ()
-    usable = state.usable_tokens
-    return tuple((entry, part) for entry in state.arrived for part in oversized(entry, state.policy, usable))
+    policy = state.policy
+    return tuple((entry, part, usable) for entry, usable in state.coming for part in oversized(entry, policy, usable))
 
 
-def _fact(state: State, entry: Entry, part: PartSize, *, text: str, body: bytes, count: Count) -> ToolOutputSpilled:
+def _fact(entry: Entry, part: PartSize, *, text: str, body: bytes, room: int, count: Count) -> ToolOutputSpilled:
     exact = len(body) <= EXACT_BYTES_MAX
     tokens = count(text) if exact else len(body) // ESTIMATE_BYTES_PER_TOKEN
     sha256 = part.sha256 or hashlib.sha256(body).hexdigest()
@@ -115,7 +116,7 @@ def _fact(state: State, entry: Entry, part: PartSize, *, text: str, body: bytes,
         f'read_artifact("{sha256[:KEY_CHARS]}", lines="1-200") or with a pattern; do not guess what is not shown.]'
     )
     readable = part.kind in ("text", "arguments")
-    shown = _framed(part, lead, preview(text, tokens_max=_preview_tokens(state), count=count) if readable else "")
+    shown = _framed(part, lead, preview(text, tokens_max=room, count=count) if readable else "")
     return ToolOutputSpilled(
         number=entry.number,
         pointer=part.pointer,
@@ -143,17 +144,20 @@ def _missing(entry: Entry, part: PartSize, count: Count) -> ToolOutputTrimmed:
     )
 
 
-def _preview_tokens(state: State) -> int:
+def _preview_tokens(state: State, usable: int) -> int:
     assert state.policy is not None
-    whole = int(cap_tokens(state.policy, state.usable_tokens) * state.policy.spill.preview)
+    whole = int(cap_tokens(state.policy, usable) * state.policy.spill.preview)
     return max(0, whole - POINTER_TOKENS)
 
 
 def _framed(part: PartSize, lead: str, shown: str) -> str:
-    """Return the text that stands in the part's place; a call's arguments stay JSON."""
-    text = f"{lead}\n{shown}" if shown else lead
+    """Return the text that stands in the part's place; a call's arguments stay JSON.
+
+    A fact is stored as UTF-8, so the preview of a text with lone surrogates cannot keep them.
+    """
+    text = messages.without_surrogates(f"{lead}\n{shown}" if shown else lead)
     if part.kind == "arguments":
-        return msgspec.json.encode({"spilled": text.encode("utf-8", "replace").decode()}).decode()
+        return msgspec.json.encode({"spilled": text}).decode()
     return text
 
 

@@ -12,6 +12,7 @@ import hashlib
 import msgspec
 import re2
 
+from protocol import messages
 from protocol.facts import CompactionDeclined, DigestSqueezed
 from protocol.limits import ID_CHARS_MAX
 
@@ -88,7 +89,8 @@ def judge(state: State, asked: Ask, answer: Answer, *, count: Count) -> DigestSq
     """Return the fact that accepts *answer*, or the reason why it is refused."""
     assert state.digest is not None
     assert state.policy is not None
-    prose = _THINKING.sub("", answer.text).strip()
+    said = messages.without_surrogates(answer.text)
+    prose = _THINKING.sub("", said).strip()
     flaw = _flaw(answer, prose)
     if flaw:
         return CompactionDeclined(boundary=asked.boundary, stage="squeeze", reason=flaw)
@@ -106,7 +108,7 @@ def judge(state: State, asked: Ask, answer: Answer, *, count: Count) -> DigestSq
         digest_tokens=tokens,
         model=asked.model,
         prompt_hash=asked.prompt_hash,
-        answer=answer.text,
+        answer=said,
         input_tokens=answer.input_tokens,
         output_tokens=answer.output_tokens,
         attempts=answer.attempts,

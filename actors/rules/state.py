@@ -34,7 +34,7 @@ from protocol.policy import Policy
 from protocol.subjects import Actor
 
 from .budget import over_target, over_trigger
-from .entry import Entry, oversized
+from .entry import ABORTED_TOKENS, Entry, oversized
 
 RECENT_CALLS_MAX = 2000
 """Call ids remembered to tell a repeated one; two in one view are closer than this."""
@@ -70,6 +70,8 @@ class Arrived(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """An entry that is not admitted yet."""
 
     entry: Entry
+    ended: tuple[str, ...] = ()
+    """Calls that its arrival ended unanswered. They are closed when it is admitted, not when it is heard."""
 
 
 class OpenCall(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -116,13 +118,37 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     def usable_tokens(self) -> int:
         """Return what a view may have: the asked budget, or the policy's, the smaller."""
         assert self.policy is not None
-        usable = self.policy.usable_tokens
-        return min(self.budget, usable) if self.budget else usable
+        return self._within(self.budget)
 
     @property
     def arrived(self) -> tuple[Entry, ...]:
         """Return the entries that are not admitted yet."""
         return tuple(one.entry for one in self.waiting if isinstance(one, Arrived))
+
+    @property
+    def coming(self) -> tuple[tuple[Entry, int], ...]:
+        """Return the entries that are not admitted yet, each with the tokens usable when it will be."""
+        budget, out = self.budget, []
+        for one in self.waiting:
+            if isinstance(one, Asked):
+                budget = one.budget
+            else:
+                out.append((one.entry, self._within(budget)))
+        return tuple(out)
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Return all entries as they will be live, the waiting ones too."""
+        entries = self.live
+        for one in self.waiting:
+            if isinstance(one, Arrived):
+                entries = (*_ended(entries, one.ended), one.entry)
+        return entries
+
+    def _within(self, budget: int) -> int:
+        assert self.policy is not None
+        usable = self.policy.usable_tokens
+        return min(budget, usable) if budget else usable
 
 
 def initial(genesis: bytes) -> State:
@@ -165,8 +191,8 @@ def admit(state: State) -> State:
             state = msgspec.structs.replace(
                 state,
                 waiting=state.waiting[1:],
-                live=(*state.live, entry),
-                live_tokens=state.live_tokens + entry.tokens,
+                live=(*_ended(state.live, first.ended), entry),
+                live_tokens=state.live_tokens + entry.tokens + len(first.ended) * ABORTED_TOKENS,
             )
             boundary = entry.boundary
         if boundary and over_trigger(state):
@@ -229,8 +255,19 @@ def _show(state: State, number: int, pointer: str, text: str, tokens: int) -> St
     def changed(entry: Entry) -> Entry:
         return entry.with_shown(pointer, text, tokens) if entry.number == number else entry
 
-    waiting = tuple(Arrived(entry=changed(one.entry)) if isinstance(one, Arrived) else one for one in state.waiting)
+    waiting = tuple(
+        msgspec.structs.replace(one, entry=changed(one.entry)) if isinstance(one, Arrived) else one
+        for one in state.waiting
+    )
     return _with_live(msgspec.structs.replace(state, waiting=waiting), tuple(map(changed, state.live)), state.digest)
+
+
+def _ended(entries: tuple[Entry, ...], ended: tuple[str, ...]) -> tuple[Entry, ...]:
+    """Return *entries* with a written answer for each of *ended*, behind the last of their unit."""
+    if not ended:
+        return entries
+    assert entries, "the unit of an open call never leaves"
+    return (*entries[:-1], msgspec.structs.replace(entries[-1], answers=ended))
 
 
 def _digested(state: State, fact: HistoryDigested) -> State:

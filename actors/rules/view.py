@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from protocol import messages
 from protocol.errors import BudgetRefused, NotReady
 
 from .cut import plan_cut
@@ -45,8 +46,8 @@ def unspilled(state: State) -> tuple[int, ...]:
     """Return the numbers of messages that a view would show in full although they are too big."""
     if state.policy is None:
         return tuple(entry.number for entry in state.arrived)
-    usable = state.usable_tokens
-    return tuple(entry.number for entry in state.arrived if oversized(entry, state.policy, usable))
+    policy = state.policy
+    return tuple(entry.number for entry, usable in state.coming if oversized(entry, policy, usable))
 
 
 def view(state: State, *, budget: int, count: Count) -> View:
@@ -57,7 +58,7 @@ def view(state: State, *, budget: int, count: Count) -> View:
     held = unspilled(state)
     if held:
         raise NotReady(f"messages {held[:5]} are not spilled yet", numbers=held)
-    entries = (*state.live, *state.arrived)
+    entries = state.entries
     plan = plan_cut(state, entries, down_to=budget, within=budget, count=count)
     gone = frozenset(plan.dropped)
     staying = [entry for entry in entries if entry.number not in gone]
@@ -111,7 +112,7 @@ def _rendered(
 
 def message_bytes(entry: Entry) -> list[bytes]:
     """Return the JSON of an entry as the view shows it, with the written answers to its aborted calls."""
-    shown = entry.raw if verbatim(entry) else msgspec.json.encode(shown_message(entry))
+    shown = entry.raw if verbatim(entry) else messages.encode(shown_message(entry))
     closing = [
         msgspec.json.encode({"role": "tool", "tool_call_id": ident, "content": ABORTED}) for ident in entry.answers
     ]

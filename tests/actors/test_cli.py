@@ -1,0 +1,154 @@
+"""The command line as a user meets it: separate processes, real servers, exit codes, clean streams."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SAMPLE = Path(__file__).parents[1] / "data" / "sample.json"
+ROOT = Path(__file__).parents[2]
+DIRTY = [
+    {"role": "user", "content": "caf\u00e9 \u4f60\u597d"},
+    {"role": "tool", "tool_call_id": "nobody", "content": "a result without a call"},
+    {"role": "assistant", "content": None, "tool_calls": [
+        {"id": "x", "type": "function", "function": {"name": "run", "arguments": "{}"}},
+        {"id": "x", "type": "function", "function": {"name": "run", "arguments": "{not json"}},
+    ]},
+    {"role": "tool", "tool_call_id": "x", "content": "first"},
+    {"role": "user", "content": "the second call was aborted"},
+]  # fmt: skip
+
+
+def jettison(*arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    """Run one command in a process of its own."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("JETTISON_", "OTEL_"))}
+    command = [sys.executable, "-c", "from actors.cli import main; main()", *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=timeout, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Run `jettison up` on a folder, with the sample compacted there; yield the folder."""
+    data = tmp_path_factory.mktemp("up")
+    command = [sys.executable, "-c", "from actors.cli import main; main()", "up", "--data", str(data)]
+    up = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    assert up.stderr is not None
+    try:
+        for line in up.stderr:
+            if line.startswith("ready"):
+                break
+        yield data
+    finally:
+        up.send_signal(signal.SIGTERM)
+        assert up.wait(timeout=30) == 0
+        up.stderr.close()
+
+
+@pytest.fixture(scope="module")
+def compacted(running: Path) -> dict[str, object]:
+    """Compact the sample to 8,000 tokens; return what `--json` printed."""
+    done = jettison("compact", str(SAMPLE), "--budget", "8000", "--data", str(running), "--json")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def test_compact_prints_a_legal_view_within_the_budget(compacted: dict[str, object]) -> None:
+    assert compacted["flaws"] == []
+    assert compacted["over_budget"] is False
+    assert int(str(compacted["after_tokens"])) <= 8000 < int(str(compacted["before_tokens"]))
+
+
+def test_compact_without_json_prints_the_messages_alone(running: Path, tmp_path: Path) -> None:
+    talk = tmp_path / "talk.json"
+    talk.write_text(json.dumps({"messages": DIRTY}))
+    done = jettison("compact", str(talk), "--budget", "4000", "--data", str(running))
+    assert done.returncode == 0, done.stderr
+    view = json.loads(done.stdout)
+    assert [message["role"] for message in view] == ["user", "user", "assistant", "tool", "tool", "user"]
+    assert "repairs" in done.stderr
+
+
+def test_every_reading_command_answers_about_the_conversation(running: Path, compacted: dict[str, object]) -> None:
+    where = ("--data", str(running))
+    address = str(compacted["address"])
+    listed = [json.loads(line) for line in jettison("ls", *where, "--json").stdout.splitlines()]
+    assert address in {row["address"] for row in listed}
+    facts = [json.loads(line) for line in jettison("log", address, *where, "--json").stdout.splitlines()]
+    assert {"PolicyAdopted", "ToolOutputSpilled", "HistoryDigested", "ContextServed"} <= {row["fact"] for row in facts}
+    shown = json.loads(jettison("show", address, *where, "--json").stdout)
+    assert shown["hash"] == compacted["hash"]
+    earlier = json.loads(jettison("show", f"{address}@3", *where, "--json").stdout)
+    assert earlier["version"] == 3
+    spilled = next(row for row in facts if row["fact"] == "ToolOutputSpilled")
+    bytes_found = jettison("artifact", spilled["sha256"][:16], *where).stdout.encode()
+    assert len(bytes_found) == spilled["bytes"]
+    traced = jettison("trace", address.partition("/")[2], *where, "--json").stdout.splitlines()
+    names = {json.loads(line)["name"] for line in traced}
+    assert {"compact spill", "compact digest", "S3.PutObject"} <= names
+
+
+def test_replay_verifies_and_gives_the_same_view(running: Path, compacted: dict[str, object]) -> None:
+    done = jettison("replay", str(compacted["address"]), "--verify", "--data", str(running), "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["divergence"] is None
+    assert found["view_hash"] == compacted["hash"]
+
+
+def test_doctor_finds_nothing_wrong(running: Path) -> None:
+    done = jettison("doctor", "--data", str(running), "--json")
+    assert done.returncode == 0, done.stdout
+    assert all(json.loads(line)["ok"] for line in done.stdout.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("log", "nobody"), 1, "no conversation"),
+        (("show", "nobody@x"), 1, "a version is a number"),
+        (("artifact", "../etc"), 1, "not an artifact's key"),
+        (("artifact", "abcdef0123"), 1, "no artifact"),
+        (("nonsense",), 2, "No such command"),
+        (("compact", "missing.json", "--budget", "10"), 1, "missing.json"),
+    ],
+)
+def test_a_wrong_question_gets_a_sentence_and_an_exit_code(
+    running: Path, arguments: tuple[str, ...], code: int, says: str
+) -> None:
+    done = jettison(*arguments, *(() if arguments == ("nonsense",) else ("--data", str(running))))
+    assert (done.returncode, done.stdout) == (code, "")
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_file_that_is_no_transcript_is_refused_with_its_line(running: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.jsonl"
+    broken.write_text('{"role": "user", "content": "fine"}\n{"role": "user", \n')
+    done = jettison("compact", str(broken), "--budget", "100", "--data", str(running))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "line 2" in done.stderr
+
+
+def test_an_unreachable_server_is_said_within_two_seconds(tmp_path: Path) -> None:
+    started = time.monotonic()
+    done = jettison("log", "x", "--nats", "nats://127.0.0.1:9", "--data", str(tmp_path))
+    assert done.returncode == 4
+    assert "does not answer" in done.stderr
+    assert time.monotonic() - started < 5  # the process itself starts in about one
+
+
+def test_without_a_stack_the_way_out_is_named(tmp_path: Path) -> None:
+    done = jettison("ls", "--data", str(tmp_path))
+    assert done.returncode == 4
+    assert "jettison up" in done.stderr

@@ -1,0 +1,72 @@
+"""Settings: layers, unknown keys, secrets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from actors.settings import load
+from protocol.errors import BadPolicy
+
+
+def test_flags_win_over_environment_and_environment_over_file(tmp_path: Path) -> None:
+    file = tmp_path / "jettison.toml"
+    file.write_text('[nats]\nurl = "nats://file"\nuser = "from-file"\n[s3]\nbucket = "from-file"\n')
+    environment = {"JETTISON_NATS__URL": "nats://environment", "JETTISON_S3__BUCKET": "from-environment"}
+    found = load(file=file, environment=environment, flags={"nats": {"url": "nats://flag"}})
+    assert (found.nats.url, found.nats.user, found.s3.bucket) == ("nats://flag", "from-file", "from-environment")
+
+
+def test_a_flag_that_was_not_given_changes_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "jettison.toml"
+    file.write_text('[nats]\nurl = "nats://file"\n')
+    assert load(file=file, environment={}, flags={"nats": {"url": None}}).nats.url == "nats://file"
+
+
+def test_numbers_from_the_environment_reach_the_policy() -> None:
+    found = load(environment={"JETTISON_POLICY__BUDGET__WINDOW": "8000"})
+    assert found.policy == {"budget": {"window": "8000"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ('[nats]\nurll = "x"\n', "nats.urll"),
+        ("[policy.spill]\npct = 3\n", "spill.pct"),
+        ("nonsense = 1\n", "nonsense"),
+    ],
+)
+def test_an_unknown_key_is_an_error_that_says_where(tmp_path: Path, text: str, key: str) -> None:
+    file = tmp_path / "jettison.toml"
+    file.write_text(text)
+    with pytest.raises(BadPolicy, match="unknown field") as caught:
+        load(file=file, environment={})
+    assert caught.value.fields["key"] == key
+
+
+def test_a_secret_in_the_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "jettison.toml"
+    file.write_text('[s3]\nsecret_key = "hidden"\n')
+    with pytest.raises(BadPolicy, match="JETTISON_S3__SECRET_KEY") as caught:
+        load(file=file, environment={})
+    assert "hidden" not in str(caught.value)
+
+
+def test_a_secret_may_stand_in_a_file_of_its_own(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("hidden\n")
+    assert load(environment={"JETTISON_S3__SECRET_KEY_FILE": str(secret)}).s3.secret_key == "hidden"
+
+
+def test_a_file_that_is_not_toml_is_refused_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "broken.toml"
+    file.write_text("[nats\n")
+    with pytest.raises(BadPolicy, match=r"broken\.toml"):
+        load(file=file, environment={})
+
+
+def test_the_names_of_the_openai_package_are_understood() -> None:
+    environment = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://llm"}
+    found = load(environment=environment)
+    assert (found.llm.api_key, found.llm.base_url) == ("k", "http://llm")

@@ -1,0 +1,213 @@
+"""Builders for tests of the rules: messages, policies, and one conversation folded by hand."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+
+from actors.rules.cut import cut
+from actors.rules.digest import digest
+from actors.rules.flow import next_actor
+from actors.rules.hear import hear
+from actors.rules.spill import spill
+from actors.rules.squeeze import Answer, Ask, ask, judge
+from actors.rules.state import State, evolve, initial
+from actors.rules.view import View, view
+from actors.tokens import counter
+from protocol import codec, messages
+from protocol import policy as policies
+from protocol.facts import CompactionDeclined, DoneFact, MessagesAppended, SaidFact, SaidMessage
+from protocol.ids import Address, address
+from protocol.policy import Policy
+from storage.ports import Record
+
+COUNT = counter("o200k_base")
+AT = address("tested", "tests")
+SAMPLE = Path(__file__).parent / "data" / "sample.json"
+
+LAWS = settings(
+    max_examples=int(os.environ.get("JETTISON_LAW_EXAMPLES", "60")),
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+"""How a law is tried, more often where `JETTISON_LAW_EXAMPLES` says so. A failure prints the blob that repeats it."""
+
+
+def sample() -> list[dict[str, Any]]:
+    """Return the messages of the recorded agent run."""
+    found: list[dict[str, Any]] = json.loads(SAMPLE.read_text(encoding="utf-8"))["messages"]
+    return found
+
+
+def system(text: str) -> dict[str, Any]:
+    return {"role": "system", "content": text}
+
+
+def user(text: Any) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str | None = None, *calls: str, arguments: str = "{}") -> dict[str, Any]:
+    """Return an assistant message that calls the tool `look` under the ids *calls*."""
+    made = [{"id": ident, "type": "function", "function": {"name": "look", "arguments": arguments}} for ident in calls]
+    return {"role": "assistant", "content": text} | ({"tool_calls": made} if made else {})
+
+
+def result(ident: str, text: Any = "done") -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": ident, "content": text}
+
+
+def words(tokens: int, seed: str = "word") -> str:
+    """Return a text of exactly *tokens* tokens (the default) that holds nothing worth a digest."""
+    return " ".join([seed] * tokens)
+
+
+def policy(window: int = 1000, **sections: Mapping[str, Any]) -> Policy:
+    """Return a policy whose usable tokens are *window*, with *sections* over the defaults."""
+    return policies.resolve([{"budget": {"window": window, "reserve": 0}}, sections])
+
+
+def appended(new: Iterable[Mapping[str, Any]]) -> MessagesAppended:
+    return MessagesAppended(messages=tuple(SaidMessage(raw=messages.encode(message)) for message in new))
+
+
+class Talk:
+    """One conversation, every step of it in the hand of the test, with its log."""
+
+    def __init__(self, wanted: Policy | None = None, *, at: Address = AT) -> None:
+        self.at = at
+        self.state: State = initial(codec.genesis(at))
+        self.records: list[Record] = []
+        self.bodies: dict[str, bytes] = {}
+        self.uploads: dict[str, str | None] = {}
+        self.answer = ""
+        """What the model says when it is asked; empty: there is no model."""
+        self._counts: dict[str, int] = {}
+        if wanted is not None:
+            self.land(self.sealed((), adopt=wanted))
+
+    @property
+    def commits(self) -> list[codec.Commit]:
+        return [codec.decode_commit(record.body) for record in self.records if record.side == "done"]
+
+    @property
+    def facts(self) -> list[DoneFact]:
+        """Return all facts that actors committed, in order."""
+        return [fact for commit in self.commits for fact in commit.facts]
+
+    def say(self, *facts: SaidFact, writer: str = "w") -> bytes:
+        """Publish one envelope and return its bytes."""
+        self._counts[writer] = self._counts.get(writer, 0) + 1
+        body = codec.encode_said(codec.Said(writer=writer, count=self._counts[writer], facts=facts))
+        self.hear(body)
+        return body
+
+    def hear(self, body: bytes) -> None:
+        seq = self.state.seq + 1
+        self.records.append(Record(seq=seq, side="said", body=body))
+        self.state = hear(self.state, body, seq=seq, count=COUNT)
+
+    def append(self, *new: Mapping[str, Any]) -> None:
+        """Say *new* in one envelope; nobody acts yet."""
+        self.say(appended(new))
+
+    def play(self, *new: Mapping[str, Any]) -> None:
+        """Say *new* one by one, and let the actors act after each."""
+        for message in new:
+            self.append(message)
+            self.settle()
+
+    def decided(self) -> codec.Commit | None:
+        """Return the next commit as it is decided on the present state, or none if nobody has to act."""
+        actor = next_actor(self.state)
+        if actor is None:
+            return None
+        if actor == "spill":
+            spilled = spill(self.state, uploads=self.uploads, count=COUNT)
+            assert spilled is not None, "spill was asked and found nothing"
+            self.bodies |= {hashlib.sha256(body).hexdigest(): body for body in spilled.bodies}
+            return self.sealed(spilled.facts)
+        if actor == "squeeze":
+            return self.sealed((self._squeezed(),))
+        return self.sealed((digest if actor == "digest" else cut)(self.state, count=COUNT))
+
+    def sealed(self, facts: tuple[DoneFact, ...], *, adopt: Policy | None = None) -> codec.Commit:
+        """Return *facts* as the commit that follows the present state."""
+        wanted = adopt or self.state.policy
+        assert wanted is not None
+        commit = codec.Commit(
+            version=self.state.version + 1,
+            commit_id=codec.commit_id(prev_hash=self.state.hash, step="test"),
+            writer="test",
+            upto=self.state.said_seq,
+            prev_hash=self.state.hash,
+            said_hash=self.state.said_hash,
+            policy_hash=policies.fingerprint(wanted),
+            rules_version=codec.RULES_VERSION,
+            tokenizer="o200k_base",
+            facts=facts,
+            policy=policies.encode(wanted) if adopt else b"",
+        )
+        return codec.seal(commit)
+
+    def land(self, commit: codec.Commit) -> None:
+        """Fold *commit* as it comes out of the log, perhaps after messages that its writer had not seen."""
+        seq = self.state.seq + 1
+        body = codec.encode_commit(commit)
+        self.records.append(Record(seq=seq, side="done", body=body))
+        self.state = evolve(self.state, codec.decode_commit(body), seq=seq)
+
+    def step(self) -> bool:
+        commit = self.decided()
+        if commit is not None:
+            self.land(commit)
+        return commit is not None
+
+    def settle(self) -> None:
+        """Let the next actor act until there is none."""
+        for _ in range(200 + 10 * self.state.messages):
+            if not self.step():
+                return
+        raise AssertionError("the actors never come to rest")
+
+    def until(self, actor: str) -> None:
+        """Let the actors act until *actor* is the next one."""
+        while next_actor(self.state) != actor:
+            assert self.step(), f"{actor} never has to act"
+
+    def view(self, budget: int | None = None) -> View:
+        """Return the view within *budget* tokens, or what the policy allows."""
+        return view(self.state, budget=budget or self.state.usable_tokens, count=COUNT)
+
+    def shown(self, budget: int | None = None) -> list[dict[str, Any]]:
+        """Return the messages of the view, parsed."""
+        return [json.loads(raw) for raw in self.view(budget).messages]
+
+    def _squeezed(self) -> DoneFact:
+        asked = ask(self.state)
+        assert asked is not None
+        if isinstance(asked, CompactionDeclined):
+            return asked
+        if not self.answer:
+            return CompactionDeclined(boundary=asked.boundary, stage="squeeze", reason="no model")
+        return judge(self.state, asked, said_by_model(self.answer), count=COUNT)
+
+
+def said_by_model(text: str, *, finish_reason: str = "stop", tool_calls: bool = False) -> Answer:
+    return Answer(
+        text=text, finish_reason=finish_reason, tool_calls=tool_calls, input_tokens=1, output_tokens=1, attempts=1
+    )
+
+
+def asked_of(talk: Talk) -> Ask:
+    """Return the request that squeeze makes now."""
+    asked = ask(talk.state)
+    assert isinstance(asked, Ask)
+    return asked

@@ -1,0 +1,138 @@
+"""The real servers of a session, started once: NATS and S3, and whatever works on them."""
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import nats.errors
+import pytest
+
+from actors.bootstrap import Runtime, runtime, work
+from actors.cli.session import started_stack
+from actors.embedded import EmbeddedStack
+from actors.rules.flow import next_actor
+from actors.rules.state import State
+from actors.settings import Settings
+from protocol import codec, subjects
+from protocol.client import Client
+from protocol.facts import DoneFact
+from protocol.ids import Address, address, fresh_id
+from protocol.subjects import ACTORS, Actor
+from storage.ports import Record
+
+Json = dict[str, Any]
+
+SAMPLE: list[Json] = json.loads((Path(__file__).parent / "data" / "sample.json").read_text())["messages"]
+WINDOW_TOKENS = 12_000
+SETTLE_SECONDS = 40.0
+
+
+@pytest.fixture(scope="session")
+async def started(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Settings, EmbeddedStack]]:
+    async with started_stack(Settings(data=str(tmp_path_factory.mktemp("session")))) as both:
+        yield both
+
+
+@pytest.fixture(scope="session")
+def settings(started: tuple[Settings, EmbeddedStack]) -> Settings:
+    """Return settings that point to the session's servers."""
+    return started[0]
+
+
+@pytest.fixture(scope="session")
+def stack(started: tuple[Settings, EmbeddedStack]) -> EmbeddedStack:
+    return started[1]
+
+
+@pytest.fixture(scope="session")
+async def running(settings: Settings) -> AsyncIterator[Runtime]:
+    """Yield everything connected, with nobody at work: slots are taken by the test alone."""
+    async with runtime(settings, role="test") as connected:
+        yield connected
+
+
+@pytest.fixture(scope="module")
+async def working(settings: Settings) -> AsyncIterator[Runtime]:
+    """Yield a runtime whose four actors and context service work while the module runs."""
+    async with at_work(settings) as busy:
+        yield busy
+
+
+@pytest.fixture(scope="session")
+async def client(settings: Settings) -> AsyncIterator[Client]:
+    async with Client.connect(settings.nats.url) as connected:
+        yield connected
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """Return a conversation that no other test has."""
+    return f"{re.sub(r'[^A-Za-z0-9]+', '-', request.node.name)[:40]}-{fresh_id()[:8]}"
+
+
+@pytest.fixture
+def at(name: str) -> Address:
+    return address(name)
+
+
+@asynccontextmanager
+async def at_work(settings: Settings, actors: Iterable[Actor] = ACTORS) -> AsyncIterator[Runtime]:
+    """Run *actors* as tasks; whatever ended one of them fails the test that uses them."""
+    actors = tuple(actors)
+    async with runtime(settings, role="test") as busy:
+        task = asyncio.create_task(work(busy, actors))
+        try:
+            if "cut" in actors:
+                await served(busy)
+            yield busy
+        finally:
+            task.cancel()
+            (ended,) = await asyncio.gather(task, return_exceptions=True)
+            if not isinstance(ended, asyncio.CancelledError):
+                raise AssertionError(f"the workers ended: {ended!r}")
+
+
+async def served(running: Runtime, seconds: float = 30.0) -> None:
+    """Wait until somebody answers contexts."""
+    async with asyncio.timeout(seconds):
+        while True:
+            try:
+                await running.connection.request(subjects.ask("read", address("probe")), b"{}", timeout=5)
+                return
+            except nats.errors.NoRespondersError:
+                await asyncio.sleep(0.02)
+
+
+async def settled(running: Runtime, at: Address, *, seconds: float = SETTLE_SECONDS) -> State:
+    """Wait until nobody has anything left to do in *at*; return its state."""
+    ends = time.monotonic() + seconds
+    while True:
+        state = await running.conversations.load(at)
+        if state.policy is not None and next_actor(state) is None:
+            return state
+        assert time.monotonic() < ends, f"{next_actor(state)} has not worked on {at} in {seconds:g} s"
+        await asyncio.sleep(0.02)
+
+
+def done_facts(records: Iterable[Record]) -> list[DoneFact]:
+    """Return all facts of actors in *records*, in order."""
+    return [fact for record in records if record.side == "done" for fact in codec.decode_commit(record.body).facts]
+
+
+def layer(*, window: int = WINDOW_TOKENS, **sections: Mapping[str, Any]) -> Json:
+    """Return a conversation's policy with a small window."""
+    return {"budget": {"window": window, "reserve": 0}, **sections}
+
+
+def chatter(turns: int, *, words: int = 60) -> list[Json]:
+    """Return *turns* small user and assistant messages, all different."""
+    out: list[Json] = []
+    for turn in range(turns):
+        told = " ".join(f"word{turn}x{index}" for index in range(words))
+        out += [{"role": "user", "content": f"question {turn} {told}"}, {"role": "assistant", "content": f"a {told}"}]
+    return out

@@ -1,0 +1,54 @@
+"""The examples run as they stand, against the real service and an LLM that follows a script."""
+
+import json
+from typing import Any
+
+from openai import AsyncOpenAI
+
+from actors.bootstrap import Runtime
+from actors.readback import said_messages
+from actors.rules.legal import problems
+from actors.settings import Settings
+from protocol import codec, messages
+from protocol.facts import UsageReported
+from protocol.ids import address
+from tests.conftest import layer
+from tests.examples.agent_loop import run_agent
+from tests.stack import scripted_llm
+
+LINES = 4_000
+
+
+def log_of(service: str) -> str:
+    return "\n".join(f"{service} line {number}: all is well, says request {number * 7919}" for number in range(LINES))
+
+
+def calls(ident: str, service: str) -> dict[str, Any]:
+    function = {"name": "log_of", "arguments": json.dumps({"service": service})}
+    return {"tool_calls": [{"id": ident, "type": "function", "function": function}]}
+
+
+async def test_the_agent_loop_answers_and_never_overflows(working: Runtime, settings: Settings, name: str) -> None:
+    async with (
+        scripted_llm([calls("a", "orders"), calls("b", "payments"), "All is well."]) as server,
+        AsyncOpenAI(base_url=server.base_url, api_key="none") as llm,
+    ):
+        answer = await run_agent(
+            "What do the logs say?",
+            name=name,
+            nats=settings.nats.url,
+            llm=llm,
+            model="gpt-4o",
+            tools={"log_of": log_of},
+            **layer(window=8_000),
+        )
+        sent = [request.body["messages"] for request in server.requests]
+    assert answer == "All is well."
+    assert len(sent) == 3
+    assert [problems(view) for view in sent] == [[], [], []]
+    assert max(len(json.dumps(view)) for view in sent) < len(log_of("orders")) / 4
+    said = [messages.decode(one.raw) for one in await said_messages(address(name), log=working.log)]
+    assert [message["role"] for message in said] == ["user", "assistant", "tool", "assistant", "tool", "assistant"]
+    records = await working.log.read(address(name), after=0)
+    facts = [fact for record in records if record.side == "said" for fact in codec.decode_said(record.body).facts]
+    assert len([fact for fact in facts if isinstance(fact, UsageReported)]) == 3

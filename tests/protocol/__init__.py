@@ -1,0 +1,1 @@
+"""Tests of what is said: ids, messages, bytes, policy and subjects."""

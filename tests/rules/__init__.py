@@ -1,0 +1,1 @@
+"""Tests of the pure rules: what each decides, and the laws that hold for all."""
