@@ -14,7 +14,7 @@ import msgspec
 
 from protocol import codec
 from protocol import policy as policies
-from protocol.errors import ArtifactDamaged, ArtifactsUnavailable, ChainBroken, LogRegression, NotFound
+from protocol.errors import ArtifactDamaged, ArtifactsUnavailable, BadEnvelope, ChainBroken, LogRegression, NotFound
 from protocol.facts import DoneFact
 from protocol.ids import Address
 from protocol.limits import ENVELOPE_BYTES_MAX, SNAPSHOT_COMMITS
@@ -121,7 +121,7 @@ class Conversations:
                 head_seq=head,
             )
         newest = await self._log.read(at, after=state.done_seq - 1)
-        if not newest or codec.decode_commit(newest[0].body).hash != state.hash:
+        if not newest or not _is_commit(newest[0], state.hash):
             raise ChainBroken(f"the snapshot of {at} is not of this log", address=str(at), version=state.version)
         return state
 
@@ -149,6 +149,14 @@ class Conversations:
                 log.warning("a snapshot of %s is not kept: %s", at, error)
                 return
         await self._snapshots.put(at, msgspec.msgpack.encode(snapshot))
+
+
+def _is_commit(record: Record, wanted: bytes) -> bool:
+    """Tell whether *record* is the commit with the hash *wanted*; a log that lost its end may hold anything there."""
+    try:
+        return record.side == "done" and codec.decode_commit(record.body).hash == wanted
+    except BadEnvelope:
+        return False
 
 
 def fold(state: State, records: Iterable[Record]) -> State:

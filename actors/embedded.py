@@ -176,7 +176,7 @@ class _Child:
             async with asyncio.timeout(STOP_SECONDS):
                 await process.wait()
         except TimeoutError:
-            logger.warning("%s (pid %d) did not stop in %.0f s; killing it", self.name, process.pid, STOP_SECONDS)
+            logger.info("%s (pid %d) did not stop in %.0f s; killing it", self.name, process.pid, STOP_SECONDS)
         finally:
             if process.returncode is None:
                 process.kill()

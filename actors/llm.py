@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import stamina
+import stamina.instrumentation
 
 from protocol.errors import ModelUnavailable, Rejected
 
@@ -41,6 +42,8 @@ class OpenAiModel:
 
     def __init__(self, settings: ModelSettings) -> None:
         self._settings = settings
+        # its default hook logs through structlog, where that is installed, to stdout
+        stamina.instrumentation.set_on_retry_hooks(())
         self._client: AsyncOpenAI | None = None
 
     async def answer(self, asked: Ask, *, deadline_seconds: float, attempts: int) -> Answer:

@@ -9,11 +9,13 @@ import re2
 
 from protocol import messages
 from protocol.ask import ReadAsked
-from protocol.codec import decode_said
+from protocol.codec import decode_said, genesis
 from protocol.errors import NotFound, Rejected
 from protocol.facts import Claim, MessagesAppended, SaidMessage
 from protocol.ids import Address, Token
 from storage.ports import Artifacts, EventLog
+
+from .rules.state import initial, remember_writer
 
 CONTEXT_LINES = 2
 MESSAGES_PREFIX = "messages:"
@@ -42,7 +44,7 @@ async def artifact(key: str, *, tenant: Token, artifacts: Artifacts) -> bytes:
 
 async def said_messages(at: Address, *, log: EventLog) -> list[SaidMessage]:
     """Return all messages of *at* as they were said, repeats left out, in order of their numbers."""
-    heard: dict[str, int] = {}
+    state = initial(genesis(at))
     found: list[SaidMessage] = []
     for record in await log.read(at, after=0):
         if record.side != "said":
@@ -51,9 +53,11 @@ async def said_messages(at: Address, *, log: EventLog) -> list[SaidMessage]:
             said = decode_said(record.body)
         except Rejected:
             continue
-        if said.count <= heard.get(said.writer, 0):
+        # the fold's own memory of writers, so that the numbers are the fold's numbers
+        known = remember_writer(state, said.writer, said.count)
+        if known is None:
             continue
-        heard[said.writer] = said.count
+        state = known
         found += [message for fact in said.facts if isinstance(fact, MessagesAppended) for message in fact.messages]
     return found
 

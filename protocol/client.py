@@ -209,9 +209,9 @@ class Conversation:
         """Check one message, and upload its large parts."""
         if not isinstance(message, Mapping):
             raise BadMessage(f"message {index} must be an object, not {type(message).__name__}", at=f"/{index}")
-        raw = messages.encode(message)
-        messages.check_size(raw)
         try:
+            raw = messages.encode(message)
+            messages.check_size(raw)
             # read back from the bytes: what cannot be read is never sent
             plain = messages.decode(raw)
             parsed = messages.parse(plain)

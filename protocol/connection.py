@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-import nats
 import nats.errors
 from nats.aio.client import Client as NatsConnection
 from nats.js.client import JetStreamContext
@@ -46,25 +45,26 @@ async def connect(url: str, *, name: str, options: Mapping[str, Any] | None = No
     started = time.monotonic()
     await _probe(url)
 
-    made: list[NatsConnection] = []
+    connection = NatsConnection()
+    stood = False
 
     async def on_error(error: Exception) -> None:
         log.warning("nats: %s", type(error).__name__)
 
     async def on_disconnect() -> None:
-        if made and not made[0].is_closed:
+        if stood and not connection.is_closed:
             log.warning("nats: disconnected from %s, reconnecting", _shown(url))
 
     async def on_reconnect() -> None:
         log.info("nats: connected again to %s", _shown(url))
 
     try:
-        connection = await asyncio.wait_for(
-            nats.connect(
-                url,
+        await asyncio.wait_for(
+            connection.connect(
+                url.split(","),
                 name=name,
                 connect_timeout=2,
-                reconnect_time_wait=0.2,
+                reconnect_time_wait=0.2,  # type: ignore[arg-type]  # seconds, handed to asyncio.sleep
                 max_reconnect_attempts=-1,
                 ping_interval=10,
                 error_cb=on_error,
@@ -75,9 +75,10 @@ async def connect(url: str, *, name: str, options: Mapping[str, Any] | None = No
             # the rest of the time, and at least a moment for who answered late
             timeout=max(0.5, CONNECT_SECONDS - (time.monotonic() - started)),
         )
-        made.append(connection)
+        stood = True
         return connection
     except (*TRANSIENT, ValueError) as error:
+        await connection.close()
         raise LogUnavailable(f"NATS at {_shown(url)} refused: {type(error).__name__}", url=_shown(url)) from None
 
 
@@ -87,7 +88,7 @@ async def publish(
     """Publish until the server confirms, and return the stream sequence.
 
     *headers* must hold a `Nats-Msg-Id`, so that the repeats are stored once. Raises `OutcomeUnknown` at
-    the deadline, `Rejected` if the frame is too large, and lets `APIError` of a refusal pass.
+    the deadline, `Rejected` if the frame is too large, `LogUnavailable` if the server refuses to store it.
     """
     assert "Nats-Msg-Id" in headers
     header_bytes = sum(len(key) + len(value) + 4 for key, value in headers.items())
@@ -98,7 +99,10 @@ async def publish(
         ack = await jetstream.publish(subject, body, timeout=TRY_SECONDS, headers=dict(headers))
         return ack.seq
 
-    return await until(attempt, deadline_seconds=deadline_seconds, what=f"publish to {subject.rpartition('.')[2]}")
+    try:
+        return await until(attempt, deadline_seconds=deadline_seconds, what=f"publish to {subject.rpartition('.')[2]}")
+    except APIError as error:
+        raise LogUnavailable(f"NATS did not store it: {error.description}", err_code=error.err_code) from None
 
 
 async def until(attempt: Callable[[], Awaitable[int]], *, deadline_seconds: float, what: str) -> int:

@@ -101,6 +101,8 @@ def is_plain(raw: bytes) -> bool:
 
 def without_surrogates(text: str) -> str:
     """Return *text* as UTF-8 can hold it: pairs joined, lone surrogates replaced by U+FFFD."""
+    if text.isascii():
+        return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

@@ -32,7 +32,7 @@ AT = address("tested", "tests")
 SAMPLE = Path(__file__).parent / "data" / "sample.json"
 
 LAWS = settings(
-    max_examples=int(os.environ.get("JETTISON_LAW_EXAMPLES", "60")),
+    max_examples=int(os.environ.get("JETTISON_LAW_EXAMPLES", "150")),
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

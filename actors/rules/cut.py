@@ -145,7 +145,7 @@ def _trim(entry: Entry, pointer: str, height: int, count: Count) -> Trim:
     before = {one.pointer: one.text for one in entry.shown}
     text = before.get(pointer)
     if text is None:
-        text = messages.without_surrogates(messages.leaf(messages.decode(entry.raw), pointer))
+        text = messages.leaf(messages.decode(entry.raw), pointer)
     arguments = pointer.startswith("/tool_calls/")
     # a call's arguments stay JSON, and quoting costs tokens of its own
     short = preview(text, tokens_max=height * 3 // 4 - 8 if arguments else height, count=count)

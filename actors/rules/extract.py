@@ -34,7 +34,8 @@ VALUE_CHARS_MAX = 200
 _SPOKEN = 8
 """Weight of a value that the user or the assistant used, against 1 for one that only a tool printed."""
 
-_SENTENCE = r"(?i)[^\n.!?。！？]*(?:%s)[^\n.!?。！？]*"
+# a full stop inside a file name or a version ends no sentence
+_SENTENCE = r"(?i)(?:[^\n.!?。！？]|[.!?]\S)*(?:%s)(?:[^\n.!?。！？]|[.!?]\S)*"
 
 
 def _sentence(*words: str) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re2
 
+from protocol import messages
+
 from .entry import Count
 
 ERROR_LINES_MAX = 12
@@ -20,9 +22,10 @@ _ERROR = re2.compile(
 def preview(text: str, *, tokens_max: int, count: Count) -> str:
     """Return head, telling lines between, and tail of *text*, in at most *tokens_max* tokens.
 
-    What is left out is said in place. A text that fits is returned as it is, but for long runs of white
+    What is left out is said in place, and lone surrogates are replaced: what is shown becomes a fact. A text that fits is returned as it is, but for long runs of white
     space; too small a bound gives an empty text.
     """
+    text = messages.without_surrogates(text)
     if len(text) <= tokens_max * FIT_CHARS_PER_TOKEN and count(text) <= tokens_max:
         return text
     # four characters a token at first; counted and narrowed until it fits

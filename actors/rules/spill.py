@@ -151,11 +151,8 @@ def _preview_tokens(state: State, usable: int) -> int:
 
 
 def _framed(part: PartSize, lead: str, shown: str) -> str:
-    """Return the text that stands in the part's place; a call's arguments stay JSON.
-
-    A fact is stored as UTF-8, so the preview of a text with lone surrogates cannot keep them.
-    """
-    text = messages.without_surrogates(f"{lead}\n{shown}" if shown else lead)
+    """Return the text that stands in the part's place; a call's arguments stay JSON."""
+    text = f"{lead}\n{shown}" if shown else lead
     if part.kind == "arguments":
         return msgspec.json.encode({"spilled": text}).decode()
     return text

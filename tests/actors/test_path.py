@@ -23,7 +23,7 @@ from actors.settings import Settings
 from protocol import messages, subjects
 from protocol.client import Client, Context
 from protocol.errors import LogRegression
-from protocol.facts import ContextServed, HistoryCut, HistoryDigested, ToolOutputSpilled
+from protocol.facts import ContextServed, HistoryDigested, ToolOutputSpilled
 from protocol.ids import Address, address, fresh_id
 from protocol.limits import SNAPSHOT_COMMITS
 from protocol.subjects import ACTORS, Actor
@@ -241,4 +241,3 @@ async def test_four_actors_in_two_runtimes_agree(settings: Settings, client: Cli
         once = await at_once(client, SAMPLE)
         assert once.contexts[-1].hash == played.contexts[-1].hash
         assert await second.conversations.load(address(once.at.conversation)) == await settled(second, once.at)
-        assert not [fact for fact in done_facts(await second.log.read(once.at, after=0)) if fact is HistoryCut]

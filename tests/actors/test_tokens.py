@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-import tiktoken_ext.openai_public
+import tiktoken_ext.openai_public  # type: ignore[import-untyped]
 
 from actors import tokens
 from actors.rules.entry import ABORTED, ABORTED_TOKENS, LOOSE, LOOSE_TOKENS, MESSAGE_TOKENS

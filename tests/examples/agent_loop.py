@@ -7,7 +7,7 @@ from typing import Any
 from openai import AsyncOpenAI
 
 try:
-    from jettison_client.client import Client  # as agents install it
+    from jettison_client.client import Client  # type: ignore[import-not-found]  # as agents install it
 except ImportError:
     from protocol.client import Client  # inside this repository
 

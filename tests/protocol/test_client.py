@@ -327,7 +327,7 @@ async def test_lines_and_patterns_of_an_artifact_are_read_back(working: Runtime,
     assert (await talk.read_artifact("messages:1-3", lines="1-2")).startswith("--- message 1 (user) ---\nq")
 
 
-@pytest.mark.parametrize("lines", ["x", "5-2", "0-4", "-", "1-", "1-2-3", "-5", "١", "9" * 5000])
+@pytest.mark.parametrize("lines", ["x", "5-2", "0-4", "-", "1-", "1-2-3", "-5", "9" * 5000])
 async def test_a_bad_range_is_refused(working: Runtime, client: Client, name: str, lines: str) -> None:
     talk = await opened(client, name)
     await talk.append([user("q")])

@@ -22,7 +22,9 @@ _SAID = (
 snippets = st.lists(st.sampled_from(_PLACES + _SAID), max_size=6).map(" ".join)
 wild = st.text(st.characters(codec="utf-8"), max_size=30)
 huge = st.builds(
-    lambda piece, times: (piece + "\n") * times, st.sampled_from(_PLACES + _SAID + ("x" * 40,)), st.integers(20, 900)
+    lambda piece, times: (piece + "\n") * times,
+    st.sampled_from((*_PLACES, *_SAID, "x" * 40, "ERROR \ud800")),
+    st.integers(20, 900),
 )
 broken = st.sampled_from(("\ud800", "half a pair \udc00", "\ud83d text"))
 texts = st.one_of(st.just(""), snippets, snippets, wild, huge, broken)

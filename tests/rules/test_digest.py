@@ -184,6 +184,11 @@ def test_worth_falls_with_age_and_grows_with_use() -> None:
     ("text", "category", "value"),
     [
         ("You must never deploy on Friday. Thanks", "rule", "You must never deploy on Friday"),
+        (
+            "Ok. Never touch /srv/main.py in 2.3.1 before noon. Ok",
+            "rule",
+            "Never touch /srv/main.py in 2.3.1 before noon",
+        ),
         ("Bitte niemals löschen!", "rule", "Bitte niemals löschen"),
         ("请务必备份。好", "rule", "请务必备份"),
         ("We decided to use sqlite.", "decision", "We decided to use sqlite"),

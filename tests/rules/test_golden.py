@@ -1,7 +1,8 @@
 """Golden: what rules version 1 decided is decided again, byte for byte, for ever.
 
-A change that is meant raises `codec.RULES_VERSION` first; then `JETTISON_GOLDEN=write pytest tests/rules/test_golden.py`
-writes the files of the new version beside those of the old one. Written files are never changed.
+A change that is meant raises `codec.RULES_VERSION` first; then
+`JETTISON_GOLDEN=write pytest tests/rules/test_golden.py` writes the files of the new version beside those of the
+old one. Written files are never changed.
 """
 
 from __future__ import annotations
@@ -30,10 +31,11 @@ def compacted() -> Talk:
     )
     talk.answer = "<think>hm</think>The user wants ORD-10042 fixed."
     log = "\n".join(f"step {number} of {'job failed' if number == 300 else 'job'} done" for number in range(600))
+    names = " ".join(f"read_order_{{turn}}_{step}x" for step in range(12))
     talk.play(system("You are an agent. You must never guess."), user("Fix ORD-10042 in /srv/app/main.py."))
     for turn in range(6):
         talk.play(
-            assistant(f"We decided to look at step {turn}.", f"a{turn}", f"b{turn}"),
+            assistant(f"We decided to look at {names.format(turn=turn)}.", f"a{turn}", f"b{turn}"),
             result(f"b{turn}", log if turn == 1 else words(120)),
             result(f"a{turn}", f"ValueError: bad value in step_{turn} of https://x.example/{turn}"),
             user(f"Then try REF-{1000 + turn}. {words(60)}"),

@@ -9,7 +9,7 @@ from actors.rules.entry import MESSAGE_TOKENS
 from actors.rules.squeeze import Answer, ask, judge
 from protocol.facts import CompactionDeclined, DigestSqueezed, HistoryDigested
 from protocol.limits import ID_CHARS_MAX
-from tests.builders import COUNT, Talk, asked_of, policy, said_by_model, user, words
+from tests.builders import COUNT, Talk, asked_of, assistant, policy, said_by_model, user, words
 
 TOLD = "You must never deploy ORD-10042 to /srv/app/main.py without asking first, whatever it takes"
 
@@ -24,9 +24,9 @@ def asking(text: str = TOLD) -> Talk:
             target={"low_water": 0.05, "min_gain": 0.01},
         )
     )
-    talk.append(
-        *(user(f"{text} {word} {words(90, word)}") for word in ("red", "blue", "green", "tiny", "warm", "cold") * 2)
-    )
+    # names of functions may be forgotten, what a user asked for may not
+    names = [" ".join(f"read_order_{turn}_{step}x" for step in range(12)) for turn in range(12)]
+    talk.append(user("go"), *(assistant(f"{text}. {name}") for name in names), user("on"))
     talk.until("squeeze")
     return talk
 
