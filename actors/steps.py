@@ -114,7 +114,7 @@ class Steps:
         """Return the policy of a new conversation; an agent's impossible layer is left out, not fatal."""
         try:
             return policies.resolve([*self.layers, json.loads(state.layer)])
-        except (BadPolicy, ValueError, TypeError):
+        except (BadPolicy, ValueError, TypeError, RecursionError):
             return policies.resolve(self.layers)
 
 

@@ -63,9 +63,14 @@ def encode(message: Mapping[str, Any]) -> bytes:
     Raises `BadMessage` for values that JSON cannot hold.
     """
     try:
-        return msgspec.json.encode(message)
-    except (UnicodeEncodeError, TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
-        return _encode_slowly(message)
+        # the standard library's: msgspec would write NaN as null and bytes as base64, and change what was said
+        text = json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadMessage(f"a message must be made of JSON values: {error}"[:300], at="") from None
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(message, separators=(",", ":")).encode("ascii")
 
 
 def decode(raw: bytes) -> dict[str, Any]:
@@ -247,10 +252,3 @@ def _depth(value: Any) -> int:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
-
-
-def _encode_slowly(message: Mapping[str, Any]) -> bytes:
-    try:
-        return json.dumps(message, separators=(",", ":"), allow_nan=False).encode("ascii")
-    except (TypeError, ValueError, RecursionError) as error:
-        raise BadMessage(f"a message must be made of JSON values: {error}"[:300], at="") from None

@@ -25,6 +25,9 @@ MESSAGE_TOKENS = 4
 CALL_TOKENS = 8
 """What a provider adds to each call; the highest of the published rules that fit (llm4s: 10 with its id)."""
 
+CAP_TOKENS_MIN = 160
+"""A pointer costs about 100 tokens: what is smaller would grow by being spilled."""
+
 IMAGE_TOKENS = 1105
 """An image of unknown size at high detail (OpenAI: 85 + 6 tiles of 170); never the length of its base64."""
 
@@ -75,6 +78,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     loose: bool = False
     surrogates: bool = False
     boundary: bool = False
+    leading: bool = False
+    """An instruction before anybody else spoke; it is never parted from the head of the conversation."""
     shown: tuple[Shown, ...] = ()
     answers: tuple[str, ...] = ()
     """Call ids of an aborted batch that a written result must close, after the real ones."""
@@ -147,7 +152,7 @@ def measure(said: SaidMessage, *, number: int, count: Count) -> tuple[Entry, mes
 
 def cap_tokens(policy: Policy, usable_tokens: int) -> int:
     """Return the tokens that one part may have before it is spilled."""
-    return max(1, min(int(usable_tokens * policy.spill.share), policy.spill.tokens))
+    return max(CAP_TOKENS_MIN, min(int(usable_tokens * policy.spill.share), policy.spill.tokens))
 
 
 def oversized(entry: Entry, policy: Policy, usable_tokens: int) -> tuple[PartSize, ...]:

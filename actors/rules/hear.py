@@ -12,6 +12,7 @@ import msgspec
 from protocol import codec
 from protocol.errors import BadEnvelope, BadMessage
 from protocol.facts import CompactionRequested, ConversationOpened, MessagesAppended, SaidMessage, UsageReported
+from protocol.messages import INSTRUCTION_ROLES
 
 from .entry import LOOSE_TOKENS, Count, Entry, measure
 from .state import RECENT_CALLS_MAX, Arrived, Asked, OpenCall, State, admit, remember_writer, repaired
@@ -64,8 +65,10 @@ def _arrive(state: State, said: SaidMessage, count: Count) -> State:
         if entry.role == "assistant":
             state, entry = _call(state, entry)
     boundary = entry.loose or entry.role == "user" or (entry.role == "tool" and not state.open_calls)
-    entry = msgspec.structs.replace(entry, boundary=boundary)
-    return msgspec.structs.replace(state, waiting=(*state.waiting, Arrived(entry=entry, ended=ended)))
+    leading = entry.role in INSTRUCTION_ROLES and not state.begun
+    entry = msgspec.structs.replace(entry, boundary=boundary, leading=leading)
+    waiting = (*state.waiting, Arrived(entry=entry, ended=ended))
+    return msgspec.structs.replace(state, waiting=waiting, begun=not leading)
 
 
 def _answer(state: State, entry: Entry) -> tuple[State, Entry, tuple[str, ...]]:

@@ -22,8 +22,8 @@ _ERROR = re2.compile(
 def preview(text: str, *, tokens_max: int, count: Count) -> str:
     """Return head, telling lines between, and tail of *text*, in at most *tokens_max* tokens.
 
-    What is left out is said in place, and lone surrogates are replaced: what is shown becomes a fact. A text that fits is returned as it is, but for long runs of white
-    space; too small a bound gives an empty text.
+    What is left out is said in place. A text that fits is returned as it is, but for long runs of white
+    space; too small a bound gives an empty text. Lone surrogates are replaced: what is shown becomes a fact.
     """
     text = messages.without_surrogates(text)
     if len(text) <= tokens_max * FIT_CHARS_PER_TOKEN and count(text) <= tokens_max:

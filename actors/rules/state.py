@@ -102,6 +102,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens that the agent asked for; 0: as the policy says."""
     writers: tuple[tuple[str, int], ...] = ()
     messages: int = 0
+    begun: bool = False
+    """Somebody has spoken after the leading instructions."""
     live: tuple[Entry, ...] = ()
     live_tokens: int = 0
     """Of `live` and the digest together: what a view of them costs."""

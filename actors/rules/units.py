@@ -7,10 +7,9 @@ cut as a whole. A block is a user message and everything up to the next one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 import msgspec
-
-from protocol.messages import INSTRUCTION_ROLES
 
 from .entry import Entry
 
@@ -43,12 +42,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
 
 def instructions(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """Return the instructions at the head of a conversation; they are never parted from it."""
-    head = []
-    for entry in entries:
-        if entry.role not in INSTRUCTION_ROLES:
-            break
-        head.append(entry)
-    return tuple(head)
+    return tuple(takewhile(lambda entry: entry.leading, entries))
 
 
 def units(entries: Sequence[Entry]) -> tuple[Unit, ...]:

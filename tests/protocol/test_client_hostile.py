@@ -114,17 +114,7 @@ ODD_HISTORIES: dict[str, list[Json]] = {
 }
 
 
-UNREADABLE = "many lone surrogates"
-SURROGATES = "rules/preview.py hands lone surrogates to re2, which raises: spill of that conversation never ends"
-
-
-@pytest.mark.parametrize(
-    "what",
-    [
-        pytest.param(what, marks=pytest.mark.xfail(reason=SURROGATES)) if what == UNREADABLE else what
-        for what in ODD_HISTORIES
-    ],
-)
+@pytest.mark.parametrize("what", ODD_HISTORIES)
 async def test_an_odd_history_is_served_in_a_legal_form(working: Runtime, client: Client, name: str, what: str) -> None:
     talk = await opened(client, name)
     await talk.append(ODD_HISTORIES[what])
@@ -139,9 +129,7 @@ async def test_an_odd_history_is_served_in_a_legal_form(working: Runtime, client
 
 async def test_all_odd_histories_survive_compaction(working: Runtime, client: Client, name: str) -> None:
     talk = await opened(client, name, window=4_000)
-    for what, history in ODD_HISTORIES.items():
-        if what == UNREADABLE:
-            continue
+    for history in ODD_HISTORIES.values():
         await talk.append([*history, *chatter(4)])
         context = await talk.context(wait_seconds=15)
         assert problems(context.messages) == []

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors.rules.entry import ESTIMATE_BYTES_PER_TOKEN, EXACT_BYTES_MAX, cap_tokens
+from actors.rules.entry import CAP_TOKENS_MIN, ESTIMATE_BYTES_PER_TOKEN, EXACT_BYTES_MAX, cap_tokens
 from actors.rules.flow import next_actor
 from actors.rules.spill import KEY_CHARS, POINTER_TOKENS, Spilled, claims, degraded, kind_of, spill
 from protocol import messages
@@ -47,7 +47,7 @@ def claimed(text: str, *, role: str = "user", uploaded: bool = True) -> Talk:
 def test_the_cap_is_the_smaller_of_share_and_tokens() -> None:
     assert cap_tokens(policy(10_000, spill={"share": 0.1, "tokens": 300}), 10_000) == 300
     assert cap_tokens(policy(10_000, spill={"share": 0.1, "tokens": 3000}), 10_000) == 1000
-    assert cap_tokens(policy(10_000, spill={"share": 0.0}), 10_000) == 1
+    assert cap_tokens(policy(10_000, spill={"share": 0.0}), 10_000) == CAP_TOKENS_MIN
 
 
 @pytest.mark.parametrize(("tokens", "leaves"), [(CAP, False), (CAP + 1, True)])
