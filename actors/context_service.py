@@ -20,7 +20,7 @@ from nats.aio.msg import Msg
 
 from protocol import semconv, subjects
 from protocol.ask import Answer, ContextAsked, ContextMeta, ReadAsked, UploadAsked, fault_of
-from protocol.errors import BadEnvelope, Contended, JettisonError, NotFound, NotReady, Rejected
+from protocol.errors import ArtifactDamaged, BadEnvelope, Contended, JettisonError, NotFound, NotReady, Rejected
 from protocol.facts import ContextServed
 from protocol.ids import Address
 from protocol.limits import APPEND_ATTEMPTS_MAX, REPLY_CHUNK_BYTES
@@ -30,6 +30,7 @@ from storage.ports import Artifacts, EventLog, Wakes
 
 from .conversations import Conversations
 from .readback import read_back
+from .rules.entry import ARTIFACT, media
 from .rules.flow import next_actor
 from .rules.state import State
 from .rules.view import View, unspilled, view
@@ -121,7 +122,7 @@ class ContextService:
                 # no provider takes an empty list; most often the agent asks before it has appended
                 raise NotFound(f"there is no message in {at} yet", address=str(at))
             if await self._record(at, state, seen, budget):
-                return Answer(context=_meta(state, seen, budget)), seen.body
+                return Answer(context=_meta(state, seen, budget)), await self._with_media(at, state, seen)
             state = await self.conversations.load(at)
         raise Contended(f"the view of {at} could not be recorded: other writers were faster", address=str(at))
 
@@ -148,6 +149,21 @@ class ContextService:
                 await self.wakes.wake(waits_for, at, headers=dict(_traced()))
             await asyncio.sleep(POLL_SECONDS[min(looks, len(POLL_SECONDS) - 1)])
             looks += 1
+
+    async def _with_media(self, at: Address, state: State, seen: View) -> bytes:
+        """Return the view's bytes with its uploaded images in them; one that is gone stays a name."""
+        body = seen.body
+        for sha256 in {part.sha256 for entry in state.entries for part in media(entry)}:
+            name = f'"{ARTIFACT}{sha256}"'.encode()
+            if name not in body:
+                continue
+            try:
+                text = await self.artifacts.get(at.tenant, sha256)
+            except (NotFound, ArtifactDamaged) as error:
+                log.warning("an image of %s cannot be shown: %s", at, error)
+                continue
+            body = body.replace(name, msgspec.json.encode(text.decode("utf-8", "replace")))
+        return body
 
     async def _record(self, at: Address, state: State, seen: View, budget: int) -> bool:
         assert state.policy is not None

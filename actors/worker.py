@@ -64,7 +64,7 @@ class Worker:
         """Work until cancelled; then give the taken slots back. Raises what makes all work impossible."""
         async with asyncio.TaskGroup() as group:
             async for slot in self.wakes.slots(self.actor, credits=CREDITS):
-                group.create_task(self._turn(slot))
+                group.create_task(self._turn(slot), name=f"{self.actor} of {slot.at}")
 
     async def _turn(self, slot: Slot) -> None:
         """Do what one slot asks for, and free it; whatever happens, the slot is not lost."""

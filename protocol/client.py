@@ -225,7 +225,7 @@ class Conversation:
             if len(body) >= CLAIM_BYTES_MIN:
                 claims.append(Claim(pointer=part.pointer, sha256=await self._upload(body), bytes=len(body)))
                 texts[part.pointer] = ""
-        raw = messages.encode(_blanked(plain, texts)) if claims else raw
+        raw = messages.encode(messages.with_leaves(plain, texts)) if claims else raw
         if len(raw) > ENVELOPE_BYTES_MAX:
             raise BadMessage(
                 f"message {index} has {len(raw):,} bytes outside its texts; the limit is {ENVELOPE_BYTES_MAX:,}",
@@ -285,18 +285,6 @@ def _batches(said: list[SaidMessage]) -> Iterator[tuple[SaidMessage, ...]]:
         size += length
     if batch:
         yield tuple(batch)
-
-
-def _blanked(message: dict[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return *message* with the string leaves at the pointers of *texts* emptied, its parts as they are."""
-    copy: dict[str, Any] = messages.json_copy(message)
-    for pointer, text in texts.items():
-        target: Any = copy
-        steps = pointer.split("/")[1:]
-        for step in steps[:-1]:
-            target = target[int(step)] if isinstance(target, list) else target[step]
-        target[steps[-1]] = text
-    return copy
 
 
 def _put(request: urllib.request.Request) -> None:

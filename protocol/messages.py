@@ -162,6 +162,18 @@ def replaced(message: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, 
     return copy
 
 
+def with_leaves(message: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return a copy of *message* with other strings at the pointers of *texts*; the parts around them stay."""
+    copy: dict[str, Any] = json_copy(dict(message))
+    for pointer, text in texts.items():
+        *path, last = pointer.split("/")[1:]
+        target: Any = copy
+        for step in path:
+            target = target[int(step)] if isinstance(target, list) else target[step]
+        target[last] = text
+    return copy
+
+
 def leaf(message: Mapping[str, Any], pointer: str) -> str:
     """Return the string at *pointer*."""
     target: Any = message

@@ -25,6 +25,11 @@ MESSAGE_TOKENS = 4
 CALL_TOKENS = 8
 """What a provider adds to each call; the highest of the published rules that fit (llm4s: 10 with its id)."""
 
+MEDIA: frozenset[messages.PartKind] = frozenset(("image", "audio", "file"))
+
+ARTIFACT = "artifact:"
+"""Begins the name of an uploaded image in a view: its SHA-256 follows, so that the view's hash covers it."""
+
 CAP_TOKENS_MIN = 160
 """A pointer costs about 100 tokens: what is smaller would grow by being spilled."""
 
@@ -129,8 +134,8 @@ def measure(said: SaidMessage, *, number: int, count: Count) -> tuple[Entry, mes
     for part in parsed.parts:
         claim = claims.get(part.pointer)
         if claim is not None:
-            tokens, exact = claim.bytes // ESTIMATE_BYTES_PER_TOKEN, False
-            sizes.append(_size(part, claim.bytes, tokens, not exact, claim.sha256))
+            tokens = IMAGE_TOKENS if part.kind in MEDIA else claim.bytes // ESTIMATE_BYTES_PER_TOKEN
+            sizes.append(_size(part, claim.bytes, tokens, True, claim.sha256))
             continue
         length = len(part.text.encode("utf-8", "surrogatepass"))
         tokens, exact = _tokens(part, length, count)
@@ -159,7 +164,8 @@ def oversized(entry: Entry, policy: Policy, usable_tokens: int) -> tuple[PartSiz
     """Return the parts that must leave the window before the message may be shown.
 
     Equality is allowed. Instructions are never spilled, and neither is what the assistant said: both are
-    shortened by cut if nothing else helps. A claimed part is not in the message and must be spilled.
+    shortened by cut if nothing else helps. A claimed text is not in the message and must be spilled; a claimed
+    image is shown by its name, which whoever serves the view replaces by the upload.
     """
     if not entry.role:
         return ()
@@ -171,7 +177,7 @@ def oversized(entry: Entry, policy: Policy, usable_tokens: int) -> tuple[PartSiz
         for part in entry.parts
         if part.pointer not in there
         and (
-            part.sha256
+            (part.sha256 and part.kind not in MEDIA)
             or (spillable and part.kind == "text" and (part.tokens > cap or part.bytes > policy.spill.bytes))
         )
     )
@@ -181,6 +187,7 @@ def shown_message(entry: Entry) -> dict[str, Any]:
     """Return the message as the view shows it (not needed where the entry is verbatim)."""
     message: Mapping[str, Any] = messages.decode(entry.raw)
     message = messages.replaced(message, {one.pointer: one.text for one in entry.shown})
+    message = messages.with_leaves(message, {part.pointer: ARTIFACT + part.sha256 for part in media(entry)})
     if entry.surrogates:
         message = _without_surrogates(message)
     out = dict(message)
@@ -199,9 +206,15 @@ def shown_message(entry: Entry) -> dict[str, Any]:
     return out
 
 
+def media(entry: Entry) -> tuple[PartSize, ...]:
+    """Return the uploaded images, sounds and files that the view shows by their names."""
+    there = {one.pointer for one in entry.shown}
+    return tuple(part for part in entry.parts if part.sha256 and part.kind in MEDIA and part.pointer not in there)
+
+
 def verbatim(entry: Entry) -> bool:
     """Tell whether the view shows the message byte for byte as it was said."""
-    changed = entry.shown or entry.renamed or entry.loose or entry.surrogates
+    changed = media(entry) or entry.shown or entry.renamed or entry.loose or entry.surrogates
     bare = (entry.role == "tool" and not entry.parts) or b'"tool_calls":[]' in entry.raw
     return not changed and not bare
 
@@ -221,7 +234,7 @@ def _size(part: messages.Part, length: int, tokens: int, estimated: bool, sha256
 
 
 def _tokens(part: messages.Part, length: int, count: Count) -> tuple[int, bool]:
-    if part.kind in ("image", "audio", "file"):
+    if part.kind in MEDIA:
         return IMAGE_TOKENS, False
     if length > EXACT_BYTES_MAX:
         return length // ESTIMATE_BYTES_PER_TOKEN, False
