@@ -14,6 +14,7 @@ import msgspec
 from nats.aio.client import Client as NatsConnection
 
 from protocol.connection import connect
+from protocol.errors import JettisonError
 from protocol.ids import fresh_id
 from protocol.subjects import ACTORS, Actor
 from storage.jetstream import JetStreamLog, JetStreamSnapshots
@@ -92,12 +93,23 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
 
 
 async def work(running: Runtime, actors: Iterable[Actor] = ACTORS) -> None:
-    """Run workers of *actors* until cancelled; the cut actor's process also serves contexts."""
-    async with asyncio.TaskGroup() as group:
-        for actor in actors:
-            group.create_task(running.worker(actor).run(), name=f"worker-{actor}")
-            if actor == "cut":
-                group.create_task(running.context_service().run(), name="context-service")
+    """Run workers of *actors* until cancelled; the cut actor's process also serves contexts.
+
+    Raises the first error that makes working impossible: a missing consumer, a closed connection.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            for actor in actors:
+                group.create_task(running.worker(actor).run(), name=f"worker-{actor}")
+                if actor == "cut":
+                    group.create_task(running.context_service().run(), name="context-service")
+    except* JettisonError as failed:
+        raise _first(failed) from None
+
+
+def _first(failed: BaseExceptionGroup[JettisonError]) -> JettisonError:
+    first = failed.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 def writer_name(role: str) -> str:

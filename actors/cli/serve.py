@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import stamina
+
 from actors.bootstrap import data_folder, runtime, work
 from actors.settings import Settings
-from protocol.errors import Rejected, Unavailable
+from protocol.errors import LogUnavailable, Rejected, Unavailable
 from protocol.subjects import ACTORS, Actor
 
 from .session import located, prepared, run, said, settings_of, started_stack
+
+RECONNECT_SECONDS_MAX = 5.0
+"""Between two attempts of a worker to reach a NATS that does not answer."""
 
 
 def up(*, data: Path | None, config: Path | None, nats_port: int | None, s3_port: int | None) -> int:
@@ -62,10 +67,23 @@ async def _up(settings: Settings, nats_port: int | None, s3_port: int | None) ->
 
 
 async def _worker(settings: Settings, actor: Actor) -> int:
-    async with runtime(settings, role=actor) as running:
-        said(f"{actor} works on {settings.nats.url}")
-        await work(running, (actor,))
+    async for attempt in stamina.retry_context(
+        on=LogUnavailable, attempts=None, timeout=None, wait_initial=0.5, wait_max=RECONNECT_SECONDS_MAX
+    ):
+        with attempt:
+            await _worked(settings, actor)
     return 0
+
+
+async def _worked(settings: Settings, actor: Actor) -> None:
+    """Work until NATS is lost, and say so."""
+    try:
+        async with runtime(settings, role=actor) as running:
+            said(f"{actor} works on {settings.nats.url}")
+            await work(running, (actor,))
+    except LogUnavailable as error:
+        said(f"{actor} waits: {error}")
+        raise
 
 
 async def _provision(settings: Settings, replicas: int) -> int:

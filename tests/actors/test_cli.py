@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.stack import free_port
 
 SAMPLE = Path(__file__).parents[1] / "data" / "sample.json"
 ROOT = Path(__file__).parents[2]
@@ -152,3 +156,40 @@ def test_without_a_stack_the_way_out_is_named(tmp_path: Path) -> None:
     done = jettison("ls", "--data", str(tmp_path))
     assert done.returncode == 4
     assert "jettison up" in done.stderr
+
+
+def test_a_worker_waits_for_a_server_and_says_so(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from actors.cli import main; main()", "worker", "spill"]
+    worker = subprocess.Popen(
+        [*command, "--nats", "nats://127.0.0.1:9", "--data", str(tmp_path)],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert worker.stderr is not None
+    try:
+        assert "spill waits: NATS at 127.0.0.1:9 does not answer" in worker.stderr.readline().replace("nats://", "")
+        assert worker.poll() is None
+    finally:
+        worker.terminate()
+        assert worker.wait(timeout=10) == 0
+        worker.stderr.close()
+
+
+def test_a_worker_on_a_server_without_streams_names_the_command(tmp_path: Path) -> None:
+    port = free_port()
+    binary = shutil.which("nats-server", path=sysconfig.get_path("scripts"))
+    assert binary is not None
+    store = str(tmp_path / "store")
+    bare = subprocess.Popen(
+        [binary, "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", store], stderr=subprocess.DEVNULL
+    )
+    try:
+        time.sleep(0.5)
+        done = jettison("worker", "cut", "--nats", f"nats://127.0.0.1:{port}", "--data", str(tmp_path))
+        assert done.returncode == 1
+        assert "jettison provision" in done.stderr
+        assert "Traceback" not in done.stderr
+    finally:
+        bare.terminate()
+        bare.wait(timeout=10)
