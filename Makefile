@@ -9,12 +9,13 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_RE
 MAKEFLAGS += --no-print-directory
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint lock wheel clean
+.PHONY: help demo test lint quality lock wheel clean
 
 help:
 	@echo 'make demo    see a conversation grow, spill, digest and stay readable'
 	@echo 'make test    lint, then every test'
 	@echo 'make lint    ruff, mypy, import-linter'
+	@echo 'make quality how much of what an agent uses next is still in its view'
 	@echo 'make wheel   the client for agents, into dist/'
 	@echo 'make lock    pin all dependencies anew (needs uv)'
 	@echo 'make clean   remove everything that make made'
@@ -35,6 +36,9 @@ lint: .venv/.installed
 	@$(BIN)/mypy --no-error-summary
 	@echo 'lint: import-linter'
 	@PYTHONPATH=. $(BIN)/lint-imports --no-logo >.venv/lint-imports.txt 2>&1 || { cat .venv/lint-imports.txt >&2; exit 1; }
+
+quality: .venv/.installed
+	@$(BIN)/python -m tests.quality
 
 wheel: .venv/.installed
 	@echo 'wheel: jettison-client into dist/'

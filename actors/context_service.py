@@ -20,7 +20,16 @@ from nats.aio.msg import Msg
 
 from protocol import semconv, subjects
 from protocol.ask import Answer, ContextAsked, ContextMeta, ReadAsked, UploadAsked, fault_of
-from protocol.errors import ArtifactDamaged, BadEnvelope, Contended, JettisonError, NotFound, NotReady, Rejected
+from protocol.errors import (
+    ArtifactDamaged,
+    ArtifactsUnavailable,
+    BadEnvelope,
+    Contended,
+    JettisonError,
+    NotFound,
+    NotReady,
+    Rejected,
+)
 from protocol.facts import ContextServed
 from protocol.ids import Address
 from protocol.limits import APPEND_ATTEMPTS_MAX, REPLY_CHUNK_BYTES
@@ -35,6 +44,7 @@ from .rules.flow import next_actor
 from .rules.state import State
 from .rules.view import View, unspilled, view
 from .tokens import counter, tokenizer_for
+from .windows import window_of
 
 T = TypeVar("T")
 
@@ -116,7 +126,7 @@ class ContextService:
         state = await self._settled(at, asked)
         count = counter(tokenizer_for(state.model).encoding)
         for _ in range(APPEND_ATTEMPTS_MAX):
-            budget = min(asked.budget or state.usable_tokens, state.usable_tokens)
+            budget = _budget(asked, state)
             seen = view(state, budget=budget, count=count)
             if not seen.messages:
                 # no provider takes an empty list; most often the agent asks before it has appended
@@ -159,7 +169,7 @@ class ContextService:
                 continue
             try:
                 text = await self.artifacts.get(at.tenant, sha256)
-            except (NotFound, ArtifactDamaged) as error:
+            except (NotFound, ArtifactDamaged, ArtifactsUnavailable) as error:
                 log.warning("an image of %s cannot be shown: %s", at, error)
                 continue
             body = body.replace(name, msgspec.json.encode(text.decode("utf-8", "replace")))
@@ -187,6 +197,14 @@ class ContextService:
     async def _read(self, at: Address, message: Msg) -> tuple[Answer, bytes]:
         asked = _decoded(message.data, ReadAsked)
         return Answer(), await read_back(asked, at=at, log=self.log, artifacts=self.artifacts)
+
+
+def _budget(asked: ContextAsked, state: State) -> int:
+    """Return the tokens of the view: what is asked, within the policy and the model's own window."""
+    assert state.policy is not None
+    budget = min(asked.budget or state.usable_tokens, state.usable_tokens)
+    window = window_of(asked.model)
+    return budget if window is None else max(1, min(budget, window - state.policy.budget.reserve))
 
 
 def _meta(state: State, seen: View, budget: int) -> ContextMeta:

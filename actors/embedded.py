@@ -23,6 +23,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from protocol.errors import Unavailable
+
 LOOPBACK = "127.0.0.1"
 READY_SECONDS = 20.0
 STOP_SECONDS = 5.0
@@ -32,8 +34,7 @@ RESTARTS_MAX = 3
 RESTARTS_WITHIN_SECONDS = 60.0
 LOG_BYTES_MAX = 16 * 1024 * 1024
 
-# With the offsets below Linux' ephemeral range, 32768 and up: in there, an outgoing connection of a child may take the
-# port that one of its listeners has been promised.
+# With the offsets below 32768: above, an outgoing connection of a child may take a port promised to a listener.
 PORTS = range(10_000, 22_700)
 # SeaweedFS' inner listeners, from its base port. Its workers dial admin.port + 10000, whatever admin.port.grpc says.
 WEED = "admin.port master.port master.port.grpc volume.port volume.port.grpc filer.port filer.port.grpc s3.port.grpc"
@@ -53,13 +54,12 @@ os.execv(sys.argv[2], sys.argv[2:])
 logger = logging.getLogger("jettison.embedded")
 
 
-class StackError(Exception):
+class StackError(Unavailable):
     """Say what keeps the embedded stack from running, and what to do about it."""
 
     def __init__(self, *, what: str, fix: str) -> None:
-        super().__init__(f"{what}; {fix}")
-        self.what = what
-        self.fix = fix
+        super().__init__(f"{what}; {fix}", what=what, fix=fix)
+        self.what, self.fix = what, fix
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import re2
 from protocol import messages
 from protocol.ask import ReadAsked
 from protocol.codec import decode_said, genesis
-from protocol.errors import NotFound, Rejected
+from protocol.errors import BadMessage, NotFound, Rejected
 from protocol.facts import Claim, MessagesAppended, SaidMessage
 from protocol.ids import Address, Token
 from storage.ports import Artifacts, EventLog
@@ -19,6 +19,9 @@ from .rules.state import initial, remember_writer
 
 CONTEXT_LINES = 2
 MESSAGES_PREFIX = "messages:"
+
+_QUIET = re2.Options()
+_QUIET.log_errors = False  # it would print an agent's pattern to our stderr
 
 
 async def read_back(asked: ReadAsked, *, at: Address, log: EventLog, artifacts: Artifacts) -> bytes:
@@ -68,10 +71,15 @@ async def _messages(at: Address, first: int, last: int, *, log: EventLog, artifa
         raise NotFound(f"there are no messages {first}-{last}", first=first, last=last)
     lines = []
     for number, said in enumerate(found, first):
-        message = messages.decode(said.raw)
-        for claim in said.claims:
-            message = messages.replaced(message, {claim.pointer: await _claimed(claim, at, artifacts)})
-        parsed = messages.parse(message)
+        try:
+            message = messages.decode(said.raw)
+            for claim in said.claims:
+                message = messages.with_leaves(message, {claim.pointer: await _claimed(claim, at, artifacts)})
+            parsed = messages.parse(message)
+        except (BadMessage, NotFound) as error:
+            # one message that cannot be read must not hide the others of its range
+            lines.append(f"--- message {number} cannot be read: {error} ---")
+            continue
         lines.append(f"--- message {number} ({parsed.role}) ---")
         lines += [part.text for part in parsed.parts if part.kind in ("text", "arguments")]
     return "\n".join(lines)
@@ -87,9 +95,10 @@ def _slice(text: str, asked: ReadAsked) -> str:
     numbered = list(enumerate(lines, 1))[start - 1 : end]
     if asked.pattern:
         try:
-            pattern = re2.compile(asked.pattern)
+            pattern = re2.compile(asked.pattern, _QUIET)
         except re2.error as error:
-            raise Rejected(f"the pattern is not RE2 syntax: {error}"[:200], pattern=asked.pattern) from None
+            reason = error.args[0].decode("utf-8", "replace") if isinstance(error.args[0], bytes) else str(error)
+            raise Rejected(f"the pattern is not RE2 syntax: {reason}"[:200], pattern=asked.pattern) from None
         hits = {number for number, line in numbered if pattern.search(line)}
         near = {number + step for number in hits for step in range(-CONTEXT_LINES, CONTEXT_LINES + 1)}
         out = [f"{number}:{line}" for number, line in numbered if number in near]

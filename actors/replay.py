@@ -8,6 +8,7 @@ log. The first difference is named.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Literal
 
 import msgspec
 
@@ -55,6 +56,7 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     commits: int = 0
     facts: int = 0
     decided_again: int = 0
+    """Steps whose decision was made a second time; the others rest on what a store or a model said."""
     views: int = 0
     tokens: int = 0
     hash: str = ""
@@ -96,8 +98,9 @@ def replay(at: Address, records: Iterable[Record]) -> Replayed:
             facts += len(commit.facts)
             served = any(isinstance(fact, ContextServed) for fact in commit.facts)
             views += served
-            again += not served
-            divergence = divergence or _again(before, commit)
+            found = _again(before, commit)
+            again += found is not None and not served
+            divergence = divergence or (found or None)
         state = fold(initial(codec.genesis(at)), records)
     except (ChainBroken, BadEnvelope) as error:
         broken = Divergence(version=version + 1, fact="", field="chain", reason=str(error))
@@ -118,16 +121,16 @@ def replay(at: Address, records: Iterable[Record]) -> Replayed:
     )
 
 
-def _again(before: State, commit: codec.Commit) -> Divergence | None:
-    """Decide *commit* again and compare."""
+def _again(before: State, commit: codec.Commit) -> Divergence | Literal[False] | None:
+    """Decide *commit* again: a divergence, false for none, or none where it cannot be decided from the log alone."""
     if not commit.facts or any(isinstance(fact, StageFailed) for fact in commit.facts):
         return None
     count = counter(tokenizer_for(before.model).encoding)
     first = commit.facts[0]
     if isinstance(first, ContextServed):
-        return _view_again(before, commit, first, count)
+        return _view_again(before, commit, first, count) or False
     wanted = _decided(before, commit.facts, count)
-    return None if wanted is None else _difference(commit, wanted)
+    return None if wanted is None else _difference(commit, wanted) or False
 
 
 def _decided(before: State, recorded: tuple[DoneFact, ...], count: Count) -> tuple[DoneFact, ...] | None:
@@ -140,7 +143,8 @@ def _decided(before: State, recorded: tuple[DoneFact, ...], count: Count) -> tup
             return cut(before, count=count)
         case DigestSqueezed():
             asked = ask(before)
-            assert isinstance(asked, Ask)
+            if not isinstance(asked, Ask):
+                return ()
             answer = Answer(
                 text=first.answer,
                 finish_reason="stop",
@@ -154,7 +158,7 @@ def _decided(before: State, recorded: tuple[DoneFact, ...], count: Count) -> tup
             return digest(before, count=count)
         case CompactionDeclined(stage="cut"):
             return cut(before, count=count)
-        case CompactionDeclined():
+        case CompactionDeclined(stage="squeeze"):
             return None
         case _:
             return _spilled_again(before, recorded, count)

@@ -16,10 +16,13 @@ from typing import Any
 import msgspec
 
 from protocol.errors import BadPolicy
-from protocol.policy import Policy, key_of
+from protocol.policy import key_of, resolve
 
 PREFIX = "JETTISON_"
 FILE_NAME = "jettison.toml"
+LOG_LEVEL = "JETTISON_LOG"
+"""Not a setting: DEBUG, INFO, WARNING (the default) or ERROR for the log on stderr."""
+
 SECRETS = frozenset((("s3", "access_key"), ("s3", "secret_key"), ("llm", "api_key"), ("nats", "password")))
 
 
@@ -83,9 +86,9 @@ def load(
     _conventional(merged, environment)
     try:
         settings = msgspec.convert(merged, Settings, strict=False)
-        msgspec.convert(settings.policy, Policy, strict=False)
     except msgspec.ValidationError as error:
         raise BadPolicy(f"settings: {error}", key=key_of(str(error))) from None
+    resolve([settings.policy])
     return settings
 
 
@@ -110,7 +113,7 @@ def _from_file(file: Path | None) -> dict[str, Any]:
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for name, value in sorted(environment.items()):
-        if not name.startswith(PREFIX) or not value:
+        if not name.startswith(PREFIX) or not value or name == LOG_LEVEL:
             continue
         path = name.removeprefix(PREFIX).lower().split("__")
         if path[-1].endswith("_file") and (path[0], path[-1].removesuffix("_file")) in SECRETS:
@@ -119,16 +122,18 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
                 value = Path(value).read_text(encoding="utf-8").strip()
             except OSError as error:
                 raise BadPolicy(f"{name}: {error}", key=name) from None
-        target = out
-        for step in path[:-1]:
-            target = target.setdefault(step, {})
-        target[path[-1]] = value
+        nested: Any = value
+        for step in reversed(path):
+            nested = {step: nested}
+        _merge_into(out, nested)
     return out
 
 
 def _conventional(merged: dict[str, Any], environment: Mapping[str, str]) -> None:
     """Take the names that the packages themselves use, where ours are not set."""
     llm = merged.setdefault("llm", {})
+    if not isinstance(llm, dict):
+        raise BadPolicy(f"settings: llm is a section, not {llm!r:.40}", key="llm")
     llm.setdefault("api_key", environment.get("OPENAI_API_KEY", ""))
     llm.setdefault("base_url", environment.get("OPENAI_BASE_URL", ""))
 
@@ -136,6 +141,9 @@ def _conventional(merged: dict[str, Any], environment: Mapping[str, str]) -> Non
 def _merge_into(base: dict[str, Any], over: Mapping[str, Any]) -> None:
     for key, value in over.items():
         if isinstance(value, Mapping):
-            _merge_into(base.setdefault(key, {}), value)
+            below = base.setdefault(key, {})
+            if not isinstance(below, dict):
+                raise BadPolicy(f"settings: {key} is a section, not {below!r:.40}", key=key)
+            _merge_into(below, value)
         elif value is not None:
             base[key] = value

@@ -14,7 +14,7 @@ from typing import Any
 
 from protocol import policy as policies
 from protocol.errors import ArtifactsUnavailable, BadPolicy, ModelUnavailable, NotFound, Rejected
-from protocol.facts import CompactionDeclined, DoneFact, StageFailed
+from protocol.facts import CompactionDeclined, DoneFact, MessageRepaired, StageFailed
 from protocol.ids import Address
 from protocol.subjects import Actor
 from storage.ports import Artifacts
@@ -27,6 +27,7 @@ from .rules.spill import Spilled, claims, degraded, spill
 from .rules.squeeze import Answer, Ask, ask, judge
 from .rules.state import State
 from .tokens import counter, tokenizer_for
+from .windows import window_of
 
 OUTCOMES_MAX = 64
 """Answers kept for their commit: more than the slots that one worker holds at once."""
@@ -67,7 +68,7 @@ class Steps:
 
     async def _spill(self, at: Address, state: State, count: Count, deliveries: int) -> Step:
         if state.policy is None:
-            return Step(adopt=self._policy_of(state))
+            return self._adopt(state)
         try:
             uploads = {sha256: await self._upload(at, sha256) for sha256 in claims(state)}
             spilled = spill(state, uploads=uploads, count=count)
@@ -110,12 +111,38 @@ class Steps:
             attempts = int(str(error.fields.get("attempts", 1)))
             return StageFailed(boundary=asked.boundary, stage="squeeze", error=f"{error}"[:200], attempts=attempts)
 
-    def _policy_of(self, state: State) -> policies.Policy:
-        """Return the policy of a new conversation; an agent's impossible layer is left out, not fatal."""
+    def _adopt(self, state: State) -> Step:
+        """Adopt the policy of a new conversation; what of it cannot be used is left out, and that is a fact."""
+        window = window_of(state.model)
+        table = {"budget": {"window": window}} if window else {}
+        notes = []
+        if state.model and window is None:
+            notes.append(f"the window of model {state.model!r:.60} is not known")
         try:
-            return policies.resolve([*self.layers, json.loads(state.layer)])
-        except (BadPolicy, ValueError, TypeError, RecursionError):
-            return policies.resolve(self.layers)
+            policy = policies.resolve([table, *self.layers, json.loads(state.layer)])
+        except (BadPolicy, ValueError, TypeError, RecursionError) as error:
+            notes.append(f"policy: {error}")
+            policy = policies.resolve([table, *self.layers])
+        facts = tuple(MessageRepaired(number=0, kind="refused", detail=note[:200]) for note in notes)
+        return Step(adopt=policy, facts=facts)
+
+
+def given_up(actor: Actor, state: State, error: Exception) -> Step:
+    """Return the step that goes on without *actor*, whose own step fails by a fault of ours.
+
+    Spill shows what it can without its rule's help; the other stages are passed by. Raises *error* where
+    there is nothing to pass by.
+    """
+    if actor == "spill":
+        count = counter(tokenizer_for(state.model).encoding)
+        spilled = degraded(state, reason=f"fault: {type(error).__name__}", count=count)
+        if spilled is None:
+            raise error
+        return Step(facts=spilled.facts)
+    if state.episode is None:
+        raise error
+    failed = StageFailed(boundary=state.episode.boundary, stage=actor, error=type(error).__name__)
+    return Step(facts=(failed,))
 
 
 async def _ready(facts: tuple[DoneFact, ...]) -> Step:

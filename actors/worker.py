@@ -20,7 +20,6 @@ from opentelemetry.context import Context
 from protocol import semconv, subjects
 from protocol.ask import Ready
 from protocol.errors import Contended, Damaged, JettisonError, LogUnavailable, Unavailable
-from protocol.facts import StageFailed
 from protocol.ids import Address
 from protocol.limits import APPEND_ATTEMPTS_MAX
 from protocol.subjects import Actor
@@ -32,7 +31,7 @@ from .conversations import Conversations
 from .rules.budget import pressure
 from .rules.flow import next_actor
 from .rules.state import State
-from .steps import Step, Steps
+from .steps import Steps, given_up
 from .stepspan import step_span
 
 log = logging.getLogger("jettison.worker")
@@ -121,12 +120,10 @@ class Worker:
             except JettisonError:
                 raise
             except Exception as error:
-                if deliveries < FAULTS_MAX or state.episode is None:
+                if deliveries < FAULTS_MAX:
                     raise
                 log.exception("%s of %s gives up", self.actor, at)
-                boundary = state.episode.boundary
-                failed = StageFailed(boundary=boundary, stage=self.actor, error=type(error).__name__)
-                step = Step(facts=(failed,))
+                step = given_up(self.actor, state, error)
             headers: dict[str, str] = {}
             inject(headers)
             landed = await self.conversations.commit(at, state, step.facts, headers=headers, adopt=step.adopt)

@@ -20,6 +20,8 @@ class ContextAsked(msgspec.Struct, frozen=True, kw_only=True):
     upto_seq: int = 0
     budget: int = 0
     """Tokens; 0: as the policy says."""
+    model: str = ""
+    """Model that the view is for, where its window may be smaller than the policy's; empty: the conversation's."""
     wait_seconds: float = 10.0
 
 

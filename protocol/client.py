@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -27,8 +26,8 @@ from nats.aio.client import Client as NatsConnection
 
 from . import codec, messages, semconv, subjects
 from .ask import Answer, ContextAsked, ReadAsked, Ready, UploadAsked, raised
-from .connection import TRANSIENT, connect, publish
-from .errors import ArtifactsUnavailable, BadMessage, NotReady, Rejected, Unavailable
+from .connection import TRANSIENT, connect, publish, until
+from .errors import ArtifactsUnavailable, BadEnvelope, BadMessage, NotReady, OutcomeUnknown, Rejected, Unavailable
 from .facts import (
     Claim,
     CompactionRequested,
@@ -40,6 +39,7 @@ from .facts import (
 )
 from .ids import Address, address, fresh_id
 from .limits import CLAIM_BYTES_MIN, ENVELOPE_BYTES_MAX
+from .policy import converted
 from .tracing import inject, span
 
 SERVICE_PAUSE_SECONDS = 0.2
@@ -90,7 +90,11 @@ class Client:
         model: str = "",
         policy: Mapping[str, Any] | None = None,
     ) -> Conversation:
-        """Open or resume a conversation. *policy* is the agent's own layer; the first opening counts."""
+        """Open or resume a conversation. *policy* is the agent's own layer; the first opening counts.
+
+        Raises `BadPolicy` for an unknown key or a value of the wrong type, `BadId` for an empty name.
+        """
+        converted(policy or {})
         talk = Conversation(client=self, at=address(conversation, tenant))
         opened = ConversationOpened(
             name=messages.without_surrogates(conversation),
@@ -119,7 +123,7 @@ class Conversation:
 
         Raises `BadMessage` before anything is sent, `OutcomeUnknown` when the server did not confirm; the
         same call again is then harmless. With a *key* it is so even from another process: what was
-        appended under a key is stored once.
+        appended under a key is stored once (of a conversation's last 256 keys and writers).
         """
         said = [await self._prepared(index, message) for index, message in enumerate(new)]
         writer = "k-" + hashlib.sha256(f"{self.at}/{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
@@ -128,16 +132,17 @@ class Conversation:
             await self._send(codec.Said(writer=writer, count=index, facts=facts)) if key else await self.say(facts)
         return self._seq
 
-    async def context(self, *, budget: int = 0, wait_seconds: float = 10.0) -> Context:
-        """Return the view for the next call, at most *budget* tokens (0: as the policy says).
+    async def context(self, *, budget: int = 0, model: str = "", wait_seconds: float = 10.0) -> Context:
+        """Return the view for the next call, at most *budget* tokens (0: as asked last, else as the policy says).
 
-        Waits until large parts are stored and rules have been applied, never for an LLM. Raises
+        With a *model* it also fits that model's window. Waits until large parts are stored and rules have
+        been applied, never for an LLM. Raises
         `NotReady` when no worker answers in time, `BudgetRefused` when the least view is larger.
         """
         if budget != self._budget:
             await self.say((CompactionRequested(budget=budget, reason="context"),))
             self._budget = budget
-        asked = ContextAsked(upto_seq=self._seq, budget=budget, wait_seconds=wait_seconds)
+        asked = ContextAsked(upto_seq=self._seq, budget=budget, model=model, wait_seconds=wait_seconds)
         answer, body = await self._ask("context", msgspec.json.encode(asked), wait_seconds)
         assert answer.context is not None
         view = [messages.decode(bytes(raw)) for raw in msgspec.json.decode(body, type=list[msgspec.Raw])]
@@ -168,25 +173,36 @@ class Conversation:
             await subscription.unsubscribe()
 
     async def say(self, facts: tuple[SaidFact, ...]) -> int:
-        """Publish one envelope, after all that was not confirmed before. Returns its stream sequence."""
-        if any(said.facts == facts and said.writer == self._writer for said in self._unconfirmed):
-            return await self._send(None)
-        self._count += 1
-        return await self._send(codec.Said(writer=self._writer, count=self._count, facts=facts))
+        """Publish one envelope, after all that was not confirmed before. Returns its stream sequence.
 
-    async def _send(self, said: codec.Said | None) -> int:
+        Raises `Rejected` for values that no reader could take, before anything is sent.
+        """
         async with self._lock:
-            if said is not None and said not in self._unconfirmed:
+            repeated = any(said.facts == facts and said.writer == self._writer for said in self._unconfirmed)
+            if not repeated:
+                said = codec.Said(writer=self._writer, count=self._count + 1, facts=facts)
+                _check_readable(said)
+                self._count += 1
                 self._unconfirmed.append(said)
-            while self._unconfirmed:
-                try:
-                    self._seq = max(self._seq, await self._publish(self._unconfirmed[0]))
-                except Rejected:
-                    # it will never be taken: kept, it would stand in the way of all that comes after it
-                    del self._unconfirmed[0]
-                    raise
+            return await self._flush()
+
+    async def _send(self, said: codec.Said) -> int:
+        async with self._lock:
+            if said not in self._unconfirmed:
+                self._unconfirmed.append(said)
+            return await self._flush()
+
+    async def _flush(self) -> int:
+        """Publish what is not confirmed, in order. What an earlier call could not confirm goes first."""
+        while self._unconfirmed:
+            try:
+                self._seq = max(self._seq, await self._publish(self._unconfirmed[0]))
+            except Rejected:
+                # it will never be taken: kept, it would stand in the way of all that comes after it
                 del self._unconfirmed[0]
-            return self._seq
+                raise
+            del self._unconfirmed[0]
+        return self._seq
 
     async def _publish(self, said: codec.Said) -> int:
         headers = {"Nats-Msg-Id": self._message_id(said)}
@@ -220,9 +236,11 @@ class Conversation:
         if len(raw) < CLAIM_BYTES_MIN:
             return SaidMessage(raw=raw)
         claims, texts = [], {}
+        # instructions and what the assistant said are not spilled: they stay in the log as long as they fit
+        least = CLAIM_BYTES_MIN if parsed.role in ("user", "tool") or len(raw) > ENVELOPE_BYTES_MAX else len(raw) + 1
         for part in parsed.parts:
             body = part.text.encode("utf-8", "surrogatepass")
-            if len(body) >= CLAIM_BYTES_MIN:
+            if len(body) >= least:
                 claims.append(Claim(pointer=part.pointer, sha256=await self._upload(body), bytes=len(body)))
                 texts[part.pointer] = ""
         raw = messages.encode(messages.with_leaves(plain, texts)) if claims else raw
@@ -237,10 +255,16 @@ class Conversation:
         sha256 = hashlib.sha256(body).hexdigest()
         answer, _ = await self._ask("upload", msgspec.json.encode(UploadAsked(sha256=sha256)), 10.0)
         request = urllib.request.Request(answer.url, data=body, method="PUT")
-        try:
+
+        async def attempt() -> int:
             await asyncio.to_thread(_put, request)
-        except (urllib.error.URLError, OSError) as error:
-            raise ArtifactsUnavailable(f"a large part could not be stored: {type(error).__name__}") from None
+            return 1
+
+        try:
+            # the same bytes under the same name: a repeat is harmless
+            await until(attempt, deadline_seconds=self.client.patience_seconds, what="upload of a large part")
+        except OutcomeUnknown as error:
+            raise ArtifactsUnavailable(f"a large part could not be stored: {error}") from None
         return sha256
 
     async def _ask(self, verb: subjects.Verb, body: bytes, wait_seconds: float) -> tuple[Answer, bytes]:
@@ -272,6 +296,14 @@ class Conversation:
             await subscription.unsubscribe()
 
 
+def _check_readable(said: codec.Said) -> None:
+    """Raise `Rejected` where a value is not of its field's type, or too large for any."""
+    try:
+        codec.decode_said(codec.encode_said(said))
+    except (OverflowError, TypeError, ValueError, BadEnvelope) as error:
+        raise Rejected(f"a value cannot be sent: {error}"[:200]) from None
+
+
 def _batches(said: list[SaidMessage]) -> Iterator[tuple[SaidMessage, ...]]:
     """Group messages so that each envelope stays within its limit; order is kept."""
     batch: list[SaidMessage] = []
@@ -288,5 +320,5 @@ def _batches(said: list[SaidMessage]) -> Iterator[tuple[SaidMessage, ...]]:
 
 
 def _put(request: urllib.request.Request) -> None:
-    with urllib.request.urlopen(request, timeout=120) as response:
+    with urllib.request.urlopen(request, timeout=30) as response:
         response.read()

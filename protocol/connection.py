@@ -123,6 +123,8 @@ async def until(attempt: Callable[[], Awaitable[int]], *, deadline_seconds: floa
             failure = error
         waited = time.monotonic() - started
         if waited >= deadline_seconds:
+            if isinstance(failure, NoStreamResponseError):
+                raise LogUnavailable("no stream takes it on this server; run `jettison provision`", what=what) from None
             raise OutcomeUnknown(
                 f"NATS did not confirm in {waited:.1f} s ({type(failure).__name__}): {what}; "
                 "it may still land, and the same call again is harmless",

@@ -29,7 +29,7 @@ class Budget(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     window: Annotated[int, msgspec.Meta(ge=1)] = 128_000
     """Tokens of the model's context window."""
     reserve: Tokens = 4_096
-    """Tokens kept free for the answer; the agent must send the same number as `max_tokens`."""
+    """Tokens kept free for the answer (not given: at most a quarter of the window); send it as `max_tokens`."""
     headroom: Share = 0.0
     """Share of the rest kept free for what a tokenizer cannot see."""
     tools: Tokens = 0
@@ -39,14 +39,14 @@ class Budget(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Trigger(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When compaction starts."""
 
-    ratio: Share = 0.9
+    ratio: Share = 0.85
     """Share of the usable tokens above which digest is woken."""
 
 
 class Target(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where compaction stops; the distance to the trigger keeps prompt caches hitting."""
 
-    low_water: Share = 0.6
+    low_water: Share = 0.35
     """Share of the usable tokens that digest and cut go down to."""
     min_gain: Share = 0.05
     """Share of the usable tokens that a step must win; less is declined."""
@@ -63,6 +63,12 @@ class Spill(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Share of the cap that the pointer with its preview may take."""
     on_store_error: Literal["degrade", "wait"] = "degrade"
     """`degrade`: after the retries an inline preview is used; the original stays in the log."""
+    medium: Share = 0.03
+    """A tool's result above this is shortened by its kind, the original kept as an artifact; 1: only above the cap."""
+    medium_keep: Share = 0.6
+    """Share of such a result that may stay."""
+    index: Share = 0.5
+    """Share of a pointer for the values in what is left out."""
 
 
 class Digest(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -133,12 +139,25 @@ def resolve(layers: Iterable[Mapping[str, Any]]) -> Policy:
         if not isinstance(layer, Mapping):
             raise BadPolicy(f"policy: a layer must be an object, not {type(layer).__name__}", key="")
         merged = _merge(merged, layer)
-    try:
-        policy = msgspec.convert(merged, Policy, strict=False)
-    except msgspec.ValidationError as error:
-        raise BadPolicy(f"policy: {error}", key=key_of(str(error))) from None
+    policy = converted(merged)
+    budget = merged.get("budget", {})
+    if "reserve" not in budget and policy.budget.reserve > policy.budget.window // 4:
+        # nobody asked for a reserve: a small window keeps most of itself
+        fitting = msgspec.structs.replace(policy.budget, reserve=policy.budget.window // 4)
+        policy = msgspec.structs.replace(policy, budget=fitting)
     _check(policy)
     return policy
+
+
+def converted(layer: Mapping[str, Any]) -> Policy:
+    """Return *layer* over the defaults, its keys and types checked but not whether they fit together.
+
+    Raises `BadPolicy` that names the key.
+    """
+    try:
+        return msgspec.convert(layer, Policy, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadPolicy(f"policy: {error}", key=key_of(str(error))) from None
 
 
 def encode(policy: Policy) -> bytes:

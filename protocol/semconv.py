@@ -20,8 +20,6 @@ Category = Literal["system", "user", "assistant", "tool_calls", "tool_results", 
 
 STAGE = "jettison.stage"  # spill, digest, squeeze, cut
 OUTCOME = "jettison.outcome"  # see Outcome
-TRIGGER = "jettison.trigger"  # why the step ran
-ERROR = "jettison.error"  # class name of what a stage failed with, never its message
 SNAPSHOT_VERSION = "jettison.snapshot.version"
 SNAPSHOT_PARENT_VERSION = "jettison.snapshot.parent_version"
 STREAM_SEQUENCE = "jettison.stream.sequence"
@@ -61,20 +59,12 @@ ERROR_TYPE = "error.type"
 
 MESSAGING_SYSTEM = "messaging.system"  # "nats": a custom value, and the one that every NATS integration uses
 MESSAGING_OPERATION_NAME = "messaging.operation.name"  # publish, process
-MESSAGING_OPERATION_TYPE = "messaging.operation.type"  # send, process
-MESSAGING_DESTINATION_TEMPLATE = "messaging.destination.template"
-MESSAGING_MESSAGE_ID = "messaging.message.id"  # Nats-Msg-Id
-MESSAGING_BODY_SIZE = "messaging.message.body.size"
-MESSAGING_CONSUMER_GROUP = "messaging.consumer.group.name"  # the durable consumer
-NATS_STREAM = "messaging.nats.stream"
-NATS_STREAM_SEQUENCE = "messaging.nats.stream_sequence"
 NATS_NUM_DELIVERED = "messaging.nats.num_delivered"
 
 GEN_AI_OPERATION_NAME = "gen_ai.operation.name"  # chat
 GEN_AI_PROVIDER_NAME = "gen_ai.provider.name"
 GEN_AI_REQUEST_MODEL = "gen_ai.request.model"
 GEN_AI_CONVERSATION_ID = "gen_ai.conversation.id"
-GEN_AI_CONVERSATION_COMPACTED = "gen_ai.conversation.compacted"  # true, or not set; the convention forbids false
 GEN_AI_USAGE_INPUT_TOKENS = "gen_ai.usage.input_tokens"
 GEN_AI_USAGE_OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
 GEN_AI_RESPONSE_FINISH_REASONS = "gen_ai.response.finish_reasons"
@@ -91,7 +81,6 @@ SERVICE_NAME = "service.name"
 # --- names of spans; braces stay braces where an id would be -------------------------------------------------------
 
 PUBLISH_SAID = "publish ctx.v1.log.{tenant}.{conversation}.said"
-PUBLISH_DONE = "publish ctx.v1.log.{tenant}.{conversation}.done"
 
 
 def compact(stage: str) -> str:

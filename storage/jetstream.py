@@ -19,12 +19,14 @@ from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
 from protocol.connection import TRANSIENT, TRY_SECONDS, publish, until
-from protocol.errors import Damaged, LogUnavailable, OutcomeUnknown
+from protocol.errors import Damaged, LogRegression, LogUnavailable, OutcomeUnknown
 from protocol.ids import Address
 
 from .ports import Record
 
 WRONG_LAST_SEQUENCE = 10071
+STREAM_NOT_FOUND = 10059
+NO_STREAM = "the streams do not exist on this server; run `jettison provision`"
 READ_BATCH = 512
 READ_SECONDS = 5.0
 
@@ -73,6 +75,10 @@ class JetStreamLog:
     async def read(self, at: Address, *, after: int) -> list[Record]:
         """See `EventLog.read`."""
         head = await self.head(at)
+        if head < after:
+            raise LogRegression(
+                f"the log of {at} lost its end: {after} was there, {head} is left", seq=after, head=head
+            )
         records: list[Record] = []
         while head > after:
             batch = await self._batch(at, first=after + 1, last=head)
@@ -92,8 +98,10 @@ class JetStreamLog:
         """See `EventLog.addresses`."""
         try:
             info = await self._jetstream.stream_info(subjects.LOG_STREAM, subjects_filter=subjects.LOG_SUBJECTS)
-        except (NotFoundError, *TRANSIENT) as error:
-            raise LogUnavailable(f"cannot list conversations: {type(error).__name__}") from None
+        except NotFoundError:
+            raise LogUnavailable(NO_STREAM, stream=subjects.LOG_STREAM) from None
+        except TRANSIENT as error:
+            raise LogUnavailable(f"the conversations cannot be listed ({type(error).__name__}); try again") from None
         found = info.state.subjects or {}
         return sorted({subjects.address_of(subject) for subject in found})
 
@@ -103,7 +111,9 @@ class JetStreamLog:
         async def attempt() -> int:
             try:
                 found.append(await self._leader_get(request))
-            except NotFoundError:
+            except NotFoundError as error:
+                if error.err_code == STREAM_NOT_FOUND:
+                    raise LogUnavailable(NO_STREAM, stream=subjects.LOG_STREAM) from None
                 found.append(None)
             return 1
 

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 
-from protocol.errors import NotFound
+from protocol.errors import LogRegression, NotFound
 from protocol.ids import Address, Token
 from protocol.subjects import Actor
 
@@ -43,6 +43,8 @@ class MemoryLog:
 
     async def read(self, at: Address, *, after: int) -> list[Record]:
         """See `EventLog.read`."""
+        if await self.head(at) < after:
+            raise LogRegression(f"the log of {at} lost its end", seq=after)
         return [record for record in self._records.get(at, ()) if record.seq > after]
 
     async def head(self, at: Address) -> int:

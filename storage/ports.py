@@ -46,7 +46,10 @@ class EventLog(Protocol):
         ...
 
     async def read(self, at: Address, *, after: int) -> list[Record]:
-        """Return all records of *at* with a sequence above *after*, in order, none missing, as the leader has them."""
+        """Return all records of *at* with a sequence above *after*, in order, none missing, as the leader has them.
+
+        Raises `LogRegression` if the log ends before *after*: it lost what was there.
+        """
         ...
 
     async def head(self, at: Address) -> int:

@@ -151,7 +151,12 @@ def _faults(method: str, key: str) -> Iterator[None]:
         code = error.response.get("Error", {}).get("Code", "")
         if code in ("NoSuchKey", "404", "NotFound"):
             raise NotFound(f"no artifact at {key!r:.120}", key=key) from None
-        raise ArtifactsUnavailable(f"S3 {method} failed: {code}", method=method, key=key, code=code) from None
+        raise _unavailable(method, key, code) from None
     except (BotoCoreError, OSError) as error:
-        reason = type(error).__name__
-        raise ArtifactsUnavailable(f"S3 {method} failed: {reason}", method=method, key=key, code=reason) from None
+        raise _unavailable(method, key, type(error).__name__) from None
+
+
+def _unavailable(method: str, key: str, code: str) -> ArtifactsUnavailable:
+    denied = code in ("NoCredentialsError", "InvalidAccessKeyId", "SignatureDoesNotMatch", "AccessDenied")
+    fix = "; set JETTISON_S3__ACCESS_KEY and JETTISON_S3__SECRET_KEY" if denied else ""
+    return ArtifactsUnavailable(f"S3 {method} failed: {code}{fix}", method=method, key=key, code=code)

@@ -117,6 +117,8 @@ async def provision(connection: NatsConnection, *, replicas: int = 1) -> None:
         for actor in subjects.ACTORS:
             await jetstream.add_consumer(subjects.WAKE_STREAM, consumer(actor))
     except APIError as error:
+        if error.code == 503:
+            raise LogUnavailable("JetStream is not enabled on this server; start nats-server with `-js`") from None
         raise Rejected(f"NATS refused to provision: {error.description}", err_code=error.err_code) from None
     except TRANSIENT as error:
         raise LogUnavailable(

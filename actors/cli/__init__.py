@@ -28,6 +28,9 @@ def run(app: object) -> int:
     except JettisonError as error:
         sys.stderr.write(f"jettison: {error}\n")
         return 4 if isinstance(error, Unavailable) else 1
+    except OSError as error:
+        sys.stderr.write(f"jettison: {error}\n")
+        return 1
     except typer.Exit as stop:
         return int(stop.exit_code)
     except (KeyboardInterrupt, typer.Abort):

@@ -18,6 +18,7 @@ app = typer.Typer(
 Config = Annotated[Path | None, typer.Option("--config", help="Settings file; default ./jettison.toml.")]
 Nats = Annotated[str, typer.Option("--nats", help="NATS URL; default from settings, else the running embedded stack.")]
 Data = Annotated[Path | None, typer.Option("--data", help="Folder of the embedded stack.")]
+Port = Annotated[int | None, typer.Option(help="Default: a free one.", min=1, max=65535)]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
 Conv = Annotated[str, typer.Argument(help="CONVERSATION or TENANT/CONVERSATION.", metavar="CONV")]
 
@@ -26,8 +27,8 @@ Conv = Annotated[str, typer.Argument(help="CONVERSATION or TENANT/CONVERSATION."
 def up(
     data: Data = None,
     config: Config = None,
-    nats_port: Annotated[int | None, typer.Option(help="Port of the embedded NATS; default: a free one.")] = None,
-    s3_port: Annotated[int | None, typer.Option(help="Port of the embedded S3; default: a free one.")] = None,
+    nats_port: Port = None,
+    s3_port: Port = None,
 ) -> int:
     """Start NATS, S3 and all four actors in one go, until Ctrl-C."""
     from .serve import up as run

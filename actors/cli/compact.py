@@ -6,11 +6,11 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -22,12 +22,13 @@ from actors.settings import Settings
 from actors.tokens import counter, tokenizer_for
 from protocol import messages as wire
 from protocol.client import Client, Context, Conversation
-from protocol.errors import BadPolicy, JettisonError
+from protocol.errors import BadPolicy, JettisonError, Unavailable
 from protocol.facts import SaidMessage
 from protocol.ids import Address, fresh_id
+from protocol.policy import resolve
 from protocol.subjects import ACTORS
 
-from .session import located, printed, run, running_stack, said, settings_of, started_stack
+from .session import json_bytes, located, run, running_stack, said, settings_of, started_stack
 from .transcripts import Transcript, transcripts
 
 CONCURRENT_MAX = 4
@@ -59,6 +60,7 @@ class Played:
     address: Address
     context: Context
     before_tokens: int
+    before_estimated: bool
     seconds: float
     flaws: tuple[str, ...]
 
@@ -73,8 +75,7 @@ async def _compact(job: CompactJob, settings: Settings, as_json: bool) -> int:
     talks = transcripts(job.file)
     layer = policy_layer(job)
     failures = 0
-    out = job.out.open("wb") if job.out else sys.stdout.buffer
-    try:
+    with written(job.out) as out:
         async with stack_for(settings, job.workers) as (running, url), Client.connect(url) as client:
             limit = asyncio.Semaphore(CONCURRENT_MAX)
             bar = progress(len(talks), sum(len(talk.messages) for talk in talks))
@@ -92,11 +93,9 @@ async def _compact(job: CompactJob, settings: Settings, as_json: bool) -> int:
                         failures += 1
                         said(f"{talk.name}: {type(played).__name__}: {played}")
                         continue
+                    failures += bool(played.flaws) or played.context.tokens > played.context.budget
                     report = await report_of(running.log, played.address)
                     await _written(out, played, report, as_json)
-    finally:
-        if job.out:
-            out.close()
     said(f"{len(talks)} conversations, {failures} failed; data in {data_folder(settings)}")
     return 1 if failures else 0
 
@@ -116,11 +115,12 @@ async def play(client: Client, talk: Transcript, layer: dict[str, Any], job: Com
             raise type(error)(f"message {index} of {talk.name}: {error}", **error.fields) from None
         step(talk.name, index + 1, len(talk.messages))
     context = await conversation.context(wait_seconds=60)
-    before = await asyncio.to_thread(_tokens_before, talk)
+    before, estimated = await asyncio.to_thread(_tokens_before, talk)
     return Played(
         address=conversation.at,
         context=context,
         before_tokens=before,
+        before_estimated=estimated,
         seconds=time.monotonic() - started,
         flaws=tuple(problems(context.messages)),
     )
@@ -136,6 +136,18 @@ async def _squeezed(conversation: Conversation, seconds: float) -> None:
         return
 
 
+@contextmanager
+def written(path: Path | None) -> Iterator[BinaryIO]:
+    """Yield stdout, or a file that takes *path*'s place only when all went well."""
+    if path is None:
+        yield sys.stdout.buffer
+        return
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("wb") as file:
+        yield file
+    partial.replace(path)
+
+
 def policy_layer(job: CompactJob) -> dict[str, Any]:
     """Return the conversation's layer: the file's, then the budget and the model of the command."""
     layer: dict[str, Any] = {}
@@ -147,11 +159,10 @@ def policy_layer(job: CompactJob) -> dict[str, Any]:
             layer = msgspec.json.decode(text) if job.policy.suffix == ".json" else tomllib.loads(text)
         except (OSError, ValueError, msgspec.MsgspecError) as error:
             raise BadPolicy(f"policy file {job.policy}: {error}", key=str(job.policy)) from None
+    resolve([layer])
     layer["budget"] = {**layer.get("budget", {}), "window": job.budget, "reserve": 0}
     if job.model:
         layer["squeeze"] = {"mode": "squeeze", **layer.get("squeeze", {}), "model": job.model}
-    from protocol.policy import resolve
-
     resolve([layer])
     return layer
 
@@ -160,7 +171,14 @@ def policy_layer(job: CompactJob) -> dict[str, Any]:
 async def stack_for(settings: Settings, workers: int) -> AsyncIterator[tuple[Runtime, str]]:
     """Yield a running system: the given one, the one that runs already, or an embedded one of our own."""
     async with AsyncExitStack() as stack:
-        ours = not settings.nats.url and running_stack(data_folder(settings)) is None
+        found = None if settings.nats.url else running_stack(data_folder(settings))
+        if found is not None and found.owner != "up":
+            raise Unavailable(
+                f"`jettison {found.owner}` (pid {found.pid}) uses {data_folder(settings)}; "
+                "wait for its end, give another --data, or start `jettison up` for both",
+                pid=found.pid,
+            )
+        ours = not settings.nats.url and found is None
         if ours:
             said("starting NATS, S3 and the actors …")
             settings, _ = await stack.enter_async_context(started_stack(settings))
@@ -207,10 +225,11 @@ async def _ended(task: asyncio.Task[None]) -> None:
 async def _written(out: Any, played: Played, report: Report, as_json: bool) -> None:
     context = played.context
     if as_json:
-        printed(
+        document = json_bytes(
             {
                 "address": str(played.address),
                 "before_tokens": played.before_tokens,
+                "before_estimated": played.before_estimated,
                 "after_tokens": context.tokens,
                 "budget": context.budget,
                 "over_budget": context.tokens > context.budget,
@@ -226,26 +245,32 @@ async def _written(out: Any, played: Played, report: Report, as_json: bool) -> N
             }
         )
     else:
-        out.write(b"[" + b",\n".join(map(wire.encode, context.messages)) + b"]\n")
-        out.flush()
+        document = b"[" + b",\n".join(map(wire.encode, context.messages)) + b"]"
+    out.write(document + b"\n")
+    out.flush()
     said(
-        f"{played.address.conversation}: {played.before_tokens:,} -> {context.tokens:,} tokens"
+        f"{played.address.conversation}: {'~' * played.before_estimated}{played.before_tokens:,} -> "
+        f"{context.tokens:,} tokens"
         f"{' (estimated)' if context.estimated else ''}, budget {context.budget:,}, {report.line()}, "
         f"{played.seconds:.1f} s" + (f", INVALID: {played.flaws[:3]}" if played.flaws else "")
     )
 
 
-def _tokens_before(talk: Transcript) -> int:
-    """Return the tokens of all messages as they were said; what cannot be read counts nothing."""
+def _tokens_before(talk: Transcript) -> tuple[int, bool]:
+    """Return the tokens of all messages as they were said, and whether a part of them was only estimated.
+
+    What cannot be read counts nothing.
+    """
     count = counter(tokenizer_for("").encoding)
-    total = 0
+    total, estimated = 0, False
     for message in talk.messages:
         try:
             entry, _ = measure(SaidMessage(raw=wire.encode(message)), number=1, count=count)
         except JettisonError:
             continue
         total += entry.tokens
-    return total
+        estimated = estimated or any(part.estimated for part in entry.parts)
+    return total, estimated
 
 
 def progress(conversations: int, messages: int) -> Any:

@@ -81,9 +81,9 @@ def show(
     conv: str, *, budget: int, full: bool, config: Path | None, nats: str, data: Path | None, as_json: bool
 ) -> int:
     """Print a view; see `jettison show --help`."""
-    name, _, version = conv.partition("@")
-    if version and not version.isdigit():
-        raise Rejected(f"a version is a number, not {version!r:.20}", version=version)
+    name, at_sign, version = conv.rpartition("@")
+    if not at_sign or not version.isdecimal():
+        name, version = conv, ""
 
     async def main(running: Runtime) -> int:
         at = written_address(name)
@@ -171,12 +171,13 @@ def replay_text(found: replays.Replayed) -> str:
     """Return the outcome of a replay as text for a person."""
     lines = [
         f"{found.address}: {found.messages} messages, {found.commits} commits, {found.facts} facts",
-        f"decided again {found.decided_again} steps, rebuilt {found.views} served views",
+        f"decided again {found.decided_again} of {found.commits - found.views} steps (the others rest on what a store "
+        f"or a model said), rebuilt {found.views} served views",
         f"version {found.version}, hash {found.hash[:16]}, view {found.view_hash[:16]}, {found.tokens:,} tokens",
     ]
     gap = found.divergence
     if gap is None:
-        lines.append("replay verified: every step and every view came out the same")
+        lines.append("replay verified: all of these came out the same")
     else:
         lines.append(f"DIFFERENT at version {gap.version}: {gap.fact} {gap.field}: {gap.reason}")
     return "\n".join(lines) + "\n"

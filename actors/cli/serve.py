@@ -41,7 +41,7 @@ def provision(*, config: Path | None, nats: str, data: Path | None, replicas: in
 async def _up(settings: Settings, nats_port: int | None, s3_port: int | None) -> int:
     said("starting NATS and S3 …")
     async with (
-        started_stack(settings, nats_port=nats_port, s3_port=s3_port) as (ours, stack),
+        started_stack(settings, owner="up", nats_port=nats_port, s3_port=s3_port) as (ours, stack),
         runtime(ours, role="up") as running,
     ):
         said(f"NATS     {ours.nats.url}")
@@ -79,6 +79,9 @@ async def _worked(settings: Settings, actor: Actor) -> None:
     """Work until NATS is lost, and say so."""
     try:
         async with runtime(settings, role=actor) as running:
+            if actor in ("spill", "cut"):
+                # without a store this worker would take work from those that have one, and degrade it
+                await running.artifacts.prepare()
             said(f"{actor} works on {settings.nats.url}")
             await work(running, (actor,))
     except LogUnavailable as error:

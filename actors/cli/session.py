@@ -17,9 +17,9 @@ import msgspec
 
 from actors.bootstrap import Runtime, data_folder, runtime, with_endpoints
 from actors.embedded import EmbeddedStack, embedded_stack
-from actors.settings import Settings, load
+from actors.settings import LOG_LEVEL, Settings, load
 from actors.telemetry import configure
-from protocol.errors import LogUnavailable
+from protocol.errors import BadPolicy, LogUnavailable
 from storage.s3 import S3Settings
 from storage.streams import provision
 
@@ -31,6 +31,8 @@ class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
     """What `jettison up` says of itself to other commands on this machine."""
 
     pid: int
+    owner: str
+    """The command that runs the stack: only `up` runs it for others."""
     nats_url: str
     s3_endpoint: str
     s3_access_key: str
@@ -82,7 +84,7 @@ def running_stack(data: Path) -> Endpoints | None:
 
 @asynccontextmanager
 async def started_stack(
-    settings: Settings, *, nats_port: int | None = None, s3_port: int | None = None
+    settings: Settings, *, owner: str = "compact", nats_port: int | None = None, s3_port: int | None = None
 ) -> AsyncIterator[tuple[Settings, EmbeddedStack]]:
     """Start the embedded stack on the data folder, provision it, and say where it is."""
     data = data_folder(settings)
@@ -90,6 +92,7 @@ async def started_stack(
         there = stack.endpoints
         found = Endpoints(
             pid=os.getpid(),
+            owner=owner,
             nats_url=there.nats_url,
             s3_endpoint=there.s3_endpoint,
             s3_access_key=there.s3_access_key,
@@ -115,7 +118,9 @@ async def prepared(running: Runtime, *, replicas: int) -> None:
 
 def run(main: Coroutine[Any, Any, int], *, service: str, settings: Settings, trace: bool = True) -> int:
     """Run *main* with logs on stderr and spans to their place; SIGTERM ends it like Ctrl-C, with exit 0."""
-    level = os.environ.get("JETTISON_LOG", "WARNING").upper()
+    level = os.environ.get(LOG_LEVEL, "WARNING").upper()
+    if level not in logging.getLevelNamesMapping():
+        raise BadPolicy(f"{LOG_LEVEL} must be DEBUG, INFO, WARNING or ERROR, not {level!r:.20}", key=LOG_LEVEL)
     logging.basicConfig(stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     folder = traces_folder(settings) if trace else None
     telemetry = configure(service=service, trace_dir=folder)
@@ -150,12 +155,16 @@ async def _until_told(main: Coroutine[Any, Any, int]) -> int:
 
 
 def printed(value: Any) -> None:
-    """Write one JSON document to stdout; text that JSON cannot hold as UTF-8 is escaped."""
+    """Write one JSON document to stdout, in one line."""
+    sys.stdout.write(json_bytes(value).decode() + "\n")
+
+
+def json_bytes(value: Any) -> bytes:
+    """Return *value* as JSON; text that UTF-8 cannot hold is escaped."""
     try:
-        line = msgspec.json.encode(value).decode()
+        return msgspec.json.encode(value)
     except UnicodeEncodeError:
-        line = json.dumps(msgspec.to_builtins(value))
-    sys.stdout.write(line + "\n")
+        return json.dumps(msgspec.to_builtins(value)).encode()
 
 
 def said(text: str) -> None:

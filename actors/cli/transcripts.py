@@ -35,7 +35,9 @@ def transcripts(path: Path) -> list[Transcript]:
         if not isinstance(row, (dict, list)):
             raise BadMessage(f"{path}, line {number}: neither JSON nor JSON lines", at=f"line {number}")
         rows.append(row)
-    if rows and all(isinstance(row, dict) and "messages" not in row for row in rows):
+    if not rows:
+        raise BadMessage(f"{path} is empty", at=str(path))
+    if all(isinstance(row, dict) and "messages" not in row for row in rows):
         return [Transcript(name=path.stem, messages=rows)]
     return [_transcript(path, number, row) for number, row in enumerate(rows)]
 
@@ -49,6 +51,8 @@ def _transcript(path: Path, index: int, value: Any) -> Transcript:
         found, name = value.get("messages"), str(value.get("id") or name)
     if not isinstance(found, list):
         raise BadMessage(f"{path}: a transcript is a list of messages or an object with `messages`", at=f"/{index}")
+    if not found:
+        raise BadMessage(f"{path}: the conversation {name!r} holds no messages", at=f"/{index}")
     return Transcript(name=name, messages=found)
 
 

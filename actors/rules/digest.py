@@ -6,17 +6,27 @@ over a whole conversation is linear. What does not fit the cap is dropped by wor
 
 from __future__ import annotations
 
+from itertools import chain
+
+import msgspec
+
 from protocol.facts import CompactionDeclined, DigestItem, HistoryDigested
 
 from .budget import gain_tokens_min, target_tokens
-from .digest_text import FORM, render
+from .digest_text import FORM, LINES, render
 from .entry import MESSAGE_TOKENS, Count, Entry
-from .extract import items_of, merged, score
+from .extract import items_of, merged, score, within
 from .state import State
 from .units import Unit, first_user, instructions, last_user, units
 
-SEPARATOR_TOKENS = 1
-"""Between two values; a line has its dash too."""
+RULES_SHARE = 0.25
+"""Of the digest, for what the user said must always hold: word for word, before anything else."""
+
+LINES_SHARE = 0.125
+"""Of the digest, for other sentences: one costs as much as ten values, and later steps use values."""
+
+TITLES_TOKENS = 24
+"""The titles of the categories, each about two tokens."""
 
 
 def digest(state: State, *, count: Count) -> tuple[HistoryDigested | CompactionDeclined, ...]:
@@ -111,19 +121,59 @@ def _within_cap(
     """Return the worthiest items that fit the cap, oldest first, and the tokens of their message."""
     prior = state.digest.items if state.digest else ()
     prose = state.digest.prose if state.digest else ""
-    items = merged(prior, items_of(leaving))
-    items.sort(key=lambda item: (-score(item, through), -item.number, item.category, item.value))
-    room = digest_cap_tokens(state) - count(render((), prose=prose, through=through, form=FORM)) - MESSAGE_TOKENS
-    chosen: list[DigestItem] = []
-    for item in items:
-        room -= count(item.value) + SEPARATOR_TOKENS
-        if room < 0:
-            break
-        chosen.append(item)
+    cap = digest_cap_tokens(state)
+    room = cap - count(render((), prose=prose, through=through, form=FORM)) - MESSAGE_TOKENS - TITLES_TOKENS
+    standing = _standing(state, leaving)
+    found = [item for item in merged(prior, items_of(leaving)) if item.value not in standing]
+    chosen = _chosen(found, room, through=through, count=count)
     while True:
         chosen_now = tuple(sorted(chosen, key=lambda item: (item.number, item.category, item.value)))
         tokens = count(render(chosen_now, prose=prose, through=through, form=FORM)) + MESSAGE_TOKENS
-        if tokens <= digest_cap_tokens(state) or not chosen:
+        if tokens <= cap or not chosen:
             return chosen_now, tokens
         # titles and joints cost more than estimated: drop the least worthy twentieth and count again
         del chosen[-max(1, len(chosen) // 20) :]
+
+
+def _standing(state: State, leaving: tuple[Entry, ...]) -> frozenset[str]:
+    """Return the values that stand verbatim in the messages that stay; they are found again when those leave."""
+    gone = frozenset(entry.number for entry in leaving)
+    items = items_of(tuple(entry for entry in state.live if entry.number not in gone))
+    values = [item.value for item in items if item.category not in LINES]
+    return frozenset(chain(values, *map(within, values)))
+
+
+def _chosen(found: list[DigestItem], room: int, *, through: int, count: Count) -> list[DigestItem]:
+    """Return the items that say most in *room* tokens, worth per token: sentences up to their share, then values."""
+    # a value brings the space before it, a sentence its line end
+    priced = [(item, count(f" {item.value}") + (item.category in LINES)) for item in found]
+    priced.sort(key=lambda one: (-score(one[0], through) / one[1], -one[0].number, one[0].category, one[0].value))
+    lines: list[DigestItem] = []
+    rules = [one for one in priced if one[0].category == "rule"]
+    others = [one for one in priced if one[0].category in LINES - {"rule"}]
+    for sentences, left in ((rules, int(room * RULES_SHARE)), (others, int(room * LINES_SHARE))):
+        for item, tokens in sentences:
+            if tokens <= left:
+                lines.append(item)
+                left -= tokens
+                room -= tokens
+    # a value inside a sentence keeps a place of its own: the sentence may leave before it
+    covered: set[str] = set()
+    values: dict[str, tuple[DigestItem, int]] = {}
+    for item, tokens in priced:
+        if item.category in LINES or item.value in covered or item.value in values or tokens > room:
+            continue
+        room -= tokens
+        inside = set(within(item.value)) - {item.value}
+        shorter = [values.pop(value) for value in sorted(inside & values.keys())]
+        room += sum(freed for _, freed in shorter)
+        values[item.value] = (_heir(item, [one for one, _ in shorter]), tokens)
+        covered |= inside
+    return lines + [item for item, _ in values.values()]
+
+
+def _heir(item: DigestItem, inside: list[DigestItem]) -> DigestItem:
+    """Return *item* with the best of what the values *inside* it had: it stands for them now."""
+    number = max(one.number for one in (item, *inside))
+    uses = max(one.uses for one in (item, *inside))
+    return msgspec.structs.replace(item, number=number, uses=uses)

@@ -22,7 +22,8 @@ _TITLES = {
     "status": "Status",
     "symbol": "Symbols",
 }
-_LINES = frozenset(("request", "rule", "decision", "error", "outcome"))
+LINES = frozenset(("request", "rule", "decision", "error", "outcome"))
+"""Categories whose values are sentences, one to a line."""
 
 
 def render(items: tuple[DigestItem, ...], *, prose: str, through: int, form: int) -> str:
@@ -39,8 +40,8 @@ def render(items: tuple[DigestItem, ...], *, prose: str, through: int, form: int
         values = [item.value for item in items if item.category == category]
         if not values:
             continue
-        if category in _LINES:
-            parts.append("\n".join([f"{_TITLES[category]}:", *(f"- {value}" for value in values)]))
+        if category in LINES:
+            parts.append("\n".join([f"{_TITLES[category]}:", *values]))
         else:
             parts.append(f"{_TITLES[category]}: " + " ".join(values))
     return "\n".join(parts)

@@ -33,6 +33,9 @@ ARTIFACT = "artifact:"
 CAP_TOKENS_MIN = 160
 """A pointer costs about 100 tokens: what is smaller would grow by being spilled."""
 
+MEDIUM_TOKENS_MIN = 240
+"""Below two pointers, little is left to show once one is paid for."""
+
 IMAGE_TOKENS = 1105
 """An image of unknown size at high detail (OpenAI: 85 + 6 tiles of 170); never the length of its base64."""
 
@@ -88,6 +91,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     shown: tuple[Shown, ...] = ()
     answers: tuple[str, ...] = ()
     """Call ids of an aborted batch that a written result must close, after the real ones."""
+    looked: bool = False
+    """Spill looked at the parts of medium size that are not `shown`, and shortening them wins too little."""
 
     @property
     def tokens(self) -> int:
@@ -160,27 +165,41 @@ def cap_tokens(policy: Policy, usable_tokens: int) -> int:
     return max(CAP_TOKENS_MIN, min(int(usable_tokens * policy.spill.share), policy.spill.tokens))
 
 
+def medium_tokens(policy: Policy, usable_tokens: int) -> int:
+    """Return the tokens above which a tool's result is shortened, if that wins enough."""
+    return max(MEDIUM_TOKENS_MIN, int(usable_tokens * policy.spill.medium))
+
+
 def oversized(entry: Entry, policy: Policy, usable_tokens: int) -> tuple[PartSize, ...]:
-    """Return the parts that must leave the window before the message may be shown.
+    """Return the parts that spill must look at before the message may be shown.
 
     Equality is allowed. Instructions are never spilled, and neither is what the assistant said: both are
     shortened by cut if nothing else helps. A claimed text is not in the message and must be spilled; a claimed
-    image is shown by its name, which whoever serves the view replaces by the upload.
+    image is shown by its name. A tool's result of medium size is looked at once: it is shortened, or spill declines.
     """
     if not entry.role:
         return ()
     there = {one.pointer for one in entry.shown}
-    cap = cap_tokens(policy, usable_tokens)
     spillable = entry.role in ("tool", "user")
+    medium = medium_tokens(policy, usable_tokens) if entry.role == "tool" and not entry.looked else None
     return tuple(
         part
         for part in entry.parts
         if part.pointer not in there
         and (
             (part.sha256 and part.kind not in MEDIA)
-            or (spillable and part.kind == "text" and (part.tokens > cap or part.bytes > policy.spill.bytes))
+            or (
+                spillable
+                and part.kind == "text"
+                and (over_cap(part, policy, usable_tokens) or (medium is not None and part.tokens > medium))
+            )
         )
     )
+
+
+def over_cap(part: PartSize, policy: Policy, usable_tokens: int) -> bool:
+    """Tell whether a part of a tool or a user must leave the window."""
+    return part.tokens > cap_tokens(policy, usable_tokens) or part.bytes > policy.spill.bytes
 
 
 def shown_message(entry: Entry) -> dict[str, Any]:

@@ -31,8 +31,18 @@ VALUES_PER_MESSAGE_MAX = 400
 SENTENCE_CHARS_MAX = 240
 VALUE_CHARS_MAX = 200
 
-_SPOKEN = 8
-"""Weight of a value that the user or the assistant used, against 1 for one that only a tool printed."""
+SPOKEN = 64
+"""Uses that a message of the user or the assistant counts for, against 1 for a tool's.
+
+On recorded runs what somebody said is used again seven to eight times as often as what only a tool printed, and
+the chance grows with the square root of the messages that had it; how often one message says it tells little.
+"""
+
+_PRINTED = {"setting": 0.125, "url": 0.5, "status": 0.5}
+"""Worth of what only a tool printed, against 1 for a path, an id or a symbol: few are ever used (same runs)."""
+
+_LOCATOR_CHARS = 6
+"""Letters of a booking code (`XKLMNQ`); words of six capitals (`SELECT`) come in with it."""
 
 # a full stop inside a file name or a version ends no sentence
 _SENTENCE = r"(?i)(?:[^\n.!?。！？]|[.!?]\S)*(?:%s)(?:[^\n.!?。！？]|[.!?]\S)*"
@@ -102,36 +112,60 @@ def merged(older: tuple[DigestItem, ...], newer: list[DigestItem]) -> list[Diges
 
 
 def score(item: DigestItem, newest: int) -> float:
-    """Return how much an item is worth: its uses, less the longer ago it was seen.
+    """Return how likely an item is to be used again: by its uses and kind, less the longer ago it was seen.
 
-    A value halves in worth with every doubling of its age in messages, never to nothing.
+    A value halves in worth with every fourfold age in messages, never to nothing.
     """
     age = max(1, newest - item.number + 1)
+    kind = _PRINTED.get(item.category, 1.0) if item.uses < SPOKEN else 1.0
     # square roots are rounded alike on every machine, powers are not
-    return item.uses / (math.sqrt(age) * math.sqrt(math.sqrt(age)))
+    return kind * math.sqrt(item.uses) / math.sqrt(age)
+
+
+def within(text: str) -> Iterator[str]:
+    """Yield the values that stand verbatim inside *text*: who reads it reads them too."""
+    for _, pattern in _VALUES:
+        for value in _matches(pattern, text, VALUES_PER_MESSAGE_MAX):
+            yield value.rstrip(".,:;")
+    steps = text.split("/")
+    for at in range(1, len(steps)):
+        yield "/".join(steps[:at])
+        yield "/".join(steps[at:])
+        yield "/" + "/".join(steps[at:])
+
+
+def values_of(text: str) -> list[str]:
+    """Return the different values in *text*, the rare ones first, then in the order in which they stand."""
+    found: Counter[str] = Counter()
+    for category, pattern in _VALUES:
+        for value in _matches(pattern, text[:SCAN_CHARS_MAX], VALUES_PER_MESSAGE_MAX):
+            value = value.rstrip(".,:;")
+            if len(value) <= VALUE_CHARS_MAX and _telling(category, value):
+                found[value] += 1
+    return sorted(found, key=lambda value: found[value])
 
 
 def _items(entry: Entry) -> Mapping[tuple[str, str], int]:
     message = shown_message(entry)
     text = messages_text(message)[:SCAN_CHARS_MAX]
     spoken = entry.role in ("user", "assistant")
-    weight = _SPOKEN if spoken else 1
-    found: Counter[tuple[str, str]] = Counter()
+    weight = SPOKEN if spoken else 1
+    found: dict[tuple[str, str], int] = {}
     if entry.role == "user" and text.strip():
         found["request", _short(text)] = weight
     for name in entry.call_names:
-        found["tool", name] += 1
+        found["tool", name] = 1
     for category, pattern in _SENTENCES if spoken else ():
-        for sentence in _matches(pattern, text, 8):
-            found[category, _short(sentence)] += weight
+        # only the user gives rules: what the assistant "should" do is its own talk
+        if category != "rule" or entry.role == "user":
+            found |= {(category, _short(sentence)): weight for sentence in _matches(pattern, text, 8)}
     if entry.role == "tool":
-        for line in _matches(_ERROR, text, 8):
-            found["error", _short(line)] += weight
+        found |= {("error", _short(line)): weight for line in _matches(_ERROR, text, 8)}
     for category, pattern in _VALUES:
         for value in _matches(pattern, text, VALUES_PER_MESSAGE_MAX):
             value = value.rstrip(".,:;")
             if len(value) <= VALUE_CHARS_MAX and _telling(category, value):
-                found[category, value] += weight
+                found[category, value] = weight
     return found
 
 
@@ -153,7 +187,7 @@ def _telling(category: str, value: str) -> bool:
     """Tell a real id from a word or a plain number that has its shape."""
     if category != "id" or "@" in value or "_" in value:
         return True
-    return any(char.isdigit() for char in value)
+    return any(char.isdigit() for char in value) or (len(value) == _LOCATOR_CHARS and value.isupper())
 
 
 def _short(text: str) -> str:

@@ -64,7 +64,7 @@ def _arrive(state: State, said: SaidMessage, count: Count) -> State:
         state, ended = _abandon(state)
         if entry.role == "assistant":
             state, entry = _call(state, entry)
-    boundary = entry.loose or entry.role == "user" or (entry.role == "tool" and not state.open_calls)
+    boundary = entry.role in ("user", "tool", "assistant") and not state.open_calls
     leading = entry.role in INSTRUCTION_ROLES and not state.begun
     entry = msgspec.structs.replace(entry, boundary=boundary, leading=leading)
     waiting = (*state.waiting, Arrived(entry=entry, ended=ended))

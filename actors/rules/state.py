@@ -246,11 +246,23 @@ def _apply(state: State, fact: DoneFact) -> State:
             return after_stage(_squeezed(state, fact), "squeeze")
         case HistoryCut():
             return after_stage(_cut(state, fact), "cut")
+        case CompactionDeclined(stage="spill"):
+            return _looked(state, fact.boundary)
         case CompactionDeclined() | StageFailed():
             return after_stage(state, fact.stage) if fact.stage != "spill" else state
         case ContextServed():
             return state
     assert_never(fact)
+
+
+def _looked(state: State, number: int) -> State:
+    waiting = tuple(
+        msgspec.structs.replace(one, entry=msgspec.structs.replace(one.entry, looked=True))
+        if isinstance(one, Arrived) and one.entry.number == number
+        else one
+        for one in state.waiting
+    )
+    return msgspec.structs.replace(state, waiting=waiting)
 
 
 def _show(state: State, number: int, pointer: str, text: str, tokens: int) -> State:

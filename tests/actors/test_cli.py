@@ -120,7 +120,8 @@ def test_doctor_finds_nothing_wrong(running: Path) -> None:
     ("arguments", "code", "says"),
     [
         (("log", "nobody"), 1, "no conversation"),
-        (("show", "nobody@x"), 1, "a version is a number"),
+        (("show", "nobody@example.com"), 1, "no conversation"),
+        (("show", "nobody@3"), 1, "no conversation"),
         (("artifact", "../etc"), 1, "not an artifact's key"),
         (("artifact", "abcdef0123"), 1, "no artifact"),
         (("nonsense",), 2, "No such command"),
@@ -186,10 +187,34 @@ def test_a_worker_on_a_server_without_streams_names_the_command(tmp_path: Path) 
     )
     try:
         time.sleep(0.5)
-        done = jettison("worker", "cut", "--nats", f"nats://127.0.0.1:{port}", "--data", str(tmp_path))
+        done = jettison("worker", "digest", "--nats", f"nats://127.0.0.1:{port}", "--data", str(tmp_path))
         assert done.returncode == 1
         assert "jettison provision" in done.stderr
         assert "Traceback" not in done.stderr
     finally:
         bare.terminate()
         bare.wait(timeout=10)
+
+
+def test_a_second_stack_on_the_same_folder_is_refused_in_a_sentence(running: Path) -> None:
+    done = jettison("up", "--data", str(running))
+    assert done.returncode == 4
+    assert "Traceback" not in done.stderr
+
+
+def test_an_empty_file_and_an_empty_conversation_are_refused(running: Path, tmp_path: Path) -> None:
+    for text in ("", "[]", '{"messages": []}'):
+        talk = tmp_path / "empty.json"
+        talk.write_text(text)
+        done = jettison("compact", str(talk), "--budget", "100", "--data", str(running))
+        assert (done.returncode, done.stdout) == (1, ""), text
+        assert "empty" in done.stderr
+
+
+def test_json_goes_into_the_file_that_was_asked_for(running: Path, tmp_path: Path) -> None:
+    talk, out = tmp_path / "talk.json", tmp_path / "out.json"
+    talk.write_text(json.dumps(DIRTY))
+    done = jettison("compact", str(talk), "--budget", "4000", "--data", str(running), "--json", "--out", str(out))
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert json.loads(out.read_text())["flaws"] == []
+    assert list(tmp_path.glob("*.partial")) == []

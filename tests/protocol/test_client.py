@@ -224,7 +224,7 @@ async def test_a_second_handle_resumes_the_conversation(working: Runtime, client
 
 
 async def test_a_policy_that_cannot_be_used_does_not_stop_the_talk(working: Runtime, client: Client, name: str) -> None:
-    talk = await client.open(name, policy={"budget": {"window": -5}, "nonsense": True})
+    talk = await client.open(name, policy={"budget": {"window": 100, "reserve": 100}})
     await talk.append([user("hi")])
     assert (await talk.context()).messages == [user("hi")]
 

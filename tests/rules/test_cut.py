@@ -159,7 +159,7 @@ def asked(*said: dict[str, Any], **sections: dict[str, object]) -> Talk:
 
 
 def test_cut_goes_down_to_the_target_and_says_what_it_won() -> None:
-    talk = asked(*(user(words(96)) for _ in range(10)))
+    talk = asked(*(user(words(96)) for _ in range(10)), trigger={"ratio": 0.9}, target={"low_water": 0.6})
     (fact,) = cut(talk.state, count=COUNT)
     assert fact == HistoryCut(
         boundary=10,

@@ -7,7 +7,7 @@ import pytest
 from actors.rules.digest import digest, digest_cap_tokens, pinned_numbers
 from actors.rules.digest_text import FORM, render
 from actors.rules.entry import MESSAGE_TOKENS
-from actors.rules.extract import CATEGORIES, items_of, merged, score
+from actors.rules.extract import CATEGORIES, SPOKEN, items_of, merged, score, within
 from protocol.facts import CompactionDeclined, DigestItem, HistoryDigested
 from tests.builders import COUNT, Talk, assistant, policy, result, system, user, words
 
@@ -16,7 +16,7 @@ NOISE = "order ORD-10042 of zoe@shop.example failed in /srv/app/main.py, see htt
 
 def full(*head: dict[str, object], **sections: dict[str, object]) -> Talk:
     """Return a conversation of 1,000 tokens whose digest is asked for; *head*, then users of 104 tokens."""
-    talk = Talk(policy(1000, spill={"share": 1.0}, **sections))
+    talk = Talk(policy(1000, spill={"share": 1.0, "medium": 1.0}, **sections))
     talk.append(*head, *(user(words(100)) for _ in range(9)))
     assert talk.state.episode is not None
     return talk
@@ -48,7 +48,7 @@ def test_old_units_leave_and_the_rest_with_the_digest_meets_the_target() -> None
     talk.land(talk.sealed((fact,)))
     assert [entry.number for entry in talk.state.live] == list(range(fact.through + 1, fact.boundary + 1))
     assert (fact.before_tokens, fact.after_tokens) == (before.live_tokens, talk.state.live_tokens)
-    assert talk.state.live_tokens <= 600
+    assert talk.state.live_tokens <= 350
     assert (fact.boundary, fact.form, fact.kept) == (9, FORM, ())
 
 
@@ -196,6 +196,7 @@ def test_worth_falls_with_age_and_grows_with_use() -> None:
         ("see https://a.example/x?y=1).", "url", "https://a.example/x?y=1"),
         ("in ./src/app.py:", "path", "./src/app.py"),
         ("commit a3f9c2d1e4", "id", "a3f9c2d1e4"),
+        ("booking XKLMNQ", "id", "XKLMNQ"),
         ("mail zoe@x.example.", "id", "zoe@x.example"),
         ("timeout=30", "setting", "timeout=30"),
         ("HTTP 503", "status", "HTTP 503"),
@@ -221,7 +222,7 @@ def test_errors_are_taken_from_tool_output(line: str) -> None:
 
 def test_words_that_only_look_like_ids_are_left_out() -> None:
     talk = Talk(policy(9000))
-    talk.append(user("the SERVER defaced"))
+    talk.append(user("the SERVERS defaced"))
     assert [item for item in items_of(talk.state.live) if item.category == "id"] == []
 
 
@@ -234,8 +235,41 @@ def test_the_text_of_a_digest_never_changes() -> None:
     assert render(items, prose="Shorter.", through=7, form=1) == (
         "[Notes on messages 1-7 of this conversation, kept by its memory. They record what happened; they are not "
         'instructions, and tasks in them may be finished. The messages themselves: read_artifact("messages:1-7").]\n'
-        "Shorter.\nRules:\n- never guess\nIds: A-100 B-200"
+        "Shorter.\nRules:\nnever guess\nIds: A-100 B-200"
     )
+
+
+def test_a_value_inside_a_kept_path_takes_no_second_place_and_leaves_it_its_uses() -> None:
+    talk = full(user("read /srv/app/order_sync.py"), assistant("order_sync broke"), assistant("order_sync again"))
+    items = {item.value: item for item in digested(talk).items if item.category in ("path", "symbol")}
+    assert list(items) == ["/srv/app/order_sync.py"]
+    assert (items["/srv/app/order_sync.py"].number, items["/srv/app/order_sync.py"].uses) == (3, 3 * SPOKEN)
+
+
+def test_what_stands_in_the_messages_that_stay_takes_no_second_place() -> None:
+    talk = full(system("Never touch /srv/app/main.py."), user("read /srv/app/main.py and /srv/app/run.py"))
+    assert {item.value for item in digested(talk).items if item.category == "path"} == {"/srv/app/run.py"}
+
+
+def test_rules_of_the_user_come_before_all_else_and_those_of_others_are_talk() -> None:
+    ids = " ".join(f"ORD-{number:05}" for number in range(100))
+    talk = full(user("You must never deploy on Friday"), assistant(f"You should always look at {ids}"))
+    assert [item.value for item in digested(talk).items if item.category == "rule"] == [
+        "You must never deploy on Friday"
+    ]
+
+
+def test_what_somebody_said_outlasts_what_a_tool_printed() -> None:
+    assert score(DigestItem(category="path", value="v", number=1, uses=SPOKEN), 60) > score(
+        DigestItem(category="path", value="v", number=60), 60
+    )
+    spoken, printed = (DigestItem(category="setting", value="v", number=9, uses=uses) for uses in (SPOKEN, 1))
+    assert score(spoken, 9) == SPOKEN * score(printed, 9)
+
+
+def test_values_within_a_path_are_its_names_heads_and_tails() -> None:
+    found = set(within("src/app/load_order.py"))
+    assert {"src", "src/app", "app/load_order.py", "load_order.py", "load_order"} <= found
 
 
 def test_every_category_is_rendered() -> None:

@@ -49,7 +49,7 @@ def test_a_large_part_and_a_repair_wake_spill() -> None:
     assert next_actor(broken.state) == "spill"
 
 
-@pytest.mark.parametrize(("tokens", "follower"), [(896, None), (897, "digest")])
+@pytest.mark.parametrize(("tokens", "follower"), [(846, None), (847, "digest")])
 def test_the_view_must_be_strictly_above_the_trigger(tokens: int, follower: Actor | None) -> None:
     talk = Talk(policy(1000, spill={"share": 1.0}))
     talk.append(user(words(tokens)))

@@ -254,6 +254,6 @@ def test_a_wish_for_a_budget_counts_from_its_place() -> None:
     assert talk.state.usable_tokens == Policy().usable_tokens
 
 
-def test_an_agent_may_ask_for_a_view_after_a_user_and_after_the_last_result() -> None:
+def test_a_view_may_be_asked_for_wherever_no_call_is_open() -> None:
     talk = heard(system("s"), user("u"), assistant("a", "c1", "c2"), result("c1"), result("c2"), assistant("b"))
-    assert [entry.boundary for entry in talk.state.live] == [False, True, False, False, True, False]
+    assert [entry.boundary for entry in talk.state.live] == [False, True, False, False, True, True]

@@ -10,9 +10,17 @@ import pytest
 
 from actors.rules.entry import CAP_TOKENS_MIN, ESTIMATE_BYTES_PER_TOKEN, EXACT_BYTES_MAX, cap_tokens
 from actors.rules.flow import next_actor
-from actors.rules.spill import KEY_CHARS, POINTER_TOKENS, Spilled, claims, degraded, kind_of, spill
+from actors.rules.pointer import OPENING_CHARS
+from actors.rules.spill import KEY_CHARS, POINTER_TOKENS, Spilled, claims, degraded, spill
 from protocol import messages
-from protocol.facts import Claim, MessagesAppended, SaidMessage, ToolOutputSpilled, ToolOutputTrimmed
+from protocol.facts import (
+    Claim,
+    CompactionDeclined,
+    MessagesAppended,
+    SaidMessage,
+    ToolOutputSpilled,
+    ToolOutputTrimmed,
+)
 from protocol.policy import Policy
 from tests.builders import COUNT, Talk, assistant, policy, result, system, user, words
 
@@ -100,13 +108,62 @@ def test_a_spilled_result_is_an_artifact_and_a_pointer() -> None:
 )
 @pytest.mark.parametrize("window", [300, 3000, 100_000])
 def test_a_pointer_is_bounded_and_counted(text: str, window: int) -> None:
-    talk = waiting(user(text), wanted=policy(window))
-    cap = cap_tokens(policy(window), window)
+    talk = waiting(user(text), assistant(None, "c"), result("c", text), wanted=policy(window))
+    bound = max(POINTER_TOKENS, cap_tokens(policy(window), window) // 2 + 1)
     talk.settle()
     for fact in talk.facts:
         if isinstance(fact, ToolOutputSpilled):
-            assert fact.text_tokens == COUNT(fact.text) <= max(POINTER_TOKENS, cap // 2 + 1)
+            opening = COUNT(text[:OPENING_CHARS]) if fact.number == 1 else 0
+            assert fact.text_tokens == COUNT(fact.text) <= bound + opening
             assert fact.text.encode()
+
+
+@pytest.mark.parametrize("window", [400, 3000, 20_000])
+def test_the_opening_of_what_a_user_said_stays_word_for_word(window: int) -> None:
+    text = "Fix ORD-1.\n" + "\n".join(f"line {number} of what I pasted" for number in range(3000))
+    talk = waiting(user(text), wanted=policy(window))
+    (fact,) = spilled(talk).facts
+    assert isinstance(fact, ToolOutputSpilled)
+    assert text[:OPENING_CHARS] in fact.text
+
+
+MEDIUM = policy(10_000, spill={"share": 0.15, "medium": 0.03})
+NOISE = "\n".join(f"2026-01-01 10:00:{second:02} INFO tick {second}" for second in range(60))
+
+
+def test_a_result_of_medium_size_is_shortened_and_its_original_kept() -> None:
+    talk = waiting(assistant(None, "c"), result("c", NOISE), wanted=MEDIUM)
+    found = spilled(talk)
+    (fact,) = found.facts
+    assert isinstance(fact, ToolOutputSpilled)
+    assert found.bodies == (NOISE.encode(),)
+    assert (fact.kind, fact.text_tokens < fact.tokens * 0.9) == ("log", True)
+
+
+@pytest.mark.parametrize(("tokens", "asked"), [(300, False), (301, True)])
+def test_the_medium_band_begins_above_its_share(tokens: int, asked: bool) -> None:
+    talk = waiting(assistant(None, "c"), result("c", words(tokens)), wanted=MEDIUM)
+    assert (next_actor(talk.state) == "spill") is asked
+
+
+def test_a_user_is_not_shortened_below_the_cap() -> None:
+    assert next_actor(waiting(user(words(1400)), wanted=MEDIUM).state) is None
+
+
+DENSE = "\n".join(f"{number} = {number % 7} * {number % 9}" for number in range(120))
+
+
+def test_a_shortening_that_wins_too_little_is_declined_once_and_the_message_stays() -> None:
+    wanted = policy(10_000, spill={"medium_keep": 1.0, "preview": 1.0, "share": 0.1})
+    talk = waiting(assistant(None, "c"), result("c", DENSE), user("next"), wanted=wanted)
+    (fact,) = spilled(talk).facts
+    assert isinstance(fact, CompactionDeclined)
+    assert (fact.boundary, fact.stage) == (2, "spill")
+    talk.settle()
+    assert talk.bodies == {}
+    assert talk.shown()[1] == result("c", DENSE)
+    assert talk.view().numbers == (1, 2, 3)
+    assert spill(talk.state, uploads={}, count=COUNT) is None
 
 
 def test_asked_twice_spill_has_nothing_to_say() -> None:
@@ -201,23 +258,3 @@ def test_messages_behind_a_large_one_wait_for_it_and_keep_their_order() -> None:
     assert [entry.number for entry in talk.state.arrived] == [1, 2]
     talk.settle()
     assert talk.view().numbers == (1, 2)
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ('{"a": 1}', "json"),
-        (" [1, 2]", "json"),
-        ("{not json", "text"),
-        ("[" * 100_000, "text"),
-        ("diff --git a/x b/x\n", "diff"),
-        ("index\n@@ -1 +1 @@", "diff"),
-        ("x\nTraceback (most recent call last):\n", "trace"),
-        ("<!DOCTYPE html><p>", "html"),
-        ("<HTML>", "html"),
-        ("plain", "text"),
-        ("", "text"),
-    ],
-)
-def test_a_text_is_what_it_looks_like(text: str, kind: str) -> None:
-    assert kind_of(text) == kind

@@ -26,7 +26,8 @@ def asking(text: str = TOLD) -> Talk:
     )
     # names of functions may be forgotten, what a user asked for may not
     names = [" ".join(f"read_order_{turn}_{step}x" for step in range(12)) for turn in range(12)]
-    talk.append(user("go"), *(assistant(f"{text}. {name}") for name in names), user("on"))
+    # the newest user message stays in the view, so the one that tells must not be it
+    talk.append(user(text), user("on"), *(assistant(f"{text}. {name}") for name in names))
     talk.until("squeeze")
     return talk
 

@@ -1,0 +1,76 @@
+"""Shorten: a text in fewer tokens, by the means of its kind; what is left out is said in place.
+
+Never more than it was, never above the bound, the same for the same text, and linear in its length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from protocol import messages
+
+from .entry import Count
+from .kinds import Kind, kind_of
+from .preview import preview
+from .shorten_binary import describe_base64, describe_binary, without_base64
+from .shorten_diff import shorten_diff
+from .shorten_html import shorten_html
+from .shorten_json import shorten_json
+from .shorten_lines import shorten_lines, telling_lines
+from .shorten_log import shorten_log
+from .shorten_search import shorten_listing, shorten_search
+from .shorten_table import shorten_table
+from .shorten_trace import shorten_trace
+
+READ_CHARS_MAX = 1_000_000
+"""Of a larger text only the ends and its errors are shown: its lines are not looked at one by one."""
+
+FIT_CHARS_PER_TOKEN = 8
+LINES_MIN = 8
+"""A text of fewer lines is one of characters."""
+
+
+def shorten(text: str, kind: Kind, *, tokens_max: int, count: Count) -> str:
+    """Return *text*, seen as *kind*, in at most *tokens_max* tokens; an empty text if nothing of it fits."""
+    text = messages.without_surrogates(text)
+    if len(text) <= tokens_max * FIT_CHARS_PER_TOKEN and count(text) <= tokens_max:
+        return text
+    if len(text) > READ_CHARS_MAX:
+        return preview(text, tokens_max=tokens_max, count=count)
+    short = _by_kind(text, kind, tokens_max, count)
+    if not short or count(short) > tokens_max or len(short) > len(text):
+        short = preview(text, tokens_max=tokens_max, count=count)
+    return short
+
+
+def shorten_text(text: str, *, tokens_max: int, count: Count) -> str:
+    """Return telling lines and both ends of *text*; of one without lines, nothing."""
+    text = without_base64(text)
+    lines = text.split("\n")
+    if len(lines) < LINES_MIN:
+        return preview(text, tokens_max=tokens_max, count=count)
+    return shorten_lines(text, tokens_max=tokens_max, count=count, telling=telling_lines(lines))
+
+
+def _by_kind(text: str, kind: Kind, tokens_max: int, count: Count) -> str:
+    if kind == "base64":
+        return describe_base64(text)
+    if kind == "binary":
+        return describe_binary(text)
+    return _WAYS[kind](text, tokens_max=tokens_max, count=count)
+
+
+_WAYS: dict[Kind, Callable[..., str]] = {
+    "json": shorten_json,
+    "diff": shorten_diff,
+    "trace": shorten_trace,
+    "html": shorten_html,
+    "log": shorten_log,
+    "csv": shorten_table,
+    "table": shorten_table,
+    "search": shorten_search,
+    "listing": shorten_listing,
+    "text": shorten_text,
+}
+
+__all__ = ["kind_of", "shorten", "shorten_text"]
