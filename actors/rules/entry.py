@@ -7,7 +7,7 @@ replay, and on every machine.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -15,6 +15,7 @@ from protocol import messages
 from protocol.errors import BadMessage
 from protocol.facts import Claim, SaidMessage
 from protocol.policy import Policy
+from protocol.semconv import Category
 
 Count = Callable[[str], int]
 """Tokens of one text, by the tokenizer that the commits name."""
@@ -44,7 +45,6 @@ EXACT_BYTES_MAX = 256 * 1024
 
 ESTIMATE_BYTES_PER_TOKEN = 3
 
-Category = Literal["system", "user", "assistant", "tool_calls", "tool_results", "digest"]
 CATEGORIES: tuple[Category, ...] = ("system", "user", "assistant", "tool_calls", "tool_results", "digest")
 
 

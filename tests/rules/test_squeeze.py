@@ -100,7 +100,8 @@ def test_a_shorter_answer_is_recorded_as_it_was_said_and_what_it_lost_is_put_bac
         "Deploy only after asking.",
         "<thinking>x</thinking>\nDeploy only after asking. ",
     )
-    assert {"ORD-10042", "/srv/app/main.py"} <= {item.value for item in fact.items}
+    # the rule is put back whole, and both values stand in it
+    assert TOLD in {item.value for item in fact.items}
     assert set(fact.items) < set(before.digest.items)
     assert fact.digest_tokens == tokens
     assert fact.after_tokens == fact.before_tokens - (before.digest.tokens - tokens)
