@@ -19,10 +19,11 @@ from protocol.facts import (
     ToolOutputSpilled,
 )
 from protocol.ids import Address
+from protocol.semconv import Category
 from protocol.subjects import Actor
 from protocol.tracing import span
 
-from .rules.entry import CATEGORIES, Category
+from .rules.entry import CATEGORIES
 from .rules.state import State
 from .steps import Step
 from .telemetry import record_artifact, record_step

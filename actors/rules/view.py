@@ -13,10 +13,11 @@ import msgspec
 
 from protocol import messages
 from protocol.errors import BudgetRefused, NotReady
+from protocol.semconv import Category
 
 from .cut import plan_cut
 from .digest_text import render
-from .entry import ABORTED, CATEGORIES, Category, Count, Entry, oversized, shown_message, verbatim
+from .entry import ABORTED, CATEGORIES, Count, Entry, oversized, shown_message, verbatim
 from .state import State
 from .units import instructions
 
