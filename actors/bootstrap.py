@@ -103,8 +103,12 @@ async def work(running: Runtime, actors: Iterable[Actor] = ACTORS) -> None:
                 group.create_task(running.worker(actor).run(), name=f"worker-{actor}")
                 if actor == "cut":
                     group.create_task(running.context_service().run(), name="context-service")
-    except* JettisonError as failed:
-        raise _first(failed) from None
+    except BaseExceptionGroup as failed:
+        # not `except*`: what is raised in there comes out as a group again
+        ours, others = failed.split(JettisonError)
+        if ours is None or others is not None:
+            raise
+        raise _first(ours) from None
 
 
 def _first(failed: BaseExceptionGroup[JettisonError]) -> JettisonError:
