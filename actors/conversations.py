@@ -20,8 +20,9 @@ from protocol.ids import Address
 from protocol.limits import ENVELOPE_BYTES_MAX, SNAPSHOT_COMMITS
 from storage.ports import Artifacts, EventLog, Record, Snapshots
 
+from .rules.evolve import evolve
 from .rules.hear import hear
-from .rules.state import State, evolve, initial
+from .rules.state import State, initial
 from .tokens import counter, tokenizer_for
 
 log = logging.getLogger("jettison.conversations")

@@ -17,10 +17,11 @@ from protocol.ids import Address, address
 from .rules.cut import cut
 from .rules.digest import digest
 from .rules.entry import Count
+from .rules.evolve import evolve
 from .rules.flow import next_actor
 from .rules.hear import hear
 from .rules.spill import spill
-from .rules.state import State, evolve, initial
+from .rules.state import State, initial
 from .rules.view import View, view
 from .tokens import counter
 

@@ -7,7 +7,7 @@ log. The first difference is named.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -31,6 +31,7 @@ from .conversations import fold
 from .rules.cut import cut
 from .rules.digest import digest
 from .rules.entry import Count
+from .rules.evolve import evolve
 from .rules.spill import claims, spill
 from .rules.squeeze import Answer, Ask, ask, judge
 from .rules.state import State, initial
@@ -64,8 +65,17 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     divergence: Divergence | None = None
 
 
-def decisions(at: Address, records: Iterable[Record]) -> Iterator[tuple[codec.Commit, State, State]]:
-    """Yield each commit with the state that it was decided on and the state after it.
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """One commit as it lies in the log, the state that it was decided on, and the state after it."""
+
+    record: Record
+    commit: codec.Commit
+    before: State
+    after: State
+
+
+def decisions(at: Address, records: Iterable[Record]) -> Iterator[Decision]:
+    """Yield every commit, in order.
 
     A commit names the last message its writer had seen (`upto`); messages that landed between reading
     and writing are folded after it, as its writer did. Raises `ChainBroken`, `BadEnvelope`.
@@ -81,9 +91,15 @@ def decisions(at: Address, records: Iterable[Record]) -> Iterator[tuple[codec.Co
         unseen = [one for one in unseen if one.seq > commit.upto]
         if commit.said_hash != state.said_hash:
             raise ChainBroken(f"the messages up to {commit.upto} are not those that were said", version=commit.version)
-        after = fold(state, (record,))
-        yield commit, state, after
+        after = evolve(state, commit, seq=record.seq)
+        yield Decision(record=record, commit=commit, before=state, after=after)
         state = after
+
+
+def head(last: Decision | None, at: Address, records: Sequence[Record]) -> State:
+    """Return the state at the end of the log, whose newest commit is *last*."""
+    state, upto = (last.after, last.commit.upto) if last else (initial(codec.genesis(at)), 0)
+    return fold(state, [record for record in records if record.side == "said" and record.seq > upto])
 
 
 def replay(at: Address, records: Iterable[Record]) -> Replayed:
@@ -91,17 +107,18 @@ def replay(at: Address, records: Iterable[Record]) -> Replayed:
     records = list(records)
     commits = facts = again = views = version = 0
     divergence: Divergence | None = None
+    last: Decision | None = None
     try:
-        for commit, before, after in decisions(at, records):
-            version = after.version
+        for last in decisions(at, records):
+            commit, version = last.commit, last.after.version
             commits += 1
             facts += len(commit.facts)
             served = any(isinstance(fact, ContextServed) for fact in commit.facts)
             views += served
-            found = _again(before, commit)
+            found = _again(last.before, commit)
             again += found is not None and not served
             divergence = divergence or (found or None)
-        state = fold(initial(codec.genesis(at)), records)
+        state = head(last, at, records)
     except (ChainBroken, BadEnvelope) as error:
         broken = Divergence(version=version + 1, fact="", field="chain", reason=str(error))
         return Replayed(address=str(at), commits=commits, facts=facts, divergence=divergence or broken)

@@ -33,6 +33,7 @@ from .facts import (
     CompactionRequested,
     ConversationOpened,
     MessagesAppended,
+    OverflowReported,
     SaidFact,
     SaidMessage,
     UsageReported,
@@ -129,7 +130,10 @@ class Conversation:
         writer = "k-" + hashlib.sha256(f"{self.at}/{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
         for index, batch in enumerate(_batches(said), 1):
             facts = (MessagesAppended(messages=batch),)
-            await self._send(codec.Said(writer=writer, count=index, facts=facts)) if key else await self.say(facts)
+            if key:
+                await self._send(codec.Said(writer=writer, count=index, facts=facts, at_ms=_now_ms()))
+            else:
+                await self.say(facts)
         return self._seq
 
     async def context(self, *, budget: int = 0, model: str = "", wait_seconds: float = 10.0) -> Context:
@@ -163,6 +167,21 @@ class Conversation:
         )
         await self.say((usage,))
 
+    async def report_overflow(
+        self, *, view_hash: str = "", requested_tokens: int = 0, limit_tokens: int = 0, message: str = ""
+    ) -> None:
+        """Tell that the provider refused a served view as too long; the next `context()` is a shorter one.
+
+        Give what its error says of its own count; without it, more than we count is assumed.
+        """
+        overflow = OverflowReported(
+            view_hash=view_hash,
+            requested_tokens=requested_tokens,
+            limit_tokens=limit_tokens,
+            message=messages.without_surrogates(message)[:2000],
+        )
+        await self.say((overflow,))
+
     async def ready(self) -> AsyncIterator[Ready]:
         """Yield each announcement that the view is ready, from now on."""
         subscription = await self.client.connection.subscribe(subjects.ready(self.at))
@@ -180,7 +199,7 @@ class Conversation:
         async with self._lock:
             repeated = any(said.facts == facts and said.writer == self._writer for said in self._unconfirmed)
             if not repeated:
-                said = codec.Said(writer=self._writer, count=self._count + 1, facts=facts)
+                said = codec.Said(writer=self._writer, count=self._count + 1, facts=facts, at_ms=_now_ms())
                 _check_readable(said)
                 self._count += 1
                 self._unconfirmed.append(said)
@@ -188,7 +207,8 @@ class Conversation:
 
     async def _send(self, said: codec.Said) -> int:
         async with self._lock:
-            if said not in self._unconfirmed:
+            # said again, it is the same one at a later time
+            if all((one.writer, one.count) != (said.writer, said.count) for one in self._unconfirmed):
                 self._unconfirmed.append(said)
             return await self._flush()
 
@@ -294,6 +314,10 @@ class Conversation:
             raise Unavailable(f"no answer to {verb} ({type(error).__name__}); is the service running?") from None
         finally:
             await subscription.unsubscribe()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _check_readable(said: codec.Said) -> None:

@@ -25,6 +25,8 @@ class Said(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="said
     writer: str
     count: int
     facts: tuple[SaidFact, ...]
+    at_ms: int = 0
+    """When, by the writer's clock: milliseconds since 1970."""
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="commit.1", tag_field="envelope"):

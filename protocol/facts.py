@@ -68,7 +68,18 @@ class CompactionRequested(_Fact, frozen=True, tag="CompactionRequested.1"):
     reason: str = ""
 
 
-SaidFact = ConversationOpened | MessagesAppended | UsageReported | CompactionRequested
+class OverflowReported(_Fact, frozen=True, tag="OverflowReported.1"):
+    """A provider refused a served view because it was too long for it."""
+
+    view_hash: str = ""
+    requested_tokens: int = 0
+    """What the provider counted; 0: it did not say."""
+    limit_tokens: int = 0
+    """What the provider allows; 0: it did not say."""
+    message: str = ""
+
+
+SaidFact = ConversationOpened | MessagesAppended | UsageReported | CompactionRequested | OverflowReported
 
 
 # What actors did -------------------------------------------------------------------------------
@@ -115,13 +126,22 @@ class MessageRepaired(_Fact, frozen=True, tag="MessageRepaired.1"):
     detail: str = ""
 
 
+Trust = Literal["user", "assistant", "tool"]
+
+
 class DigestItem(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """One value that the digest keeps verbatim, and the message it was last seen in."""
+    """One value that is kept verbatim, and the message it was last seen in."""
 
     category: str
     value: str
     number: int
     uses: int = 1
+    trust: Trust = "tool"
+    """The most trusted of those who said it."""
+    key: str = ""
+    """What the value is a value of, if it is one: a newer value of the same key takes its place."""
+    gone: bool = False
+    """Superseded, or said to be gone: in a list of changes it leaves the ledger."""
 
 
 class HistoryDigested(_Fact, frozen=True, tag="HistoryDigested.1"):
@@ -137,6 +157,8 @@ class HistoryDigested(_Fact, frozen=True, tag="HistoryDigested.1"):
     digest_tokens: int
     before_tokens: int
     after_tokens: int
+    ledger: tuple[DigestItem, ...] = ()
+    """What changes in the ledger: new and newer entries, and those that are gone."""
 
 
 class DigestSqueezed(_Fact, frozen=True, tag="DigestSqueezed.1"):
@@ -155,6 +177,28 @@ class DigestSqueezed(_Fact, frozen=True, tag="DigestSqueezed.1"):
     attempts: int
     before_tokens: int
     after_tokens: int
+    cost_microdollars: int = 0
+
+
+class HistorySummarized(_Fact, frozen=True, tag="HistorySummarized.1"):
+    """An LLM summarized the digested messages, the summary before merged in; its answers are recorded before use."""
+
+    boundary: int
+    through: int
+    prose: str
+    items: tuple[DigestItem, ...]
+    """Items that the summary does not contain and that must not be lost."""
+    digest_tokens: int
+    model: str
+    prompt_hash: str
+    answers: tuple[str, ...]
+    """One for each part of the input, in order."""
+    input_tokens: int
+    output_tokens: int
+    attempts: int
+    before_tokens: int
+    after_tokens: int
+    cost_microdollars: int = 0
 
 
 class Trim(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -206,14 +250,36 @@ class ContextServed(_Fact, frozen=True, tag="ContextServed.1"):
     level: str
 
 
+class HookFired(_Fact, frozen=True, tag="HookFired.1"):
+    """A condition of the policy held at a message, and its action was done."""
+
+    number: int
+    hook: str
+    action: str
+    detail: str = ""
+
+
+class ReminderInjected(_Fact, frozen=True, tag="ReminderInjected.1"):
+    """A note was put behind a message of the view, in place of an earlier one of the same name."""
+
+    number: int
+    name: str
+    """Of the hook that asked for it; empty: the reminder after a compaction."""
+    text: str
+    tokens: int
+
+
 DoneFact = (
     ToolOutputSpilled
     | ToolOutputTrimmed
     | MessageRepaired
     | HistoryDigested
     | DigestSqueezed
+    | HistorySummarized
     | HistoryCut
     | CompactionDeclined
     | StageFailed
     | ContextServed
+    | HookFired
+    | ReminderInjected
 )

@@ -13,17 +13,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from .errors import BadPolicy
-
-Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
-Tokens = Annotated[int, msgspec.Meta(ge=0)]
-Count = Annotated[int, msgspec.Meta(ge=0)]
+from .hooks import Condition, Count, Hook, Section, Share, Tokens
+from .presets import PRESETS, Preset
 
 
-class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A part of the policy; an unknown key is an error."""
-
-
-class Budget(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Budget(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How many tokens a view may have."""
 
     window: Annotated[int, msgspec.Meta(ge=1)] = 128_000
@@ -34,103 +28,228 @@ class Budget(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Share of the rest kept free for what a tokenizer cannot see."""
     tools: Tokens = 0
     """Tokens of the tool definitions that the agent sends along."""
+    calibrate: Literal["off", "tighten", "follow"] = "tighten"
+    """What a provider's own counts change: nothing; the budget downwards only; the budget both ways."""
 
 
-class Trigger(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When compaction starts."""
+class Trigger(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When compaction starts: at the earliest of its rules."""
 
     ratio: Share = 0.85
-    """Share of the usable tokens above which digest is woken."""
+    """Share of `of` that the tokens in use are compared with."""
+    of: Literal["usable", "window"] = "usable"
+    """`window`: the reserve and the tools are then taken off the share, and not before."""
+    comparator: Literal["above", "at_least"] = "above"
+    buffer: Tokens | None = None
+    """Tokens that must stay free of `of`; none: the ratio alone decides."""
+    buffer_share: Share = 1.0
+    """Share of `of` that the buffer has at most, for small windows."""
+    expected: Tokens = 0
+    """Tokens of what comes next, added to the tokens in use before they are compared."""
+    conditions: tuple[Condition, ...] = ()
+    """Any of them starts compaction too."""
 
 
-class Target(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Target(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where compaction stops; the distance to the trigger keeps prompt caches hitting."""
 
     low_water: Share = 0.35
     """Share of the usable tokens that digest and cut go down to."""
     min_gain: Share = 0.05
-    """Share of the usable tokens that a step must win; less is declined."""
+    """Share of the usable tokens that a step must win; less is declined, and so is nothing at all."""
 
 
-class Spill(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Cooldown(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What must pass since the last compaction, each of them; a view over its budget does not wait."""
+
+    turns: Count = 0
+    seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    """By the times at which agents published, which the log holds."""
+    growth: Tokens = 0
+
+
+class Economy(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether a compaction that is not forced must pay for the prompt cache that it breaks."""
+
+    mode: Literal["off", "on"] = "off"
+    cached_price: Share = 0.1
+    """Price of a cached token, as a share of one that is not."""
+    turns: Count | None = None
+    """Turns that are still expected; none: as many as there were."""
+
+
+class ToolCap(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tool's own limits; what is not given is as for every tool."""
+
+    share: Share | None = None
+    tokens: Tokens | None = None
+    bytes: Count | None = None
+    medium: Share | None = None
+
+
+class Spill(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The cap of one part: the smallest of the three; equality is allowed."""
 
     share: Share = 0.15
+    of: Literal["usable", "window"] = "usable"
     tokens: Tokens = 25_000
     bytes: Count = 65_536
     """Bytes are looked at first: a larger part is spilled without being counted."""
+    batch: Share = 0.3
+    """Share that the results of one batch of parallel calls may have together."""
+    per_tool: dict[str, ToolCap] = msgspec.field(default_factory=dict)
+    """By the name of a tool, or by the beginning of one with a `*` behind it; the longest that fits counts."""
     preview: Share = 0.5
     """Share of the cap that the pointer with its preview may take."""
-    on_store_error: Literal["degrade", "wait"] = "degrade"
-    """`degrade`: after the retries an inline preview is used; the original stays in the log."""
+    on_store_error: Literal["degrade", "wait", "refuse"] = "degrade"
+    """After the retries. `degrade`: a preview in its place, the original stays in the log and is stored later;
+    `refuse`: an error that asks the model to narrow its request."""
     medium: Share = 0.03
     """A tool's result above this is shortened by its kind, the original kept as an artifact; 1: only above the cap."""
+    medium_bytes: Count | None = None
+    """The same bound in bytes; the smaller counts."""
     medium_keep: Share = 0.6
     """Share of such a result that may stay."""
     index: Share = 0.5
     """Share of a pointer for the values in what is left out."""
+    repeated: Literal["point", "keep"] = "point"
+    """What a result becomes that is the same as an earlier one of the same conversation."""
 
 
-class Digest(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Digest(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the rule-made summary keeps."""
 
+    mode: Literal["on", "off"] = "on"
     keep_blocks: Count | None = None
     """Newest blocks kept verbatim; none: as many as fit the target."""
+    keep_messages: Count | None = None
+    """Newest messages kept verbatim, and what a whole unit needs beside them."""
+    keep_share: Share | None = None
+    """Share of the messages kept verbatim, by their number."""
     keep_tokens: Tokens | None = None
     """Tokens of the newest units kept verbatim; none: what the target leaves."""
     cap: Share = 0.25
     """Largest size of the digest."""
+    cap_tokens: Tokens | None = None
+    """The same in tokens; the smaller counts."""
+    categories: dict[str, Count] = msgspec.field(default_factory=dict)
+    """Most items of a category; 0 leaves it out. Not named: ranked by worth alone."""
 
 
-class Squeeze(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whether an LLM may shorten the digest."""
+class Squeeze(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether an LLM may shorten the digest, or summarize what it stands for."""
 
-    mode: Literal["off", "squeeze"] = "off"
+    mode: Literal["off", "squeeze", "summarize"] = "off"
     model: str = ""
+    """Empty: the conversation's own."""
+    window: Tokens = 0
+    """Tokens of that model's window; 0: from the table of models, else the conversation's own."""
     cap: Share = 0.15
     """Size asked of the model; the answer is cut off above it and then refused."""
+    restore: Share = 0.1
+    """Most that may be put behind an answer because it is missing there; a worse answer is refused."""
     prompt_version: Literal["v1"] = "v1"
     deadline_seconds: Annotated[float, msgspec.Meta(gt=0, le=86_400)] = 60.0
     attempts: Annotated[int, msgspec.Meta(ge=1, le=10)] = 3
+    chunks: Annotated[int, msgspec.Meta(ge=1, le=100)] = 16
+    """Most requests for one summary whose input is larger than the model's window."""
 
 
-class Cut(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Floor(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The newest history that stays: the most of the three."""
+
+    blocks: Count = 0
+    messages: Count = 0
+    tokens: Tokens = 0
+    mode: Literal["soft", "hard"] = "soft"
+    """`soft`: gives way before texts are shortened; `hard`: texts inside it are shortened instead."""
+
+
+class Cut(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the last resort may do."""
 
+    mode: Literal["on", "off"] = "on"
+    """`off`: nothing is ever dropped; a view that does not fit is refused."""
     pins: tuple[Literal["first_user", "last_user"], ...] = ("last_user",)
     """Messages beside the instructions that stay, whatever their age."""
+    floor: Floor = Floor()
+    window: Count | None = None
+    """Newest blocks that stay when it acts; older ones leave at once, not only as many as must."""
+    first: tuple[Literal["results", "talk"], ...] = ()
+    """Kinds of units that leave before all others: batches of calls with their results, or the rest."""
+    down_to: Literal["target", "usable"] = "target"
     on_overflow: Literal["shrink", "refuse"] = "shrink"
     """When not even the pinned messages fit: shorten inside them, or refuse at once."""
 
 
-class Shape(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Emergency(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What happens when a provider says that a view was too long for it."""
+
+    keep_units: Count = 4
+    """Newest units kept verbatim."""
+    ratio: Annotated[float, msgspec.Meta(gt=1, le=4)] = 1.25
+    """By how much the provider counts more than we do, where it does not say."""
+    retries: Count = 3
+    """Reports in a row that are acted upon."""
+
+
+class Tool(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tool that a reminder names."""
+
+    name: str
+    category: str = ""
+    about: str = ""
+
+
+class Reminder(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an agent is reminded of after a compaction."""
+
+    mode: Literal["off", "tools", "categories"] = "off"
+    tools: tuple[Tool, ...] = ()
+    text: str = ""
+    cap: Share = 0.05
+
+
+class Shape(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a view is written for its provider."""
 
-    profile: Literal["openai-chat"] = "openai-chat"
+    profile: Literal["openai-chat", "openai-responses", "anthropic-messages"] = "openai-chat"
     summary_role: Literal["user", "system", "developer"] = "user"
 
 
-class Policy(_Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Policy(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole document; every section has defaults."""
 
+    preset: Preset = "jettison"
+    """What the layers lie on."""
     budget: Budget = Budget()
     trigger: Trigger = Trigger()
     target: Target = Target()
+    cooldown: Cooldown = Cooldown()
+    economy: Economy = Economy()
     spill: Spill = Spill()
     digest: Digest = Digest()
     squeeze: Squeeze = Squeeze()
     cut: Cut = Cut()
+    emergency: Emergency = Emergency()
+    hooks: tuple[Hook, ...] = ()
+    reminder: Reminder = Reminder()
     shape: Shape = Shape()
 
     @property
     def usable_tokens(self) -> int:
         """Return the tokens that a view may have."""
         free = self.budget.window - self.budget.reserve - self.budget.tools
-        return max(0, int(free * (1 - self.budget.headroom)))
+        return max(0, share_of(free, 1 - self.budget.headroom))
+
+
+def share_of(tokens: int, share: float) -> int:
+    """Return *share* of *tokens*, rounded down; 0.29 of 100 is 29 although 100 * 0.29 is a little less."""
+    return int(tokens * share + 1e-6)
 
 
 def resolve(layers: Iterable[Mapping[str, Any]]) -> Policy:
-    """Return the policy of *layers*, the later ones over the earlier, key by key.
+    """Return the policy of *layers*, the later ones over the earlier, key by key, all over the last named preset.
 
     Raises `BadPolicy` that names the key.
     """
@@ -139,6 +258,10 @@ def resolve(layers: Iterable[Mapping[str, Any]]) -> Policy:
         if not isinstance(layer, Mapping):
             raise BadPolicy(f"policy: a layer must be an object, not {type(layer).__name__}", key="")
         merged = _merge(merged, layer)
+    preset = merged.get("preset", "jettison")
+    if not isinstance(preset, str) or preset not in PRESETS:
+        raise BadPolicy(f"preset must be one of {', '.join(PRESETS)}, not {preset!r:.40}", key="preset")
+    merged = _merge(PRESETS[preset], merged)
     policy = converted(merged)
     budget = merged.get("budget", {})
     if "reserve" not in budget and policy.budget.reserve > policy.budget.window // 4:
@@ -198,5 +321,6 @@ def _check(policy: Policy) -> None:
         raise BadPolicy("budget: reserve, tools and headroom leave no token of the window", key="budget")
     if policy.target.low_water > policy.trigger.ratio:
         raise BadPolicy("target.low_water must not be above trigger.ratio", key="target.low_water")
-    if policy.squeeze.mode != "off" and not policy.squeeze.model:
-        raise BadPolicy("squeeze.mode needs squeeze.model", key="squeeze.model")
+    names = [hook.id for hook in policy.hooks]
+    if len(set(names)) < len(names):
+        raise BadPolicy("hooks: two hooks have the same id", key="hooks")

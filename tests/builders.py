@@ -13,11 +13,12 @@ from hypothesis import HealthCheck, settings
 
 from actors.rules.cut import cut
 from actors.rules.digest import digest
+from actors.rules.evolve import evolve
 from actors.rules.flow import next_actor
 from actors.rules.hear import hear
 from actors.rules.spill import spill
 from actors.rules.squeeze import Answer, Ask, ask, judge
-from actors.rules.state import State, evolve, initial
+from actors.rules.state import State, initial
 from actors.rules.view import View, view
 from actors.tokens import counter
 from protocol import codec, messages

@@ -204,9 +204,9 @@ def _state_at(at: Address, records: list[Record], version: int | None) -> State:
     """Return the state right after the commit of *version*, with what had been said by then."""
     if version is None:
         return fold(initial(codec.genesis(at)), records)
-    for commit, _, after in replays.decisions(at, records):
-        if commit.version == version:
-            return after
+    for found in replays.decisions(at, records):
+        if found.commit.version == version:
+            return found.after
     raise NotFound(f"{at} has no version {version}", address=str(at), version=version)
 
 

@@ -2,33 +2,83 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
+
+from protocol.hooks import AllOf, Always, AnyOf, Condition, Messages, Not, Pressure, ToolCalls, Turns
+from protocol.policy import share_of
 
 if TYPE_CHECKING:
     from .state import State
 
 
 def trigger_tokens(state: State) -> int:
-    """Return the tokens above which compaction begins (strictly above)."""
+    """Return the tokens above which compaction begins (strictly above), the earliest of the policy's rules."""
     assert state.policy is not None
-    return int(state.usable_tokens * state.policy.trigger.ratio)
+    trigger, fixed = state.policy.trigger, 0
+    base = state.usable_tokens
+    if trigger.of == "window":
+        fixed = state.policy.budget.reserve + state.policy.budget.tools
+        base = min(state.policy.budget.window, state.usable_tokens + fixed)
+    mark = share_of(base, trigger.ratio)
+    if trigger.buffer is not None:
+        mark = min(mark, base - min(trigger.buffer, share_of(base, trigger.buffer_share)))
+    return mark - fixed - trigger.expected - (trigger.comparator == "at_least")
 
 
 def target_tokens(state: State) -> int:
     """Return the tokens that compaction goes down to; reaching them exactly is enough."""
     assert state.policy is not None
-    return int(state.usable_tokens * state.policy.target.low_water)
+    if state.episode is not None and state.episode.down_to:
+        return state.episode.down_to
+    return share_of(state.usable_tokens, state.policy.target.low_water)
 
 
 def gain_tokens_min(state: State) -> int:
     """Return the tokens that a stage must win to be worth a new prompt cache."""
     assert state.policy is not None
-    return int(state.usable_tokens * state.policy.target.min_gain)
+    return max(1, share_of(state.usable_tokens, state.policy.target.min_gain))
 
 
 def over_trigger(state: State) -> bool:
-    """Tell whether compaction must begin: over the trigger, and over what it could not help before."""
-    return state.live_tokens > max(trigger_tokens(state), state.quiet_tokens)
+    """Tell whether a rule of the trigger holds."""
+    assert state.policy is not None
+    if state.live_tokens > trigger_tokens(state):
+        return True
+    conditions = state.policy.trigger.conditions
+    return over_target(state) and any(holds(condition, state) for condition in conditions)
+
+
+def begins(state: State) -> bool:
+    """Tell whether compaction must begin: nothing but what it could not help before stops it over the budget."""
+    if state.live_tokens <= state.quiet_tokens:
+        return False
+    if state.live_tokens > state.usable_tokens:
+        return True
+    return over_trigger(state) and cooled(state) and pays(state)
+
+
+def cooled(state: State) -> bool:
+    """Tell whether enough has passed since the last compaction."""
+    assert state.policy is not None
+    wanted, last = state.policy.cooldown, state.compacted
+    if last is None:
+        return True
+    return (
+        state.turns - last.turns >= wanted.turns
+        and state.now_ms - last.at_ms >= wanted.seconds * 1000
+        and state.live_tokens - last.tokens >= wanted.growth
+    )
+
+
+def pays(state: State) -> bool:
+    """Tell whether the tokens won, cached as they would have been, are worth a prompt that is cached no more."""
+    assert state.policy is not None
+    economy = state.policy.economy
+    if economy.mode == "off":
+        return True
+    turns = max(1, state.replies) if economy.turns is None else economy.turns
+    won = (state.live_tokens - target_tokens(state)) * economy.cached_price * turns
+    return won >= target_tokens(state) * (1 - economy.cached_price)
 
 
 def over_target(state: State) -> bool:
@@ -39,3 +89,26 @@ def over_target(state: State) -> bool:
 def pressure(state: State) -> float:
     """Return tokens in use / tokens usable."""
     return state.live_tokens / max(1, state.usable_tokens)
+
+
+def holds(condition: Condition, state: State) -> bool:
+    """Tell whether *condition* holds on *state*."""
+    match condition:
+        case Pressure():
+            return pressure(state) >= condition.at_least
+        case Turns():
+            often = condition.every and state.turns and state.turns % condition.every == 0
+            return bool(often) or (not condition.every and state.turns >= condition.at_least)
+        case ToolCalls():
+            return state.calls >= condition.at_least
+        case Messages():
+            return len(state.live) >= condition.at_least
+        case Always():
+            return True
+        case AllOf():
+            return all(holds(one, state) for one in condition.of)
+        case AnyOf():
+            return any(holds(one, state) for one in condition.of)
+        case Not():
+            return not holds(condition.of, state)
+    assert_never(condition)

@@ -67,6 +67,14 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     tokens: int
 
 
+class Noted(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A note that stands behind a message in the view: a message of its own."""
+
+    name: str
+    text: str
+    tokens: int
+
+
 class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """One message in the state: verbatim bytes, sizes, and how it is shown.
 
@@ -93,13 +101,27 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """Call ids of an aborted batch that a written result must close, after the real ones."""
     looked: bool = False
     """Spill looked at the parts of medium size that are not `shown`, and shortening them wins too little."""
+    notes: tuple[Noted, ...] = ()
+    tool: str = ""
+    """Name of the tool whose result this is."""
+    batch: tuple[int, ...] = ()
+    """Tokens, as they were said, of the results that came before it in its batch of calls."""
+    same_as: int = 0
+    """Number of the first message with the same result."""
 
     @property
     def tokens(self) -> int:
         """Return the tokens of the message as it is shown."""
         shown = {one.pointer: one.tokens for one in self.shown}
         parts = sum(shown.get(part.pointer, part.tokens) for part in self.parts)
-        return self.frame_tokens + parts + len(self.answers) * ABORTED_TOKENS
+        notes = sum(note.tokens for note in self.notes)
+        return self.frame_tokens + parts + len(self.answers) * ABORTED_TOKENS + notes
+
+    def without_note(self, name: str) -> Entry:
+        """Return the entry without its note of that name."""
+        if all(note.name != name for note in self.notes):
+            return self
+        return msgspec.structs.replace(self, notes=tuple(note for note in self.notes if note.name != name))
 
     def with_shown(self, pointer: str, text: str, tokens: int) -> Entry:
         """Return the entry with another text at *pointer*."""

@@ -26,7 +26,7 @@ def next_actor(state: State) -> Actor | None:
     """Return who has to act on *state*, or none if it is ready."""
     if state.policy is None:
         return "spill" if state.messages or state.name or state.unrecorded else None
-    if state.unrecorded or unspilled(state):
+    if state.unrecorded or state.due or unspilled(state):
         return "spill"
     return state.episode.stage if state.episode else None
 

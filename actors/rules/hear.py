@@ -7,15 +7,38 @@ that cannot be read is left out. The log keeps each as it was said, and spill re
 
 from __future__ import annotations
 
+import hashlib
+
 import msgspec
 
-from protocol import codec
+from protocol import codec, messages
 from protocol.errors import BadEnvelope, BadMessage
-from protocol.facts import CompactionRequested, ConversationOpened, MessagesAppended, SaidMessage, UsageReported
+from protocol.facts import (
+    CompactionRequested,
+    ConversationOpened,
+    MessagesAppended,
+    OverflowReported,
+    SaidMessage,
+    UsageReported,
+)
 from protocol.messages import INSTRUCTION_ROLES
 
+from .admit import admit
 from .entry import LOOSE_TOKENS, Count, Entry, measure
-from .state import RECENT_CALLS_MAX, Arrived, Asked, OpenCall, State, admit, remember_writer, repaired
+from .state import (
+    RECENT_CALLS_MAX,
+    RECENT_RESULTS_MAX,
+    Arrived,
+    Asked,
+    Counted,
+    OpenCall,
+    State,
+    remember_writer,
+    repaired,
+)
+
+REPEATED_TOKENS_MIN = 160
+"""A smaller result costs no more than a pointer to the first one like it."""
 
 
 def hear(state: State, body: bytes, *, seq: int, count: Count) -> State:
@@ -37,18 +60,41 @@ def hear(state: State, body: bytes, *, seq: int, count: Count) -> State:
         match fact:
             case MessagesAppended():
                 for message in fact.messages:
-                    state = _arrive(state, message, count)
+                    state = _arrive(state, message, said.at_ms, count)
             case ConversationOpened():
                 if not state.name:
                     state = msgspec.structs.replace(state, name=fact.name, model=fact.model, layer=fact.policy)
             case CompactionRequested():
                 state = msgspec.structs.replace(state, waiting=(*state.waiting, Asked(budget=max(0, fact.budget))))
             case UsageReported():
-                pass
+                state = _usage(state, fact)
+            case OverflowReported():
+                state = _overflow(state, fact)
     return admit(state)
 
 
-def _arrive(state: State, said: SaidMessage, count: Count) -> State:
+def _usage(state: State, fact: UsageReported) -> State:
+    """Compare a provider's count with ours, where it is known for which view it is."""
+    ours = dict(state.served).get(fact.view_hash, 0)
+    if not ours or fact.input_tokens <= 0:
+        return state
+    counted = Counted(ratio=max(0, fact.input_tokens - _tools(state)) / ours)
+    return msgspec.structs.replace(state, waiting=(*state.waiting, counted))
+
+
+def _overflow(state: State, fact: OverflowReported) -> State:
+    ours = dict(state.served).get(fact.view_hash, 0)
+    told = (fact.requested_tokens - _tools(state)) / ours if ours and fact.requested_tokens > 0 else 0.0
+    assumed = (state.ratio or 1.0) * (state.policy.emergency.ratio if state.policy else 1.25)
+    counted = Counted(ratio=told if told > 0 else assumed, refused=True)
+    return msgspec.structs.replace(state, waiting=(*state.waiting, counted))
+
+
+def _tools(state: State) -> int:
+    return state.policy.budget.tools if state.policy else 0
+
+
+def _arrive(state: State, said: SaidMessage, at_ms: int, count: Count) -> State:
     number = state.messages + 1
     state = msgspec.structs.replace(state, messages=number)
     try:
@@ -67,7 +113,7 @@ def _arrive(state: State, said: SaidMessage, count: Count) -> State:
     boundary = entry.role in ("user", "tool", "assistant") and not state.open_calls
     leading = entry.role in INSTRUCTION_ROLES and not state.begun
     entry = msgspec.structs.replace(entry, boundary=boundary, leading=leading)
-    waiting = (*state.waiting, Arrived(entry=entry, ended=ended))
+    waiting = (*state.waiting, Arrived(entry=entry, ended=ended, at_ms=at_ms))
     return msgspec.structs.replace(state, waiting=waiting, begun=not leading)
 
 
@@ -76,8 +122,22 @@ def _answer(state: State, entry: Entry) -> tuple[State, Entry, tuple[str, ...]]:
     for index, call in enumerate(state.open_calls):
         if call.said == entry.result_of:
             left = state.open_calls[:index] + state.open_calls[index + 1 :]
-            shown = msgspec.structs.replace(entry, result_of=call.shown, renamed=call.shown != call.said)
-            return msgspec.structs.replace(state, open_calls=left), shown, ()
+            tokens = sum(part.tokens for part in entry.parts)
+            same = _hash_of(entry) if tokens >= REPEATED_TOKENS_MIN else ""
+            first = dict(state.recent_results).get(same, 0)
+            shown = msgspec.structs.replace(
+                entry,
+                result_of=call.shown,
+                renamed=call.shown != call.said,
+                tool=call.tool,
+                batch=call.batch,
+                same_as=first,
+            )
+            left = tuple(msgspec.structs.replace(other, batch=(*other.batch, tokens)) for other in left)
+            recent = state.recent_results
+            if same and not first:
+                recent = (*recent, (same, entry.number))[-RECENT_RESULTS_MAX:]
+            return msgspec.structs.replace(state, open_calls=left, recent_results=recent), shown, ()
     # a provider reads nothing between a call and its results: what is open has ended here
     state, ended = _abandon(state)
     state = repaired(state, entry.number, "orphan_result", entry.result_of[:80])
@@ -103,7 +163,8 @@ def _call(state: State, entry: Entry) -> tuple[State, Entry]:
     if tuple(shown) != entry.call_ids:
         state = repaired(state, entry.number, "duplicate_call_id", "")
     opened = tuple(
-        OpenCall(said=said, shown=new, number=entry.number) for said, new in zip(entry.call_ids, shown, strict=True)
+        OpenCall(said=said, shown=new, number=entry.number, tool=tool)
+        for said, new, tool in zip(entry.call_ids, shown, entry.call_names, strict=True)
     )
     state = msgspec.structs.replace(
         state, open_calls=opened, recent_calls=(*state.recent_calls, *shown)[-RECENT_CALLS_MAX:]
@@ -118,3 +179,10 @@ def _abandon(state: State) -> tuple[State, tuple[str, ...]]:
     missing = tuple(call.shown for call in state.open_calls)
     state = repaired(state, state.open_calls[0].number, "unanswered_calls", ",".join(missing)[:200])
     return msgspec.structs.replace(state, open_calls=()), missing
+
+
+def _hash_of(entry: Entry) -> str:
+    """Return what tells one result from another: all its texts, inline or uploaded."""
+    message = messages.decode(entry.raw)
+    texts = [part.sha256 or messages.leaf(message, part.pointer) for part in entry.parts]
+    return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:16]

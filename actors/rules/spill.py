@@ -11,9 +11,18 @@ from collections.abc import Mapping
 import msgspec
 
 from protocol import messages
-from protocol.facts import CompactionDeclined, MessageRepaired, ToolOutputSpilled, ToolOutputTrimmed
+from protocol.facts import (
+    CompactionDeclined,
+    HookFired,
+    MessageRepaired,
+    ReminderInjected,
+    StageFailed,
+    ToolOutputSpilled,
+    ToolOutputTrimmed,
+)
 
 from .entry import ESTIMATE_BYTES_PER_TOKEN, EXACT_BYTES_MAX, Count, Entry, PartSize, cap_tokens, over_cap, oversized
+from .hooks import due_facts
 from .kinds import Kind, kind_of
 from .pointer import shown_result, shown_words
 from .state import State
@@ -25,7 +34,15 @@ POINTER_TOKENS = 110
 """Bound on a pointer without its preview."""
 
 
-Fact = ToolOutputSpilled | ToolOutputTrimmed | MessageRepaired | CompactionDeclined
+Fact = (
+    ToolOutputSpilled
+    | ToolOutputTrimmed
+    | MessageRepaired
+    | CompactionDeclined
+    | HookFired
+    | ReminderInjected
+    | StageFailed
+)
 
 
 GAIN_MIN = 0.1
@@ -51,7 +68,7 @@ def spill(state: State, *, uploads: Mapping[str, str | None], count: Count) -> S
     that shortening makes hardly smaller stays as it is, and that is a fact too.
     """
     bodies: list[bytes] = []
-    facts: list[Fact] = list(state.unrecorded)
+    facts: list[Fact] = [*state.unrecorded, *due_facts(state, count=count)]
     declined: dict[int, Fact] = {}
     for entry, part, usable in _oversized(state):
         text = uploads[part.sha256] if part.sha256 else _text(entry, part)
@@ -75,7 +92,7 @@ def degraded(state: State, *, reason: str, count: Count) -> Spilled | None:
 
     Nothing is lost: an inline part is in the log, and an upload was stored before it was said.
     """
-    facts: list[Fact] = list(state.unrecorded)
+    facts: list[Fact] = [*state.unrecorded, *due_facts(state, count=count)]
     declined: dict[int, Fact] = {}
     for entry, part, usable in _oversized(state):
         text = "" if part.sha256 else _text(entry, part)

@@ -68,16 +68,19 @@ def ask(state: State) -> Ask | CompactionDeclined | None:
     if state.digest is None:
         return CompactionDeclined(boundary=boundary, stage="squeeze", reason="there is no digest")
     policy = state.policy.squeeze
+    model = policy.model or state.model
+    if not model:
+        return CompactionDeclined(boundary=boundary, stage="squeeze", reason="neither policy nor agent named a model")
     notes = _notes(state)
     system = PROMPTS[policy.prompt_version]
     fence = hashlib.sha256(notes.encode("utf-8", "replace")).hexdigest()[:12]
     user = f"<notes {fence}>\n{notes}\n</notes {fence}>"
     prompt_hash = hashlib.sha256(system.encode()).hexdigest()[:16]
-    ident = hashlib.sha256(f"{policy.model}\n{prompt_hash}\n{user}".encode("utf-8", "replace")).hexdigest()
+    ident = hashlib.sha256(f"{model}\n{prompt_hash}\n{user}".encode("utf-8", "replace")).hexdigest()
     return Ask(
         id=ident[:ID_CHARS_MAX],
         boundary=boundary,
-        model=policy.model,
+        model=model,
         system=system,
         user=user,
         tokens_max=max(16, int(state.usable_tokens * policy.cap)),

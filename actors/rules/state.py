@@ -8,36 +8,22 @@ how fast anybody was.
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Literal
 
 import msgspec
 
-from protocol import policy as policies
-from protocol.codec import Commit
-from protocol.errors import ChainBroken
-from protocol.facts import (
-    CompactionDeclined,
-    ContextServed,
-    DigestItem,
-    DigestSqueezed,
-    DoneFact,
-    HistoryCut,
-    HistoryDigested,
-    MessageRepaired,
-    RepairKind,
-    StageFailed,
-    ToolOutputSpilled,
-    ToolOutputTrimmed,
-)
+from protocol.facts import DigestItem, MessageRepaired, RepairKind
 from protocol.limits import WRITERS_REMEMBERED_MAX
 from protocol.policy import Policy
 from protocol.subjects import Actor
 
-from .budget import over_target, over_trigger
-from .entry import ABORTED_TOKENS, Entry, oversized
+from .entry import Entry
 
 RECENT_CALLS_MAX = 2000
 """Call ids remembered to tell a repeated one; two in one view are closer than this."""
+
+
+RECENT_RESULTS_MAX = 256
 
 
 class Digest(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -51,6 +37,8 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     items: tuple[DigestItem, ...]
     tokens: int
     prose: str = ""
+    pending: tuple[Entry, ...] = ()
+    """Messages that a summary still has to take in; kept only where the policy asks for summaries."""
 
 
 class Episode(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -58,6 +46,41 @@ class Episode(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
     boundary: int
     stage: Actor
+    cause: Literal["trigger", "hook", "overflow"] = "trigger"
+    down_to: int = 0
+    """Tokens that it goes down to; 0: the policy's target."""
+    applied: bool = False
+    """A stage of it changed the view."""
+
+
+class Compacted(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The last compaction that changed the view: when it was, and what it left."""
+
+    turns: int
+    at_ms: int
+    tokens: int
+
+
+class Due(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """Something beside the stages that has to be recorded: a hook that fired, by its id, or `REMINDER`."""
+
+    number: int
+    hook: str
+
+
+REMINDER = ""
+"""Name of the note that follows a compaction."""
+OVERFLOW = "!"
+"""Name of an overflow that is not acted upon any more; neither can be a hook's."""
+
+
+class HookMemory(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """When a hook fired last, and how often."""
+
+    hook: str
+    times: int
+    turns: int
+    at_ms: int
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -66,12 +89,20 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     budget: int
 
 
+class Counted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """A provider told how many tokens a view has for it, as a ratio to our count; `refused` if that was too many."""
+
+    ratio: float
+    refused: bool = False
+
+
 class Arrived(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """An entry that is not admitted yet."""
 
     entry: Entry
     ended: tuple[str, ...] = ()
     """Calls that its arrival ended unanswered. They are closed when it is admitted, not when it is heard."""
+    at_ms: int = 0
 
 
 class OpenCall(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -80,6 +111,9 @@ class OpenCall(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     said: str
     shown: str
     number: int
+    tool: str = ""
+    batch: tuple[int, ...] = ()
+    """Tokens of the results of its batch that came so far."""
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,14 +141,35 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     live: tuple[Entry, ...] = ()
     live_tokens: int = 0
     """Of `live` and the digest together: what a view of them costs."""
-    waiting: tuple[Arrived | Asked, ...] = ()
+    waiting: tuple[Arrived | Asked | Counted, ...] = ()
     digest: Digest | None = None
+    ledger: tuple[DigestItem, ...] = ()
+    """What must outlive every summary, bounded; the digest shows the worthiest of it."""
     episode: Episode | None = None
     quiet_tokens: int = 0
     """After compaction could not help, none begins before the view is larger than this."""
     open_calls: tuple[OpenCall, ...] = ()
     recent_calls: tuple[str, ...] = ()
+    recent_results: tuple[tuple[str, int], ...] = ()
+    """Hashes of newer results with the number of the message that had each first."""
     unrecorded: tuple[MessageRepaired, ...] = ()
+    due: tuple[Due, ...] = ()
+    hooks: tuple[HookMemory, ...] = ()
+    turns: int = 0
+    """Admitted messages of the user."""
+    replies: int = 0
+    """Admitted messages of the assistant: calls of a model."""
+    calls: int = 0
+    """Admitted tool calls."""
+    now_ms: int = 0
+    """When the newest admitted message was said."""
+    compacted: Compacted | None = None
+    served: tuple[tuple[str, int], ...] = ()
+    """Hash and tokens of the newest served views: what a provider's count is compared with."""
+    ratio: float = 0.0
+    """Tokens as the provider counts them / as we do; 0: it never said."""
+    refusals: int = 0
+    """Overflows reported in a row."""
 
     @property
     def usable_tokens(self) -> int:
@@ -134,7 +189,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         for one in self.waiting:
             if isinstance(one, Asked):
                 budget = one.budget
-            else:
+            elif isinstance(one, Arrived):
                 out.append((one.entry, self._within(budget)))
         return tuple(out)
 
@@ -144,76 +199,22 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         entries = self.live
         for one in self.waiting:
             if isinstance(one, Arrived):
-                entries = (*_ended(entries, one.ended), one.entry)
+                entries = (*with_ended(entries, one.ended), one.entry)
         return entries
 
     def _within(self, budget: int) -> int:
         assert self.policy is not None
         usable = self.policy.usable_tokens
-        return min(budget, usable) if budget else usable
+        asked = min(budget, usable) if budget else usable
+        calibrate = self.policy.budget.calibrate
+        if calibrate == "off" or not self.ratio or (calibrate == "tighten" and self.ratio <= 1):
+            return asked
+        return max(1, int(asked / self.ratio))
 
 
 def initial(genesis: bytes) -> State:
     """Return the state before anything was said."""
     return State(hash=genesis, said_hash=genesis)
-
-
-def evolve(state: State, commit: Commit, *, seq: int) -> State:
-    """Return the state after *commit*. Raises `ChainBroken` if it does not follow."""
-    if commit.version != state.version + 1 or commit.prev_hash != state.hash:
-        raise ChainBroken(
-            f"commit {commit.version} does not follow version {state.version}",
-            version=commit.version,
-            after=state.version,
-            seq=seq,
-        )
-    state = msgspec.structs.replace(
-        state, version=commit.version, hash=commit.hash, seq=seq, done_seq=seq, tokenizer=commit.tokenizer
-    )
-    if commit.policy:
-        adopted = policies.decode(commit.policy)
-        state = msgspec.structs.replace(state, policy=adopted, policy_hash=commit.policy_hash)
-    for fact in commit.facts:
-        state = _apply(state, fact)
-    return admit(state)
-
-
-def admit(state: State) -> State:
-    """Return the state with all messages admitted that nothing holds back."""
-    policy = state.policy
-    while state.waiting and policy is not None and state.episode is None:
-        first = state.waiting[0]
-        if isinstance(first, Asked):
-            state = msgspec.structs.replace(state, waiting=state.waiting[1:], budget=first.budget, quiet_tokens=0)
-            boundary = bool(state.live)
-        else:
-            entry = first.entry
-            if oversized(entry, policy, state.usable_tokens):
-                break
-            state = msgspec.structs.replace(
-                state,
-                waiting=state.waiting[1:],
-                live=(*_ended(state.live, first.ended), entry),
-                live_tokens=state.live_tokens + entry.tokens + len(first.ended) * ABORTED_TOKENS,
-            )
-            boundary = entry.boundary
-        if boundary and over_trigger(state):
-            number = state.live[-1].number
-            state = msgspec.structs.replace(state, episode=Episode(boundary=number, stage="digest"))
-    return state
-
-
-def after_stage(state: State, stage: Actor) -> State:
-    """Return the state with the episode handed to the next stage, or closed."""
-    assert state.policy is not None
-    if state.episode is None:
-        return state
-    if stage == "cut" or not over_target(state):
-        quiet = state.live_tokens + int(state.usable_tokens * state.policy.target.min_gain)
-        return msgspec.structs.replace(state, episode=None, quiet_tokens=quiet if over_target(state) else 0)
-    squeezes = stage == "digest" and state.policy.squeeze.mode != "off" and state.digest is not None
-    follower: Actor = "squeeze" if squeezes else "cut"
-    return msgspec.structs.replace(state, episode=Episode(boundary=state.episode.boundary, stage=follower))
 
 
 def remember_writer(state: State, writer: str, count: int) -> State | None:
@@ -233,82 +234,9 @@ def repaired(state: State, number: int, kind: RepairKind, detail: str) -> State:
     return msgspec.structs.replace(state, unrecorded=(*state.unrecorded, fact))
 
 
-def _apply(state: State, fact: DoneFact) -> State:
-    match fact:
-        case ToolOutputSpilled() | ToolOutputTrimmed():
-            return _show(state, fact.number, fact.pointer, fact.text, fact.text_tokens)
-        case MessageRepaired():
-            left = tuple(one for one in state.unrecorded if one != fact)
-            return msgspec.structs.replace(state, unrecorded=left)
-        case HistoryDigested():
-            return after_stage(_digested(state, fact), "digest")
-        case DigestSqueezed():
-            return after_stage(_squeezed(state, fact), "squeeze")
-        case HistoryCut():
-            return after_stage(_cut(state, fact), "cut")
-        case CompactionDeclined(stage="spill"):
-            return _looked(state, fact.boundary)
-        case CompactionDeclined() | StageFailed():
-            return after_stage(state, fact.stage) if fact.stage != "spill" else state
-        case ContextServed():
-            return state
-    assert_never(fact)
-
-
-def _looked(state: State, number: int) -> State:
-    waiting = tuple(
-        msgspec.structs.replace(one, entry=msgspec.structs.replace(one.entry, looked=True))
-        if isinstance(one, Arrived) and one.entry.number == number
-        else one
-        for one in state.waiting
-    )
-    return msgspec.structs.replace(state, waiting=waiting)
-
-
-def _show(state: State, number: int, pointer: str, text: str, tokens: int) -> State:
-    def changed(entry: Entry) -> Entry:
-        return entry.with_shown(pointer, text, tokens) if entry.number == number else entry
-
-    waiting = tuple(
-        msgspec.structs.replace(one, entry=changed(one.entry)) if isinstance(one, Arrived) else one
-        for one in state.waiting
-    )
-    return _with_live(msgspec.structs.replace(state, waiting=waiting), tuple(map(changed, state.live)), state.digest)
-
-
-def _ended(entries: tuple[Entry, ...], ended: tuple[str, ...]) -> tuple[Entry, ...]:
+def with_ended(entries: tuple[Entry, ...], ended: tuple[str, ...]) -> tuple[Entry, ...]:
     """Return *entries* with a written answer for each of *ended*, behind the last of their unit."""
     if not ended:
         return entries
     assert entries, "the unit of an open call never leaves"
     return (*entries[:-1], msgspec.structs.replace(entries[-1], answers=ended))
-
-
-def _digested(state: State, fact: HistoryDigested) -> State:
-    kept = frozenset(fact.kept)
-    live = tuple(entry for entry in state.live if entry.number > fact.through or entry.number in kept)
-    prose = state.digest.prose if state.digest else ""
-    digest = Digest(through=fact.through, form=fact.form, items=fact.items, tokens=fact.digest_tokens, prose=prose)
-    return _with_live(state, live, digest)
-
-
-def _squeezed(state: State, fact: DigestSqueezed) -> State:
-    assert state.digest is not None
-    digest = msgspec.structs.replace(state.digest, prose=fact.prose, items=fact.items, tokens=fact.digest_tokens)
-    return _with_live(state, state.live, digest)
-
-
-def _cut(state: State, fact: HistoryCut) -> State:
-    dropped = frozenset(fact.dropped)
-    live = tuple(entry for entry in state.live if entry.number not in dropped)
-    for trim in fact.trimmed:
-        live = tuple(
-            entry.with_shown(trim.pointer, trim.text, trim.tokens) if entry.number == trim.number else entry
-            for entry in live
-        )
-    return _with_live(state, live, None if fact.digest_dropped else state.digest)
-
-
-def _with_live(state: State, live: tuple[Entry, ...], digest: Digest | None) -> State:
-    tokens = sum(entry.tokens for entry in live) + (digest.tokens if digest else 0)
-    return msgspec.structs.replace(state, live=live, digest=digest, live_tokens=tokens)

@@ -93,6 +93,8 @@ def digest_message(state: State) -> bytes | None:
 def _rendered(
     state: State, staying: Sequence[Entry], *, with_digest: bool
 ) -> tuple[tuple[bytes, ...], dict[Category, int]]:
+    assert state.policy is not None
+    role = state.policy.shape.summary_role
     head = len(instructions(staying))
     digest = digest_message(state) if with_digest else None
     out: list[bytes] = []
@@ -101,6 +103,7 @@ def _rendered(
         if index == head and digest is not None:
             out.append(digest)
         out += message_bytes(entry)
+        out += [msgspec.json.encode({"role": role, "content": note.text}) for note in entry.notes]
         for category, tokens in entry.by_category().items():
             categories[category] += tokens
     if digest is not None:

@@ -50,7 +50,12 @@ def test_layers_are_not_changed() -> None:
         ({"trigger": {"ratio": -0.1}}, "trigger.ratio"),
         ({"trigger": {"ratio": math.nan}}, "trigger.ratio"),
         ({"trigger": {"ratio": 0.5}, "target": {"low_water": 0.6}}, "target.low_water"),
-        ({"squeeze": {"mode": "squeeze"}}, "squeeze.model"),
+        ({"preset": "best"}, "preset"),
+        ({"preset": 7}, "preset"),
+        ({"hooks": [{"id": "a", "do": {"kind": "explode"}}]}, "hooks[0].do.kind"),
+        ({"hooks": [{"id": "a b", "do": {"kind": "compact"}}]}, "hooks[0].id"),
+        ({"hooks": [{"id": "a", "do": {"kind": "compact"}}] * 2}, "hooks"),
+        ({"hooks": [{"id": "a", "do": {"kind": "call", "name": "ctx.v1.>"}}]}, "hooks[0].do.name"),
         ({"squeeze": {"mode": "sometimes"}}, "squeeze.mode"),
         ({"squeeze": {"attempts": 0}}, "squeeze.attempts"),
         ({"squeeze": {"deadline_seconds": 0}}, "squeeze.deadline_seconds"),
@@ -102,5 +107,5 @@ def test_the_fingerprint_is_of_the_values_not_of_how_they_were_layered() -> None
 
 
 def test_the_fingerprint_of_the_defaults_never_changes_unseen() -> None:
-    assert policies.fingerprint(Policy()) == "30f9b7e3a0ad7099"
+    assert policies.fingerprint(Policy()) == "1453227bda10cb18"
     assert list(json.loads(policies.encode(Policy()))) == list(Policy.__struct_fields__)

@@ -1,0 +1,101 @@
+"""Hooks: what else a policy does, and when. Conditions and actions are typed, and part of the policy's hash."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+Tokens = Annotated[int, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A part of the policy; an unknown key is an error."""
+
+
+class Pressure(Section, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="pressure", tag_field="kind"):
+    """Tokens in use / tokens usable."""
+
+    at_least: Annotated[float, msgspec.Meta(ge=0)] = 0.75
+
+
+class Turns(Section, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="turns", tag_field="kind"):
+    """What the user said so far: at least as often, or each so many times."""
+
+    at_least: Count = 0
+    every: Count = 0
+
+
+class ToolCalls(Section, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="tool_calls", tag_field="kind"):
+    """Calls so far."""
+
+    at_least: Count = 20
+
+
+class Messages(Section, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="messages", tag_field="kind"):
+    """Messages in the view."""
+
+    at_least: Count = 50
+
+
+class Always(Section, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="always", tag_field="kind"):
+    """True."""
+
+
+class AllOf(Section, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="all_of", tag_field="kind"):
+    """True if each is; of none, true."""
+
+    of: tuple[Condition, ...]
+
+
+class AnyOf(Section, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="any_of", tag_field="kind"):
+    """True if one is; of none, false."""
+
+    of: tuple[Condition, ...]
+
+
+class Not(Section, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="not", tag_field="kind"):
+    """True if the other is not."""
+
+    of: Condition
+
+
+Condition = Pressure | Turns | ToolCalls | Messages | Always | AllOf | AnyOf | Not
+
+
+class Compact(Section, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="compact", tag_field="kind"):
+    """Begin a compaction."""
+
+
+class Inject(Section, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="inject", tag_field="kind"):
+    """Put a note behind the message."""
+
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=4000)]
+
+
+class Note(Section, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="log", tag_field="kind"):
+    """Write a line into the conversation's log."""
+
+    text: Annotated[str, msgspec.Meta(max_length=4000)] = ""
+
+
+class Call(Section, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="call", tag_field="kind"):
+    """Publish on `ctx.v1.hook.{tenant}.{conversation}.{name}`, at least once."""
+
+    name: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+
+
+class Hook(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Something that is done when a condition holds."""
+
+    id: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+    on: Literal["turn_start", "turn_end"] = "turn_end"
+    """At a message of the user, or at one of the assistant that calls no tool."""
+    when: Condition = Always()
+    do: Compact | Inject | Note | Call
+    cooldown_turns: Count = 0
+    cooldown_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    most: Count = 0
+    """Times that it fires in one conversation; 0: no limit."""

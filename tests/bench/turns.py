@@ -1,0 +1,314 @@
+"""The turn's own cost beside the peers' calls: CPU time, alternating in one process.
+
+Our turn is everything but the wire: the messages as JSON, the envelope written and read, the fold, all rules
+until the view is ready, the commits sealed, and the view rendered and hashed. A peer's turn is one call on
+the whole history, which is what its agent makes before each request.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import math
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from actors.offline import OfflineConversation
+from actors.tokens import TokenCounter
+from protocol import policy as policies
+from tests.bench.figures import Figure, Skipped, median, number, quantile, spread
+from tests.bench.histories import BUDGET_TOKENS, SIZES, history, turns
+from tests.bench.peers import PEERS, quieted
+
+Json = dict[str, Any]
+
+ROUNDS = {"50 KB": 9, "1 MB": 7, "20 MB": 3}
+"""Calls of a peer at each size; ours runs `TURNS_PER_ROUND` between two of them."""
+
+TURNS_PER_ROUND = 14
+GROWTH_BUDGET_TOKENS = 8_000
+GROWTH_TURNS = (50, 100, 200, 400, 800)
+GROWTH_RESULT_BYTES = 3_400
+ENVELOPE_MESSAGES = 40
+LONG_TURNS = 10_000
+
+
+class Ours:
+    """One conversation of ours; what a worker would hand to its stores is dropped, as a worker does."""
+
+    def __init__(self, budget_tokens: int) -> None:
+        wanted = policies.resolve([{"budget": {"window": budget_tokens, "reserve": 0}}])
+        self.talk = OfflineConversation(wanted, count=TokenCounter("o200k_base"))
+        self.compactions = 0
+
+    def turn(self, new: Iterable[Json]) -> int:
+        """Append *new*, come to rest, render the view; return its tokens."""
+        self.talk.append(new)
+        seen = self.talk.view()
+        assert len(seen.hash) == 64
+        self.compactions += any(
+            type(fact).__name__ in ("HistoryDigested", "HistoryCut")
+            for commit in self.talk.commits
+            for fact in commit.facts
+        )
+        self.talk.commits.clear()
+        self.talk.artifacts.clear()
+        return seen.tokens
+
+    def load(self, said: Sequence[Json]) -> None:
+        """Append a whole history, as a client sends it: many messages to an envelope."""
+        for start in range(0, len(said), ENVELOPE_MESSAGES):
+            self.talk.append(said[start : start + ENVELOPE_MESSAGES])
+        self.talk.commits.clear()
+        self.talk.artifacts.clear()
+
+
+def cpu_ms(call: Callable[[], object]) -> float:
+    """Return the CPU milliseconds of this process that *call* takes."""
+    started = time.process_time_ns()
+    call()
+    return (time.process_time_ns() - started) / 1e6
+
+
+class Sized(msgspec.Struct, frozen=True, kw_only=True):
+    """What one size of history gave, CPU milliseconds."""
+
+    turns: list[float]
+    compacting: list[float]
+    cold: list[float]
+    peers: dict[str, list[float]]
+
+
+def sized(size: str, names: Sequence[str]) -> Sized:
+    """Measure our turn and the peers' calls at one size, by turns."""
+    said = history(SIZES[size])
+    ours = Ours(BUDGET_TOKENS)
+    cold = [cpu_ms(lambda: ours.load(said))]
+    calls = {name: PEERS[name](said, BUDGET_TOKENS) for name in names}
+    rounds = ROUNDS[size]
+    upcoming = turns(rounds * TURNS_PER_ROUND * max(1, len(names)) + 4, result_bytes=7_800)
+    for new in (next(upcoming) for _ in range(4)):
+        ours.turn(new)
+    plain: list[float] = []
+    compacting: list[float] = []
+    peers: dict[str, list[float]] = {name: [] for name in names}
+    for call in calls.values():
+        if size != "20 MB":
+            call()  # lazy imports and first tables are not its turn
+    gc.collect()
+    gc.freeze()
+    for _ in range(rounds):
+        for name in names:
+            for new in (next(upcoming) for _ in range(TURNS_PER_ROUND // 2)):
+                before = ours.compactions
+                spent = cpu_ms(lambda new=new: ours.turn(new))  # type: ignore[misc]
+                plain.append(spent)
+                if ours.compactions > before:
+                    compacting.append(spent)
+            peers[name].append(cpu_ms(calls[name]))
+    gc.unfreeze()
+    for _ in range(2 if size == "20 MB" else 4):
+        cold.append(cpu_ms(lambda: Ours(BUDGET_TOKENS).load(said)))
+    return Sized(turns=plain, compacting=compacting, cold=cold, peers=peers)
+
+
+def turn_figures(names: Sequence[str]) -> list[Figure]:
+    """Measure all sizes; return P1, P2, P3, P5, P6, P7 and the issue's own ratios."""
+    found = {size: sized(size, names) for size in SIZES}
+    out: list[Figure] = []
+    wanted = {
+        ("1 MB", "langchain trim, tiktoken"): ("P1", 50.0),
+        ("1 MB", "headroom"): ("P1", 40.0),
+        ("1 MB", "langchain trigger, approximate"): ("P1", 1.2),
+        ("1 MB", "langchain trim, approximate"): ("P1", 1.0),
+        ("20 MB", "langchain trim, tiktoken"): ("P2", 1000.0),
+        ("20 MB", "headroom"): ("P2", 2500.0),
+        ("20 MB", "langchain trigger, approximate"): ("P2", 10.0),
+    }
+    for size, one in found.items():
+        ours = median(one.turns)
+        for name in names:
+            goal, bound = wanted.get((size, name), ("", None))
+            out.append(
+                Figure(
+                    goal=goal,
+                    what=f"turn at {size}: {name} / ours",
+                    value=median(one.peers[name]) / ours,
+                    bound=bound,
+                    least=True,
+                    detail=f"{spread(one.peers[name], unit=' ms')} / {spread(one.turns, unit=' ms')}",
+                )
+            )
+    small, large = found["50 KB"].turns, found["20 MB"].turns
+    out.append(
+        Figure(
+            goal="P3",
+            what="turn at 20 MB / turn at 50 KB",
+            value=median(large) / median(small),
+            bound=1.2,
+            detail=f"mean {number(sum(large) / len(large))} ms / {number(sum(small) / len(small))} ms",
+        )
+    )
+    return out + _compactions(found)
+
+
+def _compactions(found: dict[str, Sized]) -> list[Figure]:
+    out = []
+    for size, goal, bounds in (("1 MB", "P5", (1.0, 0.45, 0.9)), ("20 MB", "P6", (0.9, 0.45, 0.2))):
+        one = found[size]
+        for name, bound in zip(("naive recount", "langchain trim, tiktoken", "headroom"), bounds, strict=True):
+            if name in one.peers:
+                out.append(
+                    Figure(
+                        goal=goal,
+                        what=f"cold {size}, everything folded and compacted / {name}",
+                        value=median(one.cold) / median(one.peers[name]),
+                        bound=bound,
+                        detail=f"{spread(one.cold, unit=' ms')} / {spread(one.peers[name], unit=' ms')}",
+                    )
+                )
+    for size in ("1 MB", "20 MB"):
+        one = found[size]
+        for name, bound in (("langchain trim, tiktoken", 0.01), ("langchain summarization", 0.2)):
+            if name in one.peers and one.compacting:
+                out.append(
+                    Figure(
+                        goal="P7",
+                        what=f"warm turn with a compaction at {size} / {name}",
+                        value=median(one.compacting) / median(one.peers[name]),
+                        bound=bound,
+                        detail=spread(one.compacting, unit=" ms"),
+                    )
+                )
+    return out
+
+
+def visible_figures(names: Sequence[str]) -> list[Figure]:
+    """Measure P4: a turn with a 4 KB result that stays as it is, in a wide window."""
+    ours = Ours(400_000)
+    spent = [cpu_ms(lambda new=new: ours.turn(new)) for new in turns(240, result_bytes=3_600)]  # type: ignore[misc]
+    late = spent[40:]
+    return [
+        Figure(
+            goal="P4",
+            what="turn with a 4 KB result, nothing to compact",
+            value=median(late),
+            bound=0.25,
+            unit="ms",
+            detail=spread(late, unit=" ms"),
+        )
+    ]
+
+
+def growth_figures(names: Sequence[str], *, most: int) -> list[Figure]:
+    """Measure P8 and P9: the summed cost over many turns from nothing."""
+    sums: dict[int, float] = {}
+    ours, total = Ours(GROWTH_BUDGET_TOKENS), 0.0
+    for index, new in enumerate(turns(max(GROWTH_TURNS), result_bytes=GROWTH_RESULT_BYTES), 1):
+        total += cpu_ms(lambda new=new: ours.turn(new))  # type: ignore[misc]
+        if index in GROWTH_TURNS:
+            sums[index] = total
+    first, last = GROWTH_TURNS[0], GROWTH_TURNS[-1]
+    shown = ", ".join(f"{count}: {number(spent)} ms" for count, spent in sums.items())
+    exponent = math.log(sums[last] / sums[first]) / math.log(last / first)
+    out = [
+        Figure(
+            goal="P8", what=f"exponent of the summed cost, {first} to {last} turns", value=exponent, bound=1.15, unit="",
+            detail=shown,
+        ),
+        Figure(goal="P8", what="last doubling of the turns", value=sums[last] / sums[last // 2], bound=2.3),
+    ]  # fmt: skip
+    for name in [one for one in ("langchain trim, tiktoken", "headroom") if one in names]:
+        said: list[Json] = []
+        spent = 0.0
+        for new in turns(most, result_bytes=GROWTH_RESULT_BYTES):
+            said += new
+            spent += cpu_ms(PEERS[name](said, GROWTH_BUDGET_TOKENS))
+        goal = "P9" if most in sums and most >= 400 else ""
+        out.append(
+            Figure(
+                goal=goal,
+                what=f"{most} turns in all: {name} / ours",
+                value=spent / sums[most],
+                bound=200.0 if goal else None,
+                least=True,
+                detail=f"{number(spent / 1000)} s / {number(sums[most] / 1000)} s",
+            )
+        )
+    return out
+
+
+def memory_figures() -> list[Figure]:
+    """Measure P13: what a history leaves in memory, at most and for good."""
+    out = []
+    for size, peak_max in (("1 MB", 2.0), ("20 MB", 30.0)):
+        said = history(SIZES[size])
+        counter = TokenCounter("o200k_base")
+        gc.collect()
+        tracemalloc.start()
+        ours = Ours(BUDGET_TOKENS)
+        ours.talk.count = counter
+        ours.load(said)
+        now, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        detail = f"{number(now / 1e6)} MB stay"
+        out += [
+            Figure(goal="P13", what=f"peak above a source of {size}", value=peak / 1e6, bound=peak_max, unit="MB", detail=detail),
+            Figure(goal="P13", what=f"what stays / source of {size}", value=now / SIZES[size], bound=0.8),
+        ]  # fmt: skip
+    out.append(_long_memory())
+    return out
+
+
+def _long_memory() -> Figure:
+    """Return how memory moves over many turns, from a tenth of them to the end."""
+    ours, seen = Ours(GROWTH_BUDGET_TOKENS), []
+    tracemalloc.start()
+    for index, new in enumerate(turns(LONG_TURNS, result_bytes=600), 1):
+        ours.turn(new)
+        if index % (LONG_TURNS // 10) == 0:
+            gc.collect()
+            seen.append(tracemalloc.get_traced_memory()[0] / 1e6)
+    tracemalloc.stop()
+    return Figure(
+        goal="P13",
+        what=f"memory after {LONG_TURNS:,} turns / after {LONG_TURNS // 10:,}",
+        value=seen[-1] / seen[0],
+        bound=1.05,
+        detail=", ".join(number(one) for one in seen) + " MB",
+    )
+
+
+def main() -> int:
+    """Measure and print one JSON document: figures, and what could not be measured."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--parts", nargs="+", default=["turns", "visible", "growth", "memory"])
+    parser.add_argument("--peers", nargs="*", default=list(PEERS), help="which of the peers")
+    parser.add_argument("--growth", type=int, default=400, help="turns of the peers in the sum")
+    wanted = parser.parse_args()
+    quieted()
+    names, skipped = [], []
+    for name in wanted.peers:
+        try:
+            PEERS[name](history(2_000), BUDGET_TOKENS)()
+            names.append(name)
+        except ImportError as error:
+            skipped.append(Skipped(part=name, reason=f"{error}"))
+    parts: dict[str, Callable[[], list[Figure]]] = {
+        "turns": lambda: turn_figures(names),
+        "visible": lambda: visible_figures(names),
+        "growth": lambda: growth_figures(names, most=wanted.growth),
+        "memory": memory_figures,
+    }
+    figures = [figure for part in wanted.parts for figure in parts[part]()]
+    sys.stdout.write(msgspec.json.encode({"figures": figures, "skipped": skipped}).decode() + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
