@@ -170,8 +170,8 @@ class Cut(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     mode: Literal["on", "off"] = "on"
     """`off`: nothing is ever dropped; a view that does not fit is refused."""
-    pins: tuple[Literal["first_user", "last_user"], ...] = ("last_user",)
-    """Messages beside the instructions that stay, whatever their age."""
+    pins: tuple[Literal["system", "first_user", "last_user"], ...] = ("last_user",)
+    """Messages beside the instructions at the head that stay, whatever their age; `system`: later instructions."""
     floor: Floor = Floor()
     window: Count | None = None
     """Newest blocks that stay when it acts; older ones leave at once, not only as many as must."""

@@ -1,8 +1,9 @@
 """Cut: the last resort. Whole units leave, oldest first; only then is anything shortened.
 
-The ladder: `none`, `units` (drop the oldest units that are not pinned), `shrink` (shorten texts inside
-what must stay), `bare` (drop the digest too), and then a refusal that names what is too large. A call
-never parts from its results, and the order never changes.
+The ladder: `none`, `units` (drop the oldest units that are neither pinned nor in the floor), `floor`
+(shorten long texts inside the floor), `fewer` (lower a soft floor), `shrink` (shorten all that is left),
+`bare` (drop the digest too), and then a refusal that names what is too large. A call never parts from its
+results, and the order never changes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import msgspec
 from protocol import messages
 from protocol.errors import BudgetRefused
 from protocol.facts import CompactionDeclined, HistoryCut, Trim
+from protocol.policy import Floor
 
 from .budget import target_tokens
 from .digest import pinned_numbers
@@ -21,6 +23,9 @@ from .entry import Count, Entry
 from .preview import preview
 from .state import State
 from .units import Unit, units
+
+FLOOR_TOKENS_MIN = 256
+"""A text of a soft floor is not shortened below this: rather, the floor is lowered."""
 
 SHRUNK_TOKENS_MIN = 24
 """A text is not shortened below this: less says nothing."""
@@ -42,7 +47,7 @@ def cut(state: State, *, count: Count) -> tuple[HistoryCut | CompactionDeclined,
         return ()
     boundary = state.episode.boundary
     try:
-        plan = plan_cut(state, state.live, down_to=target_tokens(state), within=state.usable_tokens, count=count)
+        plan = plan_cut(state, state.live, down_to=_down_to(state), within=state.usable_tokens, count=count)
     except BudgetRefused as refused:
         return (CompactionDeclined(boundary=boundary, stage="cut", reason=str(refused)[:300]),)
     if plan.level == "none":
@@ -65,45 +70,124 @@ def plan_cut(state: State, entries: Sequence[Entry], *, down_to: int, within: in
     Raises `BudgetRefused` when what must stay is above *within* even at the last level.
     """
     assert state.policy is not None
+    policy = state.policy.cut
     digest_tokens = state.digest.tokens if state.digest else 0
     tokens = sum(entry.tokens for entry in entries) + digest_tokens
-    if tokens <= down_to:
+    if tokens <= down_to or (policy.mode == "off" and tokens <= within):
         return Plan(level="none", tokens=tokens)
-    dropped, tokens = _drop_units(state, entries, tokens, down_to)
+    if policy.mode == "off":
+        raise _refusal(entries, frozenset(), tokens, within)
+    order = _order(state, entries)
+    dropped, tokens = _drop(order.free, tokens, down_to, at_once=order.at_once)
     if tokens <= within:
         return Plan(level="units" if dropped else "none", dropped=dropped, tokens=tokens)
-    if state.policy.cut.on_overflow == "refuse":
+    if policy.on_overflow == "refuse":
         raise _refusal(entries, frozenset(dropped), tokens, within)
-    gone = frozenset(dropped)
-    staying = [entry for entry in entries if entry.number not in gone]
+    if order.soft:
+        trims, used = _shrink(_staying(entries, dropped), within - digest_tokens, count, least=FLOOR_TOKENS_MIN)
+        if used + digest_tokens <= within:
+            return Plan(level="floor", dropped=dropped, trimmed=trims, tokens=used + digest_tokens)
+        more, tokens = _drop(order.soft, tokens, within)
+        dropped += more
+        if tokens <= within:
+            return Plan(level="fewer", dropped=dropped, tokens=tokens)
+    staying = _staying(entries, dropped)
     for level, without_digest in (("shrink", False), ("bare", True)):
         spare = within - (0 if without_digest else digest_tokens)
-        trims, used = _shrink(staying, spare, count)
+        trims, used = _shrink(staying, spare, count, least=SHRUNK_TOKENS_MIN)
         if used <= spare:
             total = used + (0 if without_digest else digest_tokens)
             return Plan(level=level, dropped=dropped, trimmed=trims, digest_dropped=without_digest, tokens=total)
-    raise _refusal(entries, gone, tokens, within)
+    raise _refusal(entries, frozenset(dropped), tokens, within)
 
 
-def _drop_units(state: State, entries: Sequence[Entry], tokens: int, down_to: int) -> tuple[tuple[int, ...], int]:
-    """Drop the oldest units until the rest fits; the newest unit and the pinned messages stay."""
+def _down_to(state: State) -> int:
+    assert state.policy is not None
+    emergency = state.episode is not None and state.episode.cause == "overflow"
+    if state.policy.cut.down_to == "usable" and not emergency:
+        return state.usable_tokens
+    return target_tokens(state)
+
+
+class _Order(msgspec.Struct, frozen=True, kw_only=True):
+    """Units in the order in which they leave: freely, and those of a soft floor before texts are shortened hard."""
+
+    free: tuple[Unit, ...]
+    soft: tuple[Unit, ...]
+    at_once: int
+    """Of the free ones, how many leave at once, because the policy's window does not hold them."""
+
+
+def _order(state: State, entries: Sequence[Entry]) -> _Order:
+    """Return the units that may leave; the newest unit and the pinned messages stay."""
+    assert state.policy is not None
+    policy = state.policy.cut
     pins = pinned_numbers(state, tuple(entries))
+    every = units(entries)
+    guarded = _floor(every, policy.floor)
+    outside = _outside(every, policy.window)
+    free = [unit for unit in every[: len(every) - max(1, guarded)] if not _pinned(unit, pins)]
+    soft = every[len(every) - guarded : -1] if policy.floor.mode == "soft" and guarded else ()
+    free.sort(key=lambda unit: unit.last > outside)  # stable: what is outside the window leaves before all others
+    at_once = sum(unit.last <= outside for unit in free)
+    rest = free[at_once:]
+    for kind in reversed(policy.first):
+        rest.sort(key=lambda unit: _kind(unit) != kind)
+    return _Order(
+        free=(*free[:at_once], *rest),
+        soft=tuple(unit for unit in soft if not _pinned(unit, pins)),
+        at_once=at_once,
+    )
+
+
+def _floor(every: Sequence[Unit], floor: Floor) -> int:
+    """Return how many of the newest units the floor holds: the most of its three measures."""
+    blocks = messages_ = tokens = 0
+    guarded = 0
+    for index, unit in enumerate(reversed(every), 1):
+        if blocks < floor.blocks or messages_ < floor.messages or tokens < floor.tokens:
+            guarded = index
+        blocks += unit.opens_block
+        messages_ += len(unit.entries)
+        tokens += unit.tokens
+    return guarded
+
+
+def _outside(every: Sequence[Unit], window: int | None) -> int:
+    """Return the number of the last message that is older than the newest *window* blocks; 0 for none."""
+    if window is None:
+        return 0
+    blocks = [unit.first for unit in every if unit.opens_block]
+    if len(blocks) <= window:
+        return 0
+    return (blocks[-window] if window else every[-1].first) - 1
+
+
+def _drop(units_: Sequence[Unit], tokens: int, down_to: int, *, at_once: int = 0) -> tuple[tuple[int, ...], int]:
+    """Drop *units_* in their order until the rest fits *down_to*, the first *at_once* of them in any case."""
     dropped: list[int] = []
-    for unit in units(entries)[:-1]:
-        if tokens <= down_to:
+    for index, unit in enumerate(units_):
+        if tokens <= down_to and index >= at_once:
             break
-        if _pinned(unit, pins):
-            continue
         dropped += [entry.number for entry in unit.entries]
         tokens -= unit.tokens
-    return tuple(dropped), tokens
+    return tuple(sorted(dropped)), tokens
+
+
+def _kind(unit: Unit) -> str:
+    return "results" if unit.entries[0].call_ids else "talk"
+
+
+def _staying(entries: Sequence[Entry], dropped: tuple[int, ...]) -> list[Entry]:
+    gone = frozenset(dropped)
+    return [entry for entry in entries if entry.number not in gone]
 
 
 def _pinned(unit: Unit, pins: frozenset[int]) -> bool:
     return any(entry.number in pins for entry in unit.entries)
 
 
-def _shrink(entries: Sequence[Entry], room: int, count: Count) -> tuple[tuple[Trim, ...], int]:
+def _shrink(entries: Sequence[Entry], room: int, count: Count, *, least: int) -> tuple[tuple[Trim, ...], int]:
     """Shorten the longest texts, each to the same height, until all fits *room* or nothing is left to shorten."""
     total = sum(entry.tokens for entry in entries)
     texts = [one for entry in entries for one in _texts(entry)]
@@ -111,10 +195,10 @@ def _shrink(entries: Sequence[Entry], room: int, count: Count) -> tuple[tuple[Tr
     trims: tuple[Trim, ...] = ()
     spare = max(0, room - fixed)
     for _ in range(6):
-        height = max(SHRUNK_TOKENS_MIN, water_level([tokens for *_, tokens in texts], spare))
+        height = max(least, water_level([tokens for *_, tokens in texts], spare))
         trims = tuple(_trim(entry, pointer, height, count) for entry, pointer, tokens in texts if tokens > height)
         saved = sum(tokens for *_, tokens in texts if tokens > height) - sum(trim.tokens for trim in trims)
-        if total - saved <= room or height == SHRUNK_TOKENS_MIN:
+        if total - saved <= room or height == least:
             return trims, total - saved
         spare -= max(8, total - saved - room)
     return trims, total - saved

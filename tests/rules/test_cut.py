@@ -199,3 +199,62 @@ def test_cut_shortens_for_good_what_is_above_the_budget() -> None:
 
 def test_nothing_is_cut_unasked() -> None:
     assert cut(Talk(Policy()).state, count=COUNT) == ()
+
+
+TURNS = [message for _ in range(6) for message in (user(words(96)), assistant(words(96)))]
+
+
+@pytest.mark.parametrize(
+    ("floor", "within", "level", "dropped"),
+    [
+        ({"blocks": 2}, 1000, "units", (1, 2)),
+        ({"blocks": 2}, 400, "units", (1, 2, 3, 4, 5, 6, 7, 8)),
+        ({"messages": 3}, 300, "units", (1, 2, 3, 4, 5, 6, 7, 8, 9)),
+        ({"tokens": 250}, 300, "units", (1, 2, 3, 4, 5, 6, 7, 8, 9)),
+        ({"blocks": 1, "messages": 3}, 300, "units", (1, 2, 3, 4, 5, 6, 7, 8, 9)),
+        ({"blocks": 2, "mode": "soft"}, 399, "fewer", (1, 2, 3, 4, 5, 6, 7, 8, 9)),
+        ({"blocks": 2, "mode": "hard"}, 399, "shrink", (1, 2, 3, 4, 5, 6, 7, 8)),
+        ({"blocks": 50, "mode": "hard"}, 1100, "shrink", ()),
+    ],
+)
+def test_the_floor_keeps_the_newest_history(
+    floor: dict[str, Any], within: int, level: str, dropped: tuple[int, ...]
+) -> None:
+    found = plan(live(*TURNS, cut={"floor": floor, "pins": []}), within)
+    assert (found.level, found.dropped) == (level, dropped)
+    assert found.tokens <= within
+
+
+def test_long_texts_of_a_soft_floor_are_shortened_before_it_is_lowered() -> None:
+    talk = live(*TURNS, user(words(1996)), user("why?"), cut={"floor": {"blocks": 2}, "pins": []}, spill={"share": 1.0})
+    found = plan(talk, 600)
+    assert (found.level, found.dropped) == ("floor", tuple(range(1, 13)))
+    assert [trim.number for trim in found.trimmed] == [13]
+
+
+def test_a_window_leaves_at_once_what_is_older_than_its_blocks() -> None:
+    talk = live(*TURNS, cut={"window": 2, "pins": []})
+    assert plan(talk, 1199).dropped == tuple(range(1, 9))
+    assert plan(talk, 1200).level == "none"
+    assert plan(talk, 250).dropped == tuple(range(1, 11))
+
+
+def test_the_kinds_that_leave_first_do_and_the_order_stays() -> None:
+    said = [user(words(96)), assistant(None, "a"), result("a", words(96)), assistant(words(96)), user(words(96))]
+    results, talk_first = (live(*said, cut={"first": [kind], "pins": []}) for kind in ("results", "talk"))
+    assert plan(results, 350).dropped == (2, 3)
+    assert plan(talk_first, 350).dropped == (1,)
+    assert plan(talk_first, 220).dropped == (1, 4)
+
+
+def test_nothing_is_dropped_where_the_policy_forbids_it() -> None:
+    talk = live(*TURNS, cut={"mode": "off"})
+    assert plan(talk, 1200, down_to=300) == Plan(level="none", tokens=1200)
+    with pytest.raises(BudgetRefused, match="largest: message"):
+        plan(talk, 1199)
+
+
+def test_later_instructions_stay_where_they_are_pinned() -> None:
+    said = [user(words(96)), system("Answer in French."), *TURNS]
+    assert 2 in plan(live(*said), 300).dropped
+    assert 2 not in plan(live(*said, cut={"pins": ["system"]}), 300).dropped
