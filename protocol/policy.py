@@ -23,7 +23,9 @@ class Budget(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     window: Annotated[int, msgspec.Meta(ge=1)] = 128_000
     """Tokens of the model's context window."""
     reserve: Tokens = 4_096
-    """Tokens kept free for the answer (not given: at most a quarter of the window); send it as `max_tokens`."""
+    """Tokens kept free for the answer; send it as `max_tokens`."""
+    reserve_share: Share = 0.25
+    """Share of the window that the reserve has at most, where nobody asked for a reserve."""
     headroom: Share = 0.0
     """Share of the rest kept free for what a tokenizer cannot see."""
     tools: Tokens = 0
@@ -38,14 +40,14 @@ class Trigger(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ratio: Share = 0.85
     """Share of `of` that the tokens in use are compared with."""
     of: Literal["usable", "window"] = "usable"
-    """`window`: the reserve and the tools are then taken off the share, and not before."""
+    """`usable` is the window less reserve, tools and headroom."""
     comparator: Literal["above", "at_least"] = "above"
     buffer: Tokens | None = None
     """Tokens that must stay free of `of`; none: the ratio alone decides."""
     buffer_share: Share = 1.0
     """Share of `of` that the buffer has at most, for small windows."""
-    expected: Tokens = 0
-    """Tokens of what comes next, added to the tokens in use before they are compared."""
+    expected: Tokens | Literal["reserve"] = 0
+    """Tokens of what comes next, added to the tokens in use before they are compared; `reserve`: the answer's."""
     conditions: tuple[Condition, ...] = ()
     """Any of them starts compaction too."""
 
@@ -146,6 +148,8 @@ class Squeeze(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Tokens of that model's window; 0: from the table of models, else the conversation's own."""
     cap: Share = 0.15
     """Size asked of the model; the answer is cut off above it and then refused."""
+    cap_tokens: Tokens | None = None
+    """The same in tokens; the smaller counts."""
     restore: Share = 0.1
     """Most that may be put behind an answer because it is missing there; a worse answer is refused."""
     prompt_version: Literal["v1"] = "v1"
@@ -261,12 +265,12 @@ def resolve(layers: Iterable[Mapping[str, Any]]) -> Policy:
     preset = merged.get("preset", "jettison")
     if not isinstance(preset, str) or preset not in PRESETS:
         raise BadPolicy(f"preset must be one of {', '.join(PRESETS)}, not {preset!r:.40}", key="preset")
-    merged = _merge(PRESETS[preset], merged)
-    policy = converted(merged)
+    policy = converted(_merge(PRESETS[preset], merged))
     budget = merged.get("budget", {})
-    if "reserve" not in budget and policy.budget.reserve > policy.budget.window // 4:
+    most = share_of(policy.budget.window, policy.budget.reserve_share)
+    if "reserve" not in budget and policy.budget.reserve > most:
         # nobody asked for a reserve: a small window keeps most of itself
-        fitting = msgspec.structs.replace(policy.budget, reserve=policy.budget.window // 4)
+        fitting = msgspec.structs.replace(policy.budget, reserve=most)
         policy = msgspec.structs.replace(policy, budget=fitting)
     _check(policy)
     return policy
@@ -294,6 +298,11 @@ def decode(raw: bytes) -> Policy:
         return msgspec.json.decode(raw, type=Policy)
     except msgspec.MsgspecError as error:
         raise BadPolicy(f"the recorded policy cannot be read: {error}", key="") from None
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of a layer: every key may be left out."""
+    return msgspec.json.schema(Policy)
 
 
 def fingerprint(policy: Policy) -> str:

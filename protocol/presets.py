@@ -20,14 +20,76 @@ Preset = Literal[
     "octopus-summarize",
 ]
 
+_NO_CAP = 2**40
+"""More than any part has."""
+
+_OCTOPUS: dict[str, Any] = {
+    "budget": {"window": 100_000, "reserve": 4096},
+    "trigger": {"ratio": 1.0},
+    "target": {"low_water": 1.0, "min_gain": 0.0},
+    "spill": {"share": 1.0, "tokens": 2000, "bytes": _NO_CAP, "batch": 1.0, "medium": 1.0, "repeated": "keep"},
+    "digest": {"mode": "off"},
+    "cut": {"pins": ["system", "last_user"], "floor": {"blocks": 3, "mode": "hard"}, "down_to": "usable"},
+}
+"""History pruning of the Octopus documentation: oldest pairs first, never fewer than three turns."""
+
+_DIGITORN: dict[str, Any] = {
+    "budget": {"reserve": 4096},
+    "trigger": {"ratio": 0.75, "comparator": "at_least"},
+    "target": {"min_gain": 0.0},
+    "cooldown": {"turns": 3, "seconds": 30.0},
+    "spill": {"share": 0.5, "tokens": _NO_CAP, "bytes": _NO_CAP, "batch": 1.0, "medium": 1.0, "repeated": "keep"},
+    "digest": {"keep_messages": 10},
+    "emergency": {"keep_units": 4},
+}
+"""Digitorn's automatic compaction; its emergency keeps half of what is kept, at least 4."""
+
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "jettison": {},
-    "holmes": {},
-    "digitorn": {},
-    "digitorn-truncate": {},
-    "llm4s": {},
-    "docsgpt": {},
-    "octopus-fifo": {},
-    "octopus-window": {},
-    "octopus-summarize": {},
+    "holmes": {
+        "budget": {"reserve": 64_000, "reserve_share": 0.2},
+        "trigger": {"ratio": 0.95, "of": "window", "expected": "reserve"},
+        "target": {"low_water": 0.2, "min_gain": 0.0},
+        "spill": {
+            "of": "window",
+            "bytes": _NO_CAP,
+            "batch": 1.0,
+            "medium": 1.0,
+            "index": 0.0,
+            "repeated": "keep",
+            "on_store_error": "refuse",
+        },
+        "digest": {"keep_tokens": 0},
+        "squeeze": {"mode": "summarize"},
+        "cut": {"mode": "off"},
+    },
+    "digitorn": _DIGITORN | {"squeeze": {"mode": "summarize", "cap_tokens": 1024}},
+    "digitorn-truncate": _DIGITORN | {"digest": {"keep_messages": 10, "cap": 0.05}},
+    "llm4s": {
+        "budget": {"headroom": 0.08},
+        "trigger": {"ratio": 1.0},
+        "target": {"low_water": 1.0, "min_gain": 0.0},
+        "spill": {
+            "share": 1.0,
+            "tokens": _NO_CAP,
+            "bytes": 8192,
+            "batch": 1.0,
+            "medium": 1.0,
+            "medium_bytes": 2048,
+            "repeated": "point",
+        },
+        "digest": {"keep_blocks": 5, "cap": 1.0, "cap_tokens": 400},
+        "squeeze": {"mode": "squeeze"},
+        "cut": {"down_to": "usable"},
+    },
+    "docsgpt": {
+        "trigger": {"ratio": 0.8, "of": "window", "comparator": "at_least", "expected": 500},
+        "target": {"min_gain": 0.0},
+        "spill": {"share": 1.0, "tokens": 20_000, "bytes": _NO_CAP, "batch": 1.0, "medium": 1.0, "repeated": "keep"},
+        "digest": {"keep_tokens": 0},
+        "squeeze": {"mode": "summarize", "cap": 1.0, "cap_tokens": 4000},
+    },
+    "octopus-fifo": _OCTOPUS,
+    "octopus-window": _OCTOPUS | {"cut": _OCTOPUS["cut"] | {"window": 10}},
+    "octopus-summarize": _OCTOPUS | {"digest": {"mode": "on", "keep_share": 0.7}, "squeeze": {"mode": "summarize"}},
 }

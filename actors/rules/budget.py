@@ -14,15 +14,17 @@ if TYPE_CHECKING:
 def trigger_tokens(state: State) -> int:
     """Return the tokens above which compaction begins (strictly above), the earliest of the policy's rules."""
     assert state.policy is not None
-    trigger, fixed = state.policy.trigger, 0
+    trigger, budget = state.policy.trigger, state.policy.budget
+    expected = budget.reserve if trigger.expected == "reserve" else trigger.expected
     base = state.usable_tokens
     if trigger.of == "window":
-        fixed = state.policy.budget.reserve + state.policy.budget.tools
-        base = min(state.policy.budget.window, state.usable_tokens + fixed)
+        # an agent that asks for less than the policy has a smaller window
+        base = min(budget.window, state.usable_tokens + budget.reserve + budget.tools)
+        expected += budget.tools
     mark = share_of(base, trigger.ratio)
     if trigger.buffer is not None:
         mark = min(mark, base - min(trigger.buffer, share_of(base, trigger.buffer_share)))
-    return mark - fixed - trigger.expected - (trigger.comparator == "at_least")
+    return mark - expected - (trigger.comparator == "at_least")
 
 
 def target_tokens(state: State) -> int:

@@ -41,8 +41,8 @@ def begun(talk: Talk) -> bool:
     [
         ({"window": 1000, "reserve": 0}, {"ratio": 0.85}, 850),
         ({"window": 1000, "reserve": 200}, {"ratio": 0.5}, 400),
-        ({"window": 1000, "reserve": 200}, {"ratio": 0.5, "of": "window"}, 300),
-        ({"window": 1000, "reserve": 200, "tools": 50}, {"ratio": 0.5, "of": "window"}, 250),
+        ({"window": 1000, "reserve": 200}, {"ratio": 0.5, "of": "window"}, 500),
+        ({"window": 1000, "reserve": 200, "tools": 50}, {"ratio": 0.5, "of": "window", "expected": "reserve"}, 250),
         ({"window": 1000, "reserve": 0}, {"ratio": 0.5, "comparator": "at_least"}, 499),
         ({"window": 1000, "reserve": 0}, {"ratio": 0.5, "expected": 20}, 480),
         ({"window": 8000, "reserve": 0}, {"ratio": 0.95, "buffer": 13000, "buffer_share": 0.25}, 6000),

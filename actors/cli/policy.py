@@ -1,0 +1,78 @@
+"""Commands about the policy: `policy show`, `policy schema`, `policy import`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import dotenv
+import msgspec
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from actors.policy_import import Imported, from_digitorn, from_docsgpt, from_holmes, system_of
+from protocol import policy as policies
+from protocol.errors import BadPolicy
+
+from .session import printed, said
+
+SYSTEMS = ("digitorn", "docsgpt", "holmes")
+
+
+def show(*, files: list[Path], preset: str, window: int | None, as_json: bool) -> int:
+    """Print the resolved policy of *files* over a preset; see `jettison policy show --help`."""
+    base: dict[str, Any] = {"preset": preset} if preset else {}
+    top: dict[str, Any] = {"budget": {"window": window}} if window else {}
+    policy = policies.resolve([base, *(_layer(file) for file in files), top])
+    document = msgspec.to_builtins(policy)
+    if as_json:
+        printed({"hash": policies.fingerprint(policy), "usable_tokens": policy.usable_tokens, "policy": document})
+        return 0
+    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    said(f"{policies.fingerprint(policy)}: {policy.usable_tokens:,} usable tokens of {policy.budget.window:,}")
+    return 0
+
+
+def schema() -> int:
+    """Print the JSON Schema of the policy."""
+    sys.stdout.write(json.dumps(policies.schema(), indent=2) + "\n")
+    return 0
+
+
+def import_(*, file: Path, system: str, agent: str) -> int:
+    """Print another system's settings as a layer of the policy; see `jettison policy import --help`."""
+    imported = _imported(file, system, agent)
+    policies.resolve([imported.layer])
+    sys.stdout.write(json.dumps(imported.layer, indent=2, ensure_ascii=False) + "\n")
+    for note in imported.notes:
+        said(f"note: {note}")
+    return 0
+
+
+def _imported(file: Path, system: str, agent: str) -> Imported:
+    written_in_yaml = file.suffix in (".yaml", ".yml")
+    settings = _yaml(file) if written_in_yaml else dict(dotenv.dotenv_values(file, interpolate=False))
+    wanted = system or system_of(settings)
+    if wanted not in SYSTEMS:
+        raise BadPolicy(f"--from is one of {', '.join(SYSTEMS)}, not {wanted!r:.40}", key="from")
+    if wanted == "digitorn":
+        return from_digitorn(settings, agent=agent)
+    return from_docsgpt(settings) if wanted == "docsgpt" else from_holmes(settings)
+
+
+def _layer(file: Path) -> dict[str, Any]:
+    """Return the layer in a JSON or YAML file."""
+    return _yaml(file)  # JSON is YAML
+
+
+def _yaml(file: Path) -> dict[str, Any]:
+    try:
+        # YAML 1.2: in 1.1 the key `on` of a hook would be the value true
+        value = YAML(typ="safe", pure=True).load(file.read_text(encoding="utf-8"))
+    except (YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise BadPolicy(f"{file.name} is not YAML or JSON: {' '.join(str(error).split())[:200]}", key="") from None
+    if not isinstance(value, dict):
+        raise BadPolicy(f"{file.name} must hold an object, not {type(value).__name__}", key="")
+    return value
