@@ -9,13 +9,17 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_RE
 MAKEFLAGS += --no-print-directory
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint quality lock wheel clean
+.PHONY: help demo test lint quality bench chaos soak faults lock wheel clean
 
 help:
 	@echo 'make demo    see a conversation grow, spill, digest and stay readable'
 	@echo 'make test    lint, then every test'
 	@echo 'make lint    ruff, mypy, import-linter'
 	@echo 'make quality how much of what an agent uses next is still in its view'
+	@echo 'make bench   what everything costs, beside its floor and beside others (about half an hour)'
+	@echo 'make chaos   25,000 turns while workers and servers are killed, and the slow proofs of each promise'
+	@echo 'make soak    the same for an hour, with the memory watched'
+	@echo 'make faults  10,000 single faults in a log and its artifacts: verify finds and locates each'
 	@echo 'make wheel   the client for agents, into dist/'
 	@echo 'make lock    pin all dependencies anew (needs uv)'
 	@echo 'make clean   remove everything that make made'
@@ -37,8 +41,15 @@ lint: .venv/.installed
 	@echo 'lint: import-linter'
 	@PYTHONPATH=. $(BIN)/lint-imports --no-logo >.venv/lint-imports.txt 2>&1 || { cat .venv/lint-imports.txt >&2; exit 1; }
 
+bench: .venv/.installed .venv-bench/.installed
+	@$(BIN)/python -m tests.bench --write
+
 quality: .venv/.installed
 	@$(BIN)/python -m tests.quality
+
+faults: .venv/.installed
+	@JETTISON_FAULTS=10000 $(BIN)/python -m pytest --quiet --timeout 1800 tests/audit/test_verify.py -k every_
+	@JETTISON_FAULTS=30000 $(BIN)/python -m pytest --quiet --timeout 1800 tests/audit/test_bundle.py -k every_
 
 wheel: .venv/.installed
 	@echo 'wheel: jettison-client into dist/'
@@ -59,16 +70,25 @@ wheel: .venv/.installed
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
+# The peers of the measurements, apart: what they need does not go together with what we need.
+.venv-bench/.installed: pyproject.toml infra/lock/bench.txt
+	@echo 'install: the peers of the measurements in .venv-bench'
+	@$(PYTHON) -m venv .venv-bench
+	@.venv-bench/bin/python -m pip -qq --disable-pip-version-check --no-input install --require-hashes -r infra/lock/bench.txt
+	@touch $@
+
 # No index and no host in the lock files, so that they hold for every mirror. Delete them first to upgrade everything.
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 lock:
 	@command -v $(UV) >/dev/null || { echo 'uv is needed: pip install uv, or make lock UV=/path/to/uv' >&2; exit 1; }
 	@echo 'lock: infra/lock/requirements.txt'
 	@$(COMPILE) --group dev pyproject.toml --output-file infra/lock/requirements.txt >/dev/null
+	@echo 'lock: infra/lock/bench.txt'
+	@$(COMPILE) --group bench --output-file infra/lock/bench.txt >/dev/null
 	@echo 'lock: infra/lock/llm.txt'
 	@$(COMPILE) --no-deps --group llm --output-file infra/lock/llm.txt >/dev/null
 
 clean:
 	@echo 'clean: .venv, dist and caches'
-	@rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf .venv .venv-bench build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -13,10 +13,13 @@ from pathlib import Path
 import msgspec
 from nats.aio.client import Client as NatsConnection
 
+from protocol import policy as policies
 from protocol.connection import connect
 from protocol.errors import JettisonError
 from protocol.ids import fresh_id
 from protocol.subjects import ACTORS, Actor
+from storage.changes import Changes
+from storage.dead_letters import JetStreamDeadLetters
 from storage.jetstream import JetStreamLog, JetStreamSnapshots
 from storage.s3 import S3Artifacts, S3Settings
 from storage.wakes import JetStreamWakes
@@ -26,6 +29,7 @@ from .conversations import Conversations
 from .llm import ModelSettings, OpenAiModel
 from .settings import Settings
 from .steps import Steps
+from .sweeper import Sweeper
 from .worker import Worker
 
 
@@ -39,6 +43,9 @@ class Runtime:
     wakes: JetStreamWakes
     conversations: Conversations
     steps: Steps
+    dead_letters: JetStreamDeadLetters
+    changes: Changes
+    name: str
 
     def worker(self, actor: Actor) -> Worker:
         """Return a worker of *actor*."""
@@ -47,7 +54,19 @@ class Runtime:
             wakes=self.wakes,
             conversations=self.conversations,
             steps=self.steps,
+            dead_letters=self.dead_letters,
             announcer=self.connection,
+            name=self.name,
+        )
+
+    def sweeper(self) -> Sweeper:
+        """Return a sweeper."""
+        return Sweeper(
+            log=self.log,
+            changes=self.changes,
+            conversations=self.conversations,
+            wakes=self.wakes,
+            dead_letters=self.dead_letters,
         )
 
     def context_service(self) -> ContextService:
@@ -71,10 +90,11 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
     connection = await connect(settings.nats.url, name=f"jettison-{role}", options=options)
     artifacts = S3Artifacts(S3Settings(**msgspec.structs.asdict(settings.s3)))
     log = JetStreamLog(connection)
-    conversations = Conversations(
-        log=log, snapshots=JetStreamSnapshots(connection), artifacts=artifacts, writer=writer_name(role)
-    )
+    name = writer_name(role)
+    conversations = Conversations(log=log, snapshots=JetStreamSnapshots(connection), artifacts=artifacts, writer=name)
     has_model = settings.llm.base_url or settings.llm.api_key
+    # a layer that cannot be used would refuse every new conversation
+    policies.resolve([settings.policy])
     model = OpenAiModel(ModelSettings(**msgspec.structs.asdict(settings.llm))) if has_model else None
     try:
         yield Runtime(
@@ -84,6 +104,9 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
             wakes=JetStreamWakes(connection),
             conversations=conversations,
             steps=Steps(artifacts=artifacts, layers=(settings.policy,), model=model),
+            dead_letters=JetStreamDeadLetters(connection),
+            changes=Changes(connection),
+            name=name,
         )
     finally:
         await connection.close()
@@ -93,7 +116,7 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
 
 
 async def work(running: Runtime, actors: Iterable[Actor] = ACTORS) -> None:
-    """Run workers of *actors* until cancelled; the cut actor's process also serves contexts.
+    """Run workers of *actors* until cancelled; the cut actor's process also serves contexts, and sweeps.
 
     Raises the first error that makes working impossible: a missing consumer, a closed connection.
     """
@@ -103,6 +126,8 @@ async def work(running: Runtime, actors: Iterable[Actor] = ACTORS) -> None:
                 group.create_task(running.worker(actor).run(), name=f"worker-{actor}")
                 if actor == "cut":
                     group.create_task(running.context_service().run(), name="context-service")
+                    # here, since this process has the states of those whose agents ask
+                    group.create_task(running.sweeper().run(), name="sweeper")
     except BaseExceptionGroup as failed:
         # not `except*`: what is raised in there comes out as a group again
         ours, others = failed.split(JettisonError)

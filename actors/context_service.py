@@ -10,7 +10,8 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -19,7 +20,17 @@ from nats.aio.client import Client as NatsConnection
 from nats.aio.msg import Msg
 
 from protocol import semconv, subjects
-from protocol.ask import Answer, ContextAsked, ContextMeta, ReadAsked, UploadAsked, fault_of
+from protocol.ask import (
+    WORKING,
+    WORKING_SECONDS,
+    Answer,
+    ContextAsked,
+    ContextMeta,
+    ReadAsked,
+    UploadAsked,
+    fault_of,
+)
+from protocol.connection import TRANSIENT
 from protocol.errors import (
     ArtifactDamaged,
     ArtifactsUnavailable,
@@ -31,12 +42,14 @@ from protocol.errors import (
     Rejected,
 )
 from protocol.facts import ContextServed
+from protocol.formats.uploads import filled
 from protocol.ids import Address
 from protocol.limits import APPEND_ATTEMPTS_MAX, REPLY_CHUNK_BYTES
 from protocol.subjects import Verb
 from protocol.tracing import extract, inject, span
 from storage.ports import Artifacts, EventLog, Wakes
 
+from .admission import Admission
 from .conversations import Conversations
 from .readback import read_back
 from .rules.entry import ARTIFACT, media
@@ -55,7 +68,10 @@ POLL_SECONDS = (0.002, 0.004, 0.008, 0.016, 0.032, 0.05)
 
 WAIT_SECONDS_MAX = 60.0
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
-CONCURRENT_MAX = 64
+
+URGENT_AFTER_SECONDS = (0.25, 1.0)
+"""When an agent has waited so long, its conversation goes before all that nobody waits for; again after each second.
+Not at once: most waits are shorter, and two lanes may do the same step twice."""
 
 
 @dataclass(kw_only=True)
@@ -70,29 +86,26 @@ class ContextService:
 
     async def run(self) -> None:
         """Answer until cancelled."""
-        limit = asyncio.Semaphore(CONCURRENT_MAX)
-        inbox: asyncio.Queue[tuple[Verb, Msg]] = asyncio.Queue(CONCURRENT_MAX)
         subscriptions = []
-        for verb in subjects.VERBS:
-
-            async def take(message: Msg, verb: Verb = verb) -> None:
-                await inbox.put((verb, message))
-
-            subscriptions.append(
-                await self.connection.subscribe(subjects.ask_filter(verb), queue=subjects.CONTEXT_GROUP, cb=take)
-            )
+        admission = Admission()
         try:
             async with asyncio.TaskGroup() as group:
-                while True:
-                    verb, message = await inbox.get()
-                    await limit.acquire()
-                    task = group.create_task(self._answer(verb, message))
-                    task.add_done_callback(lambda _: limit.release())
+                for verb in subjects.VERBS:
+
+                    async def take(message: Msg, verb: Verb = verb) -> None:
+                        group.create_task(self._answer(verb, message, admission))
+
+                    subscriptions.append(
+                        await self.connection.subscribe(
+                            subjects.ask_filter(verb), queue=subjects.CONTEXT_GROUP, cb=take
+                        )
+                    )
+                await asyncio.Event().wait()
         finally:
             for subscription in subscriptions:
                 await subscription.unsubscribe()
 
-    async def _answer(self, verb: Verb, message: Msg) -> None:
+    async def _answer(self, verb: Verb, message: Msg, admission: Admission) -> None:
         handlers: dict[Verb, Callable[[Address, Msg], Awaitable[tuple[Answer, bytes]]]] = {
             "context": self._context,
             "upload": self._upload,
@@ -103,7 +116,8 @@ class ContextService:
             at = subjects.address_of(message.subject)
             attributes = {semconv.GEN_AI_CONVERSATION_ID: at.conversation, semconv.MESSAGING_SYSTEM: "nats"}
             with span(f"serve {verb}", kind="server", parent=extract(message.headers), attributes=attributes):
-                answer, body = await handlers[verb](at, message)
+                async with _alive(self.connection, message.reply), admission.place(at.tenant):
+                    answer, body = await handlers[verb](at, message)
         except JettisonError as error:
             answer = Answer(fault=fault_of(error))
         except Exception as error:
@@ -139,7 +153,7 @@ class ContextService:
     async def _settled(self, at: Address, asked: ContextAsked) -> State:
         """Return a state in which the deterministic actors are done, or the best that the wait allows."""
         ends = time.monotonic() + min(max(0.0, asked.wait_seconds), WAIT_SECONDS_MAX)
-        nudged = time.monotonic() + 1.0
+        urgent = time.monotonic() + URGENT_AFTER_SECONDS[0]
         looks = 0
         while True:
             state = await self.conversations.load(at)
@@ -154,9 +168,9 @@ class ContextService:
                 raise NotReady(
                     f"{waits_for} has not worked on {at} within the wait; does a worker run?", actor=waits_for
                 )
-            if time.monotonic() >= nudged:
-                nudged += 1.0
-                await self.wakes.wake(waits_for, at, headers=dict(_traced()))
+            if time.monotonic() >= urgent:
+                urgent += URGENT_AFTER_SECONDS[1]
+                await self.wakes.wake(waits_for, at, headers=_traced(), lane="urge")
             await asyncio.sleep(POLL_SECONDS[min(looks, len(POLL_SECONDS) - 1)])
             looks += 1
 
@@ -164,15 +178,15 @@ class ContextService:
         """Return the view's bytes with its uploaded images in them; one that is gone stays a name."""
         body = seen.body
         for sha256 in {part.sha256 for entry in state.entries for part in media(entry)}:
-            name = f'"{ARTIFACT}{sha256}"'.encode()
-            if name not in body:
+            name = ARTIFACT + sha256
+            if name.encode() not in body:
                 continue
             try:
                 text = await self.artifacts.get(at.tenant, sha256)
             except (NotFound, ArtifactDamaged, ArtifactsUnavailable) as error:
                 log.warning("an image of %s cannot be shown: %s", at, error)
                 continue
-            body = body.replace(name, msgspec.json.encode(text.decode("utf-8", "replace")))
+            body = filled(body, name, text.decode("utf-8", "replace"))
         return body
 
     async def _record(self, at: Address, state: State, seen: View, budget: int) -> bool:
@@ -180,7 +194,7 @@ class ContextService:
         served = ContextServed(
             upto=seen.upto,
             budget=budget,
-            profile=state.policy.shape.profile,
+            profile=seen.profile,
             view_hash=seen.hash,
             tokens=seen.tokens,
             level=seen.level,
@@ -197,6 +211,23 @@ class ContextService:
     async def _read(self, at: Address, message: Msg) -> tuple[Answer, bytes]:
         asked = _decoded(message.data, ReadAsked)
         return Answer(), await read_back(asked, at=at, log=self.log, artifacts=self.artifacts)
+
+
+@asynccontextmanager
+async def _alive(connection: NatsConnection, inbox: str) -> AsyncIterator[None]:
+    """Tell who asked that somebody is at it, so that the end of this process is noticed at once."""
+
+    async def tell() -> None:
+        while True:
+            await asyncio.sleep(WORKING_SECONDS)
+            with suppress(*TRANSIENT):  # while NATS restarts nobody hears it anyhow
+                await connection.publish(inbox, headers={"Status": WORKING})
+
+    task = asyncio.create_task(tell())
+    try:
+        yield
+    finally:
+        task.cancel()
 
 
 def _budget(asked: ContextAsked, state: State) -> int:
@@ -216,6 +247,7 @@ def _meta(state: State, seen: View, budget: int) -> ContextMeta:
         budget=budget,
         hash=seen.hash,
         level=seen.level,
+        profile=seen.profile,
         tokenizer=tokenizer.id,
         estimated=tokenizer.estimate,
         squeezing=next_actor(state) == "squeeze",

@@ -103,6 +103,15 @@ class Conversations:
             await self._keep(at, await self.load(at))
         return seq is not None
 
+    async def renew(self, at: Address) -> None:
+        """Fold the whole log of *at* and keep that, whatever was kept before: its log was lost and imported again.
+
+        Another process that remembers the lost log stops on this conversation until it is started anew.
+        """
+        state = fold(initial(codec.genesis(at)), await self._log.read(at, after=0))
+        await self._keep(at, state)
+        self._warm[at] = state
+
     async def _from_snapshot(self, at: Address) -> State:
         start = initial(codec.genesis(at))
         body = await self._snapshots.newest(at)

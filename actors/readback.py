@@ -5,7 +5,7 @@ An answer is bounded, so that reading back cannot overflow the window that spill
 
 from __future__ import annotations
 
-import re2
+import asyncio
 
 from protocol import messages
 from protocol.ask import ReadAsked
@@ -15,26 +15,24 @@ from protocol.facts import Claim, MessagesAppended, SaidMessage
 from protocol.ids import Address, Token
 from storage.ports import Artifacts, EventLog
 
+from .rules.slices import part_of, range_of
 from .rules.state import initial, remember_writer
 
-CONTEXT_LINES = 2
 MESSAGES_PREFIX = "messages:"
-
-_QUIET = re2.Options()
-_QUIET.log_errors = False  # it would print an agent's pattern to our stderr
 
 
 async def read_back(asked: ReadAsked, *, at: Address, log: EventLog, artifacts: Artifacts) -> bytes:
     """Return the asked part of an artifact or of messages as text.
 
-    Raises `NotFound`, `Rejected` (a bad range or pattern), `ArtifactDamaged`, `Unavailable`.
+    Raises `NotFound`, `Rejected` (a bad range, pattern or path), `ArtifactDamaged`, `Unavailable`.
     """
     if asked.key.startswith(MESSAGES_PREFIX):
-        first, last = _range(asked.key.removeprefix(MESSAGES_PREFIX))
+        first, last = range_of(asked.key.removeprefix(MESSAGES_PREFIX))
         text = await _messages(at, first, last, log=log, artifacts=artifacts)
     else:
         text = (await artifact(asked.key, tenant=at.tenant, artifacts=artifacts)).decode("utf-8", "replace")
-    return _slice(text, asked).encode("utf-8", "replace")
+    # in a thread: an artifact may have megabytes, and others wait for their views
+    return (await asyncio.to_thread(part_of, text, asked)).encode("utf-8", "replace")
 
 
 async def artifact(key: str, *, tenant: Token, artifacts: Artifacts) -> bytes:
@@ -87,35 +85,3 @@ async def _messages(at: Address, first: int, last: int, *, log: EventLog, artifa
 
 async def _claimed(claim: Claim, at: Address, artifacts: Artifacts) -> str:
     return (await artifacts.get(at.tenant, claim.sha256)).decode("utf-8", "replace")
-
-
-def _slice(text: str, asked: ReadAsked) -> str:
-    lines = text.split("\n")
-    start, end = _range(asked.lines) if asked.lines else (1, len(lines))
-    numbered = list(enumerate(lines, 1))[start - 1 : end]
-    if asked.pattern:
-        try:
-            pattern = re2.compile(asked.pattern, _QUIET)
-        except re2.error as error:
-            reason = error.args[0].decode("utf-8", "replace") if isinstance(error.args[0], bytes) else str(error)
-            raise Rejected(f"the pattern is not RE2 syntax: {reason}"[:200], pattern=asked.pattern) from None
-        hits = {number for number, line in numbered if pattern.search(line)}
-        near = {number + step for number in hits for step in range(-CONTEXT_LINES, CONTEXT_LINES + 1)}
-        out = [f"{number}:{line}" for number, line in numbered if number in near]
-        shown = "\n".join(out) if out else "[no line matches]"
-    else:
-        shown = "\n".join(line for _, line in numbered)
-    if len(shown) <= asked.bytes_max:
-        return shown
-    return shown[: asked.bytes_max] + f"\n[… {len(shown) - asked.bytes_max:,} more characters; ask for fewer lines]"
-
-
-def _range(text: str) -> tuple[int, int]:
-    first, dash, last = text.partition("-")
-    try:
-        start, end = int(first), int(last) if dash else int(first)
-    except ValueError:
-        raise Rejected(f"a range is written 20-80, not {text!r:.40}", range=text) from None
-    if start < 1 or end < start:
-        raise Rejected(f"a range counts from 1 and does not go back: {text!r:.40}", range=text)
-    return start, end

@@ -21,6 +21,7 @@ from protocol.facts import (
     DoneFact,
     HistoryCut,
     HistoryDigested,
+    HistorySummarized,
     StageFailed,
     ToolOutputTrimmed,
 )
@@ -33,7 +34,7 @@ from .rules.digest import digest
 from .rules.entry import Count
 from .rules.evolve import evolve
 from .rules.spill import claims, spill
-from .rules.squeeze import Answer, Ask, ask, judge
+from .rules.squeeze import Ask, next_ask, recorded_answers
 from .rules.state import State, initial
 from .rules.view import view
 from .tokens import counter, tokenizer_for
@@ -74,21 +75,22 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     after: State
 
 
-def decisions(at: Address, records: Iterable[Record]) -> Iterator[Decision]:
-    """Yield every commit, in order.
+def decisions(at: Address, records: Iterable[Record], *, after: Decision | None = None) -> Iterator[Decision]:
+    """Yield every commit in *records*, in order; they go on behind *after*, or begin the log.
 
-    A commit names the last message its writer had seen (`upto`); messages that landed between reading
+    A commit names the messages its writer had seen (`said_hash`); those that landed between reading
     and writing are folded after it, as its writer did. Raises `ChainBroken`, `BadEnvelope`.
     """
-    state = initial(codec.genesis(at))
+    state = after.after if after else initial(codec.genesis(at))
     unseen: list[Record] = []
     for record in records:
         if record.side == "said":
             unseen.append(record)
             continue
         commit = codec.decode_commit(record.body)
-        state = fold(state, [one for one in unseen if one.seq <= commit.upto])
-        unseen = [one for one in unseen if one.seq > commit.upto]
+        # by hash, not by sequence: an imported record has another sequence here than where it was said
+        while unseen and commit.said_hash != state.said_hash:
+            state = fold(state, (unseen.pop(0),))
         if commit.said_hash != state.said_hash:
             raise ChainBroken(f"the messages up to {commit.upto} are not those that were said", version=commit.version)
         after = evolve(state, commit, seq=record.seq)
@@ -98,8 +100,8 @@ def decisions(at: Address, records: Iterable[Record]) -> Iterator[Decision]:
 
 def head(last: Decision | None, at: Address, records: Sequence[Record]) -> State:
     """Return the state at the end of the log, whose newest commit is *last*."""
-    state, upto = (last.after, last.commit.upto) if last else (initial(codec.genesis(at)), 0)
-    return fold(state, [record for record in records if record.side == "said" and record.seq > upto])
+    state = last.after if last else initial(codec.genesis(at))
+    return fold(state, [record for record in records if record.side == "said" and record.seq > state.said_seq])
 
 
 def replay(at: Address, records: Iterable[Record]) -> Replayed:
@@ -158,19 +160,9 @@ def _decided(before: State, recorded: tuple[DoneFact, ...], count: Count) -> tup
             return digest(before, count=count)
         case HistoryCut():
             return cut(before, count=count)
-        case DigestSqueezed():
-            asked = ask(before)
-            if not isinstance(asked, Ask):
-                return ()
-            answer = Answer(
-                text=first.answer,
-                finish_reason="stop",
-                tool_calls=False,
-                input_tokens=first.input_tokens,
-                output_tokens=first.output_tokens,
-                attempts=first.attempts,
-            )
-            return (judge(before, asked, answer, count=count),)
+        case DigestSqueezed() | HistorySummarized():
+            ended = next_ask(before, recorded_answers(first), count=count)
+            return () if ended is None or isinstance(ended, Ask) else (ended,)
         case CompactionDeclined(stage="digest"):
             return digest(before, count=count)
         case CompactionDeclined(stage="cut"):
@@ -182,6 +174,9 @@ def _decided(before: State, recorded: tuple[DoneFact, ...], count: Count) -> tup
 
 
 def _spilled_again(before: State, recorded: tuple[DoneFact, ...], count: Count) -> tuple[DoneFact, ...] | None:
+    if before.policy is None:
+        # notes on the policy as it was adopted: they rest on files and on the table of models
+        return None
     degraded = any(isinstance(fact, ToolOutputTrimmed) for fact in recorded)
     if degraded or claims(before):
         # decided on what the store said, or on uploads that only the store holds

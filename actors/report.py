@@ -11,6 +11,7 @@ from protocol.facts import (
     DigestSqueezed,
     HistoryCut,
     HistoryDigested,
+    HistorySummarized,
     MessageRepaired,
     StageFailed,
     ToolOutputSpilled,
@@ -80,7 +81,7 @@ def _add(report: Report, fact: object, stored: set[str]) -> None:
             _applied(report.stages["spill"], fact.tokens, fact.text_tokens)
         case HistoryDigested():
             _applied(report.stages["digest"], fact.before_tokens, fact.after_tokens)
-        case DigestSqueezed():
+        case DigestSqueezed() | HistorySummarized():
             _applied(report.stages["squeeze"], fact.before_tokens, fact.after_tokens)
         case HistoryCut():
             _applied(report.stages["cut"], fact.before_tokens, fact.after_tokens)

@@ -62,6 +62,13 @@ class TelemetrySection(_Section, frozen=True, kw_only=True):
     folder: str = ""
 
 
+class AnchorSection(_Section, frozen=True, kw_only=True):
+    """Anchors that `jettison up` writes by itself; elsewhere `jettison anchor --every` does."""
+
+    seconds: float = 300.0
+    """Between two of them: what may be lost at the end of a log without proof. 0: none."""
+
+
 class Settings(_Section, frozen=True, kw_only=True):
     """All settings of a process."""
 
@@ -70,6 +77,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     s3: S3Section = S3Section()
     llm: LlmSection = LlmSection()
     telemetry: TelemetrySection = TelemetrySection()
+    anchor: AnchorSection = AnchorSection()
     policy: dict[str, Any] = {}
     """The service's layer of the policy."""
 

@@ -7,33 +7,32 @@ done: bytes are stored before the fact that points to them, an answer is there b
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from protocol import policy as policies
-from protocol.errors import ArtifactsUnavailable, BadPolicy, ModelUnavailable, NotFound, Rejected
-from protocol.facts import CompactionDeclined, DoneFact, MessageRepaired, StageFailed
+from protocol.errors import ArtifactsUnavailable, BadPolicy, NotFound
+from protocol.facts import DoneFact, MessageRepaired, StageFailed
 from protocol.ids import Address
 from protocol.subjects import Actor
 from storage.ports import Artifacts
 
+from .asking import Asking
+from .failures import Failures
 from .llm import Model
 from .rules.cut import cut
 from .rules.digest import digest
 from .rules.entry import Count
 from .rules.spill import Spilled, claims, degraded, spill
-from .rules.squeeze import Answer, Ask, ask, judge
 from .rules.state import State
 from .tokens import counter, tokenizer_for
 from .windows import window_of
 
-OUTCOMES_MAX = 64
-"""Answers kept for their commit: more than the slots that one worker holds at once."""
-
-DEGRADE_AFTER_DELIVERIES = 4
-"""Deliveries of a slot (about 4 s of a store that is down) before spill goes on without it."""
+DEGRADE_AFTER_ATTEMPTS = 4
+"""Attempts (about 4 s of a store that is down) before spill goes on without it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,21 +51,25 @@ class Steps:
     layers: tuple[Mapping[str, Any], ...] = ()
     """The service's own layers of the policy, below a conversation's."""
     model: Model | None = None
-    outcomes: OrderedDict[tuple[str, int], Answer | StageFailed] = field(default_factory=OrderedDict)
-    """What asking came to and may not be committed yet, by the id and the boundary of the request."""
+    _asking: Asking = field(init=False)
+    _outages: Failures = field(default_factory=Failures)
+    """How often the store was not there for each conversation: the server's deliveries count other things too."""
 
-    async def step(self, actor: Actor, at: Address, state: State, *, deliveries: int) -> Step:
+    def __post_init__(self) -> None:
+        self._asking = Asking(model=self.model)
+
+    async def step(self, actor: Actor, at: Address, state: State) -> Step:
         """Return what *actor* does with *state*. Raises `ArtifactsUnavailable` while spill should wait."""
         count = counter(tokenizer_for(state.model).encoding)
         actions: dict[Actor, Callable[[], Awaitable[Step]]] = {
-            "spill": lambda: self._spill(at, state, count, deliveries),
+            "spill": lambda: self._spill(at, state, count),
             "digest": lambda: _ready(digest(state, count=count)),
             "squeeze": lambda: self._squeeze(state, count),
             "cut": lambda: _ready(cut(state, count=count)),
         }
         return await actions[actor]()
 
-    async def _spill(self, at: Address, state: State, count: Count, deliveries: int) -> Step:
+    async def _spill(self, at: Address, state: State, count: Count) -> Step:
         if state.policy is None:
             return self._adopt(state)
         try:
@@ -75,9 +78,11 @@ class Steps:
             for body in spilled.bodies if spilled else ():
                 await self.artifacts.put(at.tenant, body)
         except ArtifactsUnavailable as error:
-            if state.policy.spill.on_store_error == "wait" or deliveries < DEGRADE_AFTER_DELIVERIES:
+            attempts = self._outages.add(at)
+            if state.policy.spill.on_store_error == "wait" or attempts < DEGRADE_AFTER_ATTEMPTS:
                 raise
             spilled = degraded(state, reason=f"{error}"[:120], count=count)
+        self._outages.forget(at)
         return await _ready(spilled.facts if isinstance(spilled, Spilled) else ())
 
     async def _upload(self, at: Address, sha256: str) -> str | None:
@@ -87,29 +92,7 @@ class Steps:
             return None
 
     async def _squeeze(self, state: State, count: Count) -> Step:
-        asked = ask(state)
-        if not isinstance(asked, Ask):
-            return await _ready((asked,) if asked else ())
-        if self.model is None:
-            reason = "this worker has no model endpoint configured"
-            return await _ready((CompactionDeclined(boundary=asked.boundary, stage="squeeze", reason=reason),))
-        outcome = self.outcomes.get((asked.id, asked.boundary)) or await self._asked(asked, self.model, state.policy)
-        # kept, failed or not: whoever commits first in between (an agent is served) costs no second call
-        self.outcomes[asked.id, asked.boundary] = outcome
-        if len(self.outcomes) > OUTCOMES_MAX:
-            self.outcomes.popitem(last=False)
-        fact = outcome if isinstance(outcome, StageFailed) else judge(state, asked, outcome, count=count)
-        return await _ready((fact,))
-
-    async def _asked(self, asked: Ask, model: Model, policy: policies.Policy | None) -> Answer | StageFailed:
-        assert policy is not None
-        try:
-            return await model.answer(
-                asked, deadline_seconds=policy.squeeze.deadline_seconds, attempts=policy.squeeze.attempts
-            )
-        except (ModelUnavailable, Rejected) as error:
-            attempts = int(str(error.fields.get("attempts", 1)))
-            return StageFailed(boundary=asked.boundary, stage="squeeze", error=f"{error}"[:200], attempts=attempts)
+        return await _ready(await self._asking.facts(state, count=count))
 
     def _adopt(self, state: State) -> Step:
         """Adopt the policy of a new conversation; what of it cannot be used is left out, and that is a fact."""
@@ -123,8 +106,25 @@ class Steps:
         except (BadPolicy, ValueError, TypeError, RecursionError) as error:
             notes.append(f"policy: {error}")
             policy = policies.resolve([table, *self.layers])
+        policy, unknown = _with_window(policy, state.model)
+        notes += [f"the window of model {unknown!r:.60} is not known"] if unknown else []
         facts = tuple(MessageRepaired(number=0, kind="refused", detail=note[:200]) for note in notes)
         return Step(adopt=policy, facts=facts)
+
+
+def _with_window(policy: policies.Policy, model: str) -> tuple[policies.Policy, str]:
+    """Return *policy* with the window of the model that squeezes, or that model's name if the table lacks it.
+
+    Written down once: a newer table must not change what was decided.
+    """
+    wanted = policy.squeeze
+    if wanted.mode == "off" or wanted.window:
+        return policy, ""
+    window = window_of(wanted.model or model)
+    if window is None:
+        # of its own model the conversation says so already
+        return policy, wanted.model if wanted.model != model else ""
+    return msgspec.structs.replace(policy, squeeze=msgspec.structs.replace(wanted, window=window)), ""
 
 
 def given_up(actor: Actor, state: State, error: Exception) -> Step:

@@ -15,6 +15,7 @@ from protocol.facts import (
     DigestSqueezed,
     HistoryCut,
     HistoryDigested,
+    HistorySummarized,
     StageFailed,
     ToolOutputSpilled,
 )
@@ -55,6 +56,9 @@ class StepSpan:
         self.span.set_attributes(
             {semconv.ARTIFACTS_COUNT: len(spilled), semconv.ARTIFACTS_BYTES: sum(fact.bytes for fact in spilled)}
         )
+        cost = sum(getattr(fact, "cost_microdollars", 0) for fact in step.facts)
+        if cost:
+            self.span.set_attribute(semconv.COST_MICRODOLLARS, cost)
         if after is not None:
             self.span.set_attributes(
                 {
@@ -96,7 +100,7 @@ def outcome_of(step: Step) -> semconv.Outcome:
     declined = [fact for fact in step.facts if isinstance(fact, CompactionDeclined)]
     if declined:
         return "rejected" if declined[0].stage == "squeeze" else "declined"
-    changing = (ToolOutputSpilled, HistoryDigested, DigestSqueezed, HistoryCut)
+    changing = (ToolOutputSpilled, HistoryDigested, DigestSqueezed, HistorySummarized, HistoryCut)
     return "applied" if any(isinstance(fact, changing) for fact in step.facts) else "noop"
 
 

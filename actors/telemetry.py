@@ -220,7 +220,9 @@ class LlmCall:
 
     span: trace.Span
 
-    def answered(self, *, input_tokens: int, output_tokens: int, finish_reason: str) -> None:
+    def answered(
+        self, *, input_tokens: int, output_tokens: int, finish_reason: str, cost_microdollars: int = 0
+    ) -> None:
         """Record what the answer cost and why it ended; zero or empty means that the endpoint did not say."""
         if input_tokens:
             self.span.set_attribute(semconv.GEN_AI_USAGE_INPUT_TOKENS, input_tokens)
@@ -228,6 +230,8 @@ class LlmCall:
             self.span.set_attribute(semconv.GEN_AI_USAGE_OUTPUT_TOKENS, output_tokens)
         if finish_reason:
             self.span.set_attribute(semconv.GEN_AI_RESPONSE_FINISH_REASONS, (finish_reason,))
+        if cost_microdollars:
+            self.span.set_attribute(semconv.COST_MICRODOLLARS, cost_microdollars)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ files equal to tiktoken's own; only these files are read, the hash is the one ti
 
 from __future__ import annotations
 
-import base64
+import binascii
 import gzip
 import hashlib
 import importlib.util
@@ -47,9 +47,13 @@ _PATTERNS: dict[EncodingName, str] = {
 }
 """Copies of tiktoken's own; a test compares them."""
 
-_CACHED_TEXTS_MAX = 50_000
-_CACHED_CHARS_MAX = 16_384
-"""Longer texts are counted once anyway: an entry keeps its count."""
+_VALUES_MAX = 50_000
+_VALUE_CHARS_MAX = 256
+"""Values and names recur for as long as a conversation lives; more of them would fill the memory."""
+
+_RECENT_MAX = 64
+_RECENT_CHARS_MAX = 65_536
+"""A longer text is counted again by the next rule that looks at it, and then never more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,19 +87,22 @@ class TokenCounter:
     """Count texts by one encoding; equal texts are counted once. A text is data: it holds no special tokens."""
 
     def __init__(self, encoding: EncodingName) -> None:
-        self._encoding = _load(encoding)
-        self._known: OrderedDict[str, int] = OrderedDict()
+        self._encoding = load(encoding)
+        self._values: OrderedDict[str, int] = OrderedDict()
+        self._recent: OrderedDict[str, int] = OrderedDict()
 
     def __call__(self, text: str) -> int:
         """Return the tokens of *text*, exact up to one token for each piece of a very long one."""
-        known = self._known.get(text)
+        length = len(text)
+        cache, most = (self._values, _VALUES_MAX) if length <= _VALUE_CHARS_MAX else (self._recent, _RECENT_MAX)
+        known = cache.get(text)
         if known is not None:
             return known
         tokens = self._count(text)
-        if len(text) <= _CACHED_CHARS_MAX:
-            self._known[text] = tokens
-            if len(self._known) > _CACHED_TEXTS_MAX:
-                self._known.popitem(last=False)
+        if length <= _RECENT_CHARS_MAX:
+            cache[text] = tokens
+            if len(cache) > most:
+                cache.popitem(last=False)
         return tokens
 
     def _count(self, text: str) -> int:
@@ -112,12 +119,13 @@ def counter(encoding: EncodingName) -> TokenCounter:
     return TokenCounter(encoding)
 
 
-def _load(name: EncodingName) -> tiktoken.Encoding:
+def load(name: EncodingName) -> tiktoken.Encoding:
+    """Return tiktoken's own encoding *name*, made from the rank file."""
     raw = gzip.decompress((_data_folder() / f"{name}.tiktoken.gz").read_bytes())
     found = hashlib.sha256(raw).hexdigest()
     assert found == _HASHES[name], f"the ranks of {name} are not tiktoken's: {found}"
     lines = (line.partition(b" ") for line in raw.splitlines())
-    ranks = {base64.b64decode(token): int(rank) for token, _, rank in lines}
+    ranks = {binascii.a2b_base64(token): int(rank) for token, _, rank in lines}
     return tiktoken.Encoding(name, pat_str=_PATTERNS[name], mergeable_ranks=ranks, special_tokens={})
 
 

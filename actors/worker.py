@@ -9,25 +9,29 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 
 import msgspec
 from nats.aio.client import Client as NatsConnection
+from nats.errors import Error as NatsError
 from opentelemetry.context import Context
 
 from protocol import semconv, subjects
 from protocol.ask import Ready
-from protocol.errors import Contended, Damaged, JettisonError, LogUnavailable, Unavailable
+from protocol.errors import Contended, JettisonError, LogUnavailable, NotProvisioned, Unavailable
+from protocol.facts import DoneFact, HookFired
 from protocol.ids import Address
 from protocol.limits import APPEND_ATTEMPTS_MAX
-from protocol.subjects import Actor
-from protocol.tracing import extract, inject, link_to, span
+from protocol.subjects import LANES, Actor, Lane
+from protocol.tracing import CARRIED, extract, inject, link_to, span
+from storage.dead_letters import JetStreamDeadLetters
 from storage.ports import Slot, Wakes
 from storage.streams import ACK_WAIT_SECONDS
 
 from .conversations import Conversations
+from .failures import ATTEMPTS_MAX, FAULTS_MAX, RETRY_SECONDS, Failures, is_passed_by, letter_of, pause
 from .rules.budget import pressure
 from .rules.flow import next_actor
 from .rules.state import State
@@ -36,17 +40,12 @@ from .stepspan import step_span
 
 log = logging.getLogger("jettison.worker")
 
-CREDITS = 8
-"""Slots that one worker holds at once: enough to hide waiting for S3, few enough to share the load."""
+CREDITS = {"wake": 8, "urge": 4}
+"""Slots of each lane that one worker holds at once: enough to hide waiting for S3, few enough to share the load.
+What an agent waits for has its own, so that no flood of background work takes them all."""
 
-RETRY_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0, 15.0)
-"""Pauses of a conversation whose step met bad luck; the last one repeats."""
-
-DAMAGED_SECONDS = 60.0
-"""Pause of a conversation whose log or artifacts are damaged: nothing is written until a person looked."""
-
-FAULTS_MAX = 3
-"""Deliveries of a slot whose step fails by a fault of ours, before the stage is recorded as failed."""
+GRACE_SECONDS = 5.0
+"""How long a worker that is told to stop finishes what it holds; below the ten seconds after which Docker kills."""
 
 
 @dataclass(kw_only=True)
@@ -57,87 +56,181 @@ class Worker:
     wakes: Wakes
     conversations: Conversations
     steps: Steps
+    dead_letters: JetStreamDeadLetters
     announcer: NatsConnection | None = None
+    name: str = ""
+    """Written into dead letters, for people."""
+    grace_seconds: float = GRACE_SECONDS
+    _failures: Failures = field(default_factory=Failures)
+    _unbegun: dict[int, Slot] = field(default_factory=dict)
 
     async def run(self) -> None:
-        """Work until cancelled; then give the taken slots back. Raises what makes all work impossible."""
-        async with asyncio.TaskGroup() as group:
-            async for slot in self.wakes.slots(self.actor, credits=CREDITS):
-                group.create_task(self._turn(slot), name=f"{self.actor} of {slot.at}")
+        """Work until cancelled; then take nothing new, and finish or give back what was taken.
+
+        Raises what makes all work impossible. A second cancellation ends the grace.
+        """
+        stopping = asyncio.Event()
+        serving = asyncio.ensure_future(self._serve(stopping))
+        try:
+            await asyncio.shield(serving)
+        except asyncio.CancelledError:
+            stopping.set()
+            await asyncio.wait({serving}, timeout=self.grace_seconds)
+            raise
+        finally:
+            serving.cancel()
+            # shielded: what is taken is given back, however often the end is asked for
+            await asyncio.shield(self._ended(serving))
+
+    async def _ended(self, serving: asyncio.Future[None]) -> None:
+        await asyncio.gather(serving, return_exceptions=True)
+        # a turn that was cancelled before its first step never learned of its slot
+        for slot in self._unbegun.values():
+            await _give_back(slot, 0.0)
+        self._unbegun.clear()
+
+    async def _serve(self, stopping: asyncio.Event) -> None:
+        async with asyncio.TaskGroup() as turns, asyncio.TaskGroup() as lanes:
+            pulls = [lanes.create_task(self._pull(lane, turns), name=f"{self.actor} {lane}") for lane in LANES]
+            lanes.create_task(_cancel_after(stopping, pulls))
+
+    async def _pull(self, lane: Lane, turns: asyncio.TaskGroup) -> None:
+        async for slot in self.wakes.slots(self.actor, credits=CREDITS[lane], lane=lane):
+            self._unbegun[id(slot)] = slot
+            turn = self._turn(slot)
+            try:
+                turns.create_task(turn, name=f"{self.actor} of {slot.at}")
+            except RuntimeError:
+                # another turn has just ended everything; this slot is given back with those that had not begun
+                return turn.close()
 
     async def _turn(self, slot: Slot) -> None:
         """Do what one slot asks for, and free it; whatever happens, the slot is not lost."""
-        # a first delivery belongs to the agent's own trace; a later one only refers to it
-        first = slot.deliveries <= 1
-        parent = extract(slot.headers) if first else Context()
-        links = () if first else link_to(slot.headers)
-        attributes = {
-            semconv.MESSAGING_SYSTEM: "nats",
-            semconv.MESSAGING_OPERATION_NAME: "process",
-            semconv.GEN_AI_CONVERSATION_ID: slot.at.conversation,
-            semconv.NATS_NUM_DELIVERED: slot.deliveries,
-        }
-        name = f"process {semconv.wake_template(self.actor)}"
+        del self._unbegun[id(slot)]
+        turn = _Turn(slot)
         try:
-            with span(name, kind="consumer", parent=parent, links=links, attributes=attributes):
-                async with _held(slot):
-                    state = await self._work(slot)
-                    await self._hand_over(slot.at, state)
-                await slot.done()
-                await self._look_again(slot.at)
+            with _turn_span(self.actor, slot):
+                await self._work_and_free(turn)
+            self._failures.forget(slot.at)
         except asyncio.CancelledError:
-            await asyncio.shield(_give_back(slot, 0.0))
+            await asyncio.shield(self._put_back(turn, 0.0))
             raise
-        except Damaged as error:
-            log.error("%s of %s stops: %s", self.actor, slot.at, error)
-            await _give_back(slot, DAMAGED_SECONDS)
+        except NotProvisioned:
+            await self._put_back(turn, 0.0)
+            raise
         except Unavailable as error:
             log.warning("%s of %s waits: %s", self.actor, slot.at, error)
-            await _give_back(slot, _pause(slot.deliveries))
+            await self._put_back(turn, pause(slot.deliveries))
         except Exception as error:
-            log.exception("%s of %s failed: %s", self.actor, slot.at, type(error).__name__)
-            await _give_back(slot, _pause(slot.deliveries))
+            await self._failed(turn, error)
 
-    async def _work(self, slot: Slot) -> State:
+    async def _work_and_free(self, turn: _Turn) -> None:
+        slot = turn.slot
+        async with _held(slot):
+            turn.state = await self._work(turn)
+            await self._hand_over(slot, turn.state)
+        turn.is_ending = True
+        await slot.done()
+        turn.is_free = True
+        await self._look_again(slot.at)
+
+    async def _put_back(self, turn: _Turn, seconds: float) -> None:
+        """Let somebody go on: with the slot, and where it is free or may be, by filling it again."""
+        if not turn.is_free:
+            await _give_back(turn.slot, seconds)
+        if not turn.is_ending:
+            return
+        try:
+            await self.wakes.wake(self.actor, turn.slot.at, headers=_carried(turn.slot))
+        except Unavailable as error:
+            log.warning("%s of %s was not woken again: %s", self.actor, turn.slot.at, error)
+
+    async def _failed(self, turn: _Turn, error: Exception) -> None:
+        """Count a failure that no waiting mends; after the last one the slot gives way to a dead letter."""
+        slot = turn.slot
+        if turn.is_free:
+            # found on the second look; whoever takes the slot meets it again, and can give it up
+            log.error(
+                "%s of %s failed: %s",
+                self.actor,
+                slot.at,
+                error if isinstance(error, JettisonError) else type(error).__name__,
+            )
+            return await self._put_back(turn, 0.0)
+        attempts = self._failures.add(slot.at)
+        if isinstance(error, JettisonError):
+            log.error("%s of %s failed (%d of %d): %s", self.actor, slot.at, attempts, ATTEMPTS_MAX, error)
+        else:
+            log.exception("%s of %s failed (%d of %d)", self.actor, slot.at, attempts, ATTEMPTS_MAX)
+        if attempts < ATTEMPTS_MAX:
+            return await _give_back(slot, pause(attempts))
+        letter = letter_of(slot, error, actor=self.actor, attempts=attempts, state=turn.state, worker=self.name)
+        try:
+            # first the letter, then the slot: a crash in between writes it twice, and loses nothing
+            await self.dead_letters.put(letter, headers=_carried(slot))
+            await slot.done()
+            log.error("%s of %s is given up; see `jettison dlq show %s`", self.actor, slot.at, slot.at)
+        except JettisonError as unkept:
+            log.error("the dead letter of %s cannot be kept: %s", slot.at, unkept)
+            await _give_back(slot, RETRY_SECONDS[-1])
+
+    async def _work(self, turn: _Turn) -> State:
         """Step until this actor has nothing left to do."""
-        at = slot.at
-        state = await self.conversations.load(at)
+        at = turn.slot.at
+        state = turn.state = await self.conversations.load(at)
         for _ in range(APPEND_ATTEMPTS_MAX * 64):
             if next_actor(state) != self.actor:
                 return state
-            after = await self._one_step(at, state, slot.deliveries)
+            after = await self._one_step(at, state)
             if after is None:
                 await asyncio.sleep(random.uniform(0, 0.01))
                 after = await self.conversations.load(at)
-            state = after
+            state = turn.state = after
         raise Contended(f"{self.actor} of {at}: other writers were faster, too often", address=str(at))
 
-    async def _one_step(self, at: Address, state: State, deliveries: int) -> State | None:
+    async def _one_step(self, at: Address, state: State) -> State | None:
         """Decide and commit once; return the state with it, or none if another writer came first."""
         with step_span(self.actor, at, state) as recorded:
-            try:
-                step = await self.steps.step(self.actor, at, state, deliveries=deliveries)
-            except JettisonError:
-                raise
-            except Exception as error:
-                if deliveries < FAULTS_MAX:
-                    raise
-                log.exception("%s of %s gives up", self.actor, at)
-                step = given_up(self.actor, state, error)
             headers: dict[str, str] = {}
             inject(headers)
-            landed = await self.conversations.commit(at, state, step.facts, headers=headers, adopt=step.adopt)
+            try:
+                step = await self.steps.step(self.actor, at, state)
+                await self._call_hooks(at, step.facts, headers)
+                landed = await self.conversations.commit(at, state, step.facts, headers=headers, adopt=step.adopt)
+            except Exception as error:
+                if not is_passed_by(error) or self._failures.of(at) + 1 < FAULTS_MAX:
+                    raise
+                log.exception("%s of %s gives up", self.actor, at)
+                try:
+                    step = given_up(self.actor, state, error)
+                except Exception:
+                    raise error from None  # there is nothing to pass by: the first reason is the one to tell
+                landed = await self.conversations.commit(at, state, step.facts, headers=headers, adopt=step.adopt)
             after = await self.conversations.load(at) if landed else None
             recorded.decided(step, after)
         return after
 
-    async def _hand_over(self, at: Address, state: State) -> None:
+    async def _call_hooks(self, at: Address, facts: tuple[DoneFact, ...], headers: dict[str, str]) -> None:
+        """Publish what hooks of the policy call. It comes before the commit: at least once, and never not at all."""
+        if self.announcer is None:
+            return
+        for fact in facts:
+            if isinstance(fact, HookFired) and fact.action == "call":
+                body = msgspec.json.encode({"hook": fact.hook, "number": fact.number, "name": fact.detail})
+                try:
+                    await self.announcer.publish(subjects.hook(at, fact.detail), body, headers=headers)
+                except NatsError as error:
+                    raise LogUnavailable(f"hook {fact.hook} of {at} cannot be called: {type(error).__name__}") from None
+
+    async def _hand_over(self, slot: Slot, state: State) -> None:
         """Wake who comes next, or announce that the state is ready."""
         follower = next_actor(state)
         headers: dict[str, str] = {}
         inject(headers)
         if follower is not None and follower != self.actor:
-            await self.wakes.wake(follower, at, body=_reference(state), headers=headers)
+            # nobody waits for squeeze, and two lanes could ask the model twice
+            lane: Lane = "wake" if follower == "squeeze" else slot.lane
+            await self.wakes.wake(follower, slot.at, body=_reference(state), headers=headers, lane=lane)
         elif follower is None and self.announcer is not None and state.policy is not None:
             ready = Ready(
                 version=state.version,
@@ -146,9 +239,9 @@ class Worker:
                 pressure=round(pressure(state), 4),
             )
             try:
-                await self.announcer.publish(subjects.ready(at), msgspec.json.encode(ready), headers=headers)
+                await self.announcer.publish(subjects.ready(slot.at), msgspec.json.encode(ready), headers=headers)
             except Exception as error:
-                log.warning("ready of %s was not announced: %s", at, type(error).__name__)
+                log.warning("ready of %s was not announced: %s", slot.at, type(error).__name__)
 
     async def _look_again(self, at: Address) -> None:
         """Wake whoever is needed for what came between our last look and the slot's release.
@@ -172,6 +265,16 @@ class Worker:
             await self.wakes.wake(follower, at, body=_reference(state), headers=headers)
 
 
+@dataclass
+class _Turn:
+    """One slot's turn: what was last known of its conversation, and whether the slot may be and is free again."""
+
+    slot: Slot
+    state: State | None = None
+    is_ending: bool = False
+    is_free: bool = False
+
+
 def _reference(state: State) -> bytes:
     """Return what a wake-up says of the state: where it is, not what it holds."""
     return msgspec.json.encode(
@@ -185,9 +288,35 @@ def _reference(state: State) -> bytes:
     )
 
 
-def _pause(deliveries: int) -> float:
-    seconds = RETRY_SECONDS[min(deliveries, len(RETRY_SECONDS)) - 1]
-    return seconds * random.uniform(0.8, 1.2)
+@contextmanager
+def _turn_span(actor: Actor, slot: Slot) -> Iterator[None]:
+    """Record one delivery. The first belongs to the agent's own trace; a later one only refers to it."""
+    first = slot.deliveries <= 1
+    attributes = {
+        semconv.MESSAGING_SYSTEM: "nats",
+        semconv.MESSAGING_OPERATION_NAME: "process",
+        semconv.GEN_AI_CONVERSATION_ID: slot.at.conversation,
+        semconv.NATS_NUM_DELIVERED: slot.deliveries,
+    }
+    with span(
+        f"process {semconv.wake_template(actor)}",
+        kind="consumer",
+        parent=extract(slot.headers) if first else Context(),
+        links=() if first else link_to(slot.headers),
+        attributes=attributes,
+    ):
+        yield
+
+
+def _carried(slot: Slot) -> dict[str, str]:
+    """Return the trace of the wake-up, as it came."""
+    return {name: slot.headers[name] for name in CARRIED if name in slot.headers}
+
+
+async def _cancel_after(stopping: asyncio.Event, pulls: Iterable[asyncio.Task[None]]) -> None:
+    await stopping.wait()
+    for pull in pulls:
+        pull.cancel()
 
 
 async def _give_back(slot: Slot, seconds: float) -> None:

@@ -1,6 +1,7 @@
 """What is asked of the context service, and how it answers: the wire between client and service.
 
-An answer is one frame with an `Answer` and, where it has a body, as many frames of bytes as it names.
+An answer is one frame with an `Answer` and, where it has a body, as many frames of bytes as it names. Before it come
+signs of life: empty frames with the status `WORKING`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,13 @@ import msgspec
 
 from . import errors
 from .errors import JettisonError
+from .messages import Profile
+
+WORKING = "100"
+"""The header `Status` of a sign of life; NATS' own number for it."""
+
+WORKING_SECONDS = 0.5
+"""Between two signs of life."""
 
 
 class ContextAsked(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,10 +38,16 @@ class ReadAsked(msgspec.Struct, frozen=True, kw_only=True):
 
     key: str
     lines: str = ""
-    """First and last line, from 1: `"20-80"`."""
+    """First and last line, from 1: `"20-80"`, `"20-"`."""
+    bytes: str = ""
+    """First and last byte of the text as UTF-8, from 1."""
     pattern: str = ""
-    """RE2 expression; matching lines with two lines around each."""
+    """RE2 expression; matching lines with `context` lines around each."""
+    context: int = 2
+    json_path: str = ""
+    """JSONPath (RFC 9535); what it finds is the text that the ranges and the pattern are taken of."""
     bytes_max: int = 16_384
+    """Bound on the answer, and no more than `READ_BYTES_MAX`."""
 
 
 class UploadAsked(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +65,7 @@ class ContextMeta(msgspec.Struct, frozen=True, kw_only=True):
     budget: int
     hash: str
     level: str
+    profile: Profile
     tokenizer: str
     estimated: bool
     squeezing: bool

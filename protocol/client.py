@@ -25,9 +25,16 @@ import msgspec
 from nats.aio.client import Client as NatsConnection
 
 from . import codec, messages, semconv, subjects
-from .ask import Answer, ContextAsked, ReadAsked, Ready, UploadAsked, raised
-from .connection import TRANSIENT, connect, publish, until
-from .errors import ArtifactsUnavailable, BadEnvelope, BadMessage, NotReady, OutcomeUnknown, Rejected, Unavailable
+from .ask import ContextAsked, ReadAsked, Ready, UploadAsked
+from .asking import ask
+from .connection import connect, publish, until
+from .errors import (
+    ArtifactsUnavailable,
+    BadEnvelope,
+    BadMessage,
+    OutcomeUnknown,
+    Rejected,
+)
 from .facts import (
     Claim,
     CompactionRequested,
@@ -40,11 +47,10 @@ from .facts import (
 )
 from .ids import Address, address, fresh_id
 from .limits import CLAIM_BYTES_MIN, ENVELOPE_BYTES_MAX
+from .messages import Profile
 from .policy import converted
+from .tools import read_asked
 from .tracing import inject, span
-
-SERVICE_PAUSE_SECONDS = 0.2
-"""Between two questions while nobody serves contexts."""
 
 PATIENCE_SECONDS = 30.0
 """How long an append tries before it says that the outcome is unknown."""
@@ -52,15 +58,20 @@ PATIENCE_SECONDS = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """The view for the next call; `messages` are ready to be sent to the provider."""
+    """The view for the next call; `messages` are ready to be sent to the provider of the policy's profile.
+
+    `system` is empty where the instructions are among the messages; Anthropic takes them apart.
+    """
 
     messages: list[dict[str, Any]]
+    system: str | list[dict[str, Any]]
     version: int
     upto: int
     tokens: int
     budget: int
     hash: str
     level: str
+    profile: Profile
     tokenizer: str
     estimated: bool
     squeezing: bool
@@ -118,6 +129,8 @@ class Conversation:
     _unconfirmed: list[codec.Said] = field(default_factory=list)
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _budget: int = 0
+    _broken_off: list[tuple[SaidMessage, ...]] = field(default_factory=list)
+    """What was confirmed of a large append whose later part was not."""
 
     async def append(self, new: Iterable[Mapping[str, Any]], *, key: str = "") -> int:
         """Append messages in order; returned means durable. Returns the stream sequence of the last.
@@ -128,12 +141,22 @@ class Conversation:
         """
         said = [await self._prepared(index, message) for index, message in enumerate(new)]
         writer = "k-" + hashlib.sha256(f"{self.at}/{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        for index, batch in enumerate(_batches(said), 1):
-            facts = (MessagesAppended(messages=batch),)
-            if key:
+        batches = list(_batches(said))
+        if key:
+            for index, batch in enumerate(batches, 1):
+                facts = (MessagesAppended(messages=batch),)
                 await self._send(codec.Said(writer=writer, count=index, facts=facts, at_ms=_now_ms()))
-            else:
-                await self.say(facts)
+            return self._seq
+        confirmed, self._broken_off = self._broken_off, []
+        if batches[: len(confirmed)] != confirmed:
+            confirmed = []
+        for index in range(len(confirmed), len(batches)):
+            try:
+                await self.say((MessagesAppended(messages=batches[index]),))
+            except BaseException:
+                # the same call again goes on here: what was confirmed before must not be said twice
+                self._broken_off = batches[:index]
+                raise
         return self._seq
 
     async def context(self, *, budget: int = 0, model: str = "", wait_seconds: float = 10.0) -> Context:
@@ -147,15 +170,34 @@ class Conversation:
             await self.say((CompactionRequested(budget=budget, reason="context"),))
             self._budget = budget
         asked = ContextAsked(upto_seq=self._seq, budget=budget, model=model, wait_seconds=wait_seconds)
-        answer, body = await self._ask("context", msgspec.json.encode(asked), wait_seconds)
+        answer, body = await ask(self.client.connection, self.at, "context", asked, wait_seconds)
         assert answer.context is not None
         view = [messages.decode(bytes(raw)) for raw in msgspec.json.decode(body, type=list[msgspec.Raw])]
-        return Context(messages=view, **msgspec.structs.asdict(answer.context))
+        apart = answer.context.profile == messages.ANTHROPIC and bool(view) and view[0]["role"] == "system"
+        system = view.pop(0)["content"] if apart else ""
+        return Context(messages=view, system=system, **msgspec.structs.asdict(answer.context))
 
-    async def read_artifact(self, key: str, *, lines: str = "", pattern: str = "") -> str:
-        """Return a part of what a pointer names: its lines `20-80`, or those that match *pattern*."""
-        asked = ReadAsked(key=key, lines=lines, pattern=pattern)
-        _, body = await self._ask("read", msgspec.json.encode(asked), 10.0)
+    async def read_artifact(
+        self, key: str, *, lines: str = "", bytes: str = "", pattern: str = "", context: int = 2, json_path: str = ""
+    ) -> str:
+        """Return a part of what a pointer names; the answer is bounded and says what is left.
+
+        Its lines or bytes `20-80` (from 1), the lines that match *pattern* with *context* lines around each,
+        or what *json_path* finds. Raises `NotFound`, `Rejected`.
+        """
+        return await self._read(
+            ReadAsked(key=key, lines=lines, bytes=bytes, pattern=pattern, context=context, json_path=json_path)
+        )
+
+    async def answer_read(self, arguments: str) -> str:
+        """Return the result of a model's call of `tools.READ_TOOL`; what it did wrong is told in words to it."""
+        try:
+            return await self._read(read_asked(arguments))
+        except Rejected as error:
+            return f"Error: {error}"
+
+    async def _read(self, asked: ReadAsked) -> str:
+        _, body = await ask(self.client.connection, self.at, "read", asked, 10.0)
         return body.decode("utf-8", "replace")
 
     async def report_usage(
@@ -273,7 +315,7 @@ class Conversation:
 
     async def _upload(self, body: bytes) -> str:
         sha256 = hashlib.sha256(body).hexdigest()
-        answer, _ = await self._ask("upload", msgspec.json.encode(UploadAsked(sha256=sha256)), 10.0)
+        answer, _ = await ask(self.client.connection, self.at, "upload", UploadAsked(sha256=sha256), 10.0)
         request = urllib.request.Request(answer.url, data=body, method="PUT")
 
         async def attempt() -> int:
@@ -286,34 +328,6 @@ class Conversation:
         except OutcomeUnknown as error:
             raise ArtifactsUnavailable(f"a large part could not be stored: {error}") from None
         return sha256
-
-    async def _ask(self, verb: subjects.Verb, body: bytes, wait_seconds: float) -> tuple[Answer, bytes]:
-        connection = self.client.connection
-        inbox = connection.new_inbox()
-        subscription = await connection.subscribe(inbox)
-        headers: dict[str, str] = {}
-        try:
-            with span(f"ask {verb}", kind="client", attributes={semconv.GEN_AI_CONVERSATION_ID: self.at.conversation}):
-                inject(headers)
-                ends = time.monotonic() + wait_seconds
-                while True:
-                    await connection.publish(subjects.ask(verb, self.at), body, reply=inbox, headers=headers)
-                    first = await subscription.next_msg(timeout=wait_seconds + 5)
-                    if (first.headers or {}).get("Status") != "503":
-                        break
-                    if time.monotonic() >= ends:
-                        raise NotReady("nobody serves contexts; start `jettison up` or `jettison worker cut`")
-                    # a service may be starting, or moving to another machine
-                    await asyncio.sleep(SERVICE_PAUSE_SECONDS)
-                answer = msgspec.json.decode(first.data, type=Answer)
-                if answer.fault is not None:
-                    raise raised(answer.fault)
-                frames = [(await subscription.next_msg(timeout=10)).data for _ in range(answer.frames)]
-                return answer, b"".join(frames)
-        except TRANSIENT as error:
-            raise Unavailable(f"no answer to {verb} ({type(error).__name__}); is the service running?") from None
-        finally:
-            await subscription.unsubscribe()
 
 
 def _now_ms() -> int:

@@ -30,7 +30,10 @@ class Said(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="said
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="commit.1", tag_field="envelope"):
-    """One step of an actor. Hashes are SHA-256, raw bytes."""
+    """One step of an actor. Hashes are SHA-256, raw bytes.
+
+    It never gets another field: its own hash is the end of its bytes. What is new is a fact.
+    """
 
     version: int
     commit_id: str
@@ -48,6 +51,10 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="co
     """The resolved policy, in the commit that adopts it."""
     hash: bytes = b""
 
+
+HASH_BYTES = 32
+_NO_HASH = b"\xc4\x00"
+"""An empty hash as MessagePack has it; a full one has two bytes before it too."""
 
 _ENCODER = msgspec.msgpack.Encoder()
 _SAID = msgspec.msgpack.Decoder(Said)
@@ -69,7 +76,7 @@ def decode_said(body: bytes) -> Said:
 
 def seal(commit: Commit) -> Commit:
     """Return *commit* with its own hash."""
-    return msgspec.structs.replace(commit, hash=_hash_of(commit))
+    return msgspec.structs.replace(commit, hash=_hash_of(_ENCODER.encode(msgspec.structs.replace(commit, hash=b""))))
 
 
 def encode_commit(commit: Commit) -> bytes:
@@ -84,7 +91,8 @@ def decode_commit(body: bytes) -> Commit:
         commit = _COMMIT.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadEnvelope(f"not a readable commit: {error}"[:300], bytes=len(body)) from None
-    if _hash_of(commit) != commit.hash:
+    # over the bytes as they are kept: encoded anew, an old commit has the fields that facts got since
+    if len(commit.hash) != HASH_BYTES or _hash_of(body[: -HASH_BYTES - 2] + _NO_HASH) != commit.hash:
         raise BadEnvelope("the commit's bytes do not match its hash", version=commit.version)
     return commit
 
@@ -107,6 +115,5 @@ def commit_id(*, prev_hash: bytes, step: str) -> str:
     return hashlib.sha256(prev_hash + step.encode()).hexdigest()[:32]
 
 
-def _hash_of(commit: Commit) -> bytes:
-    bare = msgspec.structs.replace(commit, hash=b"")
-    return hashlib.sha256(_ENCODER.encode(bare)).digest()
+def _hash_of(body: bytes) -> bytes:
+    return hashlib.sha256(body).digest()

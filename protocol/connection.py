@@ -19,7 +19,7 @@ from nats.aio.client import Client as NatsConnection
 from nats.js.client import JetStreamContext
 from nats.js.errors import APIError, NoStreamResponseError, ServiceUnavailableError
 
-from .errors import LogUnavailable, OutcomeUnknown, Rejected
+from .errors import Busy, LogUnavailable, OutcomeUnknown, Rejected
 from .limits import HEADER_BYTES_RESERVED, PAYLOAD_BYTES_MAX
 
 log = logging.getLogger("jettison.nats")
@@ -35,6 +35,11 @@ PAUSE_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0)
 
 TRANSIENT = (TimeoutError, nats.errors.Error, NoStreamResponseError, ServiceUnavailableError, OSError)
 """What a lost connection, a restarting server or a missing leader look like from nats-py."""
+
+
+FULL = "maximum "
+INSUFFICIENT_RESOURCES = 10023
+"""A server whose stream («maximum messages exceeded») or disk is full; the status 503 is also that of a lost leader."""
 
 
 async def connect(url: str, *, name: str, options: Mapping[str, Any] | None = None) -> NatsConnection:
@@ -88,12 +93,11 @@ async def publish(
     """Publish until the server confirms, and return the stream sequence.
 
     *headers* must hold a `Nats-Msg-Id`, so that the repeats are stored once. Raises `OutcomeUnknown` at
-    the deadline, `Rejected` if the frame is too large, `LogUnavailable` if the server refuses to store it.
+    the deadline, `Rejected` if the frame is too large, `Busy` if there is no room for it, `LogUnavailable` if the
+    server refuses to store it.
     """
     assert "Nats-Msg-Id" in headers
-    header_bytes = sum(len(key) + len(value) + 4 for key, value in headers.items())
-    if len(body) > PAYLOAD_BYTES_MAX - HEADER_BYTES_RESERVED or header_bytes > HEADER_BYTES_RESERVED:
-        raise Rejected("the frame is too large for NATS", bytes=len(body), header_bytes=header_bytes)
+    check_frame(body, headers)
 
     async def attempt() -> int:
         ack = await jetstream.publish(subject, body, timeout=TRY_SECONDS, headers=dict(headers))
@@ -105,10 +109,18 @@ async def publish(
         raise LogUnavailable(f"NATS did not store it: {error.description}", err_code=error.err_code) from None
 
 
+def check_frame(body: bytes, headers: Mapping[str, str]) -> None:
+    """Raise `Rejected` for a frame that no server takes; nats-py would call it bad luck, and try it for ever."""
+    header_bytes = sum(len(key) + len(value) + 4 for key, value in headers.items())
+    if len(body) > PAYLOAD_BYTES_MAX - HEADER_BYTES_RESERVED or header_bytes > HEADER_BYTES_RESERVED:
+        raise Rejected("the frame is too large for NATS", bytes=len(body), header_bytes=header_bytes)
+
+
 async def until(attempt: Callable[[], Awaitable[int]], *, deadline_seconds: float, what: str) -> int:
     """Call *attempt* until it returns; transient failures pause and repeat up to the deadline.
 
     A single attempt has its own bound, so the whole takes at most that much longer than the deadline.
+    Raises `Busy` at once where the server has no room, `OutcomeUnknown` at the deadline.
     """
     started = time.monotonic()
     tries = 0
@@ -118,6 +130,9 @@ async def until(attempt: Callable[[], Awaitable[int]], *, deadline_seconds: floa
         except APIError as error:
             if not isinstance(error, ServiceUnavailableError):
                 raise
+            if tries == 0 and _is_full(error):
+                # the only try, and it was refused: nothing of it can land later
+                raise Busy(f"NATS has no room for it: {error.description} ({what})", err_code=error.err_code) from None
             failure: BaseException = error
         except TRANSIENT as error:
             failure = error
@@ -135,6 +150,10 @@ async def until(attempt: Callable[[], Awaitable[int]], *, deadline_seconds: floa
             log.warning("nats: no confirmation yet (%s), trying again: %s", type(failure).__name__, what)
         await asyncio.sleep(PAUSE_SECONDS[min(tries, len(PAUSE_SECONDS) - 1)])
         tries += 1
+
+
+def _is_full(error: APIError) -> bool:
+    return error.err_code == INSUFFICIENT_RESOURCES or (error.description or "").startswith(FULL)
 
 
 async def _probe(url: str) -> None:

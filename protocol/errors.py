@@ -7,8 +7,10 @@
     │   ├── BadPolicy        an unknown key or an impossible value; says which key
     │   ├── BadEnvelope      bytes in the log that are not an envelope of ours
     │   ├── BudgetRefused    what must stay is larger than the budget; says what to remove
+    │   ├── NotProvisioned   a stream or consumer is not there, or not as the workers need it
     │   └── NotFound         no such conversation, version or artifact
     ├── Unavailable          bad luck: retried, says what was tried
+    │   ├── Busy             full or over its limits; nothing was stored: slow down and try again
     │   ├── LogUnavailable
     │   ├── OutcomeUnknown   sent, not confirmed: it may land, and sending it again is harmless
     │   ├── ArtifactsUnavailable
@@ -56,12 +58,20 @@ class BudgetRefused(Rejected):
     """Not even the smallest legal view fits the budget; `parts` names what is large."""
 
 
+class NotProvisioned(Rejected):
+    """A stream or consumer does not exist on this server, or cannot be worked with; an operator provisions it."""
+
+
 class NotFound(Rejected):
     """There is no such conversation, version or artifact."""
 
 
 class Unavailable(JettisonError):
     """A service did not do its part in time; the same call may succeed later."""
+
+
+class Busy(Unavailable):
+    """A stream or a service is at its limits. Nothing was stored; the same call may be made again, later."""
 
 
 class LogUnavailable(Unavailable):

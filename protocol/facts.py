@@ -101,7 +101,7 @@ class ToolOutputSpilled(_Fact, frozen=True, tag="ToolOutputSpilled.1"):
 
 
 class ToolOutputTrimmed(_Fact, frozen=True, tag="ToolOutputTrimmed.1"):
-    """A part was shortened in place because the store was down; its original is in the log."""
+    """A part was shortened in place and nothing was stored; its original is in the log."""
 
     number: int
     pointer: str
@@ -111,6 +111,8 @@ class ToolOutputTrimmed(_Fact, frozen=True, tag="ToolOutputTrimmed.1"):
     reason: str
     text: str
     text_tokens: int
+    owed: bool = False
+    """The store was down: the original is stored later, and the text stays."""
 
 
 RepairKind = Literal[
@@ -171,7 +173,8 @@ class DigestSqueezed(_Fact, frozen=True, tag="DigestSqueezed.1"):
     digest_tokens: int
     model: str
     prompt_hash: str
-    answer: str
+    answers: tuple[str, ...]
+    """One for each request, in order; empty: that request was too long for the provider."""
     input_tokens: int
     output_tokens: int
     attempts: int
@@ -192,7 +195,7 @@ class HistorySummarized(_Fact, frozen=True, tag="HistorySummarized.1"):
     model: str
     prompt_hash: str
     answers: tuple[str, ...]
-    """One for each part of the input, in order."""
+    """One for each request, in order; empty: that request was too long for the provider."""
     input_tokens: int
     output_tokens: int
     attempts: int
@@ -220,6 +223,8 @@ class HistoryCut(_Fact, frozen=True, tag="HistoryCut.1"):
     digest_dropped: bool
     before_tokens: int
     after_tokens: int
+    ledger: tuple[DigestItem, ...] = ()
+    """What changes in the ledger, as in `HistoryDigested`."""
 
 
 class CompactionDeclined(_Fact, frozen=True, tag="CompactionDeclined.1"):
@@ -228,6 +233,11 @@ class CompactionDeclined(_Fact, frozen=True, tag="CompactionDeclined.1"):
     boundary: int
     stage: Actor
     reason: str
+    input_tokens: int = 0
+    """What was paid for answers that were refused."""
+    output_tokens: int = 0
+    attempts: int = 0
+    cost_microdollars: int = 0
 
 
 class StageFailed(_Fact, frozen=True, tag="StageFailed.1"):
@@ -237,6 +247,10 @@ class StageFailed(_Fact, frozen=True, tag="StageFailed.1"):
     stage: Actor
     error: str
     attempts: int = 1
+    input_tokens: int = 0
+    """What was paid for answers that came before the failure."""
+    output_tokens: int = 0
+    cost_microdollars: int = 0
 
 
 class ContextServed(_Fact, frozen=True, tag="ContextServed.1"):

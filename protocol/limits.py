@@ -24,6 +24,9 @@ MESSAGE_DEPTH_MAX = 100
 REPLY_CHUNK_BYTES = 512 * 1024
 """A context that is larger than one frame is answered in pieces of this size."""
 
+READ_BYTES_MAX = 64 * 1024
+"""Of one answer of `read_artifact`: a tool's result of more bytes would be shortened again."""
+
 WRITERS_REMEMBERED_MAX = 256
 """Writers of one conversation whose counters the fold keeps; the least recent is forgotten."""
 

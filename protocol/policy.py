@@ -101,7 +101,7 @@ class Spill(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Share that the results of one batch of parallel calls may have together."""
     per_tool: dict[str, ToolCap] = msgspec.field(default_factory=dict)
     """By the name of a tool, or by the beginning of one with a `*` behind it; the longest that fits counts."""
-    preview: Share = 0.5
+    preview: Share = 0.4
     """Share of the cap that the pointer with its preview may take."""
     on_store_error: Literal["degrade", "wait", "refuse"] = "degrade"
     """After the retries. `degrade`: a preview in its place, the original stays in the log and is stored later;
@@ -110,12 +110,14 @@ class Spill(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A tool's result above this is shortened by its kind, the original kept as an artifact; 1: only above the cap."""
     medium_bytes: Count | None = None
     """The same bound in bytes; the smaller counts."""
-    medium_keep: Share = 0.6
+    medium_keep: Share = 0.5
     """Share of such a result that may stay."""
-    index: Share = 0.5
+    index: Share = 0.6
     """Share of a pointer for the values in what is left out."""
     repeated: Literal["point", "keep"] = "point"
     """What a result becomes that is the same as an earlier one of the same conversation."""
+    users: Literal["spill", "keep"] = "spill"
+    """What a text or an image of the user's becomes that is over the cap; the caps of tools are not theirs."""
 
 
 class Digest(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -174,6 +176,8 @@ class Cut(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     mode: Literal["on", "off"] = "on"
     """`off`: nothing is ever dropped; a view that does not fit is refused."""
+    by: Literal["units", "blocks"] = "units"
+    """What leaves together; `blocks`: an answer leaves with its question. The newest block is parted by units."""
     pins: tuple[Literal["system", "first_user", "last_user"], ...] = ("last_user",)
     """Messages beside the instructions at the head that stay, whatever their age; `system`: later instructions."""
     floor: Floor = Floor()

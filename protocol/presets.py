@@ -27,11 +27,28 @@ _OCTOPUS: dict[str, Any] = {
     "budget": {"window": 100_000, "reserve": 4096},
     "trigger": {"ratio": 1.0},
     "target": {"low_water": 1.0, "min_gain": 0.0},
-    "spill": {"share": 1.0, "tokens": 2000, "bytes": _NO_CAP, "batch": 1.0, "medium": 1.0, "repeated": "keep"},
+    "spill": {
+        "share": 1.0,
+        "tokens": 2000,
+        "bytes": _NO_CAP,
+        "batch": 1.0,
+        "medium": 1.0,
+        "preview": 1.0,
+        "repeated": "keep",
+        "users": "keep",
+    },
     "digest": {"mode": "off"},
-    "cut": {"pins": ["system", "last_user"], "floor": {"blocks": 3, "mode": "hard"}, "down_to": "usable"},
+    "cut": {
+        "by": "blocks",
+        "pins": ["system", "last_user"],
+        "floor": {"blocks": 4, "mode": "hard"},
+        "down_to": "usable",
+    },
 }
-"""History pruning of the Octopus documentation: oldest pairs first, never fewer than three turns."""
+"""History pruning of the Octopus documentation: oldest pairs first, never fewer than three turns.
+
+Its turns are complete and stand beside the current message, which is a block too: one block more.
+"""
 
 _DIGITORN: dict[str, Any] = {
     "budget": {"reserve": 4096},
@@ -40,26 +57,28 @@ _DIGITORN: dict[str, Any] = {
     "cooldown": {"turns": 3, "seconds": 30.0},
     "spill": {"share": 0.5, "tokens": _NO_CAP, "bytes": _NO_CAP, "batch": 1.0, "medium": 1.0, "repeated": "keep"},
     "digest": {"keep_messages": 10},
-    "emergency": {"keep_units": 4},
+    "emergency": {"keep_units": 5},
+    "reminder": {"mode": "tools"},
 }
-"""Digitorn's automatic compaction; its emergency keeps half of what is kept, at least 4."""
+"""Digitorn's automatic compaction; its emergency keeps half of what is kept, at least 4. Tools are the agent's."""
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "jettison": {},
     "holmes": {
         "budget": {"reserve": 64_000, "reserve_share": 0.2},
         "trigger": {"ratio": 0.95, "of": "window", "expected": "reserve"},
-        "target": {"low_water": 0.2, "min_gain": 0.0},
+        "target": {"low_water": 0.2},
         "spill": {
             "of": "window",
             "bytes": _NO_CAP,
             "batch": 1.0,
             "medium": 1.0,
+            "preview": 0.5,
             "index": 0.0,
             "repeated": "keep",
             "on_store_error": "refuse",
         },
-        "digest": {"keep_tokens": 0},
+        "digest": {"keep_tokens": 0, "cap": 0.1},
         "squeeze": {"mode": "summarize"},
         "cut": {"mode": "off"},
     },
@@ -77,19 +96,20 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
             "medium": 1.0,
             "medium_bytes": 2048,
             "repeated": "point",
+            "users": "keep",
         },
         "digest": {"keep_blocks": 5, "cap": 1.0, "cap_tokens": 400},
         "squeeze": {"mode": "squeeze"},
         "cut": {"down_to": "usable"},
     },
     "docsgpt": {
+        "budget": {"reserve_share": 0.2},
         "trigger": {"ratio": 0.8, "of": "window", "comparator": "at_least", "expected": 500},
-        "target": {"min_gain": 0.0},
         "spill": {"share": 1.0, "tokens": 20_000, "bytes": _NO_CAP, "batch": 1.0, "medium": 1.0, "repeated": "keep"},
         "digest": {"keep_tokens": 0},
         "squeeze": {"mode": "summarize", "cap": 1.0, "cap_tokens": 4000},
     },
     "octopus-fifo": _OCTOPUS,
-    "octopus-window": _OCTOPUS | {"cut": _OCTOPUS["cut"] | {"window": 10}},
+    "octopus-window": _OCTOPUS | {"cut": _OCTOPUS["cut"] | {"window": 11}},
     "octopus-summarize": _OCTOPUS | {"digest": {"mode": "on", "keep_share": 0.7}, "squeeze": {"mode": "summarize"}},
 }

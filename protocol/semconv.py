@@ -33,6 +33,7 @@ ARTIFACT_KIND = "jettison.artifact.kind"  # label of ARTIFACT_SIZE
 
 BEFORE_TOKENS = "jettison.before_tokens"
 AFTER_TOKENS = "jettison.after_tokens"
+COST_MICRODOLLARS = "jettison.cost_microdollars"  # what models were paid, by the table of prices; not set: not known
 LIMIT_TOKENS = "jettison.limit_tokens"  # what is usable: the window without reserve and headroom
 
 # Spelled out, not put together, so that a search for a name finds it.

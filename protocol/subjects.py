@@ -3,9 +3,13 @@
 ctx.v1.log.{tenant}.{conversation}.said          agents write, actors read       stream CTX_LOG
 ctx.v1.log.{tenant}.{conversation}.done          actors write                    stream CTX_LOG
 ctx.v1.wake.{actor}.{tenant}.{conversation}      one slot each                   stream CTX_WAKE
+ctx.v1.urge.{actor}.{tenant}.{conversation}      the same, while an agent waits  stream CTX_WAKE
+ctx.v1.dlq.{actor}.{tenant}.{conversation}       a wake-up that was given up     stream CTX_DLQ
 ctx.v1.snap.{tenant}.{conversation}              two newest snapshots            stream CTX_SNAP
+ctx.v1.sweep                                     how far the sweeper came        stream CTX_SNAP
 ctx.v1.ready.{tenant}.{conversation}             announcements, not stored
 ctx.v1.ask.{verb}.{tenant}.{conversation}        requests to the context service
+ctx.v1.hook.{tenant}.{conversation}.{name}       calls of a policy's hooks, not stored
 """
 
 from __future__ import annotations
@@ -18,10 +22,14 @@ from .ids import Address, Token
 LOG_STREAM = "CTX_LOG"
 WAKE_STREAM = "CTX_WAKE"
 SNAPSHOT_STREAM = "CTX_SNAP"
+DEAD_LETTER_STREAM = "CTX_DLQ"
 
 LOG_SUBJECTS = "ctx.v1.log.*.*.*"
 WAKE_SUBJECTS = "ctx.v1.wake.*.*.*"
+URGENT_SUBJECTS = "ctx.v1.urge.*.*.*"
 SNAPSHOT_SUBJECTS = "ctx.v1.snap.*.*"
+SWEEP_SUBJECT = "ctx.v1.sweep"
+DEAD_LETTER_SUBJECTS = "ctx.v1.dlq.*.*.*"
 
 SAID_SUBJECTS = "ctx.v1.log.*.*.said"
 SPILL_WAKE_TRANSFORM = "ctx.v1.wake.spill.{{wildcard(1)}}.{{wildcard(2)}}"
@@ -29,6 +37,10 @@ SPILL_WAKE_TRANSFORM = "ctx.v1.wake.spill.{{wildcard(1)}}.{{wildcard(2)}}"
 
 Actor = Literal["spill", "digest", "squeeze", "cut"]
 ACTORS: tuple[Actor, ...] = get_args(Actor)
+
+Lane = Literal["wake", "urge"]
+"""Slots of background work, and slots of conversations whose agent waits at this moment: each lane has its workers."""
+LANES: tuple[Lane, ...] = get_args(Lane)
 
 Verb = Literal["context", "upload", "read"]
 VERBS: tuple[Verb, ...] = get_args(Verb)
@@ -50,19 +62,29 @@ def both(at: Address) -> str:
     return f"ctx.v1.log.{at.tenant}.{at.conversation}.*"
 
 
-def wake(actor: Actor, at: Address) -> str:
+def wake(actor: Actor, at: Address, lane: Lane = "wake") -> str:
     """Return the slot of *actor* for the conversation *at*."""
-    return f"ctx.v1.wake.{actor}.{at.tenant}.{at.conversation}"
+    return f"ctx.v1.{lane}.{actor}.{at.tenant}.{at.conversation}"
 
 
-def wake_filter(actor: Actor) -> str:
-    """Return the filter over all slots of *actor*."""
-    return f"ctx.v1.wake.{actor}.*.*"
+def wake_filter(actor: Actor, lane: Lane = "wake") -> str:
+    """Return the filter over all slots of *actor* in a *lane*."""
+    return f"ctx.v1.{lane}.{actor}.*.*"
+
+
+def dead_letter(actor: Actor, at: Address) -> str:
+    """Return where the wake-up of *actor* is kept after it was given up."""
+    return f"ctx.v1.dlq.{actor}.{at.tenant}.{at.conversation}"
 
 
 def snapshot(at: Address) -> str:
     """Return where snapshots of *at* are kept."""
     return f"ctx.v1.snap.{at.tenant}.{at.conversation}"
+
+
+def hook(at: Address, name: str) -> str:
+    """Return where a hook of the conversation's policy calls; *name* is a token that the policy checked."""
+    return f"ctx.v1.hook.{at.tenant}.{at.conversation}.{name}"
 
 
 def ready(at: Address) -> str:
@@ -80,9 +102,9 @@ def ask_filter(verb: Verb) -> str:
     return f"ctx.v1.ask.{verb}.*.*"
 
 
-def durable(actor: Actor) -> str:
-    """Return the durable consumer's name of *actor*."""
-    return f"actor-{actor}"
+def durable(actor: Actor, lane: Lane = "wake") -> str:
+    """Return the name of *actor*'s durable consumer of a *lane*."""
+    return f"actor-{actor}" if lane == "wake" else f"urgent-{actor}"
 
 
 def address_of(subject: str) -> Address:
@@ -91,7 +113,7 @@ def address_of(subject: str) -> Address:
     match parts:
         case ["ctx", "v1", "log", tenant, conversation, "said" | "done"]:
             pass
-        case ["ctx", "v1", "wake" | "ask", _, tenant, conversation]:
+        case ["ctx", "v1", "wake" | "urge" | "dlq" | "ask", _, tenant, conversation]:
             pass
         case ["ctx", "v1", "snap" | "ready", tenant, conversation]:
             pass

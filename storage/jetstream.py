@@ -18,8 +18,8 @@ from nats.js.api import RawStreamMsg
 from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
-from protocol.connection import TRANSIENT, TRY_SECONDS, publish, until
-from protocol.errors import Damaged, LogRegression, LogUnavailable, OutcomeUnknown
+from protocol.connection import TRANSIENT, TRY_SECONDS, check_frame, publish, until
+from protocol.errors import Busy, Damaged, LogRegression, LogUnavailable, NotProvisioned, OutcomeUnknown
 from protocol.ids import Address
 
 from .ports import Record
@@ -58,6 +58,7 @@ class JetStreamLog:
             "Nats-Msg-Id": commit_id,
             "Nats-Expected-Last-Subject-Sequence": str(expected_seq),
         }
+        check_frame(body, all_headers)
 
         async def attempt() -> int:
             try:
@@ -96,14 +97,39 @@ class JetStreamLog:
 
     async def addresses(self) -> list[Address]:
         """See `EventLog.addresses`."""
+        found: set[Address] = set()
+        listed = 0
+        while True:
+            page, total = await self._subjects(offset=listed)
+            found |= {subjects.address_of(subject) for subject in page}
+            listed += len(page)
+            if not page or listed >= total:
+                return sorted(found)
+
+    async def _subjects(self, *, offset: int) -> tuple[list[str], int]:
+        """Return one page of the log's subjects (the server's pages have 100,000), and how many there are in all."""
+        request = {"subjects_filter": subjects.LOG_SUBJECTS, "offset": offset}
         try:
-            info = await self._jetstream.stream_info(subjects.LOG_STREAM, subjects_filter=subjects.LOG_SUBJECTS)
-        except NotFoundError:
-            raise LogUnavailable(NO_STREAM, stream=subjects.LOG_STREAM) from None
+            answer = await self._connection.request(
+                f"$JS.API.STREAM.INFO.{subjects.LOG_STREAM}", json.dumps(request).encode(), timeout=READ_SECONDS
+            )
         except TRANSIENT as error:
             raise LogUnavailable(f"the conversations cannot be listed ({type(error).__name__}); try again") from None
-        found = info.state.subjects or {}
-        return sorted({subjects.address_of(subject) for subject in found})
+        found = json.loads(answer.data)
+        if failed := found.get("error"):
+            if failed.get("err_code") == STREAM_NOT_FOUND:
+                raise NotProvisioned(NO_STREAM, stream=subjects.LOG_STREAM)
+            raise LogUnavailable(f"the conversations cannot be listed: {failed.get('description', '')}")
+        return list(found["state"].get("subjects") or ()), int(found.get("total", 0))
+
+    async def end(self) -> int:
+        """Return the newest sequence of the whole log. Raises `NotProvisioned`, `LogUnavailable`."""
+        try:
+            return (await self._jetstream.stream_info(subjects.LOG_STREAM)).state.last_seq
+        except NotFoundError:
+            raise NotProvisioned(NO_STREAM, stream=subjects.LOG_STREAM) from None
+        except (APIError, *TRANSIENT) as error:
+            raise LogUnavailable(f"the log does not answer: {type(error).__name__}") from None
 
     async def _get(self, request: Mapping[str, Any]) -> RawStreamMsg | None:
         found: list[RawStreamMsg | None] = []
@@ -113,13 +139,13 @@ class JetStreamLog:
                 found.append(await self._leader_get(request))
             except NotFoundError as error:
                 if error.err_code == STREAM_NOT_FOUND:
-                    raise LogUnavailable(NO_STREAM, stream=subjects.LOG_STREAM) from None
+                    raise NotProvisioned(NO_STREAM, stream=subjects.LOG_STREAM) from None
                 found.append(None)
             return 1
 
         try:
             await until(attempt, deadline_seconds=self._patience_seconds, what="read")
-        except OutcomeUnknown as error:
+        except (Busy, OutcomeUnknown) as error:
             raise LogUnavailable(f"the log does not answer: {error}") from None
         except APIError as error:
             raise LogUnavailable(f"the log cannot be read: {error.description}") from None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from protocol.errors import LogRegression, NotFound
 from protocol.ids import Address, Token
-from protocol.subjects import Actor
+from protocol.subjects import Actor, Lane
 
 from .ports import Record, Slot
 
@@ -109,6 +109,32 @@ class MemoryArtifacts:
         raise NotFound("the store in memory takes no uploads", sha256=sha256)
 
 
+class MemoryAnchors:
+    """`Anchors` of one process."""
+
+    def __init__(self) -> None:
+        self._bodies: dict[tuple[Token, int], bytes] = {}
+
+    async def put(self, tenant: Token, number: int, body: bytes) -> bool:
+        """See `Anchors.put`."""
+        return self._bodies.setdefault((tenant, number), body) is body
+
+    async def get(self, tenant: Token, number: int) -> bytes:
+        """See `Anchors.get`."""
+        try:
+            return self._bodies[tenant, number]
+        except KeyError:
+            raise NotFound(f"no anchor {number} of {tenant}", number=number) from None
+
+    async def numbers(self, tenant: Token) -> list[int]:
+        """See `Anchors.numbers`."""
+        return sorted(number for owner, number in self._bodies if owner == tenant)
+
+    async def tenants(self) -> list[Token]:
+        """See `Anchors.tenants`."""
+        return sorted({owner for owner, _ in self._bodies})
+
+
 @dataclass
 class MemorySlot:
     """`Slot` of `MemoryWakes`."""
@@ -117,19 +143,20 @@ class MemorySlot:
     headers: Mapping[str, str]
     owner: MemoryWakes
     actor: Actor
+    lane: Lane = "wake"
     deliveries: int = 1
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def done(self) -> None:
         """See `Slot.done`."""
-        self.owner.filled.discard((self.actor, self.at))
+        self.owner.filled.discard((self.actor, self.lane, self.at))
         self.ended.set()
 
     async def later(self, seconds: float) -> None:
         """See `Slot.later`."""
         loop = asyncio.get_running_loop()
-        again = MemorySlot(self.at, self.headers, self.owner, self.actor, self.deliveries + 1)
-        loop.call_later(seconds, self.owner.queue(self.actor).put_nowait, again)
+        again = MemorySlot(self.at, self.headers, self.owner, self.actor, self.lane, self.deliveries + 1)
+        loop.call_later(seconds, self.owner.queue(self.actor, self.lane).put_nowait, again)
         self.ended.set()
 
     async def hold(self) -> None:
@@ -140,18 +167,20 @@ class MemorySlot:
 class MemoryWakes:
     """`Wakes` of one process."""
 
-    filled: set[tuple[Actor, Address]] = field(default_factory=set)
-    queues: dict[Actor, asyncio.Queue[MemorySlot]] = field(default_factory=dict)
+    filled: set[tuple[Actor, Lane, Address]] = field(default_factory=set)
+    queues: dict[tuple[Actor, Lane], asyncio.Queue[MemorySlot]] = field(default_factory=dict)
 
-    async def wake(self, actor: Actor, at: Address, *, body: bytes = b"", headers: Mapping[str, str]) -> bool:
+    async def wake(
+        self, actor: Actor, at: Address, *, body: bytes = b"", headers: Mapping[str, str], lane: Lane = "wake"
+    ) -> bool:
         """See `Wakes.wake`."""
-        if (actor, at) in self.filled:
+        if (actor, lane, at) in self.filled:
             return False
-        self.filled.add((actor, at))
-        self.queue(actor).put_nowait(MemorySlot(at, dict(headers), self, actor))
+        self.filled.add((actor, lane, at))
+        self.queue(actor, lane).put_nowait(MemorySlot(at, dict(headers), self, actor, lane))
         return True
 
-    async def slots(self, actor: Actor, *, credits: int) -> AsyncIterator[Slot]:
+    async def slots(self, actor: Actor, *, credits: int, lane: Lane = "wake") -> AsyncIterator[Slot]:
         """See `Wakes.slots`."""
         unfinished: list[MemorySlot] = []
         while True:
@@ -164,10 +193,10 @@ class MemoryWakes:
                     for one in waits:
                         one.cancel()
                 continue
-            slot = await self.queue(actor).get()
+            slot = await self.queue(actor, lane).get()
             unfinished.append(slot)
             yield slot
 
-    def queue(self, actor: Actor) -> asyncio.Queue[MemorySlot]:
-        """Return the waiting slots of *actor*."""
-        return self.queues.setdefault(actor, asyncio.Queue())
+    def queue(self, actor: Actor, lane: Lane) -> asyncio.Queue[MemorySlot]:
+        """Return the waiting slots of *actor* in a *lane*."""
+        return self.queues.setdefault((actor, lane), asyncio.Queue())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from protocol.ids import Address, Token
-from protocol.subjects import Actor
+from protocol.subjects import Actor, Lane
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +93,26 @@ class Artifacts(Protocol):
         ...
 
 
+class Anchors(Protocol):
+    """Sealed heads of each tenant, numbered from 1, kept where no log is. All raise `ArtifactsUnavailable`."""
+
+    async def put(self, tenant: Token, number: int, body: bytes) -> bool:
+        """Store anchor *number*; false if there is one already, which is never overwritten."""
+        ...
+
+    async def get(self, tenant: Token, number: int) -> bytes:
+        """Return the bytes of anchor *number*. Raises `NotFound`."""
+        ...
+
+    async def numbers(self, tenant: Token) -> list[int]:
+        """Return the numbers of all anchors of *tenant*, sorted."""
+        ...
+
+    async def tenants(self) -> list[Token]:
+        """Return all tenants that have an anchor, sorted."""
+        ...
+
+
 class Slot(Protocol):
     """One taken slot: no other worker of the same actor works on this conversation meanwhile."""
 
@@ -111,6 +131,11 @@ class Slot(Protocol):
         """Return how often the slot was delivered, from 1."""
         ...
 
+    @property
+    def lane(self) -> Lane:
+        """Return the lane it came on: whether an agent waits."""
+        ...
+
     async def done(self) -> None:
         """Free the slot; returns after the server confirmed. Raises `LogUnavailable`."""
         ...
@@ -125,12 +150,14 @@ class Slot(Protocol):
 
 
 class Wakes(Protocol):
-    """One slot per actor and conversation: queue, lock and coalescing at once."""
+    """One slot per actor, conversation and lane: queue, lock and coalescing at once."""
 
-    async def wake(self, actor: Actor, at: Address, *, body: bytes = b"", headers: Mapping[str, str]) -> bool:
-        """Fill the slot; false if it is filled already, which is as good."""
+    async def wake(
+        self, actor: Actor, at: Address, *, body: bytes = b"", headers: Mapping[str, str], lane: Lane = "wake"
+    ) -> bool:
+        """Fill the slot; false if it is filled already, which is as good. Raises `LogUnavailable`, `Busy`."""
         ...
 
-    def slots(self, actor: Actor, *, credits: int) -> AsyncIterator[Slot]:
+    def slots(self, actor: Actor, *, credits: int, lane: Lane = "wake") -> AsyncIterator[Slot]:
         """Yield slots as they are filled, at most *credits* unfinished at once. Ends only by cancellation or error."""
         ...

@@ -25,6 +25,9 @@ THREADS = 4
 
 UPLOAD_SECONDS = 900
 
+ANCHORS_PREFIX = "anchors.v1/"
+"""A tenant's token has no dot, so no tenant's artifacts are below it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class S3Settings:
@@ -97,6 +100,10 @@ class S3Artifacts:
         """Stop the threads."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
+    async def call(self, method: str, key: str, call: Callable[[Any, str], T]) -> T:
+        """Return what *call* does with the client and the bucket. Raises `NotFound`, `ArtifactsUnavailable`."""
+        return await self._run(method, key, lambda: call(self._client, self._bucket))
+
     async def _run(self, method: str, key: str, call: Callable[[], T]) -> T:
         with s3_span(method, bucket=self._bucket, key=key), _faults(method, key):
             return await asyncio.get_running_loop().run_in_executor(self._pool, call)
@@ -138,6 +145,65 @@ class S3Artifacts:
                 ),
             )
         return self._made
+
+
+class S3Anchors:
+    """`Anchors` in the bucket of *artifacts*, under a prefix that no tenant's name can have."""
+
+    def __init__(self, artifacts: S3Artifacts) -> None:
+        self._store = artifacts
+
+    async def put(self, tenant: Token, number: int, body: bytes) -> bool:
+        """See `Anchors.put`."""
+        key = _anchor_key(tenant, number)
+        return await self._store.call("PutObject", key, lambda client, where: _put_new(client, where, key, body))
+
+    async def get(self, tenant: Token, number: int) -> bytes:
+        """See `Anchors.get`."""
+        key = _anchor_key(tenant, number)
+        body: bytes = await self._store.call(
+            "GetObject", key, lambda client, where: client.get_object(Bucket=where, Key=key)["Body"].read()
+        )
+        return body
+
+    async def numbers(self, tenant: Token) -> list[int]:
+        """See `Anchors.numbers`."""
+        prefix = f"{ANCHORS_PREFIX}{tenant}/"
+        pages = await self._store.call(
+            "ListObjectsV2",
+            prefix,
+            lambda client, where: list(client.get_paginator("list_objects_v2").paginate(Bucket=where, Prefix=prefix)),
+        )
+        names = (entry["Key"].removeprefix(prefix) for page in pages for entry in page.get("Contents", ()))
+        return sorted(int(name) for name in names if name.isdecimal())
+
+    async def tenants(self) -> list[Token]:
+        """See `Anchors.tenants`."""
+        pages = await self._store.call(
+            "ListObjectsV2",
+            ANCHORS_PREFIX,
+            lambda client, where: list(
+                client.get_paginator("list_objects_v2").paginate(Bucket=where, Prefix=ANCHORS_PREFIX, Delimiter="/")
+            ),
+        )
+        found = (entry["Prefix"] for page in pages for entry in page.get("CommonPrefixes", ()))
+        return sorted(Token(prefix.removeprefix(ANCHORS_PREFIX).rstrip("/")) for prefix in found)
+
+
+def _anchor_key(tenant: Token, number: int) -> str:
+    return f"{ANCHORS_PREFIX}{tenant}/{number:010d}"
+
+
+def _put_new(client: Any, bucket: str, key: str, body: bytes) -> bool:
+    from botocore.exceptions import ClientError
+
+    try:
+        client.put_object(Bucket=bucket, Key=key, Body=body, IfNoneMatch="*")
+    except ClientError as error:
+        if error.response["Error"]["Code"] not in ("PreconditionFailed", "412", "ConditionalRequestConflict"):
+            raise
+        return False
+    return True
 
 
 @contextmanager

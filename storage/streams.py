@@ -1,4 +1,4 @@
-"""The three streams and four consumers, made by `jettison provision`, never by a worker.
+"""The four streams and the two consumers of each actor, made by `jettison provision`, never by a worker.
 
 A consumer that a worker could make is a consumer that a second worker could make differently.
 """
@@ -28,10 +28,13 @@ from protocol.errors import LogUnavailable, Rejected
 ACK_WAIT_SECONDS = 15.0
 """A worker that is silent for so long has lost its slot; work that takes longer says so every third."""
 
-ACK_PENDING_MAX = 1000
-"""Above the slots of all workers of one actor together."""
+ACK_PENDING_MAX = 20_000
+"""Slots that are taken, or pause after bad luck. At this many nobody gets a new one: it must be more than the
+conversations that wait for a store that is down."""
 
 DUPLICATE_WINDOW_SECONDS = 600.0
+
+UNLIMITED = -1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +52,7 @@ def streams(replicas: int = 1) -> tuple[StreamConfig, ...]:
     return (
         StreamConfig(
             name=subjects.WAKE_STREAM,
-            subjects=[subjects.WAKE_SUBJECTS],
+            subjects=[subjects.WAKE_SUBJECTS, subjects.URGENT_SUBJECTS],
             retention=RetentionPolicy.WORK_QUEUE,
             storage=StorageType.FILE,
             num_replicas=replicas,
@@ -74,7 +77,7 @@ def streams(replicas: int = 1) -> tuple[StreamConfig, ...]:
         ),
         StreamConfig(
             name=subjects.SNAPSHOT_STREAM,
-            subjects=[subjects.SNAPSHOT_SUBJECTS],
+            subjects=[subjects.SNAPSHOT_SUBJECTS, subjects.SWEEP_SUBJECT],
             retention=RetentionPolicy.LIMITS,
             storage=StorageType.FILE,
             num_replicas=replicas,
@@ -84,20 +87,36 @@ def streams(replicas: int = 1) -> tuple[StreamConfig, ...]:
             duplicate_window=120.0,
             compression=StoreCompression.S2,
         ),
+        StreamConfig(
+            name=subjects.DEAD_LETTER_STREAM,
+            subjects=[subjects.DEAD_LETTER_SUBJECTS],
+            retention=RetentionPolicy.LIMITS,
+            storage=StorageType.FILE,
+            num_replicas=replicas,
+            # no age: what was given up waits for a person, and is at most one letter for each actor's conversation
+            max_msgs_per_subject=1,
+            duplicate_window=120.0,
+        ),
     )
 
 
-def consumer(actor: subjects.Actor) -> ConsumerConfig:
-    """Return the wanted durable consumer of *actor*: its slots, each for one worker at a time."""
+def consumer(actor: subjects.Actor, lane: subjects.Lane = "wake") -> ConsumerConfig:
+    """Return the wanted durable consumer of *actor*'s lane: its slots, each for one worker at a time."""
     return ConsumerConfig(
-        durable_name=subjects.durable(actor),
-        filter_subject=subjects.wake_filter(actor),
+        durable_name=subjects.durable(actor, lane),
+        filter_subject=subjects.wake_filter(actor, lane),
         ack_policy=AckPolicy.EXPLICIT,
         ack_wait=ACK_WAIT_SECONDS,
         max_ack_pending=ACK_PENDING_MAX,
-        # poison is decided by the worker, not by a counter that would leave the slot taken for ever
-        max_deliver=-1,
+        # Poison is decided by the worker. This counter counts bad luck and killed workers too, and when it is used up
+        # the server says so to nobody in particular, never delivers the slot again, and leaves it filled for ever.
+        max_deliver=UNLIMITED,
     )
+
+
+def consumers() -> tuple[ConsumerConfig, ...]:
+    """Return all wanted consumers."""
+    return tuple(consumer(actor, lane) for actor in subjects.ACTORS for lane in subjects.LANES)
 
 
 async def provision(connection: NatsConnection, *, replicas: int = 1) -> None:
@@ -109,13 +128,15 @@ async def provision(connection: NatsConnection, *, replicas: int = 1) -> None:
     try:
         for config in streams(replicas):
             try:
-                await jetstream.stream_info(config.name or "")
+                found = await jetstream.stream_info(config.name or "")
             except NotFoundError:
                 await jetstream.add_stream(config)
             else:
-                await jetstream.update_stream(config)
-        for actor in subjects.ACTORS:
-            await jetstream.add_consumer(subjects.WAKE_STREAM, consumer(actor))
+                # never fewer copies than there are: forgetting `--replicas` must not cost a cluster its safety
+                copies = max(replicas, found.config.num_replicas or 1)
+                await jetstream.update_stream(config.evolve(num_replicas=copies))
+        for wanted in consumers():
+            await jetstream.add_consumer(subjects.WAKE_STREAM, wanted)
     except APIError as error:
         if error.code == 503:
             raise LogUnavailable("JetStream is not enabled on this server; start nats-server with `-js`") from None
@@ -138,8 +159,7 @@ async def drift(connection: NatsConnection, *, replicas: int = 1) -> list[Drift]
             found.append(Drift(name=name, setting="stream", wanted="present", found="missing"))
             continue
         found += _differences(name, config, there)
-    for actor in subjects.ACTORS:
-        wanted = consumer(actor)
+    for wanted in consumers():
         name = f"{subjects.WAKE_STREAM}/{wanted.durable_name}"
         try:
             info = await jetstream.consumer_info(subjects.WAKE_STREAM, wanted.durable_name or "")

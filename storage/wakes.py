@@ -20,11 +20,12 @@ from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
 from protocol.connection import TRANSIENT
-from protocol.errors import LogUnavailable, Rejected
+from protocol.errors import Busy, LogUnavailable, NotProvisioned
 from protocol.ids import Address, fresh_id
-from protocol.subjects import Actor
+from protocol.subjects import Actor, Lane
 
 from .ports import Slot
+from .streams import UNLIMITED
 
 PULL_SECONDS = 20.0
 """How long the server keeps one pull open."""
@@ -35,8 +36,9 @@ HEARTBEAT_SECONDS = 0.5
 HAND_BACK_SECONDS = 2.0
 """How long the end of a loop waits for the server; what it then still holds comes back after the ack wait."""
 
-SLOT_FILLED = 10077
-"""«maximum messages per subject exceeded»: the slot is filled already."""
+FULL = 10077
+SLOT_FILLED = "maximum messages per subject exceeded"
+"""A filled slot and a full stream have the same number; only the second is a wake-up that is lost."""
 
 
 @dataclass
@@ -61,6 +63,7 @@ class JetStreamSlot:
     at: Address
     headers: Mapping[str, str]
     deliveries: int
+    lane: Lane
     credit: _Credit
 
     async def done(self) -> None:
@@ -96,31 +99,37 @@ class JetStreamWakes:
         self._connection = connection
         self._jetstream = connection.jetstream(timeout=2)
 
-    async def wake(self, actor: Actor, at: Address, *, body: bytes = b"", headers: Mapping[str, str]) -> bool:
+    async def wake(
+        self, actor: Actor, at: Address, *, body: bytes = b"", headers: Mapping[str, str], lane: Lane = "wake"
+    ) -> bool:
         """See `Wakes.wake`."""
         try:
             await self._jetstream.publish(
-                subjects.wake(actor, at), body, headers={**headers, "Nats-Msg-Id": fresh_id()}, timeout=2
+                subjects.wake(actor, at, lane), body, headers={**headers, "Nats-Msg-Id": fresh_id()}, timeout=2
             )
         except APIError as error:
-            if error.err_code == SLOT_FILLED:
+            if error.description == SLOT_FILLED:
                 return False
+            if error.err_code == FULL:
+                raise Busy(f"{actor} cannot be woken: {error.description}", err_code=error.err_code) from None
             raise LogUnavailable(f"{actor} cannot be woken: {error.description}", err_code=error.err_code) from None
         except TRANSIENT as error:
             raise LogUnavailable(f"{actor} cannot be woken: {type(error).__name__}") from None
         return True
 
-    async def slots(self, actor: Actor, *, credits: int) -> AsyncIterator[Slot]:
-        """See `Wakes.slots`. Raises `Rejected` if the consumer does not exist."""
+    async def slots(self, actor: Actor, *, credits: int, lane: Lane = "wake") -> AsyncIterator[Slot]:
+        """See `Wakes.slots`. Raises `NotProvisioned` if the consumer is not there, or would lose slots."""
         free = asyncio.Semaphore(credits)
         inbox = self._connection.new_inbox()
         # a queue of our own: a cancelled `next_msg` of nats-py may take a message along
         arrived: asyncio.Queue[Msg] = asyncio.Queue()
         subscription = await self._connection.subscribe(inbox, cb=arrived.put)
+        durable = subjects.durable(actor, lane)
         try:
+            await self._check(durable)
             while True:
                 await free.acquire()
-                message = await self._next(arrived, inbox, actor)
+                message = await self._next(arrived, inbox, durable)
                 if message is None:
                     free.release()
                     continue
@@ -129,14 +138,15 @@ class JetStreamWakes:
                     at=subjects.address_of(message.subject),
                     headers=dict(message.headers or {}),
                     deliveries=message.metadata.num_delivered or 1,
+                    lane=lane,
                     credit=_Credit(free),
                 )
         finally:
-            await self._hand_back(subscription, arrived)
+            await _whole(asyncio.ensure_future(self._hand_back(subscription, arrived)))
 
-    async def _next(self, arrived: asyncio.Queue[Msg], inbox: str, actor: Actor) -> Msg | None:
+    async def _next(self, arrived: asyncio.Queue[Msg], inbox: str, durable: str) -> Msg | None:
         """Open one pull for one slot and wait for its answer; none when the pull ended empty."""
-        await self._pull(inbox, actor)
+        await self._pull(inbox, durable)
         while True:
             try:
                 async with asyncio.timeout(HEARTBEAT_SECONDS * 3):
@@ -152,46 +162,58 @@ class JetStreamWakes:
             if status == "100":
                 continue
             if status in ("503", "409"):
-                await self._check(actor)
+                await self._check(durable)
+                await asyncio.sleep(HEARTBEAT_SECONDS)
             return None
 
-    async def _pull(self, inbox: str, actor: Actor) -> None:
+    async def _pull(self, inbox: str, durable: str) -> None:
         request = {
             "batch": 1,
             "expires": int(PULL_SECONDS * 1e9),
             "idle_heartbeat": int(HEARTBEAT_SECONDS * 1e9),
         }
-        subject = f"$JS.API.CONSUMER.MSG.NEXT.{subjects.WAKE_STREAM}.{subjects.durable(actor)}"
+        subject = f"$JS.API.CONSUMER.MSG.NEXT.{subjects.WAKE_STREAM}.{durable}"
         try:
             await self._connection.publish(subject, json.dumps(request).encode(), reply=inbox)
         except TRANSIENT:
             # the connection is being restored; the next round asks again
             await asyncio.sleep(HEARTBEAT_SECONDS)
 
-    async def _check(self, actor: Actor) -> None:
-        """Tell a consumer that is gone, which is loud, from a server that is only starting."""
+    async def _check(self, durable: str) -> None:
+        """Tell a consumer that is gone or drops slots, which is loud, from a server that is only starting."""
         try:
-            await self._jetstream.consumer_info(subjects.WAKE_STREAM, subjects.durable(actor))
+            found = await self._jetstream.consumer_info(subjects.WAKE_STREAM, durable)
         except NotFoundError:
-            raise Rejected(
-                f"the consumer of {actor} does not exist on this server; run `jettison provision`", actor=actor
+            raise NotProvisioned(
+                f"the consumer {durable} does not exist on this server; run `jettison provision`", consumer=durable
             ) from None
         except (APIError, *TRANSIENT):
-            pass
-        await asyncio.sleep(HEARTBEAT_SECONDS)
+            return
+        if found.config.max_deliver != UNLIMITED:
+            raise NotProvisioned(
+                f"the consumer {durable} gives a slot up after {found.config.max_deliver} deliveries, and would never "
+                "free it; run `jettison provision`",
+                consumer=durable,
+            )
 
     @staticmethod
     async def _hand_back(subscription: Subscription, arrived: asyncio.Queue[Msg]) -> None:
         """Stop listening, then return what had been delivered until then, so that no one waits for it."""
-        try:
-            async with asyncio.timeout(HAND_BACK_SECONDS):
-                # to the server and back: what it sent before it heard of the end is here then
-                await subscription.drain()  # type: ignore[no-untyped-call]
-        except TRANSIENT:
-            with suppress(*TRANSIENT):
-                await subscription.unsubscribe()
+        # to the server and back: what it sent before it heard of the end is here then
+        draining = asyncio.ensure_future(subscription.drain())  # type: ignore[no-untyped-call]
+        # never cancelled: nats-py would meet the cancelled future at the next pong, and its reading would end for ever
+        await asyncio.wait({draining}, timeout=HAND_BACK_SECONDS)
+        draining.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         with suppress(*TRANSIENT):
             while not arrived.empty():
                 message = arrived.get_nowait()
                 if message.reply:
                     await message.nak()
+
+
+async def _whole(task: asyncio.Future[None]) -> None:
+    """Wait for *task* however often the waiting is cancelled; what called this is being cancelled already."""
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.shield(task)
+    task.result()

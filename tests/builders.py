@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,12 @@ from hypothesis import HealthCheck, settings
 
 from actors.rules.cut import cut
 from actors.rules.digest import digest
+from actors.rules.entry import Count
 from actors.rules.evolve import evolve
 from actors.rules.flow import next_actor
 from actors.rules.hear import hear
 from actors.rules.spill import spill
-from actors.rules.squeeze import Answer, Ask, ask, judge
+from actors.rules.squeeze import Answer, Ask, next_ask
 from actors.rules.state import State, initial
 from actors.rules.view import View, view
 from actors.tokens import counter
@@ -82,13 +83,14 @@ def appended(new: Iterable[Mapping[str, Any]]) -> MessagesAppended:
 class Talk:
     """One conversation, every step of it in the hand of the test, with its log."""
 
-    def __init__(self, wanted: Policy | None = None, *, at: Address = AT) -> None:
+    def __init__(self, wanted: Policy | None = None, *, at: Address = AT, count: Count = COUNT) -> None:
         self.at = at
+        self.count = count
         self.state: State = initial(codec.genesis(at))
         self.records: list[Record] = []
         self.bodies: dict[str, bytes] = {}
         self.uploads: dict[str, str | None] = {}
-        self.answer = ""
+        self.answer: str | Callable[[Ask], str] = ""
         """What the model says when it is asked; empty: there is no model."""
         self._counts: dict[str, int] = {}
         if wanted is not None:
@@ -113,7 +115,7 @@ class Talk:
     def hear(self, body: bytes) -> None:
         seq = self.state.seq + 1
         self.records.append(Record(seq=seq, side="said", body=body))
-        self.state = hear(self.state, body, seq=seq, count=COUNT)
+        self.state = hear(self.state, body, seq=seq, count=self.count)
 
     def append(self, *new: Mapping[str, Any]) -> None:
         """Say *new* in one envelope; nobody acts yet."""
@@ -131,13 +133,13 @@ class Talk:
         if actor is None:
             return None
         if actor == "spill":
-            spilled = spill(self.state, uploads=self.uploads, count=COUNT)
+            spilled = spill(self.state, uploads=self.uploads, count=self.count)
             assert spilled is not None, "spill was asked and found nothing"
             self.bodies |= {hashlib.sha256(body).hexdigest(): body for body in spilled.bodies}
             return self.sealed(spilled.facts)
         if actor == "squeeze":
             return self.sealed((self._squeezed(),))
-        return self.sealed((digest if actor == "digest" else cut)(self.state, count=COUNT))
+        return self.sealed((digest if actor == "digest" else cut)(self.state, count=self.count))
 
     def sealed(self, facts: tuple[DoneFact, ...], *, adopt: Policy | None = None) -> codec.Commit:
         """Return *facts* as the commit that follows the present state."""
@@ -185,20 +187,21 @@ class Talk:
 
     def view(self, budget: int | None = None) -> View:
         """Return the view within *budget* tokens, or what the policy allows."""
-        return view(self.state, budget=budget or self.state.usable_tokens, count=COUNT)
+        return view(self.state, budget=budget or self.state.usable_tokens, count=self.count)
 
     def shown(self, budget: int | None = None) -> list[dict[str, Any]]:
         """Return the messages of the view, parsed."""
         return [json.loads(raw) for raw in self.view(budget).messages]
 
     def _squeezed(self) -> DoneFact:
-        asked = ask(self.state)
-        assert asked is not None
-        if isinstance(asked, CompactionDeclined):
-            return asked
-        if not self.answer:
-            return CompactionDeclined(boundary=asked.boundary, stage="squeeze", reason="no model")
-        return judge(self.state, asked, said_by_model(self.answer), count=COUNT)
+        answers: tuple[Answer, ...] = ()
+        while isinstance(found := next_ask(self.state, answers, count=self.count), Ask):
+            if not self.answer:
+                return CompactionDeclined(boundary=found.boundary, stage="squeeze", reason="no model")
+            text = self.answer if isinstance(self.answer, str) else self.answer(found)
+            answers = (*answers, said_by_model(text))
+        assert found is not None
+        return found
 
 
 def said_by_model(text: str, *, finish_reason: str = "stop", tool_calls: bool = False) -> Answer:
@@ -209,6 +212,6 @@ def said_by_model(text: str, *, finish_reason: str = "stop", tool_calls: bool = 
 
 def asked_of(talk: Talk) -> Ask:
     """Return the request that squeeze makes now."""
-    asked = ask(talk.state)
+    asked = next_ask(talk.state, count=COUNT)
     assert isinstance(asked, Ask)
     return asked

@@ -10,7 +10,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -84,7 +84,7 @@ class Refusal:
 
 
 # See `scripted_llm`.
-Scripted = str | Mapping[str, Any] | Refusal | float | bytes
+Scripted = str | Mapping[str, Any] | Refusal | float | bytes | Callable[[Any], str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +137,8 @@ async def scripted_llm(answers: Sequence[Scripted]) -> AsyncIterator[ScriptedLlm
     """Run a `ScriptedLlm` on loopback.
 
     An answer is a text; a mapping that overrides `content`, `tool_calls`, `finish_reason` or `usage`; a `Refusal`; a
-    number, the seconds until the text "late" comes; or bytes, sent as the body of a 200.
+    number, the seconds until the text "late" comes; bytes, sent as the body of a 200; or a function from the request's
+    body to a text.
     """
     llm = ScriptedLlm(answers)
     server = await asyncio.start_server(llm.serve, LOOPBACK, 0)
@@ -166,6 +167,8 @@ def _response(answer: Scripted, received: Received) -> bytes:
         return _http(body, status=answer.status, retry_after_seconds=answer.retry_after_seconds)
     if isinstance(answer, bytes):
         return _http(answer)
+    if callable(answer):
+        answer = answer(received.body)
     overrides = answer if isinstance(answer, Mapping) else {"content": answer if isinstance(answer, str) else "late"}
     return _http(json.dumps(_completion(overrides, model=received.body["model"])).encode())
 

@@ -7,6 +7,10 @@ from typing import Annotated
 
 import typer
 
+from .audit import audit
+from .dlq import dlq
+from .options import Config, Conv, Data, Json, Nats
+
 app = typer.Typer(
     name="jettison",
     help="Lighten the context of LLM agents, keep the cargo.",
@@ -15,12 +19,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Config = Annotated[Path | None, typer.Option("--config", help="Settings file; default ./jettison.toml.")]
-Nats = Annotated[str, typer.Option("--nats", help="NATS URL; default from settings, else the running embedded stack.")]
-Data = Annotated[Path | None, typer.Option("--data", help="Folder of the embedded stack.")]
+app.add_typer(audit)
+app.add_typer(dlq, name="dlq")
+
 Port = Annotated[int | None, typer.Option(help="Default: a free one.", min=1, max=65535)]
-Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
-Conv = Annotated[str, typer.Argument(help="CONVERSATION or TENANT/CONVERSATION.", metavar="CONV")]
 
 
 @app.command()
@@ -63,11 +65,31 @@ def provision(
 
 
 @app.command()
-def doctor(config: Config = None, nats: Nats = "", data: Data = None, json: Json = False) -> int:
+def sweep(
+    everything: Annotated[bool, typer.Option("--all", help="Every conversation, not only those that changed.")] = False,
+    config: Config = None,
+    nats: Nats = "",
+    data: Data = None,
+    json: Json = False,
+) -> int:
+    """Wake who must act and was not told; workers do so by themselves, `--all` is for after a lost work queue."""
+    from .serve import sweep as run
+
+    return run(everything=everything, config=config, nats=nats, data=data, as_json=json)
+
+
+@app.command()
+def doctor(
+    monitor: Annotated[str, typer.Option(help="URL of the server's monitoring port: is each write synced?")] = "",
+    config: Config = None,
+    nats: Nats = "",
+    data: Data = None,
+    json: Json = False,
+) -> int:
     """Check everything that Jettison needs, and say how to mend what is wrong."""
     from .doctor import doctor as run
 
-    return run(config=config, nats=nats, data=data, as_json=json)
+    return run(config=config, nats=nats, data=data, monitor=monitor, as_json=json)
 
 
 @app.command()
@@ -114,20 +136,31 @@ def show(
     conv: Annotated[str, typer.Argument(help="CONV or CONV@VERSION", metavar="CONV[@VERSION]")],
     budget: Annotated[int, typer.Option(help="Tokens; default: as the policy says.")] = 0,
     full: Annotated[bool, typer.Option("--full", help="Whole messages instead of their first lines.")] = False,
+    served: Annotated[
+        bool, typer.Option("--served", help="The exact bytes of the context served then; exit 3 if rebuilt otherwise.")
+    ] = False,
+    profile: Annotated[
+        str, typer.Option(help="openai-chat, openai-responses or anthropic-messages; default: the policy's.")
+    ] = "",
     config: Config = None,
     nats: Nats = "",
     data: Data = None,
     json: Json = False,
 ) -> int:
     """Print the view of a conversation, now or at a version."""
+    if served:
+        from .audit_read import Options
+        from .audit_read import served as run_served
+
+        return run_served(conv, options=Options(config=config, nats=nats, data=data, as_json=json))
     from .read import show as run
 
-    return run(conv, budget=budget, full=full, config=config, nats=nats, data=data, as_json=json)
+    return run(conv, budget=budget, full=full, profile=profile, config=config, nats=nats, data=data, as_json=json)
 
 
 @app.command()
 def replay(
-    conv: Conv,
+    conv: Annotated[str, typer.Argument(help="CONV, or a bundle's file.", metavar="CONV|FILE")],
     verify: Annotated[
         bool, typer.Option("--verify", help="Decide every step again and compare; exit 3 if one differs.")
     ] = False,
@@ -171,9 +204,109 @@ def trace(
 
 
 @app.command()
+def export(
+    conv: Conv,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Default: CONVERSATION.jettison.tar here.")] = None,
+    config: Config = None,
+    nats: Nats = "",
+    data: Data = None,
+    json: Json = False,
+) -> int:
+    """Put a conversation into one file: log, snapshot, artifacts and the proofs of its anchors."""
+    from .bundle import export as run
+
+    return run(conv, out=out, config=config, nats=nats, data=data, as_json=json)
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(help="A bundle that `jettison export` wrote.")],
+    conv: Annotated[str, typer.Option("--as", help="Refuse the file if it is about another CONV.")] = "",
+    config: Config = None,
+    nats: Nats = "",
+    data: Data = None,
+    json: Json = False,
+) -> int:
+    """Write a bundle's log and artifacts into a running stack, where the conversation can go on."""
+    from .bundle import import_file as run
+
+    return run(file, conv, config=config, nats=nats, data=data, as_json=json)
+
+
+@app.command()
+def verify(
+    what: Annotated[str, typer.Argument(help="CONV, or a bundle's file.", metavar="[CONV|FILE]")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="Every conversation and every anchor.")] = False,
+    config: Config = None,
+    nats: Nats = "",
+    data: Data = None,
+    json: Json = False,
+) -> int:
+    """Prove that nothing was changed, dropped, inserted, reordered or cut off; exit 3 if something was."""
+    from .verify import verify as run
+
+    return run(what, everything=everything, config=config, nats=nats, data=data, as_json=json)
+
+
+@app.command()
+def anchor(
+    every: Annotated[float, typer.Option(help="Seconds between two rounds; 0: one round.", min=0)] = 0,
+    config: Config = None,
+    nats: Nats = "",
+    data: Data = None,
+    json: Json = False,
+) -> int:
+    """Write the Merkle root of all heads of each tenant to S3, outside NATS."""
+    from .verify import anchor as run
+
+    return run(every=every, config=config, nats=nats, data=data, as_json=json)
+
+
+@app.command()
 def version() -> int:
     """Print the version."""
     from importlib.metadata import version as installed
 
     typer.echo(installed("jettison"))
     return 0
+
+
+policy = typer.Typer(help="The policy: show it, check it, import another system's settings.", no_args_is_help=True)
+app.add_typer(policy, name="policy")
+
+
+@policy.command("show")
+def policy_show(
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Layers (JSON or YAML), the later over the earlier.")
+    ] = None,
+    preset: Annotated[str, typer.Option(help="jettison, holmes, digitorn, llm4s, docsgpt, octopus-fifo …")] = "",
+    window: Annotated[int | None, typer.Option(help="Tokens of the model's window.", min=1)] = None,
+    as_json: Json = False,
+) -> int:
+    """Resolve a policy, check it, and print every key of it."""
+    from .policy import show as run
+
+    return run(files=files or [], preset=preset, window=window, as_json=as_json)
+
+
+@policy.command("schema")
+def policy_schema() -> int:
+    """Print the policy's JSON Schema."""
+    from .policy import schema as run
+
+    return run()
+
+
+@policy.command("import")
+def policy_import(
+    file: Annotated[Path, typer.Argument(help="Digitorn's YAML, or an .env file of DocsGPT or HolmesGPT.")],
+    system: Annotated[
+        str, typer.Option("--from", help="digitorn, docsgpt or holmes; default: seen from the keys.")
+    ] = "",
+    agent: Annotated[str, typer.Option(help="Id of the Digitorn agent; default: the first.")] = "",
+) -> int:
+    """Print another system's settings as a layer of our policy; what has no counterpart is said on stderr."""
+    from .policy import import_ as run
+
+    return run(file=file, system=system, agent=agent)

@@ -11,10 +11,10 @@ LINE_SECONDS = 5.0
 
 
 @contextmanager
-def bar(title: str, total: int) -> Iterator[Callable[[str, int, int], None]]:
-    """Yield a function to call after each message."""
+def bar(title: str, total: int, *, unit: str = "messages") -> Iterator[Callable[[str, int, int], None]]:
+    """Yield a function to call after each *unit*."""
     if not sys.stderr.isatty():
-        yield _lines(title, total)
+        yield _lines(title, total, unit)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -23,7 +23,7 @@ def bar(title: str, total: int) -> Iterator[Callable[[str, int, int], None]]:
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("messages"),
+        TextColumn(unit),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as shown:
@@ -31,7 +31,7 @@ def bar(title: str, total: int) -> Iterator[Callable[[str, int, int], None]]:
         yield lambda name, index, of: shown.advance(task)
 
 
-def _lines(title: str, total: int) -> Callable[[str, int, int], None]:
+def _lines(title: str, total: int, unit: str) -> Callable[[str, int, int], None]:
     played, told = 0, time.monotonic()
 
     def step(name: str, index: int, of: int) -> None:
@@ -39,6 +39,6 @@ def _lines(title: str, total: int) -> Callable[[str, int, int], None]:
         played += 1
         if time.monotonic() - told >= LINE_SECONDS:
             told = time.monotonic()
-            sys.stderr.write(f"{title}: {played} of {total} messages\n")
+            sys.stderr.write(f"{title}: {played} of {total} {unit}\n")
 
     return step

@@ -122,7 +122,7 @@ async def play(client: Client, talk: Transcript, layer: dict[str, Any], job: Com
         before_tokens=before,
         before_estimated=estimated,
         seconds=time.monotonic() - started,
-        flaws=tuple(problems(context.messages)),
+        flaws=tuple(problems(context.messages, context.profile)),
     )
 
 
@@ -241,11 +241,13 @@ async def _written(out: Any, played: Played, report: Report, as_json: bool) -> N
                 "flaws": list(played.flaws),
                 "seconds": round(played.seconds, 3),
                 "report": report,
+                "system": context.system,
                 "messages": context.messages,
             }
         )
     else:
-        document = b"[" + b",\n".join(map(wire.encode, context.messages)) + b"]"
+        system = [{"role": "system", "content": context.system}] if context.system else []
+        document = b"[" + b",\n".join(map(wire.encode, [*system, *context.messages])) + b"]"
     out.write(document + b"\n")
     out.flush()
     said(
@@ -265,7 +267,7 @@ def _tokens_before(talk: Transcript) -> tuple[int, bool]:
     total, estimated = 0, False
     for message in talk.messages:
         try:
-            entry, _ = measure(SaidMessage(raw=wire.encode(message)), number=1, count=count)
+            entry = measure(SaidMessage(raw=wire.encode(message)), number=1, count=count)
         except JettisonError:
             continue
         total += entry.tokens

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import msgspec
 
-from actors.bootstrap import Runtime, runtime
+from actors.bootstrap import Runtime, data_folder, runtime
 from actors.settings import Settings
 from actors.tokens import counter
 from protocol.errors import JettisonError, Unavailable
 from protocol.ids import Token
-from storage.streams import drift
+from storage.durability import is_synced, looked_at
+from storage.streams import consumers, drift, streams
 
-from .session import located, printed, run, settings_of
+from .session import located, printed, run, running_stack, settings_of
 
 UNREACHABLE = 4
 
@@ -29,13 +30,13 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     fix: str = ""
 
 
-def doctor(*, config: Path | None, nats: str, data: Path | None, as_json: bool) -> int:
+def doctor(*, config: Path | None, nats: str, data: Path | None, monitor: str, as_json: bool) -> int:
     """Check everything; see `jettison doctor --help`."""
     settings = settings_of(config=config, nats=nats, data=data)
 
     async def main() -> int:
         found = []
-        async for finding in _findings(settings):
+        async for finding in _findings(settings, monitor):
             found.append(finding)
             if as_json:
                 printed(finding)
@@ -48,13 +49,15 @@ def doctor(*, config: Path | None, nats: str, data: Path | None, as_json: bool) 
     return run(main(), service="doctor", settings=settings, trace=False)
 
 
-async def _findings(settings: Settings) -> AsyncIterator[Finding]:
+async def _findings(settings: Settings, monitor: str) -> AsyncIterator[Finding]:
     yield _tokenizer()
     try:
         there = located(settings)
         async with runtime(there, role="doctor") as running:
             yield Finding(what="nats", ok=True, detail=f"{there.nats.url} answers")
             for finding in await _streams(running, there):
+                yield finding
+            for finding in await _durability(running, there, monitor):
                 yield finding
             yield await _store(running, there)
             yield _model(there)
@@ -80,7 +83,8 @@ async def _streams(running: Runtime, settings: Settings) -> list[Finding]:
             )
         ]
     if not differences:
-        return [Finding(what="streams", ok=True, detail="3 streams and 4 consumers are as designed")]
+        detail = f"{len(streams())} streams and {len(consumers())} consumers are as designed"
+        return [Finding(what="streams", ok=True, detail=detail)]
     return [
         Finding(
             what=f"stream {one.name}",
@@ -90,6 +94,37 @@ async def _streams(running: Runtime, settings: Settings) -> list[Finding]:
         )
         for one in differences
     ]
+
+
+async def _durability(running: Runtime, settings: Settings, monitor: str) -> list[Finding]:
+    """Name what may lose acknowledged facts. What cannot be seen from here is said to be so."""
+    try:
+        kept = await looked_at(running.connection, replicas=settings.nats.replicas)
+        found = [Finding(what=f"log {one.name}", ok=False, detail=one.what, fix=one.fix) for one in kept.hazards]
+        synced = await is_synced(monitor) if monitor else _embedded_is_synced(settings)
+    except Unavailable as error:
+        return [Finding(what="durability", ok=False, detail=str(error), fix="give --monitor http://HOST:8222")]
+    copies = "1 copy" if kept.replicas == 1 else f"{kept.replicas} copies"
+    if synced:
+        found.append(Finding(what="durability", ok=True, detail=f"{copies}, each write synced"))
+    elif synced is None:
+        fix = "give --monitor http://HOST:8222, the server's monitoring port"
+        detail = f"{copies}; whether each write is synced cannot be seen from here"
+        found.append(Finding(what="durability", ok=True, detail=detail, fix=fix))
+    else:
+        lost = "a power cut" if kept.replicas == 1 else "a power cut of the whole cluster"
+        detail = f"{copies}, not each write synced: {lost} loses what was acknowledged last"
+        fix = "set `sync_interval: always` in the server's `jetstream` block (infra/nats/prod.conf)"
+        found.append(Finding(what="durability", ok=False, detail=detail, fix=fix))
+    return found
+
+
+def _embedded_is_synced(settings: Settings) -> bool | None:
+    """Tell whether the embedded server syncs each write; none if it is not the one that is asked about."""
+    stack = running_stack(data_folder(settings))
+    if stack is None or stack.nats_url != settings.nats.url:
+        return None
+    return 'sync_interval: "always"' in (data_folder(settings) / "nats.conf").read_text(encoding="utf-8")
 
 
 async def _store(running: Runtime, settings: Settings) -> Finding:

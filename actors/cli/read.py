@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 import msgspec
 
 from actors import replay as replays
+from actors.audit import bundle as bundles
+from actors.audit.trail import trail, versioned
 from actors.bootstrap import Runtime, runtime
 from actors.conversations import fold
 from actors.readback import artifact as fetched
@@ -23,6 +26,8 @@ from protocol.errors import NotFound, Rejected
 from protocol.ids import Address, Token, written_address
 from storage.ports import Record
 
+from .audit_read import named_file
+from .plain import one_line, plain
 from .session import located, printed, run, said, settings_of, traces_folder
 
 MISMATCH = 3
@@ -78,20 +83,28 @@ def log(conv: str, *, config: Path | None, nats: str, data: Path | None, as_json
 
 
 def show(
-    conv: str, *, budget: int, full: bool, config: Path | None, nats: str, data: Path | None, as_json: bool
+    conv: str,
+    *,
+    budget: int,
+    full: bool,
+    profile: str,
+    config: Path | None,
+    nats: str,
+    data: Path | None,
+    as_json: bool,
 ) -> int:
     """Print a view; see `jettison show --help`."""
-    name, at_sign, version = conv.rpartition("@")
-    if not at_sign or not version.isdecimal():
-        name, version = conv, ""
+    at, version = versioned(conv)
+    if profile and profile not in get_args(messages.Profile):
+        raise Rejected(f"a profile is one of {', '.join(get_args(messages.Profile))}, not {profile!r:.40}")
+    shape = cast(messages.Profile, profile) if profile else None
 
     async def main(running: Runtime) -> int:
-        at = written_address(name)
-        state = _state_at(at, await _records(running, at), int(version) if version else None)
+        state = _state_at(at, await _records(running, at), version)
         if state.policy is None:
             raise NotFound(f"{at} has no policy yet: no worker has seen it", address=str(at))
         count = counter(tokenizer_for(state.model).encoding)
-        seen = view(state, budget=min(budget or state.usable_tokens, state.usable_tokens), count=count)
+        seen = view(state, budget=min(budget or state.usable_tokens, state.usable_tokens), count=count, profile=shape)
         if as_json:
             printed(
                 {
@@ -115,16 +128,23 @@ def show(
 
 
 def replay(conv: str, *, verify: bool, config: Path | None, nats: str, data: Path | None, as_json: bool) -> int:
-    """Rebuild from the log; see `jettison replay --help`."""
+    """Rebuild from the log, or from a bundle alone; see `jettison replay --help`."""
 
-    async def main(running: Runtime) -> int:
-        at = written_address(conv)
-        found = replays.replay(at, await _records(running, at))
+    def told(found: replays.Replayed) -> int:
         if as_json:
             printed(found)
         else:
             sys.stdout.write(replay_text(found))
         return MISMATCH if found.divergence is not None and verify else 0
+
+    file = named_file(conv)
+    if file is not None:
+        bundle = bundles.sound(bundles.read(file))
+        return told(replays.replay(bundle.at, bundle.records))
+
+    async def main(running: Runtime) -> int:
+        at = written_address(conv)
+        return told(replays.replay(at, await _records(running, at)))
 
     return _reading(main, Options(config=config, nats=nats, data=data, as_json=as_json))
 
@@ -158,13 +178,17 @@ def trace(conv: str, *, last: int, config: Path | None, data: Path | None, as_js
 
 
 def drawn(view_messages: Iterable[Mapping[str, Any]], *, chars: int) -> str:
-    """Return messages as text for a person: each with its role and at most *chars* characters."""
+    """Return messages as text for a person: each with its role and at most *chars* characters.
+
+    It is hostile text: what a terminal would obey is shown instead.
+    """
     lines = []
     for message in view_messages:
-        text = "\n".join(part.text for part in messages.parse(message).parts)
+        parsed = messages.parse(message)
+        text = "\n".join(part.text for part in parsed.parts)
         more = f" […{len(text) - chars:,} more characters]" if len(text) > chars else ""
-        lines.append(f"--- {message['role']} ---\n{text[:chars]}{more}")
-    return "\n".join(lines).encode("utf-8", "replace").decode() + "\n"
+        lines.append(f"--- {parsed.role} ---\n{plain(text[:chars])}{more}")
+    return "\n".join(lines) + "\n"
 
 
 def replay_text(found: replays.Replayed) -> str:
@@ -204,10 +228,7 @@ def _state_at(at: Address, records: list[Record], version: int | None) -> State:
     """Return the state right after the commit of *version*, with what had been said by then."""
     if version is None:
         return fold(initial(codec.genesis(at)), records)
-    for found in replays.decisions(at, records):
-        if found.commit.version == version:
-            return found.after
-    raise NotFound(f"{at} has no version {version}", address=str(at), version=version)
+    return deque(trail(at, records, upto=version), maxlen=1).pop().after
 
 
 def _facts(record: Record) -> list[dict[str, Any]]:
@@ -260,5 +281,4 @@ def _fact_line(row: dict[str, Any]) -> str:
 def _brief(value: Any) -> str:
     if isinstance(value, list) and value and isinstance(value[0], dict) and "role" in value[0]:
         return ",".join(f"{one['role']}:{one['bytes']}B" for one in value)
-    text = str(value)
-    return text if len(text) <= 60 else text[:59] + "…"
+    return one_line(str(value), chars=60)

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 import stamina
 
-from actors.bootstrap import data_folder, runtime, work
+from actors.audit.anchoring import Anchoring
+from actors.bootstrap import Runtime, data_folder, runtime, work
 from actors.settings import Settings
-from protocol.errors import LogUnavailable, Rejected, Unavailable
+from protocol.errors import ArtifactsUnavailable, LogUnavailable, Rejected, Unavailable
 from protocol.subjects import ACTORS, Actor
+from storage.s3 import S3Anchors
 
-from .session import located, prepared, run, said, settings_of, started_stack
+from .session import located, prepared, printed, run, said, settings_of, started_stack
+
+LAST_ANCHOR_SECONDS = 5.0
+"""What is written last must not hold up who wants to stop."""
 
 RECONNECT_SECONDS_MAX = 5.0
-"""Between two attempts of a worker to reach a NATS that does not answer."""
+"""Between two attempts of a worker to reach a NATS or a store that does not answer."""
+
+WAITED_FOR = (LogUnavailable, ArtifactsUnavailable)
 
 
 def up(*, data: Path | None, config: Path | None, nats_port: int | None, s3_port: int | None) -> int:
@@ -38,6 +46,22 @@ def provision(*, config: Path | None, nats: str, data: Path | None, replicas: in
     return run(_provision(located(settings), replicas), service="provision", settings=settings, trace=False)
 
 
+def sweep(*, everything: bool, config: Path | None, nats: str, data: Path | None, as_json: bool) -> int:
+    """Sweep once; see `jettison sweep --help`."""
+    settings = settings_of(config=config, nats=nats, data=data)
+
+    async def main() -> int:
+        async with runtime(located(settings), role="sweep") as running:
+            found = await running.sweeper().sweep(everything=everything)
+        if as_json:
+            printed(found)
+        else:
+            said(f"{found.looked_at} looked at, {found.open} open, {found.woken} woken, {found.parked} dead letters")
+        return 0
+
+    return run(main(), service="sweep", settings=settings, trace=False)
+
+
 async def _up(settings: Settings, nats_port: int | None, s3_port: int | None) -> int:
     said("starting NATS and S3 …")
     async with (
@@ -53,22 +77,36 @@ async def _up(settings: Settings, nats_port: int | None, s3_port: int | None) ->
         said(f"ready    agents connect to {ours.nats.url}; Ctrl-C stops everything")
         working = asyncio.create_task(work(running))
         failing = asyncio.create_task(stack.failed())
+        anchoring = asyncio.create_task(_anchored(running, seconds=settings.anchor.seconds))
         try:
-            done, _ = await asyncio.wait({working, failing}, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait({working, failing, anchoring}, return_when=asyncio.FIRST_COMPLETED)
             if failing in done:
                 raise Unavailable(f"the embedded stack stopped: {failing.result()}")
-            await working
+            for task in done:
+                await task
         finally:
-            for task in (working, failing):
+            for task in (working, failing, anchoring):
                 task.cancel()
-            await asyncio.gather(working, failing, return_exceptions=True)
+            await asyncio.gather(working, failing, anchoring, return_exceptions=True)
             said("stopping …")
     return 0
 
 
+async def _anchored(running: Runtime, *, seconds: float) -> None:
+    """Write anchors now and then, and a last one when the stack is told to stop; never return before."""
+    anchoring = Anchoring(log=running.log, anchors=S3Anchors(running.artifacts))
+    try:
+        await (anchoring.every(seconds) if seconds else asyncio.Future())
+    finally:
+        if seconds:
+            with suppress(Unavailable, TimeoutError):
+                async with asyncio.timeout(LAST_ANCHOR_SECONDS):
+                    await anchoring.all_tenants()
+
+
 async def _worker(settings: Settings, actor: Actor) -> int:
     async for attempt in stamina.retry_context(
-        on=LogUnavailable, attempts=None, timeout=None, wait_initial=0.5, wait_max=RECONNECT_SECONDS_MAX
+        on=WAITED_FOR, attempts=None, timeout=None, wait_initial=0.5, wait_max=RECONNECT_SECONDS_MAX
     ):
         with attempt:
             await _worked(settings, actor)
@@ -76,7 +114,7 @@ async def _worker(settings: Settings, actor: Actor) -> int:
 
 
 async def _worked(settings: Settings, actor: Actor) -> None:
-    """Work until NATS is lost, and say so."""
+    """Work until NATS is lost, and say so; a store that is down at the start is waited for as well."""
     try:
         async with runtime(settings, role=actor) as running:
             if actor in ("spill", "cut"):
@@ -84,7 +122,7 @@ async def _worked(settings: Settings, actor: Actor) -> None:
                 await running.artifacts.prepare()
             said(f"{actor} works on {settings.nats.url}")
             await work(running, (actor,))
-    except LogUnavailable as error:
+    except WAITED_FOR as error:
         said(f"{actor} waits: {error}")
         raise
 

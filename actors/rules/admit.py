@@ -10,7 +10,8 @@ from protocol.policy import share_of
 from protocol.subjects import Actor
 
 from .budget import begins, over_target, target_tokens
-from .entry import ABORTED_TOKENS, oversized
+from .caps import oversized
+from .entry import ABORTED_TOKENS, MESSAGE_TOKENS
 from .hooks import fired
 from .state import OVERFLOW, REMINDER, Arrived, Asked, Compacted, Counted, Due, Episode, State, with_ended
 
@@ -42,7 +43,8 @@ def admit(state: State) -> State:
                 assert_never(first)
         if boundary and state.episode is None and begins(state):
             number = state.live[-1].number
-            state = msgspec.structs.replace(state, episode=Episode(boundary=number, stage="digest"))
+            episode = Episode(boundary=number, stage="digest", before=state.live_tokens)
+            state = msgspec.structs.replace(state, episode=episode)
     return state
 
 
@@ -72,7 +74,10 @@ def _closed(state: State, episode: Episode) -> State:
     if not episode.applied:
         return state
     compacted = Compacted(turns=state.turns, at_ms=state.now_ms, tokens=state.live_tokens)
-    remind = policy.reminder.mode != "off" and state.live
+    # a reminder never costs what the compaction won
+    won = episode.before - state.live_tokens
+    most = share_of(state.usable_tokens, policy.reminder.cap) + MESSAGE_TOKENS
+    remind = policy.reminder.mode != "off" and state.live and won > most
     due = (*state.due, Due(number=episode.boundary, hook=REMINDER)) if remind else state.due
     return msgspec.structs.replace(state, compacted=compacted, due=due)
 
@@ -86,7 +91,7 @@ def _arrived(state: State, arrived: Arrived) -> State:
         live_tokens=state.live_tokens + entry.tokens + len(arrived.ended) * ABORTED_TOKENS,
         now_ms=max(state.now_ms, arrived.at_ms),
         turns=state.turns + (entry.role == "user"),
-        replies=state.replies + (entry.role == "assistant"),
+        replies=state.replies + (entry.role == "assistant" and not entry.joins),
         calls=state.calls + len(entry.call_ids),
     )
 
@@ -107,5 +112,6 @@ def _counted(state: State, counted: Counted) -> State:
         return msgspec.structs.replace(state, due=(*state.due, Due(number=number, hook=OVERFLOW)))
     state = msgspec.structs.replace(state, ratio=max(state.ratio, told), refusals=state.refusals + 1, quiet_tokens=0)
     down_to = min(target_tokens(state), share_of(state.live_tokens, OVERFLOW_SHARE))
-    episode = Episode(boundary=number, stage="digest", cause="overflow", down_to=max(1, down_to))
+    before = state.live_tokens
+    episode = Episode(boundary=number, stage="digest", cause="overflow", down_to=max(1, down_to), before=before)
     return msgspec.structs.replace(state, episode=episode)

@@ -8,6 +8,7 @@ results, and the order never changes.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 
 import msgspec
@@ -15,14 +16,14 @@ import msgspec
 from protocol import messages
 from protocol.errors import BudgetRefused
 from protocol.facts import CompactionDeclined, HistoryCut, Trim
-from protocol.policy import Floor
 
 from .budget import target_tokens
-from .digest import pinned_numbers
+from .digest import known_after, pinned_numbers
 from .entry import Count, Entry
+from .ledger import changes
 from .preview import preview
 from .state import State
-from .units import Unit, units
+from .units import Unit, floor_units, units
 
 FLOOR_TOKENS_MIN = 256
 """A text of a soft floor is not shortened below this: rather, the floor is lowered."""
@@ -52,6 +53,8 @@ def cut(state: State, *, count: Count) -> tuple[HistoryCut | CompactionDeclined,
         return (CompactionDeclined(boundary=boundary, stage="cut", reason=str(refused)[:300]),)
     if plan.level == "none":
         return (CompactionDeclined(boundary=boundary, stage="cut", reason="nothing that may be dropped"),)
+    gone = frozenset(plan.dropped)
+    leaving = tuple(entry for entry in state.live if entry.number in gone)
     fact = HistoryCut(
         boundary=boundary,
         dropped=plan.dropped,
@@ -60,6 +63,7 @@ def cut(state: State, *, count: Count) -> tuple[HistoryCut | CompactionDeclined,
         digest_dropped=plan.digest_dropped,
         before_tokens=state.live_tokens,
         after_tokens=plan.tokens,
+        ledger=changes(state.ledger, known_after(state, leaving)) if leaving else (),
     )
     return (fact,)
 
@@ -78,7 +82,7 @@ def plan_cut(state: State, entries: Sequence[Entry], *, down_to: int, within: in
     if policy.mode == "off":
         raise _refusal(entries, frozenset(), tokens, within)
     order = _order(state, entries)
-    dropped, tokens = _drop(order.free, tokens, down_to, at_once=order.at_once)
+    dropped, tokens = _drop(order.free, tokens, down_to, at_once=order.at_once, wholes=order.wholes)
     if tokens <= within:
         return Plan(level="units" if dropped else "none", dropped=dropped, tokens=tokens)
     if policy.on_overflow == "refuse":
@@ -103,8 +107,11 @@ def plan_cut(state: State, entries: Sequence[Entry], *, down_to: int, within: in
 
 def _down_to(state: State) -> int:
     assert state.policy is not None
-    emergency = state.episode is not None and state.episode.cause == "overflow"
-    if state.policy.cut.down_to == "usable" and not emergency:
+    assert state.episode is not None
+    emergency = state.episode.cause == "overflow"
+    # what the digest found too little to stand in for is not worth losing either, while the view fits
+    undigested = state.policy.digest.mode == "on" and not state.episode.applied
+    if (state.policy.cut.down_to == "usable" or undigested) and not emergency:
         return state.usable_tokens
     return target_tokens(state)
 
@@ -116,6 +123,8 @@ class _Order(msgspec.Struct, frozen=True, kw_only=True):
     soft: tuple[Unit, ...]
     at_once: int
     """Of the free ones, how many leave at once, because the policy's window does not hold them."""
+    wholes: tuple[int, ...] = ()
+    """Numbers of the messages that begin what leaves as a whole; behind the last one, units leave alone."""
 
 
 def _order(state: State, entries: Sequence[Entry]) -> _Order:
@@ -124,7 +133,7 @@ def _order(state: State, entries: Sequence[Entry]) -> _Order:
     policy = state.policy.cut
     pins = pinned_numbers(state, tuple(entries))
     every = units(entries)
-    guarded = _floor(every, policy.floor)
+    guarded = floor_units(every, policy.floor)
     outside = _outside(every, policy.window)
     free = [unit for unit in every[: len(every) - max(1, guarded)] if not _pinned(unit, pins)]
     soft = every[len(every) - guarded : -1] if policy.floor.mode == "soft" and guarded else ()
@@ -137,20 +146,8 @@ def _order(state: State, entries: Sequence[Entry]) -> _Order:
         free=(*free[:at_once], *rest),
         soft=tuple(unit for unit in soft if not _pinned(unit, pins)),
         at_once=at_once,
+        wholes=tuple(unit.first for unit in every if unit.opens_block) if policy.by == "blocks" else (),
     )
-
-
-def _floor(every: Sequence[Unit], floor: Floor) -> int:
-    """Return how many of the newest units the floor holds: the most of its three measures."""
-    blocks = messages_ = tokens = 0
-    guarded = 0
-    for index, unit in enumerate(reversed(every), 1):
-        if blocks < floor.blocks or messages_ < floor.messages or tokens < floor.tokens:
-            guarded = index
-        blocks += unit.opens_block
-        messages_ += len(unit.entries)
-        tokens += unit.tokens
-    return guarded
 
 
 def _outside(every: Sequence[Unit], window: int | None) -> int:
@@ -163,11 +160,18 @@ def _outside(every: Sequence[Unit], window: int | None) -> int:
     return (blocks[-window] if window else every[-1].first) - 1
 
 
-def _drop(units_: Sequence[Unit], tokens: int, down_to: int, *, at_once: int = 0) -> tuple[tuple[int, ...], int]:
-    """Drop *units_* in their order until the rest fits *down_to*, the first *at_once* of them in any case."""
+def _drop(
+    units_: Sequence[Unit], tokens: int, down_to: int, *, at_once: int = 0, wholes: Sequence[int] = ()
+) -> tuple[tuple[int, ...], int]:
+    """Drop *units_* in their order until the rest fits *down_to*, the first *at_once* of them in any case.
+
+    What began to leave leaves whole: the unit before is of the same one of *wholes*, but for the newest of them.
+    """
     dropped: list[int] = []
+    whole = -1
     for index, unit in enumerate(units_):
-        if tokens <= down_to and index >= at_once:
+        before, whole = whole, bisect_right(wholes, unit.first)
+        if tokens <= down_to and index >= at_once and (whole != before or whole == len(wholes)):
             break
         dropped += [entry.number for entry in unit.entries]
         tokens -= unit.tokens
@@ -230,7 +234,7 @@ def _trim(entry: Entry, pointer: str, height: int, count: Count) -> Trim:
     text = before.get(pointer)
     if text is None:
         text = messages.leaf(messages.decode(entry.raw), pointer)
-    arguments = pointer.startswith("/tool_calls/")
+    arguments = any(part.pointer == pointer and part.kind == "arguments" for part in entry.parts)
     # a call's arguments stay JSON, and quoting costs tokens of its own
     short = preview(text, tokens_max=height * 3 // 4 - 8 if arguments else height, count=count)
     short = short or f"[left out: {len(text):,} characters]"

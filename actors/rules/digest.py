@@ -1,7 +1,8 @@
 """Digest: older units give way to the values that later steps may need.
 
-Decides only, without an LLM. The digest before is merged with the units that leave now, so that the work
-over a whole conversation is linear. What does not fit the cap is dropped by worth, never by position.
+Decides only, without an LLM. The ledger is joined with the units that leave now, so that the work over a
+whole conversation is linear; what did not fit before may come back. What does not fit the cap is dropped by
+worth, never by position.
 """
 
 from __future__ import annotations
@@ -11,22 +12,24 @@ from itertools import chain
 import msgspec
 
 from protocol.facts import CompactionDeclined, DigestItem, HistoryDigested
+from protocol.messages import INSTRUCTION_ROLES
+from protocol.policy import share_of
 
 from .budget import gain_tokens_min, target_tokens
-from .digest_text import FORM, LINES, render
+from .choose import chosen
+from .digest_text import FORM, render
 from .entry import MESSAGE_TOKENS, Count, Entry
-from .extract import items_of, merged, score, within
+from .extract import LINES, found_in, items_of
+from .ledger import Ledger, changes, settled
 from .state import State
-from .units import Unit, first_user, instructions, last_user, units
-
-RULES_SHARE = 0.25
-"""Of the digest, for what the user said must always hold: word for word, before anything else."""
-
-LINES_SHARE = 0.125
-"""Of the digest, for other sentences: one costs as much as ten values, and later steps use values."""
+from .units import Unit, answered_through, blocks_first, first_user, floor_units, instructions, last_user, units
+from .values import within
 
 TITLES_TOKENS = 24
 """The titles of the categories, each about two tokens."""
+
+_IN_PROSE = frozenset(("answered", "decision", "error", "outcome"))
+"""Sentences that a summary says in its own words; requests and rules stay word for word."""
 
 
 def digest(state: State, *, count: Count) -> tuple[HistoryDigested | CompactionDeclined, ...]:
@@ -34,16 +37,20 @@ def digest(state: State, *, count: Count) -> tuple[HistoryDigested | CompactionD
     if state.episode is None or state.episode.stage != "digest" or state.policy is None:
         return ()
     boundary = state.episode.boundary
+    if state.policy.digest.mode == "off":
+        return (CompactionDeclined(boundary=boundary, stage="digest", reason="digest.mode is off"),)
     leaving, kept = _parted(state)
     if not leaving:
         return (CompactionDeclined(boundary=boundary, stage="digest", reason="nothing older than the kept units"),)
-    through = leaving[-1].number
-    items, tokens = _within_cap(state, leaving, through=through, count=count)
+    through = max(leaving[-1].number, state.digest.through if state.digest else 0)
+    now = known_after(state, leaving)
+    items, tokens = _within_cap(state, now, leaving, through=through, count=count)
     before = state.live_tokens
     gone = sum(entry.tokens for entry in leaving) + (state.digest.tokens if state.digest else 0)
     after = before - gone + tokens
-    if before - after < gain_tokens_min(state):
-        reason = f"would win {before - after} tokens, less than {gain_tokens_min(state)}"
+    least = 1 if state.episode.cause == "overflow" else gain_tokens_min(state)
+    if before - after < least:
+        reason = f"would win {before - after} tokens, less than {least}"
         return (CompactionDeclined(boundary=boundary, stage="digest", reason=reason),)
     fact = HistoryDigested(
         boundary=boundary,
@@ -54,6 +61,7 @@ def digest(state: State, *, count: Count) -> tuple[HistoryDigested | CompactionD
         digest_tokens=tokens,
         before_tokens=before,
         after_tokens=after,
+        ledger=changes(state.ledger, now),
     )
     return (fact,)
 
@@ -61,18 +69,24 @@ def digest(state: State, *, count: Count) -> tuple[HistoryDigested | CompactionD
 def digest_cap_tokens(state: State) -> int:
     """Return the largest size of the digest message."""
     assert state.policy is not None
-    return int(state.usable_tokens * state.policy.digest.cap)
+    share = share_of(state.usable_tokens, state.policy.digest.cap)
+    most = state.policy.digest.cap_tokens
+    return share if most is None else min(share, most)
 
 
 def pinned_numbers(state: State, entries: tuple[Entry, ...]) -> frozenset[int]:
     """Return the numbers of the messages that stay, whatever their age."""
     assert state.policy is not None
     pins = {entry.number for entry in instructions(entries)}
+    if "system" in state.policy.cut.pins:
+        pins |= {entry.number for entry in entries if entry.role in INSTRUCTION_ROLES}
     if "last_user" in state.policy.cut.pins:
         pins.add(last_user(entries))
     if "first_user" in state.policy.cut.pins:
         pins.add(first_user(entries))
-    return frozenset(pins - {0})
+    # a user may speak in one message with results: their calls stay with it
+    pinned = [unit.entries for unit in units(entries) if any(entry.number in pins for entry in unit.entries)]
+    return frozenset(pins.union(*({entry.number for entry in whole} for whole in pinned)) - {0})
 
 
 def _parted(state: State) -> tuple[tuple[Entry, ...], tuple[int, ...]]:
@@ -85,27 +99,66 @@ def _parted(state: State) -> tuple[tuple[Entry, ...], tuple[int, ...]]:
 
 
 def _tail(state: State, pins: frozenset[int]) -> tuple[Unit, ...]:
-    """Return the newest units that stay verbatim: at least the last one, else as many as there is room for."""
+    """Return the newest units that stay verbatim: at least the last one, else as many as the policy says."""
     assert state.policy is not None
-    keep_blocks, keep_tokens = state.policy.digest.keep_blocks, state.policy.digest.keep_tokens
+    assert state.episode is not None
+    wanted = state.policy.digest
     all_units = units(state.live)
+    if state.episode.cause == "overflow":
+        return all_units[-max(1, state.policy.emergency.keep_units) :]
+    limits = (wanted.keep_blocks, wanted.keep_messages, wanted.keep_share, wanted.keep_tokens)
     pinned = sum(entry.tokens for entry in state.live if entry.number in pins)
     room = target_tokens(state) - pinned - _expected_digest_tokens(state)
-    if keep_tokens is not None:
-        room = keep_tokens
-    elif keep_blocks is not None:
-        room = state.live_tokens
-    taken, blocks, first = 0, 0, len(all_units)
+    unlimited = all(limit is None for limit in limits)
+    first = _first_within(all_units, pins, room) if unlimited else max(_firsts(state, all_units, pins))
+    newest_block = blocks_first(all_units, 1)
+    open_run = sum(unit.tokens for unit in all_units[newest_block:]) > room
+    if wanted.keep_blocks is not None and first <= len(instructions(state.live)) and open_run:
+        # one long run of calls under a single user: a block may be parted after any completed batch
+        first = max(first, _first_within(all_units, pins, room))
+    floor = state.policy.cut.floor
+    guarded = floor_units(all_units, floor) if floor.mode == "hard" else 0
+    return all_units[min(first, len(all_units) - guarded) :]
+
+
+def _firsts(state: State, all_units: tuple[Unit, ...], pins: frozenset[int]) -> list[int]:
+    """Return the place of the oldest unit that stays by each limit of the policy."""
+    assert state.policy is not None
+    wanted = state.policy.digest
+    firsts = []
+    if wanted.keep_blocks is not None:
+        firsts.append(blocks_first(all_units, wanted.keep_blocks))
+    spoken = len(state.live) - len(instructions(state.live))
+    if wanted.keep_messages is not None:
+        firsts.append(_first_of_messages(all_units, wanted.keep_messages))
+    if wanted.keep_share is not None:
+        firsts.append(_first_of_messages(all_units, spoken - share_of(spoken, 1 - wanted.keep_share)))
+    if wanted.keep_tokens is not None:
+        firsts.append(_first_within(all_units, pins, wanted.keep_tokens))
+    return firsts
+
+
+def _first_of_messages(all_units: tuple[Unit, ...], wanted: int) -> int:
+    """Return the place of the unit that holds the oldest of the newest *wanted* messages."""
+    taken = 0
     for index in range(len(all_units) - 1, -1, -1):
+        taken += len(all_units[index].entries)
+        if taken >= wanted:
+            return index
+    return 0
+
+
+def _first_within(all_units: tuple[Unit, ...], pins: frozenset[int], room: int) -> int:
+    """Return the place of the oldest of the newest units that fit *room* tokens; pinned ones take none."""
+    first = len(all_units) - 1
+    taken = 0
+    for index in range(first, -1, -1):
         unit = all_units[index]
-        free = all(entry.number in pins for entry in unit.entries)
-        taken += 0 if free else unit.tokens
-        over_blocks = keep_blocks is not None and blocks >= keep_blocks
-        if index < len(all_units) - 1 and (taken > room or over_blocks):
+        taken += 0 if all(entry.number in pins for entry in unit.entries) else unit.tokens
+        if index < len(all_units) - 1 and taken > room:
             break
-        blocks += unit.opens_block
         first = index
-    return all_units[first:]
+    return max(0, first)
 
 
 def _expected_digest_tokens(state: State) -> int:
@@ -115,24 +168,52 @@ def _expected_digest_tokens(state: State) -> int:
     return cap if state.policy.squeeze.mode == "off" else cap // 2
 
 
+def known_after(state: State, leaving: tuple[Entry, ...]) -> Ledger:
+    """Return all that is known after *leaving* left: the ledger, what the digest shows, and what is new."""
+    assert state.policy is not None
+    there = {(item.category, item.value) for item in state.ledger}
+    shown = state.digest.items if state.digest else ()
+    # a sentence in the digest may be shortened, in the ledger it is whole
+    more = (item for item in shown if item.category not in LINES and (item.category, item.value) not in there)
+    found = found_in(leaving)
+    known = settled((*state.ledger, *more), found.items, found.moved)
+    answered = answered_through(state.live)
+    # a request that was made before, and answered, becomes one with its earlier self
+    return settled((_told_apart(item, answered) for item in known), (), {})
+
+
+def _told_apart(item: DigestItem, answered: int) -> DigestItem:
+    """Return a request as answered if an answer to it was followed by the next request."""
+    if item.category == "request" and item.number < answered:
+        return msgspec.structs.replace(item, category="answered")
+    return item
+
+
 def _within_cap(
-    state: State, leaving: tuple[Entry, ...], *, through: int, count: Count
+    state: State, known: Ledger, leaving: tuple[Entry, ...], *, through: int, count: Count
 ) -> tuple[tuple[DigestItem, ...], int]:
     """Return the worthiest items that fit the cap, oldest first, and the tokens of their message."""
-    prior = state.digest.items if state.digest else ()
+    assert state.policy is not None
     prose = state.digest.prose if state.digest else ""
     cap = digest_cap_tokens(state)
     room = cap - count(render((), prose=prose, through=through, form=FORM)) - MESSAGE_TOKENS - TITLES_TOKENS
     standing = _standing(state, leaving)
-    found = [item for item in merged(prior, items_of(leaving)) if item.value not in standing]
-    chosen = _chosen(found, room, through=through, count=count)
+    wanted = [item for item in known if item.value not in standing and not _said_in_prose(state, item)]
+    items = chosen(wanted, room, newest=through, most=state.policy.digest.categories, count=count)
     while True:
-        chosen_now = tuple(sorted(chosen, key=lambda item: (item.number, item.category, item.value)))
-        tokens = count(render(chosen_now, prose=prose, through=through, form=FORM)) + MESSAGE_TOKENS
-        if tokens <= cap or not chosen:
-            return chosen_now, tokens
+        ordered = tuple(sorted(items, key=lambda item: (item.number, item.category, item.value)))
+        tokens = count(render(ordered, prose=prose, through=through, form=FORM)) + MESSAGE_TOKENS
+        if tokens <= cap or not items:
+            return ordered, tokens
         # titles and joints cost more than estimated: drop the least worthy twentieth and count again
-        del chosen[-max(1, len(chosen) // 20) :]
+        del items[-max(1, len(items) // 20) :]
+
+
+def _said_in_prose(state: State, item: DigestItem) -> bool:
+    """Tell whether the summary that stands in the digest holds *item* already."""
+    if state.digest is None or not state.digest.prose:
+        return False
+    return item.value in state.digest.prose or (item.category in _IN_PROSE and item.number <= state.digest.through)
 
 
 def _standing(state: State, leaving: tuple[Entry, ...]) -> frozenset[str]:
@@ -141,39 +222,3 @@ def _standing(state: State, leaving: tuple[Entry, ...]) -> frozenset[str]:
     items = items_of(tuple(entry for entry in state.live if entry.number not in gone))
     values = [item.value for item in items if item.category not in LINES]
     return frozenset(chain(values, *map(within, values)))
-
-
-def _chosen(found: list[DigestItem], room: int, *, through: int, count: Count) -> list[DigestItem]:
-    """Return the items that say most in *room* tokens, worth per token: sentences up to their share, then values."""
-    # a value brings the space before it, a sentence its line end
-    priced = [(item, count(f" {item.value}") + (item.category in LINES)) for item in found]
-    priced.sort(key=lambda one: (-score(one[0], through) / one[1], -one[0].number, one[0].category, one[0].value))
-    lines: list[DigestItem] = []
-    rules = [one for one in priced if one[0].category == "rule"]
-    others = [one for one in priced if one[0].category in LINES - {"rule"}]
-    for sentences, left in ((rules, int(room * RULES_SHARE)), (others, int(room * LINES_SHARE))):
-        for item, tokens in sentences:
-            if tokens <= left:
-                lines.append(item)
-                left -= tokens
-                room -= tokens
-    # a value inside a sentence keeps a place of its own: the sentence may leave before it
-    covered: set[str] = set()
-    values: dict[str, tuple[DigestItem, int]] = {}
-    for item, tokens in priced:
-        if item.category in LINES or item.value in covered or item.value in values or tokens > room:
-            continue
-        room -= tokens
-        inside = set(within(item.value)) - {item.value}
-        shorter = [values.pop(value) for value in sorted(inside & values.keys())]
-        room += sum(freed for _, freed in shorter)
-        values[item.value] = (_heir(item, [one for one, _ in shorter]), tokens)
-        covered |= inside
-    return lines + [item for item, _ in values.values()]
-
-
-def _heir(item: DigestItem, inside: list[DigestItem]) -> DigestItem:
-    """Return *item* with the best of what the values *inside* it had: it stands for them now."""
-    number = max(one.number for one in (item, *inside))
-    uses = max(one.uses for one in (item, *inside))
-    return msgspec.structs.replace(item, number=number, uses=uses)

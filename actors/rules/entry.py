@@ -14,28 +14,23 @@ import msgspec
 from protocol import messages
 from protocol.errors import BadMessage
 from protocol.facts import Claim, SaidMessage
-from protocol.policy import Policy
+from protocol.formats import anthropic, chat
+from protocol.formats.neutral import as_arguments, as_object, words
+from protocol.messages import CHAT, MEDIA, RESPONSES, Profile
 from protocol.semconv import Category
 
 Count = Callable[[str], int]
 """Tokens of one text, by the tokenizer that the commits name."""
 
 MESSAGE_TOKENS = 4
-"""What a provider adds to each message for its role and frame (OpenAI: 3 to 4)."""
+"""What a provider adds to each message for its role and frame (OpenAI: 3 to 4); to each result too, where several
+stand in one message."""
 
 CALL_TOKENS = 8
 """What a provider adds to each call; the highest of the published rules that fit (llm4s: 10 with its id)."""
 
-MEDIA: frozenset[messages.PartKind] = frozenset(("image", "audio", "file"))
-
 ARTIFACT = "artifact:"
 """Begins the name of an uploaded image in a view: its SHA-256 follows, so that the view's hash covers it."""
-
-CAP_TOKENS_MIN = 160
-"""A pointer costs about 100 tokens: what is smaller would grow by being spilled."""
-
-MEDIUM_TOKENS_MIN = 240
-"""Below two pointers, little is left to show once one is paid for."""
 
 IMAGE_TOKENS = 1105
 """An image of unknown size at high detail (OpenAI: 85 + 6 tiles of 170); never the length of its base64."""
@@ -44,6 +39,13 @@ EXACT_BYTES_MAX = 256 * 1024
 """Larger parts are estimated: they are spilled in any case, and 50 MB would take five seconds to count."""
 
 ESTIMATE_BYTES_PER_TOKEN = 3
+
+_CATEGORY_OF: Mapping[str, Category] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "tool": "tool_results",
+}
 
 CATEGORIES: tuple[Category, ...] = ("system", "user", "assistant", "tool_calls", "tool_results", "digest")
 
@@ -65,6 +67,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     pointer: str
     text: str
     tokens: int
+    owed: bool = False
+    """The store was down: the original is still to be stored."""
 
 
 class Noted(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -75,11 +79,26 @@ class Noted(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     tokens: int
 
 
+class ResultOf(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """One result in a message: the id of its call as shown, empty without a call; its place; and the tool."""
+
+    call: str
+    at: str
+    """Pointer to the id."""
+    tool: str = ""
+
+    @property
+    def under(self) -> str:
+        """Return what the pointers of its parts begin with."""
+        return self.at.rpartition("/")[0] + "/"
+
+
 class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """One message in the state: verbatim bytes, sizes, and how it is shown.
 
-    `call_ids` and `result_of` are as shown: ids that repeat were made distinct. `loose` marks a result
-    without a call, shown as a user message. `boundary` says that an agent may ask for a view after it.
+    `call_ids` and `results` are as shown: ids that repeat were made distinct. `loose` marks results
+    without any call, shown as a user message. `boundary` says that an agent may ask for a view after it.
+    `frame_tokens` is the most that any profile adds, so that a view fits whichever it is rendered for.
     """
 
     number: int
@@ -89,7 +108,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     frame_tokens: int
     call_names: tuple[str, ...] = ()
     call_ids: tuple[str, ...] = ()
-    result_of: str = ""
+    results: tuple[ResultOf, ...] = ()
     renamed: bool = False
     loose: bool = False
     surrogates: bool = False
@@ -103,15 +122,24 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """Spill looked at the parts of medium size that are not `shown`, and shortening them wins too little."""
     notes: tuple[Noted, ...] = ()
     tool: str = ""
-    """Name of the tool whose result this is."""
+    """Name of the tool whose result this is; of several results, the first one's."""
     batch: tuple[int, ...] = ()
     """Tokens, as they were said, of the results that came before it in its batch of calls."""
     same_as: int = 0
     """Number of the first message with the same result."""
+    format: Profile = CHAT
+    native: tuple[Profile, ...] = (CHAT,)
+    """Profiles that take it as it was said."""
+    kind: str = ""
+    """Where calls are of several kinds: which one it makes or answers."""
+    joins: bool = False
+    """An item that the assistant said in one answer with the entry before it."""
 
     @property
     def tokens(self) -> int:
         """Return the tokens of the message as it is shown."""
+        if not (self.shown or self.notes or self.answers):
+            return sum([part.tokens for part in self.parts], self.frame_tokens)
         shown = {one.pointer: one.tokens for one in self.shown}
         parts = sum(shown.get(part.pointer, part.tokens) for part in self.parts)
         notes = sum(note.tokens for note in self.notes)
@@ -123,22 +151,19 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
             return self
         return msgspec.structs.replace(self, notes=tuple(note for note in self.notes if note.name != name))
 
-    def with_shown(self, pointer: str, text: str, tokens: int) -> Entry:
+    def with_shown(self, pointer: str, text: str, tokens: int, *, owed: bool = False) -> Entry:
         """Return the entry with another text at *pointer*."""
         others = tuple(one for one in self.shown if one.pointer != pointer)
-        return msgspec.structs.replace(self, shown=(*others, Shown(pointer=pointer, text=text, tokens=tokens)))
+        shown = Shown(pointer=pointer, text=text, tokens=tokens, owed=owed)
+        return msgspec.structs.replace(self, shown=(*others, shown))
 
     def by_category(self) -> dict[Category, int]:
         """Return the shown tokens by what they are."""
+        category = _CATEGORY_OF.get(self.role, "assistant")
+        if not self.call_ids:
+            return {category: self.tokens}
         shown = {one.pointer: one.tokens for one in self.shown}
         calls = sum(shown.get(part.pointer, part.tokens) for part in self.parts if part.kind == "arguments")
-        category: Category = "assistant"
-        if self.role in messages.INSTRUCTION_ROLES:
-            category = "system"
-        elif self.role == "user":
-            category = "user"
-        elif self.role == "tool":
-            category = "tool_results"
         return {category: self.tokens - calls, "tool_calls": calls} if calls else {category: self.tokens}
 
 
@@ -151,8 +176,8 @@ ABORTED_TOKENS = 20
 """Bound on `ABORTED` with its frame, in both encodings (a test counts it)."""
 
 
-def measure(said: SaidMessage, *, number: int, count: Count) -> tuple[Entry, messages.Message]:
-    """Return the entry of a message, and its parsed form. Raises `BadMessage`."""
+def measure(said: SaidMessage, *, number: int, count: Count) -> Entry:
+    """Return the entry of a message. Raises `BadMessage`."""
     raw: Any = messages.decode(said.raw)
     plain = messages.is_plain(said.raw)
     parsed = messages.parse(raw if plain else _without_surrogates(raw))
@@ -167,83 +192,43 @@ def measure(said: SaidMessage, *, number: int, count: Count) -> tuple[Entry, mes
         length = len(part.text.encode("utf-8", "surrogatepass"))
         tokens, exact = _tokens(part, length, count)
         sizes.append(_size(part, length, tokens, not exact, ""))
-    frame = MESSAGE_TOKENS + sum(CALL_TOKENS + count(call.name) for call in parsed.calls)
-    entry = Entry(
+    return Entry(
         number=number,
         raw=said.raw,
         role=parsed.role,
         parts=tuple(sizes),
-        frame_tokens=frame + (count(parsed.name) if parsed.name else 0),
+        frame_tokens=_frame_tokens(parsed, claimed=bool(claims), count=count),
         call_names=tuple(call.name for call in parsed.calls),
         call_ids=tuple(call.id for call in parsed.calls),
-        result_of=parsed.result_of or "",
+        results=tuple(ResultOf(call=result.id, at=result.at) for result in parsed.results),
         surrogates=not plain,
+        format=parsed.format,
+        native=parsed.native,
+        kind=parsed.kind,
     )
-    return entry, parsed
-
-
-def cap_tokens(policy: Policy, usable_tokens: int) -> int:
-    """Return the tokens that one part may have before it is spilled."""
-    return max(CAP_TOKENS_MIN, min(int(usable_tokens * policy.spill.share), policy.spill.tokens))
-
-
-def medium_tokens(policy: Policy, usable_tokens: int) -> int:
-    """Return the tokens above which a tool's result is shortened, if that wins enough."""
-    return max(MEDIUM_TOKENS_MIN, int(usable_tokens * policy.spill.medium))
-
-
-def oversized(entry: Entry, policy: Policy, usable_tokens: int) -> tuple[PartSize, ...]:
-    """Return the parts that spill must look at before the message may be shown.
-
-    Equality is allowed. Instructions are never spilled, and neither is what the assistant said: both are
-    shortened by cut if nothing else helps. A claimed text is not in the message and must be spilled; a claimed
-    image is shown by its name. A tool's result of medium size is looked at once: it is shortened, or spill declines.
-    """
-    if not entry.role:
-        return ()
-    there = {one.pointer for one in entry.shown}
-    spillable = entry.role in ("tool", "user")
-    medium = medium_tokens(policy, usable_tokens) if entry.role == "tool" and not entry.looked else None
-    return tuple(
-        part
-        for part in entry.parts
-        if part.pointer not in there
-        and (
-            (part.sha256 and part.kind not in MEDIA)
-            or (
-                spillable
-                and part.kind == "text"
-                and (over_cap(part, policy, usable_tokens) or (medium is not None and part.tokens > medium))
-            )
-        )
-    )
-
-
-def over_cap(part: PartSize, policy: Policy, usable_tokens: int) -> bool:
-    """Tell whether a part of a tool or a user must leave the window."""
-    return part.tokens > cap_tokens(policy, usable_tokens) or part.bytes > policy.spill.bytes
 
 
 def shown_message(entry: Entry) -> dict[str, Any]:
-    """Return the message as the view shows it (not needed where the entry is verbatim)."""
+    """Return the message as the view shows it (not needed where the entry is verbatim), in its own format."""
     message: Mapping[str, Any] = messages.decode(entry.raw)
     message = messages.replaced(message, {one.pointer: one.text for one in entry.shown})
     message = messages.with_leaves(message, {part.pointer: ARTIFACT + part.sha256 for part in media(entry)})
     if entry.surrogates:
         message = _without_surrogates(message)
-    out = dict(message)
-    if entry.call_ids and "tool_calls" in out:
-        out["tool_calls"] = [
-            {**call, "id": ident} for call, ident in zip(out["tool_calls"], entry.call_ids, strict=True)
-        ]
-    if out.get("tool_calls") == []:
-        del out["tool_calls"]
-    if entry.role == "tool" and out.get("content") is None:
-        out["content"] = ""
-    if entry.loose:
-        return {"role": "user", "content": f"{LOOSE}\n{text_of(out)}"}
-    if entry.role == "tool":
-        out["tool_call_id"] = entry.result_of
+    ids = {result.at: result.call for result in entry.results if result.call}
+    if entry.call_ids:
+        parsed = messages.parse(message)
+        ids |= {call.at: ident for call, ident in zip(parsed.calls, entry.call_ids, strict=True)}
+    out = messages.with_leaves(message, ids)
+    if entry.format == CHAT:
+        out = chat.accepted(out)
+    for result in entry.results:
+        if not result.call and result.under == "/":
+            return {"role": "user", "content": f"{LOOSE}\n{text_of(out)}"}
+        if not result.call:
+            place = int(result.at.split("/")[2])
+            loose = words(messages.read({"role": "user", "content": [out["content"][place]]}).blocks)
+            out["content"][place] = {"type": "text", "text": f"{LOOSE}\n{loose}"}
     return out
 
 
@@ -254,18 +239,41 @@ def media(entry: Entry) -> tuple[PartSize, ...]:
 
 
 def verbatim(entry: Entry) -> bool:
-    """Tell whether the view shows the message byte for byte as it was said."""
-    changed = media(entry) or entry.shown or entry.renamed or entry.loose or entry.surrogates
-    bare = (entry.role == "tool" and not entry.parts) or b'"tool_calls":[]' in entry.raw
-    return not changed and not bare
+    """Tell whether the message stays byte for byte as it was said, where its provider takes it so."""
+    if entry.shown or entry.renamed or entry.loose or entry.surrogates or (entry.format == CHAT and not entry.native):
+        return False
+    for part in entry.parts:
+        if part.sha256 and part.kind in MEDIA:
+            return False
+    return all(result.call for result in entry.results)
 
 
 def text_of(message: Mapping[str, Any]) -> str:
     """Return all text of a message, parts joined by line ends."""
     content = message.get("content")
-    if isinstance(content, str):
-        return content
-    return "\n".join(part.get("text") or "" for part in content or () if isinstance(part, dict))
+    return content if isinstance(content, str) else words(messages.read(message).blocks)
+
+
+def said_by(entry: Entry, pointer: str) -> str:
+    """Return the role of who said a part: in a message of the user's, a tool may speak too."""
+    return "tool" if any(pointer.startswith(result.under) for result in entry.results) else entry.role
+
+
+def _frame_tokens(parsed: messages.Message, *, claimed: bool, count: Count) -> int:
+    """Return what is added to the parts, in the profile that adds most."""
+    bare = parsed.role == "tool" or (parsed.format == RESPONSES and parsed.calls)
+    texts = [part for part in parsed.parts if part.kind == "text"]
+    frames = (0 if bare else 1) + len(parsed.results)
+    if parsed.role == "assistant":
+        # as items of their own
+        frames += max(0, len(texts) - 1)
+    tokens = frames * MESSAGE_TOKENS + sum(CALL_TOKENS + count(call.name) for call in parsed.calls)
+    silent = not claimed and not any(part.kind != "text" or part.text.strip() for part in parsed.parts)
+    if parsed.role == "user" and silent:
+        tokens += count(anthropic.EMPTY)
+    for text in (parsed.name or "", *parsed.fixed):
+        tokens += count(text) if len(text) <= EXACT_BYTES_MAX else len(text) // ESTIMATE_BYTES_PER_TOKEN
+    return tokens
 
 
 def _size(part: messages.Part, length: int, tokens: int, estimated: bool, sha256: str) -> PartSize:
@@ -277,9 +285,11 @@ def _size(part: messages.Part, length: int, tokens: int, estimated: bool, sha256
 def _tokens(part: messages.Part, length: int, count: Count) -> tuple[int, bool]:
     if part.kind in MEDIA:
         return IMAGE_TOKENS, False
+    # as an object they may cost more than as the text that the model wrote
+    other = as_arguments(as_object(part.text)) if part.kind == "arguments" else part.text
     if length > EXACT_BYTES_MAX:
-        return length // ESTIMATE_BYTES_PER_TOKEN, False
-    return count(part.text), True
+        return max(length, len(other)) // ESTIMATE_BYTES_PER_TOKEN, False
+    return max(count(part.text), count(other) if other != part.text else 0), True
 
 
 def _checked(claim: Claim) -> Claim:

@@ -55,8 +55,10 @@ def evolve(state: State, commit: Commit, *, seq: int) -> State:
 
 def _apply(state: State, fact: DoneFact) -> State:
     match fact:
-        case ToolOutputSpilled() | ToolOutputTrimmed():
-            return _show(state, fact.number, fact.pointer, fact.text, fact.text_tokens)
+        case ToolOutputSpilled():
+            return _show(state, fact)
+        case ToolOutputTrimmed():
+            return _show(state, fact, owed=fact.owed)
         case MessageRepaired():
             left = tuple(one for one in state.unrecorded if one != fact)
             return msgspec.structs.replace(state, unrecorded=left)
@@ -90,9 +92,11 @@ def _looked(state: State, number: int) -> State:
     return msgspec.structs.replace(state, waiting=waiting)
 
 
-def _show(state: State, number: int, pointer: str, text: str, tokens: int) -> State:
+def _show(state: State, fact: ToolOutputSpilled | ToolOutputTrimmed, *, owed: bool = False) -> State:
     def changed(entry: Entry) -> Entry:
-        return entry.with_shown(pointer, text, tokens) if entry.number == number else entry
+        if entry.number != fact.number:
+            return entry
+        return entry.with_shown(fact.pointer, fact.text, fact.text_tokens, owed=owed)
 
     waiting = tuple(
         msgspec.structs.replace(one, entry=changed(one.entry)) if isinstance(one, Arrived) else one
@@ -108,10 +112,8 @@ def _digested(state: State, fact: HistoryDigested) -> State:
     pending: tuple[Entry, ...] = ()
     if state.policy is not None and state.policy.squeeze.mode == "summarize":
         before = state.digest.pending if state.digest else ()
-        pending = (
-            *before,
-            *(entry for entry in state.live if entry.number <= fact.through and entry.number not in kept),
-        )
+        leaving = (entry for entry in state.live if entry.number <= fact.through and entry.number not in kept)
+        pending = _newest((*before, *leaving), state.policy.budget.window)
     digest = Digest(
         through=fact.through,
         form=fact.form,
@@ -140,6 +142,7 @@ def _cut(state: State, fact: HistoryCut) -> State:
             entry.with_shown(trim.pointer, trim.text, trim.tokens) if entry.number == trim.number else entry
             for entry in live
         )
+    state = msgspec.structs.replace(state, ledger=remembered(state.ledger, fact.ledger))
     return _with_live(state, live, None if fact.digest_dropped else state.digest)
 
 
@@ -165,3 +168,13 @@ def _noted(state: State, fact: ReminderInjected) -> State:
         for entry in live
     )
     return _with_live(state, live, state.digest)
+
+
+def _newest(entries: tuple[Entry, ...], tokens_max: int) -> tuple[Entry, ...]:
+    """Return the newest of *entries* within *tokens_max*: what summaries were declined for is not kept for ever."""
+    taken = 0
+    for index in range(len(entries) - 1, -1, -1):
+        taken += entries[index].tokens
+        if taken > tokens_max:
+            return entries[index + 1 :]
+    return entries

@@ -1,8 +1,7 @@
-"""Extractors: the values that a digest keeps verbatim, found in linear time.
+"""Extract: what is worth keeping of old messages, with where it came from and who said it.
 
-Patterns run on RE2 because they read tool output, which is hostile: Python's `re` needs seconds for some
-40 KB lines, RE2 never more than one pass. Matches are values, not sentences around them, except for the
-three categories that are sentences by nature (rules, decisions, errors, outcomes).
+Values stand verbatim; sentences are kept where they are what matters: what was asked, the rules of the user,
+decisions, outcomes, errors. Secrets are replaced by handles before anything is looked for.
 """
 
 from __future__ import annotations
@@ -12,24 +11,40 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
 import re2
 
 from protocol import messages
-from protocol.facts import DigestItem
+from protocol.facts import DigestItem, Trust
 
-from .entry import Entry, shown_message
+from .entry import Entry
+from .heard import Heard, heard
+from .moves import Move, gone, moves
+from .scan import encoded, found
+from .secrets import hide
+from .values import VALUE_CHARS_MAX, key_of, values
+from .words import telling
 
 CATEGORIES: tuple[str, ...] = (
-    "request", "rule", "decision", "error", "outcome", "tool", "path", "url", "id", "setting", "status", "symbol",
+    "answered", "request", "rule", "decision", "error", "outcome", "moved", "secret", "tool", "path", "url", "email",
+    "host", "id", "commit", "version", "date", "amount", "setting", "status", "symbol",
 )  # fmt: skip
 """In the order in which a digest shows them."""
+
+LINES = frozenset(("answered", "request", "rule", "decision", "error", "outcome", "moved"))
+"""Categories whose values are sentences, one to a line."""
 
 SCAN_CHARS_MAX = 200_000
 """Of one message; what is larger was spilled, and its preview is what the model knows."""
 
-VALUES_PER_MESSAGE_MAX = 400
 SENTENCE_CHARS_MAX = 240
-VALUE_CHARS_MAX = 200
+RULE_CHARS_MAX = 1_000
+REQUEST_CHARS_MAX = 8_000
+"""Of what a user asked; the ledger holds it, the digest shows as much as it has room for."""
+
+_SENTENCES_MAX = {"rule": 40}
+_SENTENCES_MAX_ELSE = 8
+"""Of one message: a user may give many rules at once."""
 
 SPOKEN = 64
 """Uses that a message of the user or the assistant counts for, against 1 for a tool's.
@@ -38,77 +53,75 @@ On recorded runs what somebody said is used again seven to eight times as often 
 the chance grows with the square root of the messages that had it; how often one message says it tells little.
 """
 
-_PRINTED = {"setting": 0.125, "url": 0.5, "status": 0.5}
+_PRINTED = {
+    "setting": 0.125, "url": 0.5, "status": 0.5, "date": 0.125, "amount": 0.125, "version": 0.25, "host": 0.5,
+}  # fmt: skip
 """Worth of what only a tool printed, against 1 for a path, an id or a symbol: few are ever used (same runs)."""
 
-_LOCATOR_CHARS = 6
-"""Letters of a booking code (`XKLMNQ`); words of six capitals (`SELECT`) come in with it."""
-
-# a full stop inside a file name or a version ends no sentence
-_SENTENCE = r"(?i)(?:[^\n.!?。！？]|[.!?]\S)*(?:%s)(?:[^\n.!?。！？]|[.!?]\S)*"
-
-
-def _sentence(*words: str) -> Any:
-    return re2.compile(_SENTENCE % "|".join(words))
-
-
-_SENTENCES: tuple[tuple[str, Any], ...] = (
-    ("rule", _sentence(
-        r"\bmust\b", r"\bnever\b", r"\balways\b", r"\bshould\b", r"\bcannot\b", r"\bdo not\b", r"\bdon't\b",
-        r"\brequired\b", r"\bforbidden\b", r"\bonly\b", r"\bmuss\b", r"\bnie(?:mals)?\b", r"\bimmer\b",
-        r"\bdarf nicht\b", r"\bverboten\b", r"\bdoit\b", r"\bjamais\b", r"\btoujours\b", r"\binterdit\b", r"\bdebe\b",
-        r"\bnunca\b", r"\bsiempre\b", r"\bprohibido\b", "必须", "不得", "禁止", "务必", "しなければ", "必ず",
-    )),
-    ("decision", _sentence(
-        r"\bdecided?\b", r"\bchosen?\b", r"\bselected\b", r"\bwe(?:'ll| will) use\b", r"\bi(?:'ll| will) use\b",
-        r"\binstead of\b", r"\bentschieden\b", r"\bdécidé\b", r"\bdecidido\b", "决定", "選択", "決定",
-    )),
-    ("outcome", _sentence(
-        r"\bfixed\b", r"\bsuccessfully\b", r"\bcompleted\b", r"\bpassed\b", r"\broot cause\b", r"\bconclusion\b",
-        r"\bturns out\b", r"\bbehoben\b", r"\bterminé\b", r"\bcompletado\b", "完成", "成功", "完了",
-    )),
-)  # fmt: skip
+_TRUSTED: Mapping[Trust, int] = {"tool": 0, "assistant": 1, "user": 2}
 
 _ERROR = re2.compile(
     r"(?m)^.*(?:\b[A-Z]\w*(?:Error|Exception)\b|\b(?:ERROR|FATAL|CRITICAL|FAILED)\b"
     r"|(?i:\bpermission denied\b|\bnot found\b)).*$"
 )
 
-_VALUES: tuple[tuple[str, Any], ...] = (
-    ("url", re2.compile(r"https?://[^\s\"'<>)\]}\\`]+")),
-    ("path", re2.compile(r"(?:~/|\.{1,2}/|/)?(?:[\w.@+-]+/)+[\w.@+-]*\w")),
-    ("id", re2.compile(r"\b[0-9a-f]{7,}(?:-[0-9a-f]{4,})*\b")),
-    ("id", re2.compile(r"\b[A-Z]{1,12}[-_]?\d{3,}\b|\b[A-Z0-9]{6}\b|\b[a-z]+_[a-z]+_\d{3,}\b|\b\d{6,}\b")),
-    ("id", re2.compile(r"[\w.+-]+@[\w-]+\.[\w.-]*\w")),
-    ("setting", re2.compile(r"\b[A-Za-z_][\w.-]{1,24}\"?\s?[=:]\s?\d+(?:\.\d+)?\b")),
-    ("status", re2.compile(r"(?i)\b(?:status|code|exit code|http)\b[ :=]{1,3}\d{1,4}\b")),
-    ("symbol", re2.compile(r"\b[a-z]+_[a-z_0-9]+\b|\b[a-z]+[A-Z]\w+\b|\b[A-Z][a-z]+[A-Z]\w+\b")),
-)
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What some messages hold: items, each value once, and the files that they moved."""
+
+    items: tuple[DigestItem, ...]
+    moved: dict[str, Move]
 
 
 def items_of(entries: tuple[Entry, ...]) -> list[DigestItem]:
     """Return what is worth keeping of *entries*, each value once, with its newest message and its weight."""
-    found: dict[tuple[str, str], tuple[int, int]] = {}
+    return list(found_in(entries).items)
+
+
+def found_in(entries: tuple[Entry, ...]) -> Found:
+    """Return what is worth keeping of *entries*, and which files are no longer where they were."""
+    items: dict[tuple[str, str], DigestItem] = {}
+    parts = []
     for entry in entries:
-        for (category, value), uses in _items(entry).items():
-            number, before = found.get((category, value), (0, 0))
-            found[category, value] = (max(number, entry.number), before + uses)
-    return [
-        DigestItem(category=category, value=value, number=number, uses=uses)
-        for (category, value), (number, uses) in found.items()
-    ]
+        said = heard((entry,))
+        parts += said
+        for item in _items(entry, said):
+            known = items.pop((item.category, item.value), None)
+            items[item.category, item.value] = joined(known, item)
+    moved = moves(parts)
+    for move in moved.values():
+        value = f"{move.path} -> {move.now}" if move.now else f"{move.path} deleted"
+        items["moved", value] = DigestItem(category="moved", value=value, number=move.number, key=f"moved {move.path}")
+    return Found(items=tuple(item for item in items.values() if still_there(item, moved)), moved=moved)
 
 
-def merged(older: tuple[DigestItem, ...], newer: list[DigestItem]) -> list[DigestItem]:
-    """Return both lists as one: equal values once, with the newest message and all uses."""
-    found = {(item.category, item.value): item for item in older}
-    for item in newer:
-        known = found.pop((item.category, item.value), None)
-        uses = item.uses + (known.uses if known else 0)
-        found[item.category, item.value] = DigestItem(
-            category=item.category, value=item.value, number=item.number, uses=uses
-        )
-    return list(found.values())
+def still_there(item: DigestItem, moved: Mapping[str, Move]) -> bool:
+    """Tell whether *item* is not the path of a file that went away after it was last seen."""
+    if item.category != "path":
+        return True
+    move = gone(item.value, moved)
+    return move is None or move.number < item.number
+
+
+def joined(older: DigestItem | None, newer: DigestItem) -> DigestItem:
+    """Return two findings of the same value as one: the newest message, all uses, the highest trust."""
+    if older is None:
+        return newer
+    trust = most_trusted(older.trust, newer.trust)
+    number = max(older.number, newer.number)
+    # said with different values at once it is nobody's value
+    key = newer.key if newer.number >= older.number else older.key
+    return msgspec.structs.replace(newer, number=number, uses=older.uses + newer.uses, trust=trust, key=key)
+
+
+def most_trusted(one: Trust, other: Trust) -> Trust:
+    """Return the higher of two trusts."""
+    return one if _TRUSTED[one] >= _TRUSTED[other] else other
+
+
+def outranks(newer: DigestItem, older: DigestItem) -> bool:
+    """Tell whether who said *newer* may take back what *older* says."""
+    return _TRUSTED[newer.trust] >= _TRUSTED[older.trust]
 
 
 def score(item: DigestItem, newest: int) -> float:
@@ -122,74 +135,77 @@ def score(item: DigestItem, newest: int) -> float:
     return kind * math.sqrt(item.uses) / math.sqrt(age)
 
 
-def within(text: str) -> Iterator[str]:
-    """Yield the values that stand verbatim inside *text*: who reads it reads them too."""
-    for _, pattern in _VALUES:
-        for value in _matches(pattern, text, VALUES_PER_MESSAGE_MAX):
-            yield value.rstrip(".,:;")
-    steps = text.split("/")
-    for at in range(1, len(steps)):
-        yield "/".join(steps[:at])
-        yield "/".join(steps[at:])
-        yield "/" + "/".join(steps[at:])
-
-
 def values_of(text: str) -> list[str]:
-    """Return the different values in *text*, the rare ones first, then in the order in which they stand."""
-    found: Counter[str] = Counter()
-    for category, pattern in _VALUES:
-        for value in _matches(pattern, text[:SCAN_CHARS_MAX], VALUES_PER_MESSAGE_MAX):
-            value = value.rstrip(".,:;")
-            if len(value) <= VALUE_CHARS_MAX and _telling(category, value):
-                found[value] += 1
-    return sorted(found, key=lambda value: found[value])
-
-
-def _items(entry: Entry) -> Mapping[tuple[str, str], int]:
-    message = shown_message(entry)
-    text = messages_text(message)[:SCAN_CHARS_MAX]
-    spoken = entry.role in ("user", "assistant")
-    weight = SPOKEN if spoken else 1
-    found: dict[tuple[str, str], int] = {}
-    if entry.role == "user" and text.strip():
-        found["request", _short(text)] = weight
-    for name in entry.call_names:
-        found["tool", name] = 1
-    for category, pattern in _SENTENCES if spoken else ():
-        # only the user gives rules: what the assistant "should" do is its own talk
-        if category != "rule" or entry.role == "user":
-            found |= {(category, _short(sentence)): weight for sentence in _matches(pattern, text, 8)}
-    if entry.role == "tool":
-        found |= {("error", _short(line)): weight for line in _matches(_ERROR, text, 8)}
-    for category, pattern in _VALUES:
-        for value in _matches(pattern, text, VALUES_PER_MESSAGE_MAX):
-            value = value.rstrip(".,:;")
-            if len(value) <= VALUE_CHARS_MAX and _telling(category, value):
-                found[category, value] = weight
-    return found
+    """Return the different values in *text* but for secrets, the rare ones first, then in the order of the kinds."""
+    data = encoded(text[:SCAN_CHARS_MAX])
+    hidden = hide(data, 0)
+    counted = Counter(value for _, value in values(hidden[1] if hidden else data))
+    return sorted(counted, key=lambda value: counted[value])
 
 
 def messages_text(message: Mapping[str, Any]) -> str:
     """Return all that a model reads of *message*: its texts, and its calls with their arguments."""
-    parsed = messages.parse(message)
-    texts = [part.text for part in parsed.parts if part.kind in ("text", "arguments")]
-    return "\n".join(texts)
+    return "\n".join(part.text for part in messages.parse(message).parts if part.kind in ("text", "arguments"))
 
 
-def _matches(pattern: Any, text: str, most: int) -> Iterator[str]:
-    for index, match in enumerate(pattern.finditer(text)):
-        if index >= most:
-            return
-        yield match.group()
-
-
-def _telling(category: str, value: str) -> bool:
-    """Tell a real id from a word or a plain number that has its shape."""
-    if category != "id" or "@" in value or "_" in value:
-        return True
-    return any(char.isdigit() for char in value) or (len(value) == _LOCATOR_CHARS and value.isupper())
-
-
-def _short(text: str) -> str:
+def shortened(text: str, most: int) -> str:
+    """Return *text* on one line, at most *most* characters of it."""
     line = " ".join(text.split())
-    return line if len(line) <= SENTENCE_CHARS_MAX else line[: SENTENCE_CHARS_MAX - 1] + "…"
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def _items(entry: Entry, parts: list[Heard]) -> Iterator[DigestItem]:
+    """Yield the items of one message: each value once, with the highest trust of those who said it in there."""
+    items: dict[tuple[str, str], DigestItem] = {}
+    left = SCAN_CHARS_MAX
+    request = False
+    for part in parts:
+        data = encoded(part.text[:left])
+        left -= min(left, len(part.text))
+        named, bare, handles = hide(data, part.number) or (data, data, [])
+        uses = 1 if part.trust == "tool" else SPOKEN
+        asked = part.trust == "user" and not part.instructs and not request
+        sentences = list(_sentences(named, part))
+        if asked and named.strip():
+            request = True
+            sentences.append(("request", named.decode("utf-8", "replace").strip()[:REQUEST_CHARS_MAX]))
+        found_values = [(category, value, key) for (category, value), key in _keyed(bare, part).items()]
+        secrets = [("secret", handle, " ".join(handle.split()[:2])) for handle in handles]
+        for category, value, key in (*((*one, "") for one in sentences), *secrets, *found_values):
+            known = items.get((category, value))
+            trust = part.trust if known is None else most_trusted(known.trust, part.trust)
+            items[category, value] = DigestItem(
+                category=category, value=value, number=part.number, trust=trust, key=key,
+                uses=uses if known is None else max(known.uses, uses),
+            )  # fmt: skip
+    for name in (name for name in entry.call_names if len(name) <= VALUE_CHARS_MAX):
+        items["tool", name] = DigestItem(category="tool", value=name, number=entry.number, trust="assistant")
+    yield from items.values()
+
+
+def _keyed(data: bytes, part: Heard) -> dict[tuple[str, str], str]:
+    """Return the values in *data* with what they are values of."""
+    found_values = dict.fromkeys(values(data))
+    if part.tool:
+        # what stands in a call's arguments is a parameter of that call, and of nothing else
+        return dict.fromkeys(found_values, "")
+    keys = {one: key_of(*one, printed=part.trust == "tool") for one in found_values}
+    often = Counter(keys.values())
+    # of what has two values at once, neither takes the place of another
+    return {one: key if often[key] == 1 else "" for one, key in keys.items()}
+
+
+def _sentences(data: bytes, part: Heard) -> Iterator[tuple[str, str]]:
+    """Yield the sentences worth keeping of a part; tools print words, they do not say them."""
+    if part.trust == "tool":
+        for line in found(_ERROR, data, most=_SENTENCES_MAX_ELSE):
+            yield "error", shortened(line, SENTENCE_CHARS_MAX)
+        return
+    taken: Counter[str] = Counter()
+    for kind, sentence in telling(data):
+        # only the user gives rules: what the assistant "should" do is its own talk
+        if kind == "rule" and part.trust != "user":
+            continue
+        taken[kind] += 1
+        if taken[kind] <= _SENTENCES_MAX.get(kind, _SENTENCES_MAX_ELSE):
+            yield kind, shortened(sentence, RULE_CHARS_MAX if kind == "rule" else SENTENCE_CHARS_MAX)

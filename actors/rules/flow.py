@@ -8,18 +8,32 @@ from .state import State
 from .view import unspilled
 
 FLOW: tuple[tuple[str, str, str], ...] = (
-    ("MessagesAppended", "a part is over its cap, or a policy is to be adopted", "spill"),
+    ("MessagesAppended", "a part is over its cap, a hook fired, or a policy is to be adopted", "spill"),
     ("ToolOutputSpilled", "the view is over the trigger", "digest"),
     ("MessagesAppended", "the view is over the trigger", "digest"),
-    ("HistoryDigested", "still over the target, an LLM is configured", "squeeze"),
+    ("HistoryDigested", "still over the target, an LLM may shorten it", "squeeze"),
+    ("HistoryDigested", "an LLM is to summarize it", "squeeze"),
     ("HistoryDigested", "still over the target", "cut"),
     ("DigestSqueezed", "still over the target", "cut"),
+    ("HistorySummarized", "still over the target", "cut"),
     ("HistoryDigested", "within the target", "ready"),
     ("DigestSqueezed", "within the target", "ready"),
+    ("HistorySummarized", "within the target", "ready"),
     ("HistoryCut", "", "ready"),
     ("MessagesAppended", "nothing to do", "ready"),
 )
 """Fact, condition, who acts next (`ready`: nobody). A declined or failed stage hands on like a done one."""
+
+
+_ACTOR_OF: dict[str, Actor] = {
+    "MessagesAppended": "spill",
+    "ToolOutputSpilled": "spill",
+    "HistoryDigested": "digest",
+    "DigestSqueezed": "squeeze",
+    "HistorySummarized": "squeeze",
+    "HistoryCut": "cut",
+}
+"""Whose arrow begins at a fact; a new message is looked at by spill."""
 
 
 def next_actor(state: State) -> Actor | None:
@@ -37,8 +51,7 @@ def mermaid() -> str:
     for fact, condition, follower in FLOW:
         if (fact, follower) == ("MessagesAppended", "spill"):
             continue
-        source = {"MessagesAppended": "spill", "ToolOutputSpilled": "spill"}.get(fact, "")
-        source = source or {"HistoryDigested": "digest", "DigestSqueezed": "squeeze", "HistoryCut": "cut"}[fact]
+        source = _ACTOR_OF[fact]
         target = 'ready(["ready"])' if follower == "ready" else follower
         label = f"{fact}: {condition}" if condition else fact
         lines.append(f'    {source} -- "{label}" --> {target}')

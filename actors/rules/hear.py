@@ -21,10 +21,10 @@ from protocol.facts import (
     SaidMessage,
     UsageReported,
 )
-from protocol.messages import INSTRUCTION_ROLES
+from protocol.messages import CHAT, INSTRUCTION_ROLES, RESPONSES
 
 from .admit import admit
-from .entry import LOOSE_TOKENS, Count, Entry, measure
+from .entry import LOOSE_TOKENS, MESSAGE_TOKENS, Count, Entry, ResultOf, measure
 from .state import (
     RECENT_CALLS_MAX,
     RECENT_RESULTS_MAX,
@@ -98,76 +98,129 @@ def _arrive(state: State, said: SaidMessage, at_ms: int, count: Count) -> State:
     number = state.messages + 1
     state = msgspec.structs.replace(state, messages=number)
     try:
-        entry, _ = measure(said, number=number, count=count)
+        entry = measure(said, number=number, count=count)
     except BadMessage as error:
         return repaired(state, number, "refused", f"{error} at {error.fields.get('at', '')}"[:200])
     if entry.surrogates:
         state = repaired(state, number, "lone_surrogates", "")
     ended: tuple[str, ...] = ()
-    if entry.role == "tool":
+    if entry.results:
         state, entry, ended = _answer(state, entry)
     else:
-        state, ended = _abandon(state)
+        entry = msgspec.structs.replace(entry, joins=_joins(state, entry))
+        if not entry.joins:
+            state, ended = _abandon(state)
         if entry.role == "assistant":
             state, entry = _call(state, entry)
-    boundary = entry.role in ("user", "tool", "assistant") and not state.open_calls
+    # what only a provider can read is followed by what came of it
+    spoken = entry.role in ("user", "tool") or (
+        entry.role == "assistant" and (entry.parts or entry.format != RESPONSES)
+    )
+    boundary = bool(spoken) and not state.open_calls
     leading = entry.role in INSTRUCTION_ROLES and not state.begun
     entry = msgspec.structs.replace(entry, boundary=boundary, leading=leading)
     waiting = (*state.waiting, Arrived(entry=entry, ended=ended, at_ms=at_ms))
     return msgspec.structs.replace(state, waiting=waiting, begun=not leading)
 
 
+def _newest(state: State) -> Entry | None:
+    """Return the entry that was heard last; it is still there, since the newest unit never leaves."""
+    waiting = next((one.entry for one in reversed(state.waiting) if isinstance(one, Arrived)), None)
+    return waiting or (state.live[-1] if state.live else None)
+
+
+def _joins(state: State, entry: Entry) -> bool:
+    """Tell whether *entry* is an item of the same answer as the one before it: a call, or what reasoning led to."""
+    before = _newest(state)
+    if before is None or before.role != "assistant" or entry.role != "assistant" or before.format != RESPONSES:
+        return False
+    return entry.format == RESPONSES or (RESPONSES in entry.native and not state.open_calls)
+
+
 def _answer(state: State, entry: Entry) -> tuple[State, Entry, tuple[str, ...]]:
-    """Match a result with its call; without one it is loose and ends the calls that are open."""
-    for index, call in enumerate(state.open_calls):
-        if call.said == entry.result_of:
-            left = state.open_calls[:index] + state.open_calls[index + 1 :]
-            tokens = sum(part.tokens for part in entry.parts)
-            same = _hash_of(entry) if tokens >= REPEATED_TOKENS_MIN else ""
-            first = dict(state.recent_results).get(same, 0)
-            shown = msgspec.structs.replace(
-                entry,
-                result_of=call.shown,
-                renamed=call.shown != call.said,
-                tool=call.tool,
-                batch=call.batch,
-                same_as=first,
-            )
-            left = tuple(msgspec.structs.replace(other, batch=(*other.batch, tokens)) for other in left)
-            recent = state.recent_results
-            if same and not first:
-                recent = (*recent, (same, entry.number))[-RECENT_RESULTS_MAX:]
-            return msgspec.structs.replace(state, open_calls=left, recent_results=recent), shown, ()
-    # a provider reads nothing between a call and its results: what is open has ended here
-    state, ended = _abandon(state)
-    state = repaired(state, entry.number, "orphan_result", entry.result_of[:80])
-    # its lead, and a line end behind each part
-    frame = entry.frame_tokens + LOOSE_TOKENS + len(entry.parts)
-    return state, msgspec.structs.replace(entry, loose=True, result_of="", frame_tokens=frame), ended
+    """Match results with their calls; without any they are loose and end the calls that are open."""
+    open_calls, batch = list(state.open_calls), entry.batch
+    found: list[ResultOf] = []
+    orphans: list[str] = []
+    first: OpenCall | None = None
+    renamed = False
+    for result in entry.results:
+        call = next((call for call in open_calls if call.said == result.call and _same_kind(call, entry)), None)
+        if call is None:
+            found.append(msgspec.structs.replace(result, call=""))
+            orphans.append(result.call)
+            continue
+        first = first or call
+        renamed = renamed or call.shown != call.said
+        tokens = sum(part.tokens for part in entry.parts if part.pointer.startswith(result.under))
+        batch = call.batch if call is first else batch
+        open_calls.remove(call)
+        open_calls = [msgspec.structs.replace(one, batch=(*one.batch, tokens)) for one in open_calls]
+        found.append(msgspec.structs.replace(result, call=call.shown, tool=call.tool))
+    if first is not None:
+        state = msgspec.structs.replace(state, open_calls=tuple(open_calls))
+    # a provider reads nothing between a call and its results: what is open has ended where somebody else speaks
+    ended: tuple[str, ...] = ()
+    if entry.role == "user" or orphans:
+        state, ended = _abandon(state)
+    for said in orphans:
+        state = repaired(state, entry.number, "orphan_result", said[:80])
+    if orphans:
+        # the lead of each, and a line end behind each part
+        frame = entry.frame_tokens + len(orphans) * LOOSE_TOKENS + len(entry.parts)
+        entry = msgspec.structs.replace(entry, frame_tokens=frame)
+    entry = msgspec.structs.replace(
+        entry,
+        results=tuple(found),
+        loose=first is None,
+        renamed=renamed,
+        tool=first.tool if first else "",
+        batch=batch,
+    )
+    return (*_recognised(state, entry), ended)
+
+
+def _same_kind(call: OpenCall, entry: Entry) -> bool:
+    return not (call.kind and entry.kind) or call.kind == entry.kind
+
+
+def _recognised(state: State, entry: Entry) -> tuple[State, Entry]:
+    """Tell a result that was given before; among several in one message none is looked for."""
+    tokens = sum(part.tokens for part in entry.parts)
+    if entry.loose or len(entry.results) != 1 or entry.role != "tool" or tokens < REPEATED_TOKENS_MIN:
+        return state, entry
+    same = _hash_of(entry)
+    known = dict(state.recent_results).get(same, 0)
+    if not known:
+        recent = (*state.recent_results, (same, entry.number))[-RECENT_RESULTS_MAX:]
+        state = msgspec.structs.replace(state, recent_results=recent)
+    return state, msgspec.structs.replace(entry, same_as=known)
 
 
 def _call(state: State, entry: Entry) -> tuple[State, Entry]:
     """Open the calls of an assistant message, under ids that are distinct in any view."""
-    if b'"tool_calls":[]' in entry.raw:
+    if entry.format == CHAT and not entry.native and not entry.call_ids and b'"tool_calls"' in entry.raw:
         state = repaired(state, entry.number, "empty_tool_calls", "")
     if not entry.call_ids:
         return state, entry
-    taken = set(state.recent_calls)
-    shown = []
+    if entry.format == RESPONSES and not entry.joins:
+        # in other formats the call needs a message around it
+        entry = msgspec.structs.replace(entry, frame_tokens=entry.frame_tokens + MESSAGE_TOKENS)
+    # looked up in the tuple as it is: a set of two thousand ids costs more than the few calls of one message
+    taken, shown = state.recent_calls, list[str]()
     for index, ident in enumerate(entry.call_ids):
-        distinct = ident if ident not in taken else f"{ident[:40]}-{entry.number}-{index}"
-        while distinct in taken:
+        distinct = ident if ident not in taken and ident not in shown else f"{ident[:40]}-{entry.number}-{index}"
+        while distinct in taken or distinct in shown:
             distinct += "x"
-        taken.add(distinct)
         shown.append(distinct)
     if tuple(shown) != entry.call_ids:
         state = repaired(state, entry.number, "duplicate_call_id", "")
     opened = tuple(
-        OpenCall(said=said, shown=new, number=entry.number, tool=tool)
+        OpenCall(said=said, shown=new, number=entry.number, tool=tool, kind=entry.kind)
         for said, new, tool in zip(entry.call_ids, shown, entry.call_names, strict=True)
     )
     state = msgspec.structs.replace(
-        state, open_calls=opened, recent_calls=(*state.recent_calls, *shown)[-RECENT_CALLS_MAX:]
+        state, open_calls=(*state.open_calls, *opened), recent_calls=(*state.recent_calls, *shown)[-RECENT_CALLS_MAX:]
     )
     return state, msgspec.structs.replace(entry, call_ids=tuple(shown), renamed=tuple(shown) != entry.call_ids)
 

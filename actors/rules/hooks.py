@@ -38,7 +38,7 @@ def fired(state: State, entry: Entry) -> State:
             state, hooks=(*others, memory), due=(*state.due, Due(number=entry.number, hook=hook.id))
         )
         if isinstance(hook.do, Compact) and state.episode is None and state.live_tokens > target_tokens(state):
-            episode = Episode(boundary=entry.number, stage="digest", cause="hook")
+            episode = Episode(boundary=entry.number, stage="digest", cause="hook", before=state.live_tokens)
             state = msgspec.structs.replace(state, episode=episode)
     return state
 
@@ -98,7 +98,7 @@ def _note(due: Due, text: str, count: Count) -> ReminderInjected:
 def _moment(entry: Entry) -> str | None:
     if entry.role == "user" and not entry.loose:
         return "turn_start"
-    return "turn_end" if entry.role == "assistant" and not entry.call_ids else None
+    return "turn_end" if entry.role == "assistant" and not entry.call_ids and entry.boundary else None
 
 
 def _may_fire(hook: Hook, state: State) -> bool:

@@ -31,15 +31,16 @@ _TRACE = re2.compile(
     r"|^\s+at [\w.$<>/@ \[\]-]+\(.*\)\s*$|^\s+at \S.*:\d+:\d+\)?\s*$|^goroutine \d+ \[.+\]:$"
 )
 _LOG = re2.compile(
-    r"^\W{0,2}(?:\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d|\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d|[IWEF]\d{4} \d\d:)"
-    r"|^\W{0,2}(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|FATAL|CRITICAL)\b|\blevel=\w+|\"level\"\s*:"
+    rb"^\W{0,2}(?:\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d|\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d|[IWEF]\d{4} \d\d:)"
+    rb"|^\W{0,2}(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|FATAL|CRITICAL)\b|\blevel=\w+|\"level\"\s*:"
 )
-_SEARCH = re2.compile(r"^(?:[\w.@+~-]*[/.][\w./@+~-]*|\w+):\d+[:-]")
-_PATH = re2.compile(r"^\s*(?:[\w.@+~-]*/)+[\w.@+~-]*\s*$")
+_SEARCH = re2.compile(rb"^(?:[\w.@+~-]*[/.][\w./@+~-]*|\w+):\d+[:-]")
+_PATH = re2.compile(rb"^\s*(?:[\w.@+~-]*/)+[\w.@+~-]*\s*$")
 _HUNK = re2.compile(r"(?m)^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
 _HTML = re2.compile(r"(?is)^\s*(?:<\?xml[^>]*>\s*)?(?:<!--.{0,500}?-->\s*)*<(?:!doctype html|html|head|body)\b")
 _BASE64 = re2.compile(r"^(?:data:[\w/+.;=-]+,)?[A-Za-z0-9+/\s_-]+=*\s*$")
 _UPPER, _LOWER, _DIGIT = re2.compile("[A-Z]"), re2.compile("[a-z]"), re2.compile("[0-9]")
+_QUOTED = re2.compile(r'"[^"]*"')
 _GAP = re2.compile(r"\S(?:\t+| {2,})\S")
 
 
@@ -91,9 +92,10 @@ def _by_lines(sample: str, *, cut: bool) -> Kind:
     if len(lines) < ROWS_MIN:
         return "text"
     most = SHARE_MIN * len(lines)
+    bodies = [line.encode() for line in lines]
     shapes: tuple[tuple[Kind, Any], ...] = (("log", _LOG), ("search", _SEARCH), ("listing", _PATH))
     for kind, pattern in shapes:
-        if sum(bool(pattern.search(line)) for line in lines) >= most:
+        if _has_shape(pattern, bodies, most):
             return kind
     if _is_csv(lines):
         return "csv"
@@ -102,12 +104,29 @@ def _by_lines(sample: str, *, cut: bool) -> Kind:
     return "text"
 
 
+def _has_shape(pattern: Any, lines: list[bytes], least: float) -> bool:
+    """Tell whether at least *least* of *lines* match; mostly the first few say that they do not."""
+    missing = len(lines)
+    found = 0
+    for line in lines:
+        missing -= 1
+        found += pattern.search(line) is not None
+        if found >= least or found + missing < least:
+            break
+    return found >= least
+
+
 def _is_csv(lines: list[str]) -> bool:
     for mark in (",", "\t", ";", "|"):
-        wanted = lines[0].count(mark)
+        wanted = _unquoted(lines[0]).count(mark)
         if wanted >= (1 if mark == "\t" else 2):
-            return sum(line.count(mark) == wanted for line in lines) >= 0.9 * len(lines)
+            return sum(_unquoted(line).count(mark) == wanted for line in lines) >= 0.9 * len(lines)
     return False
+
+
+def _unquoted(line: str) -> str:
+    """Return *line* without what stands in quotes, where a mark parts nothing."""
+    return str(_QUOTED.sub("", line)) if '"' in line else line
 
 
 def _is_table(lines: list[str]) -> bool:

@@ -1,24 +1,84 @@
-"""Ledger: what must outlive every summary, kept outside of it; bounded, and ranked by use and recency."""
+"""Ledger: what must outlive every summary, kept outside of it; bounded, and ranked by use and recency.
+
+Each compaction reads the ledger and what leaves now, never older messages again, and records what changed.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from protocol.facts import DigestItem
 
-from .extract import score
+from .extract import joined, outranks, score, still_there
+from .moves import Move
 
-LEDGER_ITEMS_MAX = 1000
+LEDGER_ITEMS_MAX = 2_000
+LEDGER_CHARS_MAX = 100_000
+"""A snapshot with a full ledger still fits a message of the log's server."""
+
+Ledger = tuple[DigestItem, ...]
 
 
-def remembered(ledger: tuple[DigestItem, ...], changes: tuple[DigestItem, ...]) -> tuple[DigestItem, ...]:
+def remembered(ledger: Ledger, changes: Ledger) -> Ledger:
     """Return *ledger* after *changes*, the newer in place of the older; over the bound the least worthy go."""
-    found = {(item.category, item.value): item for item in ledger}
+    entries = {(item.category, item.value): item for item in ledger}
     for item in changes:
-        found.pop((item.category, item.value), None)
+        entries.pop((item.category, item.value), None)
         if not item.gone:
-            found[item.category, item.value] = item
-    if len(found) <= LEDGER_ITEMS_MAX:
-        return tuple(found.values())
-    newest = max(item.number for item in found.values())
-    ranked = sorted(found.values(), key=lambda item: (-score(item, newest), -item.number, item.category, item.value))
-    kept = {(item.category, item.value) for item in ranked[:LEDGER_ITEMS_MAX]}
-    return tuple(item for key, item in found.items() if key in kept)
+            entries[item.category, item.value] = item
+    return bounded(entries.values())
+
+
+def bounded(items: Iterable[DigestItem]) -> Ledger:
+    """Return *items* in their order, without the least worthy over the bound."""
+    items = tuple(items)
+    if len(items) <= LEDGER_ITEMS_MAX and sum(len(item.value) for item in items) <= LEDGER_CHARS_MAX:
+        return items
+    newest = max(item.number for item in items)
+    ranked = sorted(items, key=lambda item: (-score(item, newest), -item.number, item.category, item.value))
+    kept, left = set(), LEDGER_CHARS_MAX
+    for item in ranked[:LEDGER_ITEMS_MAX]:
+        if len(item.value) <= left:
+            left -= len(item.value)
+            kept.add((item.category, item.value))
+    return tuple(item for item in items if (item.category, item.value) in kept)
+
+
+def settled(known: Iterable[DigestItem], found: Iterable[DigestItem], moved: Mapping[str, Move]) -> Ledger:
+    """Return *known* and *found* as one: equal values once, without what is superseded or went away since."""
+    items: dict[tuple[str, str], DigestItem] = {}
+    for item in (*known, *found):
+        before = items.pop((item.category, item.value), None)
+        items[item.category, item.value] = joined(before, item)
+    newest: dict[tuple[str, str], DigestItem] = {}
+    for item in items.values():
+        if item.key:
+            best = newest.get((item.category, item.key))
+            if best is None or (item.number, item.value) > (best.number, best.value):
+                newest[item.category, item.key] = item
+    return tuple(
+        item
+        for item in items.values()
+        if still_there(item, moved) and not _superseded(item, newest.get((item.category, item.key)))
+    )
+
+
+def changes(ledger: Ledger, now: Ledger) -> Ledger:
+    """Return what turns *ledger* into what is kept of *now*: new and changed entries, and those that are gone."""
+    before = {(item.category, item.value): item for item in ledger}
+    wanted = bounded(now)
+    there = {(item.category, item.value) for item in now}
+    new = [item for item in wanted if before.get((item.category, item.value)) != item]
+    left = [
+        DigestItem(category=item.category, value=item.value, number=item.number, uses=item.uses, gone=True)
+        for item in ledger
+        if (item.category, item.value) not in there
+    ]
+    return (*left, *new)
+
+
+def _superseded(item: DigestItem, newest: DigestItem | None) -> bool:
+    """Tell whether a newer value of the same key takes the place of *item*."""
+    if newest is None or newest.number <= item.number:
+        return False
+    return outranks(newest, item)

@@ -7,10 +7,20 @@ from protocol import messages
 from .entry import Count
 from .extract import values_of
 from .kinds import Kind
+from .preview import FIT_CHARS_PER_TOKEN, preview
 from .shorten import shorten, shorten_text
 
 OPENING_CHARS = 300
 """Of a user's words, kept as they are: what is asked mostly stands first."""
+
+CLOSING_CHARS = 300
+"""Of them at the end, where the question stands behind what was pasted."""
+
+GAP_TOKENS = 16
+"""What the mark between them costs at most."""
+
+ERROR_SEEN_CHARS = 120
+"""Of an error, looked for at the beginning of what is shown anyway."""
 
 VALUES_MAX = 400
 """Looked at for one index; it never has room for more."""
@@ -22,22 +32,66 @@ def shown_result(text: str, kind: Kind, *, room: int, index: float, count: Count
     """Return a tool's result within *room* tokens; up to the share *index* of it names what else is in it."""
     short = shorten(text, kind, tokens_max=room, count=count)
     index_tokens = int(room * index)
-    if not short or not index_tokens or not _hidden(text, short):
+    if not short or not index_tokens:
+        return short
+    values = values_of(messages.without_surrogates(text))
+    if all(value in short for value in values):
         return short
     short = shorten(text, kind, tokens_max=room - index_tokens - 1, count=count)
-    named = named_values(_hidden(text, short), tokens_max=index_tokens, count=count)
+    named = named_values([value for value in values if value not in short], tokens_max=index_tokens, count=count)
     return "\n".join(filter(None, (named, short)))
 
 
-def shown_words(text: str, *, room: int, most: int, count: Count) -> str:
-    """Return what a user said within *room* tokens; its opening is kept if that has at most *most* tokens."""
+def shown_failure(text: str, said: str, kind: Kind, *, room: int, index: float, count: Count) -> str:
+    """Return the result of a failed call within *room* tokens: the words *said* of its failure stand first."""
+    short = shown_result(text, kind, room=room, index=index, count=count)
+    if said[:ERROR_SEEN_CHARS] in short[: ERROR_SEEN_CHARS * 2]:
+        return short
+    said = preview(said, tokens_max=room, count=count)
+    rest = room - count(said) - 1
+    return "\n".join(filter(None, (said, shown_result(text, kind, room=max(0, rest), index=index, count=count))))
+
+
+def shown_words(text: str, *, room: int, count: Count) -> str:
+    """Return what a user said within *room* tokens: how it begins and how it ends, word for word if they fit."""
     text = messages.without_surrogates(text)
-    whole = shorten_text(text, tokens_max=room, count=count)
-    opening, rest = text[:OPENING_CHARS], text[OPENING_CHARS:]
-    used = count(opening)
-    if whole.startswith(opening) or used > most:
-        return whole
-    return opening + shorten_text(rest, tokens_max=max(0, room - used - 2), count=count) if used < room else opening
+    if len(text) <= room * FIT_CHARS_PER_TOKEN and count(text) <= room:
+        return text
+    opening, closing = ends_of(text)
+    left = room - count(opening) - count(closing) - GAP_TOKENS
+    if left < 0:
+        closing = ""
+        left = room - count(opening) - GAP_TOKENS
+    if left < 0:
+        return shorten_text(text, tokens_max=room, count=count)
+    middle = text[len(opening) : len(text) - len(closing)]
+    between = shorten_text(middle, tokens_max=left, count=count) or f"[… {len(middle):,} characters left out …]"
+    return f"{opening}{between}\n{closing}" if closing else f"{opening}{between}"
+
+
+def ends_of(text: str) -> tuple[str, str]:
+    """Return the beginning and the end of what a user said: what is asked stands in one of them."""
+    tail = text[max(OPENING_CHARS, len(text) - CLOSING_CHARS) :]
+    line = tail.find("\n") + 1
+    return text[:OPENING_CHARS], tail[line:] if len(tail) - line >= CLOSING_CHARS // 3 else tail
+
+
+def shown_reading(text: str, *, room: int, count: Count) -> str:
+    """Return the beginning of an answer of the read tool within *room* tokens, and how to ask for less."""
+    text = messages.without_surrogates(text)
+    said = f"one result may have {room:,} tokens. Ask for fewer lines or bytes, or give a pattern.]"
+    chars = room * FIT_CHARS_PER_TOKEN
+    while chars > 0:
+        shown = text[:chars]
+        shown = shown[: shown.rfind("\n") + 1] or shown
+        left = len(text) - len(shown)
+        lines = text.count("\n", len(shown)) + 1
+        whole = f"{shown.rstrip()}\n[… {lines:,} more lines ({left:,} characters) of this answer are left out: {said}"
+        used = count(whole)
+        if used <= room:
+            return whole
+        chars = min(int(chars * room / used * 0.97), chars - 20)
+    return f"[This answer is left out: {said}"
 
 
 def named_values(values: list[str], *, tokens_max: int, count: Count) -> str:
@@ -55,7 +109,3 @@ def named_values(values: list[str], *, tokens_max: int, count: Count) -> str:
             return line
         del chosen[-max(1, len(chosen) // 10) :]
     return ""
-
-
-def _hidden(text: str, shown: str) -> list[str]:
-    return [value for value in values_of(messages.without_surrogates(text)) if value not in shown]

@@ -15,7 +15,7 @@ FIT_CHARS_PER_TOKEN = 8
 HEAD_SHARE = 0.55
 
 _ERROR = re2.compile(
-    r"(?i)error\b|exception\b|\bfail(?:ed|ure)?\b|\bfatal\b|\bpanic\b|\bdenied\b|\bTraceback\b|\bcaused by\b"
+    rb"(?i)error\b|exception\b|\bfail(?:ed|ure)?\b|\bfatal\b|\bpanic\b|\bdenied\b|\bTraceback\b|\bcaused by\b"
 )
 
 
@@ -61,10 +61,13 @@ def _assemble(text: str, chars: int) -> str:
 def _telling_lines(text: str, chars: int) -> str:
     """Return the first different lines that speak of errors, within *chars*."""
     seen: dict[str, None] = {}
-    for match in _ERROR.finditer(text):
-        start = text.rfind("\n", 0, match.start()) + 1
-        end = text.find("\n", match.end())
-        line = text[start : end if end >= 0 else len(text)].strip()[:LINE_CHARS_MAX]
+    body, following = text.encode(), 0
+    # from line to line, not from match to match: a line of megabytes may have a hundred thousand
+    while following < len(body) and (match := _ERROR.search(body, following)) is not None:
+        start = body.rfind(b"\n", 0, match.start()) + 1
+        end = body.find(b"\n", match.end())
+        following = end + 1 if end >= 0 else len(body)
+        line = body[start : end if end >= 0 else len(body)].decode().strip()[:LINE_CHARS_MAX]
         if line not in seen:
             if chars < len(line):
                 break

@@ -14,7 +14,7 @@ from protocol import messages
 
 from .entry import Count
 from .kinds import parsed_json
-from .shorten_lines import TELLING
+from .shorten_lines import is_telling
 
 RARE_SHARE = 0.1
 FEW_VALUES = 8
@@ -124,7 +124,7 @@ def _outliers(value: list[Any]) -> list[int]:
     """Return the places of items that speak of errors, have other keys, or a rare value among few."""
     keys = [tuple(item) if isinstance(item, dict) else (type(item).__name__,) for item in value]
     usual = Counter(keys).most_common(1)[0][0]
-    errors = [number for number, item in enumerate(value) if TELLING.search(_sight(item))]
+    errors = [number for number, item in enumerate(value) if is_telling(_sight(item))]
     # where most rows have the word, it is the name of a field
     errors = errors if len(errors) <= len(value) // 2 else []
     other = [number for number, kind in enumerate(keys) if kind != usual]

@@ -18,11 +18,11 @@ TELLING_SHARE = 0.5
 HEAD_SHARE = 0.6
 TRIES_MAX = 12
 
-TELLING = re2.compile(
-    r"(?i)error\b|exception\b|\bfail(?:ed|ure|ing)?\b|\bfatal\b|\bpanic\b|\bdenied\b|\brefused\b|\btimed? ?out\b"
-    r"|\bcritical\b|\bwarn(?:ing)?\b|\bcaused by\b|\bTraceback\b|OOMKilled|CrashLoop"
+_TELLING = re2.compile(
+    rb"(?i)error\b|exception\b|\bfail(?:ed|ure|ing)?\b|\bfatal\b|\bpanic\b|\bdenied\b|\brefused\b|\btimed? ?out\b"
+    rb"|\bcritical\b|\bwarn(?:ing)?\b|\bcaused by\b|\bTraceback\b|OOMKilled|CrashLoop"
 )
-_CHANGING = re2.compile(r"0x[0-9a-fA-F]+|\b[0-9a-f]{8,}\b|\d+")
+_CHANGING = re2.compile(rb"0x[0-9a-fA-F]+|\b[0-9a-f]{8,}\b|\d+")
 
 
 def shorten_lines(text: str, *, tokens_max: int, count: Count, telling: Iterable[int] = ()) -> str:
@@ -51,21 +51,37 @@ def different(lines: Sequence[str], numbers: Iterable[int]) -> list[int]:
     seen: set[str] = set()
     first: list[int] = []
     later: list[int] = []
-    for number in numbers:
-        shape = shape_of(lines[number])
+    numbers = list(numbers)
+    for number, shape in zip(numbers, shapes_of([lines[number] for number in numbers]), strict=True):
         (later if shape in seen else first).append(number)
         seen.add(shape)
     return first + later
 
 
-def shape_of(line: str) -> str:
-    """Return *line* without what changes from one repetition to the next: numbers, times, hashes."""
-    return str(_CHANGING.sub("#", line[:LINE_CHARS_MAX])).strip()
+def shapes_of(lines: Sequence[str]) -> list[str]:
+    """Return *lines* without what changes from one repetition to the next: numbers, times, hashes."""
+    if not lines:
+        return []
+    # all at once and as bytes: a tenth of the time of one substitution for each line
+    body = "\n".join(line[:LINE_CHARS_MAX] for line in lines).encode()
+    pieces: list[bytes] = []
+    following = 0
+    for match in _CHANGING.finditer(body):
+        start, end = match.span()
+        pieces.append(body[following:start])
+        following = end
+    pieces.append(body[following:])
+    return [shape.strip() for shape in b"#".join(pieces).decode().split("\n")]
+
+
+def is_telling(text: str) -> bool:
+    """Tell whether *text* speaks of an error or a warning."""
+    return _TELLING.search(text.encode()) is not None
 
 
 def telling_lines(lines: Sequence[str]) -> list[int]:
     """Return the numbers of the lines that speak of errors and warnings."""
-    return different(lines, (number for number, line in enumerate(lines) if TELLING.search(line[:2000])))
+    return different(lines, (number for number, line in enumerate(lines) if is_telling(line[:2000])))
 
 
 def short_line(line: str) -> str:

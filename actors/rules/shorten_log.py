@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .entry import Count
-from .shorten_lines import shape_of, shorten_lines, telling_lines
+from .shorten_lines import shapes_of, shorten_lines, telling_lines
 
 RUN_MIN = 3
 
@@ -18,7 +18,7 @@ def collapsed(lines: list[str]) -> list[str]:
     """Return *lines* with each run of near-equal neighbours as its first, a count, and its last."""
     out: list[str] = []
     start = 0
-    shapes = [shape_of(line) for line in lines]
+    shapes = shapes_of(lines)
     for end in range(1, len(lines) + 1):
         if end < len(lines) and shapes[end] == shapes[start]:
             continue

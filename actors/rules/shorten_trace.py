@@ -12,6 +12,9 @@ FRAMES_FIRST, FRAMES_LAST = 2, 3
 _FRAME = re2.compile(
     r'^\s*File ".+", line \d+|^\s+at \S|^\s*\.\.\. \d+ (?:more|common frames)|^[\w./*()\[\]{}-]+\(.*\)$|^\t\S+:\d+'
 )
+_GO_PLACE = re2.compile(r"^\t\S+:\d+")
+"""Of the call in the line above; Java's frames begin with a tab too."""
+
 _CODE = re2.compile(r"^\s{4,}\S|^\t\S+:\d+")
 _HEAD = re2.compile(
     r"Traceback \(most recent call last\)|^Caused by:|^\s*Suppressed:|During handling of the above|direct cause of the"
@@ -32,7 +35,7 @@ def _without_inner_frames(lines: list[str]) -> list[str]:
     out: list[str] = []
     frames: list[list[str]] = []
     for line in (*lines, None):
-        if line is not None and _FRAME.search(line[:1000]) and not (frames and line.startswith("\t")):
+        if line is not None and _FRAME.search(line[:1000]) and not (frames and _GO_PLACE.search(line[:1000])):
             frames.append([line])
         elif line is not None and frames and len(frames[-1]) < 4 and _CODE.search(line[:1000]):
             frames[-1].append(line)

@@ -6,7 +6,7 @@ Decides only. The worker stores the bytes before it appends the facts, so that n
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -20,19 +20,30 @@ from protocol.facts import (
     ToolOutputSpilled,
     ToolOutputTrimmed,
 )
+from protocol.messages import MEDIA
+from protocol.policy import Policy, share_of
+from protocol.tools import READ_TOOL
 
-from .entry import ESTIMATE_BYTES_PER_TOKEN, EXACT_BYTES_MAX, Count, Entry, PartSize, cap_tokens, over_cap, oversized
+from .caps import bytes_cap, is_result, over_cap, oversized, part_cap_tokens, pointer_room, repeats, tool_of
+from .entry import ESTIMATE_BYTES_PER_TOKEN, EXACT_BYTES_MAX, IMAGE_TOKENS, Count, Entry, PartSize
+from .failures import error_text
 from .hooks import due_facts
 from .kinds import Kind, kind_of
-from .pointer import shown_result, shown_words
+from .lead import lead_media, lead_repeated, lead_stored, lead_unstored, refusal
+from .pointer import GAP_TOKENS, ends_of, shown_failure, shown_reading, shown_result, shown_words
 from .state import State
 
-KEY_CHARS = 16
-"""Of the SHA-256 in a pointer: 64 bits tell the artifacts of a tenant apart and cost a quarter of the tokens."""
+GAIN_MIN = 0.1
+"""Share of a result that may stay that a pointer must win; for less, reading it back costs more than it saves."""
 
-POINTER_TOKENS = 110
-"""Bound on a pointer without its preview."""
+REPEATED_TOKENS = 120
+"""Of a result that is there already: enough to know it again."""
 
+FITTING_TRIES = 3
+"""Texts put together may have a few tokens more than their parts."""
+
+OWED_MAX = 8
+"""Originals stored behind an outage by one step."""
 
 Fact = (
     ToolOutputSpilled
@@ -45,10 +56,6 @@ Fact = (
 )
 
 
-GAIN_MIN = 0.1
-"""Share of a result of medium size that shortening must win; for less, reading it back costs more than it saves."""
-
-
 class Spilled(msgspec.Struct, frozen=True, kw_only=True):
     """What spill decided: bytes to store first, then facts."""
 
@@ -56,84 +63,138 @@ class Spilled(msgspec.Struct, frozen=True, kw_only=True):
     facts: tuple[Fact, ...]
 
 
+class Large(msgspec.Struct, frozen=True, kw_only=True):
+    """A part to be looked at, with the limits that hold when its message is admitted."""
+
+    entry: Entry
+    part: PartSize
+    policy: Policy
+    cap: int
+    stays: bool
+    """It may also stay as it is."""
+
+
 def claims(state: State) -> tuple[str, ...]:
     """Return the SHA-256 of the uploads that `spill` has to look into."""
-    return tuple(part.sha256 for _, part, _ in _oversized(state) if part.sha256)
+    return tuple(large.part.sha256 for large in _large(state) if large.part.sha256)
 
 
 def spill(state: State, *, uploads: Mapping[str, str | None], count: Count) -> Spilled | None:
     """Return what moves every oversized part out of the window, and records the repairs; none if there is nothing.
 
-    *uploads* holds the text of each of `claims`, none where it was never uploaded. A result of medium size
-    that shortening makes hardly smaller stays as it is, and that is a fact too.
+    *uploads* holds the text of each of `claims`, none where it was never uploaded. A result that may stay and
+    that a pointer makes hardly smaller stays as it is, and that is a fact too. What an outage left unstored is
+    stored now; the model goes on to see the text that it saw.
     """
     bodies: list[bytes] = []
     facts: list[Fact] = [*state.unrecorded, *due_facts(state, count=count)]
     declined: dict[int, Fact] = {}
-    for entry, part, usable in _oversized(state):
-        text = uploads[part.sha256] if part.sha256 else _text(entry, part)
+    for large in _large(state):
+        part = large.part
+        text = uploads[part.sha256] if part.sha256 else _text(large.entry, part)
         if text is None:
-            facts.append(_missing(entry, part, count))
+            facts.append(_missing(part, large.entry.number, count))
+            continue
+        if _is_reading(large):
+            facts.append(_trimmed_reading(large, text, count))
             continue
         body = text.encode("utf-8", "surrogatepass")
-        fact = _fact(entry, part, text=text, body=body, room=_room(state, part, usable), state=state, count=count)
-        if _is_medium(state, part, usable) and fact.text_tokens > part.tokens * (1 - GAIN_MIN):
-            declined[entry.number] = _declined(entry)
+        fact = _fact(large, text, body, count)
+        if large.stays and fact.text_tokens > part.tokens * (1 - GAIN_MIN):
+            declined[large.entry.number] = _declined(large.entry)
             continue
         facts.append(fact)
         if not part.sha256:
             bodies.append(body)
     facts += declined.values()
+    for original, owed in _owed(state):
+        bodies += [original] if original is not None else []
+        facts.append(owed)
     return Spilled(bodies=tuple(bodies), facts=tuple(facts)) if facts else None
 
 
 def degraded(state: State, *, reason: str, count: Count) -> Spilled | None:
-    """Return what `spill` would, but with previews only: for a store that stays down.
+    """Return what `spill` would, but with previews only, or refusals: for a store that stays down.
 
     Nothing is lost: an inline part is in the log, and an upload was stored before it was said.
     """
     facts: list[Fact] = [*state.unrecorded, *due_facts(state, count=count)]
     declined: dict[int, Fact] = {}
-    for entry, part, usable in _oversized(state):
+    for large in _large(state):
+        entry, part = large.entry, large.part
         text = "" if part.sha256 else _text(entry, part)
-        lead = (
-            f"[Shortened from {part.bytes:,} bytes; the store was not reachable. "
-            f'Read the whole with read_artifact("messages:{entry.number}").]'
-        )
-        kind = kind_of(text)
-        shown = _framed(part, lead, _body(entry, part, text, kind, _room(state, part, usable), state, count))
+        if _is_reading(large):
+            facts.append(_trimmed_reading(large, text, count))
+            continue
+        refused = large.policy.spill.on_store_error == "refuse" and is_result(entry, part) and not large.stays
+        if refused:
+            # what a failed call said of its failure is short, and stays
+            shown = _framed(part, refusal(bytes=part.bytes, tokens=part.tokens, cap=large.cap), error_text(text))
+        else:
+            kind = kind_of(text)
+            shown = _pointer(large, text, kind, lead_unstored(number=entry.number, bytes=part.bytes), count)
         tokens = count(shown)
-        if _is_medium(state, part, usable) and tokens > part.tokens * (1 - GAIN_MIN):
+        if large.stays and tokens > part.tokens * (1 - GAIN_MIN):
             declined[entry.number] = _declined(entry)
             continue
-        facts.append(
-            ToolOutputTrimmed(
-                number=entry.number,
-                pointer=part.pointer,
-                bytes=part.bytes,
-                tokens=part.tokens,
-                estimated=part.estimated,
-                reason=reason,
-                text=shown,
-                text_tokens=tokens,
-            )
-        )
+        facts.append(_trimmed(part, entry.number, shown, count, reason=reason, owed=not refused))
     facts += declined.values()
     return Spilled(bodies=(), facts=tuple(facts)) if facts else None
 
 
-def _oversized(state: State) -> tuple[tuple[Entry, PartSize, int], ...]:
-    """Return what has to leave, each with the tokens that are usable when its message is admitted."""
-    if state.policy is None:
-        return ()
+def _large(state: State) -> tuple[Large, ...]:
+    """Return what has to leave or may be made smaller."""
     policy = state.policy
-    return tuple((entry, part, usable) for entry, usable in state.coming for part in oversized(entry, policy, usable))
+    if policy is None:
+        return ()
+    return tuple(
+        Large(
+            entry=entry,
+            part=part,
+            policy=policy,
+            cap=part_cap_tokens(entry, part, policy, usable),
+            stays=not part.sha256 and not over_cap(entry, part, policy, usable),
+        )
+        for entry, usable in state.coming
+        for part in oversized(entry, policy, usable)
+    )
 
 
-def _is_medium(state: State, part: PartSize, usable: int) -> bool:
-    """Tell whether a part may also stay as it is."""
-    assert state.policy is not None
-    return not part.sha256 and not over_cap(part, state.policy, usable)
+def _owed(state: State) -> list[tuple[bytes | None, ToolOutputSpilled]]:
+    """Return the originals that an outage left unstored, each with the fact that keeps what is shown of it."""
+    found: list[tuple[bytes | None, ToolOutputSpilled]] = []
+    for entry in state.entries:
+        if all(not one.owed for one in entry.shown):
+            continue
+        parts = {part.pointer: part for part in entry.parts}
+        for one in entry.shown:
+            if not one.owed or len(found) >= OWED_MAX:
+                continue
+            part = parts[one.pointer]
+            body = None if part.sha256 else _text(entry, part).encode("utf-8", "surrogatepass")
+            fact = ToolOutputSpilled(
+                number=entry.number,
+                pointer=one.pointer,
+                sha256=part.sha256 if body is None else hashlib.sha256(body).hexdigest(),
+                bytes=part.bytes,
+                tokens=part.tokens,
+                estimated=part.estimated,
+                kind=part.kind,
+                text=one.text,
+                text_tokens=one.tokens,
+            )
+            found.append((body, fact))
+    return found
+
+
+def _is_reading(large: Large) -> bool:
+    """Tell an answer of the read tool: what comes from an artifact never becomes another one."""
+    return large.part.kind == "text" and tool_of(large.entry, large.part) == READ_TOOL
+
+
+def _is_words(large: Large) -> bool:
+    """Tell what somebody said from what a tool returned or was called with."""
+    return large.part.kind == "text" and not is_result(large.entry, large.part)
 
 
 def _declined(entry: Entry) -> CompactionDeclined:
@@ -141,21 +202,22 @@ def _declined(entry: Entry) -> CompactionDeclined:
     return CompactionDeclined(boundary=entry.number, stage="spill", reason=reason)
 
 
-def _fact(
-    entry: Entry, part: PartSize, *, text: str, body: bytes, room: int, state: State, count: Count
-) -> ToolOutputSpilled:
+def _fact(large: Large, text: str, body: bytes, count: Count) -> ToolOutputSpilled:
+    entry, part = large.entry, large.part
     exact = len(body) <= EXACT_BYTES_MAX
-    tokens = count(text) if exact else len(body) // ESTIMATE_BYTES_PER_TOKEN
     sha256 = part.sha256 or hashlib.sha256(body).hexdigest()
-    readable = part.kind in ("text", "arguments")
-    kind = kind_of(text) if readable else "binary"
-    named = kind if readable else part.kind
-    lead = (
-        f"[{'' if exact else 'About '}{tokens:,} tokens of {named} ({len(body):,} bytes, "
-        f"{text.count(chr(10)) + 1:,} lines) are kept as an artifact; below is a part. Read more with "
-        f'read_artifact("{sha256[:KEY_CHARS]}", lines="1-200") or a pattern; do not guess what is not shown.]'
-    )
-    shown = _framed(part, lead, _body(entry, part, text, kind, room, state, count) if readable else "")
+    if part.kind in MEDIA:
+        kind, tokens, exact = str(part.kind), IMAGE_TOKENS, True
+        shown = lead_media(text, kind, sha256=sha256, bytes=len(body))
+    else:
+        found = kind_of(text)
+        kind = found
+        tokens = count(text) if exact else len(body) // ESTIMATE_BYTES_PER_TOKEN
+        if repeats(entry, part, large.policy):
+            lead = lead_repeated(kind, number=entry.same_as, sha256=sha256, tokens=tokens)
+        else:
+            lead = lead_stored(text, kind, sha256=sha256, bytes=len(body), tokens=tokens, exact=exact)
+        shown = _pointer(large, text, found, lead, count)
     return ToolOutputSpilled(
         number=entry.number,
         pointer=part.pointer,
@@ -163,41 +225,86 @@ def _fact(
         bytes=len(body),
         tokens=tokens,
         estimated=not exact,
-        kind=named,
+        kind=kind,
         text=shown,
         text_tokens=count(shown),
     )
 
 
-def _body(entry: Entry, part: PartSize, text: str, kind: Kind, room: int, state: State, count: Count) -> str:
-    assert state.policy is not None
-    if entry.role == "user":
-        return shown_words(text, room=room, most=max(room, part.tokens - POINTER_TOKENS), count=count)
-    return shown_result(text, kind, room=room, index=state.policy.spill.index, count=count)
+def _pointer(large: Large, text: str, kind: Kind, lead: str, count: Count) -> str:
+    """Return *lead* and below it as much of *text* as there is room for, counted as a whole."""
+    part, index = large.part, large.policy.spill.index
+    body: Callable[[int], str]
+    if _is_words(large):
+
+        def body(room: int) -> str:
+            return shown_words(text, room=room, count=count)
+
+    elif said := error_text(text):
+
+        def body(room: int) -> str:
+            return shown_failure(text, said, kind, room=room, index=index, count=count)
+
+    else:
+
+        def body(room: int) -> str:
+            return shown_result(text, kind, room=room, index=index, count=count)
+
+    whole = _whole(large, text, lead, count)
+    room = whole - count(lead) - 1
+    for _ in range(FITTING_TRIES):
+        if room <= 0:
+            break
+        shown = _framed(part, lead, body(room))
+        excess = count(shown) - whole
+        if excess <= 0:
+            return shown
+        room -= excess + 1
+    return _framed(part, lead, "")
 
 
-def _missing(entry: Entry, part: PartSize, count: Count) -> ToolOutputTrimmed:
+def _whole(large: Large, text: str, lead: str, count: Count) -> int:
+    """Return the tokens for a pointer with what is shown below it; never more than the part has."""
+    part, wanted = large.part, large.policy.spill
+    most = bytes_cap(large.entry, part, large.policy)
+    heavy = part.bytes > most
+    # a cap in bytes says little by itself of what a pointer may cost in tokens
+    cap = min(large.cap, most // ESTIMATE_BYTES_PER_TOKEN) if heavy else large.cap
+    whole = pointer_room(cap, large.policy)
+    if _is_words(large):
+        ends = sum(count(messages.without_surrogates(end)) for end in ends_of(text))
+        whole = max(whole, count(lead) + ends + GAP_TOKENS + 2)
+    if repeats(large.entry, part, large.policy):
+        whole = min(whole, REPEATED_TOKENS)
+    elif large.stays or (heavy and not _is_words(large)):
+        whole = min(whole, share_of(part.tokens, wanted.medium_keep))
+    return whole if part.sha256 else min(whole, part.tokens)
+
+
+def _missing(part: PartSize, number: int, count: Count) -> ToolOutputTrimmed:
     shown = _framed(part, f"[This part of {part.bytes:,} bytes was announced but never uploaded.]", "")
+    return _trimmed(part, number, shown, count, reason="missing upload")
+
+
+def _trimmed_reading(large: Large, text: str, count: Count) -> ToolOutputTrimmed:
+    shown = shown_reading(text, room=large.cap, count=count)
+    return _trimmed(large.part, large.entry.number, shown, count, reason="an answer of the read tool over its cap")
+
+
+def _trimmed(
+    part: PartSize, number: int, shown: str, count: Count, *, reason: str, owed: bool = False
+) -> ToolOutputTrimmed:
     return ToolOutputTrimmed(
-        number=entry.number,
+        number=number,
         pointer=part.pointer,
         bytes=part.bytes,
         tokens=part.tokens,
-        estimated=True,
-        reason="missing upload",
+        estimated=part.estimated or bool(part.sha256),
+        reason=reason,
         text=shown,
         text_tokens=count(shown),
+        owed=owed,
     )
-
-
-def _room(state: State, part: PartSize, usable: int) -> int:
-    """Return the tokens for the part that is shown below a pointer's first line."""
-    assert state.policy is not None
-    wanted = state.policy.spill
-    whole = int(cap_tokens(state.policy, usable) * wanted.preview)
-    if _is_medium(state, part, usable):
-        whole = min(whole, int(part.tokens * wanted.medium_keep))
-    return max(0, whole - POINTER_TOKENS)
 
 
 def _framed(part: PartSize, lead: str, shown: str) -> str:

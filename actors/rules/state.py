@@ -8,6 +8,7 @@ how fast anybody was.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Literal
 
 import msgspec
@@ -17,6 +18,7 @@ from protocol.limits import WRITERS_REMEMBERED_MAX
 from protocol.policy import Policy
 from protocol.subjects import Actor
 
+from .digest_text import render
 from .entry import Entry
 
 RECENT_CALLS_MAX = 2000
@@ -26,7 +28,7 @@ RECENT_CALLS_MAX = 2000
 RECENT_RESULTS_MAX = 256
 
 
-class Digest(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class Digest(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=True):
     """What stands for the messages up to `through`: an LLM's prose, if any, then the rules' items.
 
     `tokens` are those of the whole message that shows it.
@@ -40,6 +42,11 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     pending: tuple[Entry, ...] = ()
     """Messages that a summary still has to take in; kept only where the policy asks for summaries."""
 
+    @cached_property
+    def text(self) -> str:
+        """Return what the model reads; written once, since every view shows it."""
+        return render(self.items, prose=self.prose, through=self.through, form=self.form)
+
 
 class Episode(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """One compaction under way: begun at `boundary`, now waiting for `stage`."""
@@ -51,6 +58,8 @@ class Episode(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """Tokens that it goes down to; 0: the policy's target."""
     applied: bool = False
     """A stage of it changed the view."""
+    before: int = 0
+    """Tokens of the view in which it began."""
 
 
 class Compacted(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -112,6 +121,7 @@ class OpenCall(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     shown: str
     number: int
     tool: str = ""
+    kind: str = ""
     batch: tuple[int, ...] = ()
     """Tokens of the results of its batch that came so far."""
 

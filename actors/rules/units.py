@@ -11,7 +11,9 @@ from itertools import takewhile
 
 import msgspec
 
-from .entry import Entry
+from protocol.policy import Floor
+
+from .entry import Entry, shown_message, text_of
 
 
 class Unit(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,15 +47,54 @@ def instructions(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     return tuple(takewhile(lambda entry: entry.leading, entries))
 
 
+def goes_on(entry: Entry) -> bool:
+    """Tell whether *entry* belongs to the unit of the one before it."""
+    return entry.joins or bool(entry.results and not entry.loose)
+
+
 def units(entries: Sequence[Entry]) -> tuple[Unit, ...]:
     """Return *entries* grouped into units, all of them, in order."""
     groups: list[list[Entry]] = []
     for entry in entries:
-        if entry.role == "tool" and not entry.loose and groups:
+        if groups and goes_on(entry):
             groups[-1].append(entry)
         else:
             groups.append([entry])
     return tuple(Unit(entries=tuple(group)) for group in groups)
+
+
+def blocks_first(all_units: Sequence[Unit], blocks: int) -> int:
+    """Return the place of the first unit of the newest *blocks* blocks; the newest unit is in any case among them."""
+    left = blocks
+    for index in range(len(all_units) - 1, -1, -1):
+        if left <= 0:
+            return min(index + 1, len(all_units) - 1)
+        left -= all_units[index].opens_block
+    return 0
+
+
+def floor_units(every: Sequence[Unit], floor: Floor) -> int:
+    """Return how many of the newest units the floor holds: the most of its three measures."""
+    blocks = messages_ = tokens = 0
+    guarded = 0
+    for index, unit in enumerate(reversed(every), 1):
+        if blocks < floor.blocks or messages_ < floor.messages or tokens < floor.tokens:
+            guarded = index
+        blocks += unit.opens_block
+        messages_ += len(unit.entries)
+        tokens += unit.tokens
+    return guarded
+
+
+def answered_through(entries: Sequence[Entry]) -> int:
+    """Return the number of the newest final answer: the assistant spoke last, asked nothing, and the user went on."""
+    for index in range(len(entries) - 2, -1, -1):
+        entry = entries[index]
+        if entries[index + 1].role == "user" and entry.role == "assistant" and not entry.call_ids:
+            text = text_of(shown_message(entry)).rstrip("\"'*_) \n")
+            if text and not text.endswith(("?", "？", ";", ":")):
+                return entry.number
+    return 0
 
 
 def last_user(entries: Sequence[Entry]) -> int:

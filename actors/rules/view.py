@@ -1,43 +1,53 @@
-"""View: the messages that a model is sent, a pure function of state and budget.
+"""View: the messages that a model is sent, a pure function of state, budget and provider profile.
 
 Instructions, the digest, then what is live, in order. A view is never above its budget, never parts a
-call from its results, and shows untouched messages byte for byte as they were said.
+call from its results, and shows untouched messages byte for byte as they were said, where the profile takes them.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import cached_property, lru_cache
 
 import msgspec
 
 from protocol import messages
 from protocol.errors import BudgetRefused, NotReady
+from protocol.formats.alternate import FILLER, FILLER_MESSAGE
+from protocol.formats.render import Piece, piece
+from protocol.formats.render import render as written
+from protocol.messages import ANTHROPIC, CHAT, Profile
 from protocol.semconv import Category
 
+from .caps import oversized
 from .cut import plan_cut
-from .digest_text import render
-from .entry import ABORTED, CATEGORIES, Count, Entry, oversized, shown_message, verbatim
+from .entry import ABORTED, CATEGORIES, MESSAGE_TOKENS, Count, Entry, shown_message, verbatim
 from .state import State
-from .units import instructions
+from .units import goes_on, instructions
+
+WRITTEN_KEPT = 512
+"""Changed messages whose JSON stays in memory: a view shows the same ones again and again."""
 
 
-class View(msgspec.Struct, frozen=True, kw_only=True):
+class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One rendered view. `messages` are JSON objects; `level` names the step of cut that was needed."""
 
     messages: tuple[bytes, ...]
+    profile: Profile
+    """For Anthropic the instructions are the first of the messages, in the role system, and sent apart."""
     tokens: int
     level: str
     upto: int
     numbers: tuple[int, ...]
     categories: dict[Category, int]
 
-    @property
+    @cached_property
     def body(self) -> bytes:
         """Return the view as one JSON array."""
         return b"[" + b",".join(self.messages) + b"]"
 
-    @property
+    @cached_property
     def hash(self) -> str:
         """Return the SHA-256 of the JSON array, hex: what was served can be proved by it."""
         return hashlib.sha256(self.body).hexdigest()
@@ -51,16 +61,31 @@ def unspilled(state: State) -> tuple[int, ...]:
     return tuple(entry.number for entry, usable in state.coming if oversized(entry, policy, usable))
 
 
-def view(state: State, *, budget: int, count: Count) -> View:
-    """Return the view of *state* within *budget* tokens.
+def view(state: State, *, budget: int, count: Count, profile: Profile | None = None) -> View:
+    """Return the view of *state* within *budget* tokens, for *profile* or the policy's.
 
     Raises `NotReady` while a large part is not spilled, `BudgetRefused` if the least legal view is larger.
     """
     held = unspilled(state)
     if held:
         raise NotReady(f"messages {held[:5]} are not spilled yet", numbers=held)
+    assert state.policy is not None
+    profile = profile or state.policy.shape.profile
+    found = _within(state, budget, profile=profile, count=count)
+    if profile != ANTHROPIC or FILLER_MESSAGE not in found.messages[:2]:
+        return found
+    filler = count(FILLER) + MESSAGE_TOKENS
+    if found.tokens + filler > budget:
+        found = _within(state, budget - filler, profile=profile, count=count)
+    categories = found.categories | {"user": found.categories["user"] + filler}
+    return msgspec.structs.replace(found, tokens=found.tokens + filler, categories=categories)
+
+
+def _within(state: State, budget: int, *, profile: Profile, count: Count) -> View:
     entries = state.entries
     plan = plan_cut(state, entries, down_to=budget, within=budget, count=count)
+    if plan.tokens > budget:
+        raise BudgetRefused(f"the view needs {plan.tokens} tokens", tokens=plan.tokens, budget=budget)
     gone = frozenset(plan.dropped)
     staying = [entry for entry in entries if entry.number not in gone]
     for trim in plan.trimmed:
@@ -68,11 +93,10 @@ def view(state: State, *, budget: int, count: Count) -> View:
             entry.with_shown(trim.pointer, trim.text, trim.tokens) if entry.number == trim.number else entry
             for entry in staying
         ]
-    rendered, categories = _rendered(state, staying, with_digest=not plan.digest_dropped)
-    if plan.tokens > budget:
-        raise BudgetRefused(f"the view needs {plan.tokens} tokens", tokens=plan.tokens, budget=budget)
+    shown, categories = _shown(state, staying, with_digest=not plan.digest_dropped)
     return View(
-        messages=rendered,
+        messages=written(shown, profile),
+        profile=profile,
         tokens=plan.tokens,
         level=plan.level,
         upto=state.messages,
@@ -86,38 +110,59 @@ def digest_message(state: State) -> bytes | None:
     if state.digest is None:
         return None
     assert state.policy is not None
-    text = render(state.digest.items, prose=state.digest.prose, through=state.digest.through, form=state.digest.form)
-    return msgspec.json.encode({"role": state.policy.shape.summary_role, "content": text})
+    return msgspec.json.encode({"role": state.policy.shape.summary_role, "content": state.digest.text})
 
 
-def _rendered(
-    state: State, staying: Sequence[Entry], *, with_digest: bool
-) -> tuple[tuple[bytes, ...], dict[Category, int]]:
+def _shown(state: State, staying: Sequence[Entry], *, with_digest: bool) -> tuple[list[Piece], dict[Category, int]]:
     assert state.policy is not None
     role = state.policy.shape.summary_role
     head = len(instructions(staying))
     digest = digest_message(state) if with_digest else None
-    out: list[bytes] = []
+    out: list[Piece] = []
+    notes: list[Piece] = []
     categories: dict[Category, int] = dict.fromkeys(CATEGORIES, 0)
     for index, entry in enumerate(staying):
+        if not goes_on(entry):
+            out += notes
+            notes = []
         if index == head and digest is not None:
-            out.append(digest)
-        out += message_bytes(entry)
-        out += [msgspec.json.encode({"role": role, "content": note.text}) for note in entry.notes]
+            out.append(_added(digest))
+        out += pieces(entry)
+        notes += [_added(msgspec.json.encode({"role": role, "content": note.text})) for note in entry.notes]
         for category, tokens in entry.by_category().items():
             categories[category] += tokens
+    if not state.open_calls:
+        # nobody speaks between a call and its results
+        out += notes
     if digest is not None:
         if head >= len(staying):
-            out.append(digest)
+            out.append(_added(digest))
         assert state.digest is not None
         categories["digest"] = state.digest.tokens
-    return tuple(out), categories
+    return out, categories
+
+
+def pieces(entry: Entry) -> list[Piece]:
+    """Return an entry as it is shown, in its own format, with the written answers to its aborted calls."""
+    shown = Piece(raw=entry.raw, native=entry.native) if verbatim(entry) else _changed(entry)
+    return [shown, *map(_aborted, entry.answers)]
 
 
 def message_bytes(entry: Entry) -> list[bytes]:
-    """Return the JSON of an entry as the view shows it, with the written answers to its aborted calls."""
-    shown = entry.raw if verbatim(entry) else messages.encode(shown_message(entry))
-    closing = [
-        msgspec.json.encode({"role": "tool", "tool_call_id": ident, "content": ABORTED}) for ident in entry.answers
-    ]
-    return [shown, *closing]
+    """Return the JSON of `pieces`."""
+    return [one.raw for one in pieces(entry)]
+
+
+def _aborted(call: str) -> Piece:
+    answer = {"role": "tool", "tool_call_id": call, "content": ABORTED}
+    return Piece(raw=msgspec.json.encode(answer), native=(CHAT,))
+
+
+@lru_cache(maxsize=WRITTEN_KEPT)
+def _added(raw: bytes) -> Piece:
+    return piece(raw)
+
+
+@lru_cache(maxsize=WRITTEN_KEPT)
+def _changed(entry: Entry) -> Piece:
+    return piece(messages.encode(shown_message(entry)))

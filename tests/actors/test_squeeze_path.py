@@ -11,16 +11,25 @@ import pytest
 from actors.bootstrap import Runtime
 from actors.replay import replay
 from actors.rules.legal import problems
+from actors.rules.squeeze import Ask
 from actors.settings import Settings
 from protocol.client import Client, Context
-from protocol.facts import CompactionDeclined, DigestSqueezed, DoneFact, StageFailed
+from protocol.facts import CompactionDeclined, DigestSqueezed, DoneFact, HistorySummarized, StageFailed
 from protocol.ids import Address, fresh_id
 from storage.ports import Record
 from tests.conftest import SAMPLE, Json, at_work, done_facts, layer, settled
+from tests.rules.summarizers import extractive
 from tests.stack import Refusal, Scripted, ScriptedLlm, real_llm, scripted_llm
 
 WINDOW_TOKENS = 6_000
 GOOD = "The user asked to find out why orders are charged twice. Notes were shortened."
+
+
+def good(body: Json) -> str:
+    """Answer a request as a good model would."""
+    system, history = (message["content"] for message in body["messages"])
+    asked = Ask(id="", boundary=0, model="", system=system, user=history, tokens_max=0, prompt_hash="")
+    return f"{GOOD}\n{extractive(asked)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,17 +83,18 @@ def outcomes(records: Sequence[Record]) -> list[DoneFact]:
     return [
         fact
         for fact in done_facts(records)
-        if isinstance(fact, DigestSqueezed)
+        if isinstance(fact, DigestSqueezed | HistorySummarized)
         or (isinstance(fact, CompactionDeclined | StageFailed) and fact.stage == "squeeze")
     ]
 
 
 async def test_an_accepted_answer_is_recorded_and_replay_asks_nobody(settings: Settings, client: Client) -> None:
-    async with scripted_llm([GOOD]) as llm:
+    async with scripted_llm([good]) as llm:
         found = await squeezed(settings, client, llm)
         fact = found.outcomes[0]
         assert isinstance(fact, DigestSqueezed), fact
-        assert (fact.answer, fact.model, fact.attempts) == (GOOD, "scripted", 1)
+        assert [answer.startswith(GOOD) for answer in fact.answers] == [True]
+        assert (fact.model, fact.attempts) == ("scripted", 1)
         assert (fact.input_tokens, fact.output_tokens) == (11, 7)
         assert fact.after_tokens < fact.before_tokens
         assert any(GOOD in str(message["content"]) for message in found.last.messages)
@@ -103,6 +113,7 @@ DECLINED: dict[str, Scripted] = {
     "filtered": {"content": GOOD, "finish_reason": "content_filter"},
     "a tool call": {"tool_calls": [{"id": "c1", "type": "function", "function": {"name": "run", "arguments": "{}"}}]},
     "longer than before": "blah " * 20_000,
+    "a loop": "The order is looked at. " * 30,
 }
 
 
@@ -122,7 +133,6 @@ FAILED: dict[str, Sequence[Scripted]] = {
     "a list": [b"[]"],
     "no body": [b""],
     "HTTP 500": [Refusal(status=500)],
-    "HTTP 429": [Refusal(status=429, retry_after_seconds=0.1)],
     "HTTP 400": [Refusal(status=400)],
     "HTTP 401": [Refusal(status=401)],
 }
@@ -140,7 +150,7 @@ async def test_a_failing_endpoint_is_recorded(settings: Settings, client: Client
 
 
 async def test_an_endpoint_that_recovers_is_asked_again(settings: Settings, client: Client) -> None:
-    async with scripted_llm([Refusal(status=500), GOOD]) as llm:
+    async with scripted_llm([Refusal(status=500), good]) as llm:
         found = await squeezed(settings, client, llm, attempts=3)
     fact = found.outcomes[0]
     assert isinstance(fact, DigestSqueezed), fact
@@ -176,7 +186,44 @@ async def test_a_context_does_not_wait_for_a_slow_model(settings: Settings, clie
             assert context.tokens <= context.budget
         assert time.monotonic() - started < 2
         await settled(busy, talk.at)
-        assert isinstance(outcomes(await busy.log.read(talk.at, after=0))[0], DigestSqueezed)
+        declined = outcomes(await busy.log.read(talk.at, after=0))[0]
+        assert isinstance(declined, CompactionDeclined)
+        assert declined.attempts == 1
+
+
+async def test_a_rate_limit_while_the_context_fits_is_no_failure(settings: Settings, client: Client) -> None:
+    async with scripted_llm([Refusal(status=429, retry_after_seconds=60.0)]) as llm:
+        found = await squeezed(settings, client, llm)
+    fact = found.outcomes[0]
+    assert isinstance(fact, CompactionDeclined), fact
+    assert (fact.reason, fact.attempts) == ("rate limited; the context still fits", 1)
+
+
+async def test_an_endpoint_that_wants_other_arguments_gets_them(settings: Settings, client: Client) -> None:
+    refusals = [
+        Refusal(status=400, message="Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."),
+        Refusal(status=400, message="Unsupported value: 'temperature' does not support 0."),
+    ]
+    async with scripted_llm([*refusals, good]) as llm:
+        found = await squeezed(settings, client, llm)
+        assert isinstance(found.outcomes[0], DigestSqueezed), found.outcomes[0]
+        body = llm.requests[2].body
+    assert "max_completion_tokens" in body
+    assert not {"max_tokens", "temperature"} & body.keys()
+
+
+async def test_history_is_summarized_and_replay_asks_nobody(settings: Settings, client: Client) -> None:
+    too_long = Refusal(status=400, message="This model's maximum context length is 4096 tokens.")
+    async with scripted_llm([too_long, good]) as llm:
+        found = await squeezed(settings, client, llm, mode="summarize")
+        fact = found.outcomes[0]
+        assert isinstance(fact, HistorySummarized), fact
+        assert [answer.startswith(GOOD) for answer in fact.answers] == [False] + [True] * (len(fact.answers) - 1)
+        assert fact.answers[0] == ""
+        assert fact.input_tokens == 11 * (len(fact.answers) - 1)
+        asked = len(llm.requests)
+        assert replay(found.at, found.records).divergence is None
+        assert len(llm.requests) == asked
 
 
 async def test_a_worker_without_a_model_declines(settings: Settings, client: Client) -> None:

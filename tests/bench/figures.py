@@ -79,7 +79,8 @@ def markdown(figures: Sequence[Figure], skipped: Sequence[Skipped]) -> str:
     """Return *figures* as the table of the document."""
     lines = ["| goal | what | figure | wanted | | medians, quartiles, counts |", "|---|---|---|---|---|---|"]
     lines += [
-        f"| {one.goal} | {one.what} | {number(one.value)} {one.unit} | {one.shown_bound} | {one.verdict} | {one.detail} |"
+        f"| {one.goal} | {one.what} | {number(one.value)} {one.unit} | {one.shown_bound} | {one.verdict} "
+        f"| {one.detail.replace('|', '/')} |"
         for one in figures
     ]
     lines += [f"\nNot measured: {one.part}: {one.reason}." for one in skipped]

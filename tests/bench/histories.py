@@ -16,8 +16,11 @@ from typing import Any
 
 Json = dict[str, Any]
 
-BUDGET_TOKENS = 32_000
-"""What every view of the turns has, ours and the peers'."""
+BUDGET_TOKENS = 128_000
+"""The default policy's window, and what the peers are given."""
+
+NARROW_TOKENS = 32_000
+"""A window in which an 8 KB result is too large to stay as it is, so that each is shortened and stored."""
 
 SIZES = {"50 KB": 50_000, "1 MB": 1_000_000, "20 MB": 20_000_000}
 
@@ -31,8 +34,8 @@ def history(size_bytes: int, *, seed: int = 1) -> list[Json]:
     out: list[Json] = [{"role": "system", "content": "You are an engineer on call. Use the tools, then answer."}]
     size = 0
     while size < size_bytes:
-        # mostly small results, some of a hundred kilobytes, as recorded runs have them
-        result_bytes = int(min(110_000, 300 * chance.paretovariate(0.62), size_bytes / 4))
+        # mostly small results, in long runs some of a hundred kilobytes: half a kilobyte to two for a message
+        result_bytes = int(min(110_000, size_bytes / 50 + 3_000, 300 * chance.paretovariate(0.62)))
         new = turn(len(out), result_bytes, chance)
         out += new
         size += sum(len(json.dumps(message)) for message in new)
@@ -98,7 +101,8 @@ def _logs(size: int, chance: random.Random) -> str:
     def row(index: int) -> str:
         level = chance.choice(("INFO", "INFO", "INFO", "DEBUG", "WARN", "ERROR"))
         return (
-            f"2026-11-21T0{index % 10}:{chance.randrange(60):02}:{chance.randrange(60):02}.{chance.randrange(1000):03}Z "
+            f"2026-11-21T0{index % 10}:{chance.randrange(60):02}:{chance.randrange(60):02}."
+            f"{chance.randrange(1000):03}Z "
             f"{level} worker-{chance.randrange(40)} request_id={chance.getrandbits(64):016x} "
             f"path=/api/v2/orders/{chance.randrange(10**6)} status={chance.choice((200, 200, 201, 404, 500))} "
             f"took={chance.randrange(900)}ms"
@@ -128,9 +132,18 @@ def _searched(size: int, chance: random.Random) -> str:
     code = _code_source().splitlines()
 
     def row(index: int) -> str:
-        return f"src/app/{chance.choice(('orders', 'mail', 'api'))}/part_{index % 37}.py:{chance.randrange(900)}:{chance.choice(code)}"
+        folder = chance.choice(("orders", "mail", "api"))
+        return f"src/app/{folder}/part_{index % 37}.py:{chance.randrange(900)}:{chance.choice(code)}"
 
     return _rows(size, row)
 
 
 _RESULTS = {"logs": _logs, "orders": _listed, "matches": _searched, "code": _code, "page": _prose}
+
+
+def results(size_bytes: int, *, seed: int = 3) -> dict[str, str]:
+    """Return one result of each kind, each of *size_bytes*."""
+    chance = random.Random(seed)
+    made = {kind: make(size_bytes, chance) for kind, make in _RESULTS.items()}
+    # code and prose are not as long as that
+    return {kind: (text * (size_bytes // max(1, len(text)) + 1))[:size_bytes] for kind, text in made.items()}

@@ -143,7 +143,7 @@ def adk_compact(said: Sequence[Json], budget: int) -> Call:
     from google.adk.events.event_actions import EventActions, EventCompaction
     from google.genai import types
 
-    class AtOnce(BaseEventsSummarizer):
+    class AtOnce(BaseEventsSummarizer):  # type: ignore[misc,unused-ignore]
         async def maybe_summarize_events(self, *, events: list[Any]) -> Any:
             told = EventCompaction(
                 start_timestamp=events[0].timestamp,

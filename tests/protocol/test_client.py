@@ -2,11 +2,11 @@
 
 import asyncio
 import hashlib
+import json
 import random
 import time
 from typing import Any
 
-import msgspec
 import pytest
 
 from actors.bootstrap import Runtime
@@ -15,6 +15,7 @@ from actors.rules.legal import problems
 from actors.settings import Settings
 from protocol import codec, messages
 from protocol.ask import UploadAsked
+from protocol.asking import ask
 from protocol.client import Client, Conversation
 from protocol.errors import (
     BadId,
@@ -304,7 +305,7 @@ async def test_a_claim_without_its_object_is_said_so(working: Runtime, client: C
 async def test_an_upload_is_named_by_its_hash_alone(client: Client, working: Runtime, name: str, sha256: str) -> None:
     talk = await opened(client, name)
     with pytest.raises(Rejected):
-        await talk._ask("upload", msgspec.json.encode(UploadAsked(sha256=sha256)), 5.0)
+        await ask(client.connection, talk.at, "upload", UploadAsked(sha256=sha256), 5.0)
 
 
 # Reading back -------------------------------------------------------------------------------------------------------
@@ -321,13 +322,27 @@ async def test_lines_and_patterns_of_an_artifact_are_read_back(working: Runtime,
     found = await talk.read_artifact(key, pattern=r"^line 19999$")
     assert found.split("\n") == [f"{number}:line {number}" for number in (19997, 19998, 19999, 20000)]
     assert await talk.read_artifact(key, pattern="nowhere") == "[no line matches]"
-    assert await talk.read_artifact(key, lines="30000-30001") == ""
+    assert await talk.read_artifact(key, lines="30000-30001") == "[there are only 20,000 lines]"
+    assert await talk.read_artifact(key, bytes="1-6") == "line 1"
     assert len(await talk.read_artifact(key)) < 20_000
     assert await talk.read_artifact("messages:1-1") == "--- message 1 (user) ---\nq"
     assert (await talk.read_artifact("messages:1-3", lines="1-2")).startswith("--- message 1 (user) ---\nq")
 
 
-@pytest.mark.parametrize("lines", ["x", "5-2", "0-4", "-", "1-", "1-2-3", "-5", "9" * 5000])
+async def test_a_models_own_call_of_the_read_tool_is_answered(working: Runtime, client: Client, name: str) -> None:
+    talk = await opened(client, name)
+    text = json.dumps({"orders": [{"id": number, "note": "so far so good"} for number in range(4000)]})
+    await talk.append([user("q"), call("a"), result("a", text)])
+    await talk.context()
+    key = hashlib.sha256(text.encode()).hexdigest()[:16]
+    asked = json.dumps({"key": key, "json_path": "$.orders[?@.id==77].note"})
+    assert await talk.answer_read(asked) == '"so far so good"'
+    assert await talk.answer_read(json.dumps({"key": "messages:1"})) == "--- message 1 (user) ---\nq"
+    assert (await talk.answer_read("{")).startswith("Error: the arguments of read_artifact cannot be used")
+    assert (await talk.answer_read(json.dumps({"key": "zz"}))).startswith("Error: 'zz' is not an artifact's key")
+
+
+@pytest.mark.parametrize("lines", ["x", "5-2", "0-4", "-", "1-2-3", "-5", "9" * 5000])
 async def test_a_bad_range_is_refused(working: Runtime, client: Client, name: str, lines: str) -> None:
     talk = await opened(client, name)
     await talk.append([user("q")])

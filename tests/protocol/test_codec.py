@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from protocol.facts import (
     DigestItem,
     DoneFact,
     HistoryCut,
+    HookFired,
     MessagesAppended,
     SaidFact,
     SaidMessage,
@@ -184,10 +186,21 @@ def test_an_older_writer_may_leave_out_trailing_fields_with_defaults() -> None:
 
 
 def test_a_newer_writer_may_append_fields() -> None:
-    newer = ["said.1", "w", 1, [["CompactionRequested.1", 9, "why", "new field"]], "new field"]
+    newer = ["said.1", "w", 1, [["CompactionRequested.1", 9, "why", "new field"]], 5, "new field"]
     assert codec.decode_said(msgspec.msgpack.encode(newer)) == Said(
-        writer="w", count=1, facts=(CompactionRequested(budget=9, reason="why"),)
+        writer="w", count=1, facts=(CompactionRequested(budget=9, reason="why"),), at_ms=5
     )
+
+
+def test_a_commit_from_before_a_fact_got_another_field_still_has_its_hash() -> None:
+    older = ["commit.1", 1, "id", "w", 5, b"p", b"s", "h", "1", "t", [["HookFired.1", 3, "hook", "log"]], b"", b""]
+    bare = msgspec.msgpack.encode(older)
+    body = msgspec.msgpack.encode([*older[:-1], hashlib.sha256(bare).digest()])
+    assert codec.decode_commit(body).facts == (HookFired(number=3, hook="hook", action="log", detail=""),)
+    wider = body.replace(b"\x03\xa4hook", b"\xcc\x03\xa4hook")  # the same number in another width
+    assert msgspec.msgpack.decode(wider) == msgspec.msgpack.decode(body)
+    with pytest.raises(BadEnvelope):
+        codec.decode_commit(wider)
 
 
 def test_the_bytes_of_facts_never_change() -> None:
@@ -203,6 +216,7 @@ def test_the_bytes_of_facts_never_change() -> None:
         "w",
         2,
         [["MessagesAppended.1", [[b"{}", [["/c", "s", 1]]]]]],
+        0,
     ]
     cut = HistoryCut(
         boundary=1,
@@ -215,7 +229,7 @@ def test_the_bytes_of_facts_never_change() -> None:
     )
     trims = [[3, "/content", "t", 4]]
     written = msgspec.msgpack.decode(msgspec.msgpack.encode(cut))
-    assert written == ["HistoryCut.1", 1, [2], trims, "shrink", False, 5, 6]
+    assert written == ["HistoryCut.1", 1, [2], trims, "shrink", False, 5, 6, []]
 
 
 def test_the_rolling_hash_covers_bodies_and_their_order() -> None:

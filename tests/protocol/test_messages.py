@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from protocol import messages
 from protocol.errors import BadMessage
 from protocol.limits import MESSAGE_BYTES_MAX, MESSAGE_DEPTH_MAX
-from protocol.messages import Call, Message, Part
+from protocol.messages import CHAT, Call, Message, Part, Result
 from tests.builders import LAWS, assistant, result, user
 
 CONTENT = [
@@ -30,7 +30,8 @@ CONTENT = [
 @pytest.mark.parametrize("role", ["system", "developer", "user", "assistant"])
 def test_a_text_is_one_part(role: Any) -> None:
     parsed = messages.parse({"role": role, "content": "hello", "name": "Zoë", "unknown": [1]})
-    assert parsed == Message(role=role, parts=(Part(pointer="/content", kind="text", text="hello"),), name="Zoë")
+    part = Part(pointer="/content", kind="text", text="hello")
+    assert parsed == Message(role=role, format=CHAT, parts=(part,), name="Zoë", native=(CHAT,))
 
 
 def test_every_type_of_content_part_is_read() -> None:
@@ -50,14 +51,17 @@ def test_calls_and_their_arguments_are_read() -> None:
             Part(pointer="/tool_calls/0/function/arguments", kind="arguments", text='{"a":1}'),
             Part(pointer="/tool_calls/1/function/arguments", kind="arguments", text='{"a":1}'),
         ),
-        calls=(Call(id="c1", name="look"), Call(id="c2", name="look")),
+        calls=(Call(id="c1", name="look", at="/tool_calls/0/id"), Call(id="c2", name="look", at="/tool_calls/1/id")),
+        format=CHAT,
+        native=(CHAT,),
     )
 
 
 @pytest.mark.parametrize("content", ["done", None, []])
 def test_a_result_names_its_call(content: Any) -> None:
     parsed = messages.parse(result("c1", content))
-    assert (parsed.role, parsed.result_of, len(parsed.parts)) == ("tool", "c1", 1 if content else 0)
+    assert (parsed.role, parsed.results) == ("tool", (Result(id="c1", at="/tool_call_id"),))
+    assert (len(parsed.parts), parsed.native) == ((1, (CHAT,)) if content else (0, ()))
 
 
 def call(**changed: Any) -> dict[str, Any]:

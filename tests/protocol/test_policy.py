@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors.rules.squeeze import PROMPTS
+from actors.rules.prompts import PROMPTS
 from protocol import policy as policies
 from protocol.errors import BadPolicy
 from protocol.policy import Budget, Policy, Squeeze, Target, Trigger
@@ -107,5 +107,5 @@ def test_the_fingerprint_is_of_the_values_not_of_how_they_were_layered() -> None
 
 
 def test_the_fingerprint_of_the_defaults_never_changes_unseen() -> None:
-    assert policies.fingerprint(Policy()) == "1453227bda10cb18"
+    assert policies.fingerprint(Policy()) == "fd3c8bf85bb2f6bb"
     assert list(json.loads(policies.encode(Policy()))) == list(Policy.__struct_fields__)

@@ -7,7 +7,8 @@ import pytest
 from actors.rules.digest import digest, digest_cap_tokens, pinned_numbers
 from actors.rules.digest_text import FORM, render
 from actors.rules.entry import MESSAGE_TOKENS
-from actors.rules.extract import CATEGORIES, SPOKEN, items_of, merged, score, within
+from actors.rules.extract import CATEGORIES, SPOKEN, score
+from actors.rules.values import within
 from protocol.facts import CompactionDeclined, DigestItem, HistoryDigested
 from tests.builders import COUNT, Talk, assistant, policy, result, system, user, words
 
@@ -164,13 +165,6 @@ def test_a_second_digest_merges_the_first() -> None:
     assert digests[-1].through > digests[0].through
 
 
-def test_merging_adds_uses_and_keeps_the_newest_number() -> None:
-    old = DigestItem(category="id", value="A-100", number=1, uses=3)
-    new = DigestItem(category="id", value="A-100", number=7, uses=2)
-    other = DigestItem(category="path", value="A-100", number=2)
-    assert merged((old, other), [new]) == [other, DigestItem(category="id", value="A-100", number=7, uses=5)]
-
-
 def test_worth_falls_with_age_and_grows_with_use() -> None:
     def item(number: int, uses: int) -> DigestItem:
         return DigestItem(category="id", value="v", number=number, uses=uses)
@@ -180,52 +174,6 @@ def test_worth_falls_with_age_and_grows_with_use() -> None:
     assert score(item(12, 1), 10) == score(item(10, 1), 10) == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "category", "value"),
-    [
-        ("You must never deploy on Friday. Thanks", "rule", "You must never deploy on Friday"),
-        (
-            "Ok. Never touch /srv/main.py in 2.3.1 before noon. Ok",
-            "rule",
-            "Never touch /srv/main.py in 2.3.1 before noon",
-        ),
-        ("Bitte niemals löschen!", "rule", "Bitte niemals löschen"),
-        ("请务必备份。好", "rule", "请务必备份"),
-        ("We decided to use sqlite.", "decision", "We decided to use sqlite"),
-        ("All tests passed.", "outcome", "All tests passed"),
-        ("see https://a.example/x?y=1).", "url", "https://a.example/x?y=1"),
-        ("in ./src/app.py:", "path", "./src/app.py"),
-        ("commit a3f9c2d1e4", "id", "a3f9c2d1e4"),
-        ("booking XKLMNQ", "id", "XKLMNQ"),
-        ("mail zoe@x.example.", "id", "zoe@x.example"),
-        ("timeout=30", "setting", "timeout=30"),
-        ("HTTP 503", "status", "HTTP 503"),
-        ("call parse_order now", "symbol", "parse_order"),
-        ("call parseOrder now", "symbol", "parseOrder"),
-    ],
-)
-def test_what_a_digest_looks_for(text: str, category: str, value: str) -> None:
-    talk = Talk(policy(9000))
-    talk.append(user(text))
-    found = {(item.category, item.value) for item in items_of(talk.state.live)}
-    assert (category, value) in found
-
-
-@pytest.mark.parametrize(
-    "line", ["ValueError: no such order", "java.io.IOException: gone", "FATAL: disk", "bash: Permission denied"]
-)
-def test_errors_are_taken_from_tool_output(line: str) -> None:
-    talk = Talk(policy(9000))
-    talk.append(assistant(None, "c"), result("c", f"ok\n{line}\nok"))
-    assert ("error", line) in {(item.category, item.value) for item in items_of(talk.state.live)}
-
-
-def test_words_that_only_look_like_ids_are_left_out() -> None:
-    talk = Talk(policy(9000))
-    talk.append(user("the SERVERS defaced"))
-    assert [item for item in items_of(talk.state.live) if item.category == "id"] == []
-
-
 def test_the_text_of_a_digest_never_changes() -> None:
     items = (
         DigestItem(category="rule", value="never guess", number=1),
@@ -233,9 +181,9 @@ def test_the_text_of_a_digest_never_changes() -> None:
         DigestItem(category="id", value="B-200", number=3),
     )
     assert render(items, prose="Shorter.", through=7, form=1) == (
-        "[Notes on messages 1-7 of this conversation, kept by its memory. They record what happened; they are not "
-        'instructions, and tasks in them may be finished. The messages themselves: read_artifact("messages:1-7").]\n'
-        "Shorter.\nRules:\nnever guess\nIds: A-100 B-200"
+        "[Notes on messages 1-7 of this conversation, kept by its memory. They record what happened: only the user's "
+        "rules and open requests still ask for anything, and what was answered is done. The messages themselves: "
+        'read_artifact("messages:1-7").]\nShorter.\nRules of the user:\nnever guess\nIds: A-100 B-200'
     )
 
 

@@ -20,7 +20,7 @@ from actors.rules.entry import measure
 from actors.rules.flow import next_actor
 from actors.rules.legal import problems
 from actors.rules.spill import degraded, spill
-from actors.rules.squeeze import ask
+from actors.rules.squeeze import next_ask
 from actors.rules.view import View
 from protocol import messages
 from protocol.errors import BadMessage, BudgetRefused
@@ -73,7 +73,7 @@ def test_what_a_view_says_it_costs_is_what_it_costs(said: list[dict[str, Any]], 
     talk.play(*said)
     view = view_or_refusal(talk)
     if view is not None:
-        measured = [measure(SaidMessage(raw=raw), number=1, count=COUNT)[0].tokens for raw in view.messages]
+        measured = [measure(SaidMessage(raw=raw), number=1, count=COUNT).tokens for raw in view.messages]
         assert sum(measured) <= view.tokens
         assert sum(view.categories.values()) == view.tokens
 
@@ -156,7 +156,7 @@ def test_asked_twice_the_rules_have_nothing_more_to_say(said: list[dict[str, Any
         assert spill(state, uploads={}, count=COUNT) is None
         assert degraded(state, reason="", count=COUNT) is None
         assert digest(state, count=COUNT) == ()
-        assert ask(state) is None
+        assert next_ask(state, count=COUNT) is None
         assert cut(state, count=COUNT) == ()
 
 

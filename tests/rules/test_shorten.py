@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from actors.rules.kinds import Kind, kind_of
 from actors.rules.pointer import named_values, shown_result
+from actors.rules.preview import preview
 from actors.rules.shorten import shorten
 from tests.builders import COUNT, LAWS, words
 
@@ -61,6 +62,7 @@ LOG = "".join(f"2026-01-01 10:00:00 {'ERROR no disk' if n == 300 else 'INFO tick
         (TABLE, "table"),
         (SEARCH, "search"),
         ("id,name,state\n1,a,x\n2,b,y\n3,c,z", "csv"),
+        ('id,name,state\n1,"a, b",x\n2,"c, ""d"", e",y\n3,c,z', "csv"),
         ("./a/b.py\n./a/c.py\n./d/e.py", "listing"),
         (BASE64, "base64"),
         ("data: the base64 of it is kept; see the base64 tool\n" * 9, "text"),
@@ -105,8 +107,31 @@ def test_a_trace_keeps_every_error(wanted: str) -> None:
     assert wanted in short(TRACE, 400)
 
 
-def test_a_java_trace_keeps_its_cause() -> None:
-    assert "Caused by: c.D: full" in short(JAVA, 150)
+def test_a_java_trace_keeps_its_causes_and_loses_inner_frames() -> None:
+    frames = "".join(f"\tat a.b.C.d{n}(C.java:{n})\n" for n in range(90))
+    text = (
+        f'Exception in thread "main" a.B: x\n{frames}Caused by: c.D: full\n{frames}\t... 60 more\nCaused by: e.F: ORD-7'
+    )
+    shown = short(text, 250)
+    assert shown.count("frames left out") == 2
+    assert "Caused by: c.D: full" in shown
+    assert shown.endswith("Caused by: e.F: ORD-7")
+
+
+def test_a_go_trace_keeps_its_panic_and_the_ends_of_its_stack() -> None:
+    calls = "".join(f"main.step{n}(0xc0, 0x{n})\n\t/srv/m{n}.go:{n} +0x1d\n" for n in range(60))
+    shown = short(f"panic: index out of range [5]\n\ngoroutine 1 [running]:\n{calls}exit status 2", 200)
+    assert shown.startswith("panic: index out of range [5]\n\ngoroutine 1 [running]:\nmain.step0")
+    assert "[… 55 frames left out …]\nmain.step57" in shown
+    assert shown.endswith("\t/srv/m59.go:59 +0x1d\nexit status 2")
+
+
+def test_a_javascript_trace_keeps_its_cause() -> None:
+    frames = "".join(f"    at step{n} (/srv/m{n}.js:{n}:7)\n" for n in range(60))
+    shown = short(f"TypeError: no id\n{frames}  [cause]: Error: no order ORD-7\n  {frames}", 250)
+    assert shown.startswith("TypeError: no id\n    at step0")
+    assert "[cause]: Error: no order ORD-7" in shown
+    assert shown.count("frames left out") == 2
 
 
 def test_a_diff_loses_its_context_first() -> None:
@@ -185,4 +210,7 @@ def test_any_text_seen_as_any_kind_stays_within_its_bound(piece: str, times: int
 @LAWS
 def test_whatever_is_json_stays_json_or_is_a_preview(value: object, tokens_max: int) -> None:
     text = json.dumps([value] * 9)
-    assert COUNT(shorten(text, "json", tokens_max=tokens_max, count=COUNT)) <= tokens_max
+    shown = shorten(text, "json", tokens_max=tokens_max, count=COUNT)
+    assert COUNT(shown) <= tokens_max
+    if shown != preview(text, tokens_max=tokens_max, count=COUNT):
+        assert isinstance(json.loads(shown), list)

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from actors.rules.entry import CAP_TOKENS_MIN, ESTIMATE_BYTES_PER_TOKEN, EXACT_BYTES_MAX, cap_tokens
+from actors.rules.caps import CAP_TOKENS_MIN, POINTER_TOKENS, cap_tokens
+from actors.rules.entry import ESTIMATE_BYTES_PER_TOKEN, EXACT_BYTES_MAX
 from actors.rules.flow import next_actor
-from actors.rules.pointer import OPENING_CHARS
-from actors.rules.spill import KEY_CHARS, POINTER_TOKENS, Spilled, claims, degraded, spill
+from actors.rules.lead import KEY_CHARS
+from actors.rules.pointer import CLOSING_CHARS, OPENING_CHARS, ends_of
+from actors.rules.spill import Spilled, claims, degraded, spill
 from protocol import messages
 from protocol.facts import (
     Claim,
@@ -26,6 +28,7 @@ from tests.builders import COUNT, Talk, assistant, policy, result, system, user,
 
 WANTED = policy(10_000, spill={"share": 0.03, "preview": 0.9})
 CAP = cap_tokens(WANTED, 10_000)
+FRAMES = '  File "/srv/app/m.py", line 7, in step\n    call()\n'
 
 
 def waiting(*said: dict[str, Any], wanted: Policy = WANTED) -> Talk:
@@ -65,10 +68,14 @@ def test_a_part_may_be_as_large_as_the_cap(tokens: int, leaves: bool) -> None:
     assert bool(talk.state.waiting) is leaves
 
 
-@pytest.mark.parametrize(("size", "leaves"), [(400, False), (401, True)])
+@pytest.mark.parametrize(("size", "leaves"), [(1000, False), (1001, True)])
 def test_a_part_may_have_as_many_bytes_as_allowed(size: int, leaves: bool) -> None:
-    talk = waiting(user(" " * size), wanted=policy(10_000, spill={"bytes": 400}))
+    talk = waiting(user(words(400)[:size]), wanted=policy(10_000, spill={"bytes": 1000}))
     assert (next_actor(talk.state) == "spill") is leaves
+
+
+def test_a_text_smaller_than_its_pointer_stays_whatever_its_bytes() -> None:
+    assert next_actor(waiting(user(" " * 5000), wanted=policy(10_000, spill={"bytes": 400})).state) is None
 
 
 @pytest.mark.parametrize(
@@ -97,34 +104,58 @@ def test_a_spilled_result_is_an_artifact_and_a_pointer() -> None:
         text=fact.text,
         text_tokens=COUNT(fact.text),
     )
-    assert fact.text.startswith(f"[{COUNT(text):,} tokens of text ({len(body):,} bytes, 400 lines) are kept")
-    assert f'read_artifact("{fact.sha256[:KEY_CHARS]}"' in fact.text
+    assert fact.text.startswith(
+        f"[{COUNT(text):,} tokens of text/plain ({len(body):,} bytes, 400 lines) are kept as an artifact; "
+        f'below is a part. Read more: read_artifact("{fact.sha256[:KEY_CHARS]}", lines="1-200") or a pattern. '
+    )
     assert "line 0 of the log" in fact.text
     assert fact.text.endswith("line 399 of the log")
 
 
 @pytest.mark.parametrize(
-    "text", [words(5000), "日本語のログ\n" * 3000, "x" * 70_000, "\ud800" * 3000, "\n" * 9000, "👩‍💻" * 2000]
+    "text",
+    [
+        words(5000),
+        "日本語のログ\n" * 3000,
+        "x" * 70_000,
+        "\ud800" * 3000,
+        "\n" * 9000,
+        "👩‍💻" * 2000,
+        json.dumps({"error": words(900), "rows": [words(9)] * 900}),
+        "Traceback (most recent call last):\n" + FRAMES * 40 + "KeyError: 'ORD-7'",
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ" * 900,
+    ],
 )
 @pytest.mark.parametrize("window", [300, 3000, 100_000])
 def test_a_pointer_is_bounded_and_counted(text: str, window: int) -> None:
     talk = waiting(user(text), assistant(None, "c"), result("c", text), wanted=policy(window))
-    bound = max(POINTER_TOKENS, cap_tokens(policy(window), window) // 2 + 1)
+    room = max(POINTER_TOKENS, cap_tokens(policy(window), window) // 2)
     talk.settle()
     for fact in talk.facts:
         if isinstance(fact, ToolOutputSpilled):
-            opening = COUNT(text[:OPENING_CHARS]) if fact.number == 1 else 0
-            assert fact.text_tokens == COUNT(fact.text) <= bound + opening
+            ends = (
+                POINTER_TOKENS + sum(map(COUNT, ends_of(messages.without_surrogates(text)))) if fact.number == 1 else 0
+            )
+            assert fact.text_tokens == COUNT(fact.text) <= min(max(room, ends), fact.tokens)
             assert fact.text.encode()
 
 
 @pytest.mark.parametrize("window", [400, 3000, 20_000])
-def test_the_opening_of_what_a_user_said_stays_word_for_word(window: int) -> None:
-    text = "Fix ORD-1.\n" + "\n".join(f"line {number} of what I pasted" for number in range(3000))
+def test_the_beginning_and_the_end_of_what_a_user_said_stay_word_for_word(window: int) -> None:
+    pasted = "\n".join(f"line {number} of what I pasted" for number in range(3000))
+    text = f"Fix ORD-1.\n{pasted}\nWhich of these lines broke ORD-2?"
     talk = waiting(user(text), wanted=policy(window))
     (fact,) = spilled(talk).facts
     assert isinstance(fact, ToolOutputSpilled)
     assert text[:OPENING_CHARS] in fact.text
+    assert fact.text.endswith(text[-CLOSING_CHARS // 2 :])
+
+
+def test_a_question_behind_one_long_line_stays() -> None:
+    talk = waiting(user("x" * 90_000 + " Why does ORD-7 fail?"), wanted=policy(3000))
+    (fact,) = spilled(talk).facts
+    assert isinstance(fact, ToolOutputSpilled)
+    assert fact.text.endswith(" Why does ORD-7 fail?")
 
 
 MEDIUM = policy(10_000, spill={"share": 0.15, "medium": 0.03})
@@ -179,7 +210,7 @@ def test_only_the_part_over_the_cap_is_replaced() -> None:
     talk.settle()
     (shown,) = talk.shown()
     assert shown["content"][0] == parts[0]
-    assert shown["content"][1]["text"].startswith("[301 tokens of text")
+    assert shown["content"][1]["text"].startswith("[301 tokens of text/plain (")
 
 
 def test_a_claimed_part_is_read_from_the_store_and_not_stored_again() -> None:

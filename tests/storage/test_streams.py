@@ -59,7 +59,7 @@ async def test_a_changed_consumer_is_named_and_repaired(running: Runtime) -> Non
     await jetstream.add_consumer(subjects.WAKE_STREAM, consumer("cut").evolve(max_ack_pending=3))
     try:
         (found,) = await drift(running.connection)
-        assert (found.setting, found.wanted, found.found) == ("max_ack_pending", "1000", "3")
+        assert (found.setting, found.wanted, found.found) == ("max_ack_pending", "20000", "3")
     finally:
         await provision(running.connection)
     assert await drift(running.connection) == []

@@ -13,11 +13,11 @@ from actors.bootstrap import Runtime, runtime
 from actors.cli.session import started_stack
 from actors.settings import Settings
 from protocol import subjects
-from protocol.errors import Rejected
+from protocol.errors import NotProvisioned
 from protocol.ids import Address, address, fresh_id
 from storage.memory import MemoryWakes
 from storage.ports import Slot, Wakes
-from storage.streams import provision
+from storage.streams import consumer, provision
 
 NOTHING_SECONDS = 0.3
 
@@ -179,9 +179,9 @@ async def test_a_deleted_consumer_is_loud(running: Runtime, settings: Settings) 
         await running.connection.jetstream().delete_consumer(subjects.WAKE_STREAM, subjects.durable("digest"))
         try:
             async with asyncio.timeout(5):
-                with pytest.raises(Rejected, match="jettison provision"):
+                with pytest.raises(NotProvisioned, match="jettison provision"):
                     await waiting
-                with pytest.raises(Rejected, match="jettison provision"):
+                with pytest.raises(NotProvisioned, match="jettison provision"):
                     await anext(slots_of(other.wakes))
         finally:
             await provision(running.connection)
@@ -210,3 +210,28 @@ async def test_a_killed_server_is_waited_for(tmp_path: Path) -> None:
             slot = await waiting
         assert slot.at == at
         await slot.done()
+
+
+async def test_a_consumer_that_would_drop_slots_is_loud(running: Runtime) -> None:
+    jetstream = running.connection.jetstream()
+    await jetstream.add_consumer(subjects.WAKE_STREAM, consumer("digest").evolve(max_deliver=3))
+    try:
+        with pytest.raises(NotProvisioned, match="after 3 deliveries"):
+            await anext(slots_of(running.wakes))
+    finally:
+        await provision(running.connection)
+
+
+async def test_a_lane_has_its_own_slots(wakes: Wakes) -> None:
+    at = place()
+    assert await wakes.wake("digest", at, headers={}) is True
+    assert await wakes.wake("digest", at, headers={}, lane="urge") is True
+    assert await wakes.wake("digest", at, headers={}, lane="urge") is False
+    urgent = cast("AsyncGenerator[Slot, None]", wakes.slots("digest", credits=1, lane="urge"))
+    async with asyncio.timeout(10), aclosing(urgent):
+        slot = await anext(urgent)
+    assert (slot.at, slot.lane) == (at, "urge")
+    await slot.done()
+    (other,) = await taken(wakes, 1)
+    assert (other.at, other.lane) == (at, "wake")
+    await other.done()

@@ -1,0 +1,189 @@
+"""Diff: two versions of one conversation, message by message."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
+
+import msgspec
+
+from actors.rules.entry import CATEGORIES, Entry
+from actors.rules.state import State
+from actors.rules.view import message_bytes, view
+from protocol.errors import BudgetRefused, NotReady
+from protocol.ids import Address
+from protocol.semconv import Category
+from storage.ports import Record
+
+from .text import digest_text, text_of
+from .trail import DIGEST, Touch, count_of, stage_of, tokens_of, touches, trail
+
+LINES_MAX = 2_000
+"""Of one side; `difflib` takes the product of both, and above it a change is shown as all out, all in."""
+
+SAID = "said"
+"""Stands for a stage where tokens came with messages."""
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One message in either version. `did`: kept, new, restored, or what took it out or changed it, in `version`."""
+
+    number: int
+    role: str
+    did: str
+    before_tokens: int
+    after_tokens: int
+    before: str = ""
+    after: str = ""
+    version: int = 0
+    fact: str = ""
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens before and after."""
+
+    before: int
+    after: int
+
+
+class Diff(msgspec.Struct, frozen=True, kw_only=True):
+    """What lies between two versions. `stages` are the tokens that each added or, below 0, took away."""
+
+    address: str
+    older: int
+    newer: int
+    tokens: Change
+    categories: dict[Category, Change]
+    stages: dict[str, int]
+    rows: tuple[Row, ...]
+
+
+class _Side(msgspec.Struct, frozen=True, kw_only=True):
+    state: State
+    entries: dict[int, Entry]
+    """In the view: all of the state, less what the view itself had to cut."""
+
+
+def diff(at: Address, records: Iterable[Record], *, older: int, newer: int) -> Diff:
+    """Return what changed from version *older* to *newer* (in either order). Raises `NotFound`."""
+    older, newer = sorted((older, newer))
+    sides: dict[int, _Side] = {}
+    latest: dict[int, Touch] = {}
+    stages: dict[str, int] = {}
+    tokens = 0
+    for decision in trail(at, records, upto=newer):
+        version = decision.commit.version
+        if version > older:
+            _add(stages, SAID, tokens_of(decision.before) - tokens)
+            _add(stages, stage_of(decision.commit), tokens_of(decision.after) - tokens_of(decision.before))
+            latest |= {touch.number: touch for touch in touches(decision)}
+        tokens = tokens_of(decision.after)
+        if version in (older, newer):
+            sides[version] = _side(decision.after)
+    if older < 1:
+        # says in a sentence which versions there are
+        list(trail(at, records, upto=older))
+    was, now = sides[older], sides[newer]
+    numbers = sorted(was.entries.keys() | now.entries.keys() | (latest.keys() - {DIGEST}))
+    rows = [_row(number, was, now, latest.get(number)) for number in numbers]
+    digest = _digest_row(was.state, now.state, latest.get(DIGEST))
+    head = len(list(takewhile(lambda number: _leads(number, was, now), numbers)))
+    return Diff(
+        address=str(at),
+        older=older,
+        newer=newer,
+        tokens=Change(before=tokens_of(was.state), after=tokens_of(now.state)),
+        categories=_categories(was.state, now.state),
+        stages={stage or "other": change for stage, change in stages.items() if change},
+        rows=(*rows[:head], *digest, *rows[head:]),
+    )
+
+
+def text_diff(before: str, after: str) -> list[str]:
+    """Return the lines that differ, as a unified diff without its head; in time that is bounded."""
+    old, new = before.split("\n"), after.split("\n")
+    if max(len(old), len(new)) > LINES_MAX:
+        start = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False))))
+        return [f"@@ from line {start + 1} @@", *_signed("-", old[start:]), *_signed("+", new[start:])]
+    return list(difflib.unified_diff(old, new, lineterm="", n=1))[2:]
+
+
+def _signed(sign: str, lines: Sequence[str]) -> list[str]:
+    return [sign + line for line in lines]
+
+
+def _add(sums: dict[str, int], key: str, tokens: int) -> None:
+    sums[key] = sums.get(key, 0) + tokens
+
+
+def _side(state: State) -> _Side:
+    entries = {entry.number: entry for entry in state.entries}
+    if state.policy is not None:
+        try:
+            seen = view(state, budget=state.usable_tokens, count=count_of(state))
+            entries = {number: entries[number] for number in seen.numbers}
+        except (BudgetRefused, NotReady):
+            pass  # nothing could be served at this version: what the state holds is shown
+    return _Side(state=state, entries=entries)
+
+
+def _row(number: int, was: _Side, now: _Side, touch: Touch | None) -> Row:
+    old, new = was.entries.get(number), now.entries.get(number)
+    did = touch.did if touch else "cut"
+    if old is not None and new is not None:
+        changed = old is not new and (old.tokens != new.tokens or message_bytes(old) != message_bytes(new))
+        did = did if changed else "kept"
+    elif new is not None:
+        did = "new" if number > was.state.messages else "restored"
+        if touch is not None and touch.did not in ("restored", "noted"):
+            did = touch.did
+    some = new or old or touch
+    return Row(
+        number=number,
+        role=some.role if some else "",
+        did=did,
+        before_tokens=old.tokens if old else 0,
+        after_tokens=new.tokens if new else 0,
+        before=text_of(old) if old and did != "kept" else "",
+        after=text_of(new) if new and did != "kept" else "",
+        version=touch.version if touch and did != "kept" else 0,
+        fact=touch.fact if touch and did != "kept" else "",
+    )
+
+
+def _digest_row(was: State, now: State, touch: Touch | None) -> list[Row]:
+    if was.digest is None and now.digest is None:
+        return []
+    same = was.digest == now.digest
+    row = Row(
+        number=DIGEST,
+        role="digest",
+        did="kept" if same or touch is None else touch.did,
+        before_tokens=was.digest.tokens if was.digest else 0,
+        after_tokens=now.digest.tokens if now.digest else 0,
+        before="" if same else digest_text(was),
+        after="" if same else digest_text(now),
+        version=0 if same or touch is None else touch.version,
+        fact="" if same or touch is None else touch.fact,
+    )
+    return [row]
+
+
+def _leads(number: int, was: _Side, now: _Side) -> bool:
+    entry = now.entries.get(number) or was.entries.get(number)
+    return entry is not None and entry.leading
+
+
+def _categories(was: State, now: State) -> dict[Category, Change]:
+    old, new = _sums(was), _sums(now)
+    return {name: Change(before=old[name], after=new[name]) for name in CATEGORIES if old[name] or new[name]}
+
+
+def _sums(state: State) -> dict[Category, int]:
+    sums: dict[Category, int] = dict.fromkeys(CATEGORIES, 0)
+    for entry in state.entries:
+        for category, tokens in entry.by_category().items():
+            sums[category] += tokens
+    sums["digest"] = state.digest.tokens if state.digest else 0
+    return sums

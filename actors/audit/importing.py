@@ -1,0 +1,81 @@
+"""Importing: write a bundle's log into a running stack, where the conversation can go on.
+
+Only under its own address, which the hashes cover, and only where nothing else stands in the way: a log that is the
+beginning of the bundle's own (an import that was interrupted) is completed, any other one is refused. Sequences are
+the stack's own; where a record stood before is kept in a header, and commits name the old places. Snapshots are made
+anew, and anchors stay with the file; those that the stack itself has still vouch for the old places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from protocol.errors import Contended, Rejected
+from protocol.ids import Address, fresh_id
+from storage.ports import Artifacts, EventLog, Record
+
+from .bundle import Bundle, sound
+from .heads import ORIGIN_HEADER, positions
+
+TIME_HEADER = "Jettison-Origin-Time"
+"""On an imported record: when the first stack stored it, by that server's clock."""
+
+
+class Imported(msgspec.Struct, frozen=True, kw_only=True):
+    """What an import did."""
+
+    address: str
+    records: int
+    """Written now."""
+    present: int
+    """Already there."""
+    artifacts: int
+
+
+async def imported(bundle: Bundle, *, log: EventLog, artifacts: Artifacts) -> Imported:
+    """Write *bundle*; nobody else may write this conversation meanwhile (`storage.pause`).
+
+    Doing it again writes nothing. Raises `Rejected` where another history stands there, `Damaged` for a damaged
+    bundle, `Contended` if somebody wrote all the same, `Unavailable`.
+    """
+    at, wanted = sound(bundle).at, bundle.records
+    there = await log.read(at, after=0)
+    _begins_with(at, wanted, there)
+    for sha256 in sorted(bundle.artifacts):
+        await artifacts.put(at.tenant, bundle.artifacts[sha256])
+    done_seq = max((record.seq for record in there if record.side == "done"), default=0)
+    for record in wanted[len(there) :]:
+        headers = _headers(record)
+        if record.side == "said":
+            await log.say(at, record.body, message_id=fresh_id(), headers=headers)
+            continue
+        # an id of its own: the server may remember the commit's own id from before the log was lost
+        landed = await log.append(at, record.body, expected_seq=done_seq, commit_id=fresh_id(), headers=headers)
+        if landed is None:
+            raise Contended(f"somebody wrote to {at} during the import; it is not complete", address=str(at))
+        done_seq = landed
+    after = await log.read(at, after=0)
+    if [(one.side, one.body) for one in after[: len(wanted)]] != [(one.side, one.body) for one in wanted]:
+        raise Contended(f"somebody wrote to {at} during the import; its log is another now", address=str(at))
+    present = min(len(there), len(wanted))  # it may have gone on here since an earlier import
+    return Imported(address=str(at), records=len(wanted) - present, present=present, artifacts=len(bundle.artifacts))
+
+
+def _begins_with(at: Address, wanted: Sequence[Record], there: Sequence[Record]) -> None:
+    for index, record in enumerate(there):
+        if index < len(wanted) and (record.side, record.body) != (wanted[index].side, wanted[index].body):
+            raise Rejected(
+                f"{at} exists here with another history (from record {index + 1} on); an import never mixes two",
+                address=str(at),
+                seq=record.seq,
+            )
+
+
+def _headers(record: Record) -> dict[str, str]:
+    headers = {name: text for name, text in record.headers.items() if not name.startswith("Nats-")}
+    headers[ORIGIN_HEADER] = ",".join(map(str, positions(record)))
+    if record.time:
+        headers.setdefault(TIME_HEADER, record.time)
+    return headers

@@ -1,0 +1,306 @@
+"""Statistics: what compaction won over whole conversations, what it cost, and where it did not work.
+
+A token that leaves the view is saved in every call after that. What a call would have cost without Jettison is
+the whole conversation as it was said, so far; the difference is shared among the stages by what each took away.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from statistics import median
+
+import msgspec
+
+from actors.replay import Decision, head
+from actors.rules.state import State
+from protocol.errors import BadEnvelope, ChainBroken
+from protocol.facts import UsageReported
+from protocol.ids import Address
+from storage.ports import Record
+
+from .prices import Price, price_of
+from .trail import outcome_of, reasons, said_facts, stage_of, tokens_of, trail
+from .versions import rebuilt, served_fact
+from .why import dollars_of
+
+_NUMBER = re.compile(r"\d[\d,.]*")
+
+SLOWEST_MAX = 10
+REASONS_MAX = 20
+
+
+class StageSum(msgspec.Struct, kw_only=True):
+    """All steps of one stage together. `saved_tokens` counts a token once for each call that went without it."""
+
+    applied: int = 0
+    declined: int = 0
+    failed: int = 0
+    removed_tokens: int = 0
+    saved_tokens: int = 0
+    saved_dollars: float = 0.0
+    llm_dollars: float = 0.0
+    seconds_median: float = 0.0
+    seconds_max: float = 0.0
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One step, and the time from what it had to act upon to its commit."""
+
+    address: str
+    version: int
+    stage: str
+    seconds: float
+    time: str
+
+
+class Reason(msgspec.Struct, frozen=True, kw_only=True, order=True):
+    """Why steps of a stage were declined or failed, and how often."""
+
+    times: int
+    stage: str
+    outcome: str
+    reason: str
+
+
+class Sums(msgspec.Struct, kw_only=True):
+    """What a group of conversations came to. Dollars leave out calls whose model has no known price."""
+
+    conversations: int = 0
+    messages: int = 0
+    versions: int = 0
+    calls: int = 0
+    """Contexts that were served."""
+    said_tokens: int = 0
+    """Of those contexts, had nothing been taken away."""
+    served_tokens: int = 0
+    same_prefix_tokens: int = 0
+    """Of those contexts, at their beginning and the same as in the call before: a provider may have them cached."""
+    overflows_avoided: int = 0
+    """Calls whose whole conversation would not have fitted the budget."""
+    saved_dollars: float = 0.0
+    """At the price of tokens that are not cached."""
+    saved_dollars_cached: float = 0.0
+    """If providers cache every prefix that stays the same, with Jettison and without."""
+    llm_dollars: float = 0.0
+    unpriced_calls: int = 0
+    reported_input_tokens: int = 0
+    """What providers counted themselves, as far as agents reported it."""
+    reported_cached_tokens: int = 0
+
+    @property
+    def saved_tokens(self) -> int:
+        """Return the tokens that all calls together went without."""
+        return self.said_tokens - self.served_tokens
+
+
+class Account(msgspec.Struct, frozen=True, kw_only=True):
+    """One conversation. `damage` says where its log could not be read on."""
+
+    address: Address
+    model: str
+    sums: Sums
+    stages: dict[str, StageSum]
+    waits: tuple[Step, ...]
+    reasons: dict[tuple[str, str, str], int]
+    damage: str = ""
+
+
+class Stats(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything together, and by stage, tenant and model."""
+
+    total: Sums
+    stages: dict[str, StageSum]
+    tenants: dict[str, Sums]
+    models: dict[str, Sums]
+    reasons: tuple[Reason, ...]
+    slowest: tuple[Step, ...]
+    damaged: dict[str, str]
+
+
+class _Calls:
+    """Adds up the served contexts of one conversation."""
+
+    def __init__(self, sums: Sums, stages: dict[str, StageSum], price_as: str) -> None:
+        self._sums, self._stages, self._price_as = sums, stages, price_as
+        self._said_tokens = self._counted = self._last_said = 0
+        self._removed: dict[str, int] = {}
+        self._last: tuple[bytes, ...] = ()
+
+    def heard(self, state: State) -> None:
+        """Add the messages that came since, at their full size."""
+        for entry in reversed((*state.live, *state.arrived)):
+            if entry.number <= self._counted:
+                break
+            self._said_tokens += entry.frame_tokens + sum(part.tokens for part in entry.parts)
+        self._counted = max(self._counted, state.messages)
+
+    def removed(self, stage: str, tokens: int) -> None:
+        """Add what a step took away."""
+        self._removed[stage] = self._removed.get(stage, 0) + tokens
+
+    def served(self, decision: Decision, served_tokens: int, budget: int) -> None:
+        """Add one call."""
+        sums, price = self._sums, price_of(decision.before.model or self._price_as)
+        prefix = self._same_prefix(decision, served_tokens)
+        sums.calls += 1
+        sums.said_tokens += self._said_tokens
+        sums.served_tokens += served_tokens
+        sums.same_prefix_tokens += prefix
+        sums.overflows_avoided += self._said_tokens > budget
+        sums.unpriced_calls += price is None
+        by_stage = {**self._removed}
+        by_stage["serve"] = self._said_tokens - served_tokens - sum(by_stage.values())
+        for stage, tokens in by_stage.items():
+            if stage != "serve" or tokens:
+                found = self._stages.setdefault(stage, StageSum())
+                found.saved_tokens += tokens
+                found.saved_dollars += tokens * price.input if price else 0.0
+        if price is not None:
+            sums.saved_dollars += (self._said_tokens - served_tokens) * price.input
+            without = _dollars(price, self._said_tokens, cached=self._last_said)
+            sums.saved_dollars_cached += without - _dollars(price, served_tokens, cached=prefix)
+        self._last_said = self._said_tokens
+
+    def _same_prefix(self, decision: Decision, served_tokens: int) -> int:
+        """Return the tokens, estimated by bytes, of the messages that begin this view and the one before alike."""
+        seen = rebuilt(decision).view
+        if seen is None:
+            return 0
+        same = 0
+        for old, new in zip(self._last, seen.messages, strict=False):
+            if old != new:
+                break
+            same += len(new)
+        self._last = seen.messages
+        return served_tokens * same // max(1, sum(map(len, seen.messages)))
+
+
+def account(at: Address, records: Sequence[Record], *, price_as: str = "") -> Account:
+    """Add up one conversation. Where its model is not named, calls are priced as those of *price_as*."""
+    sums, stages = Sums(conversations=1), dict[str, StageSum]()
+    calls = _Calls(sums, stages, price_as)
+    times = {record.seq: record.time for record in records}
+    waits: list[Step] = []
+    why_not: dict[tuple[str, str, str], int] = {}
+    model = damage = ""
+    last: Decision | None = None
+    try:
+        for decision in trail(at, records):
+            sums.versions += 1
+            last = decision
+            model = decision.before.model
+            calls.heard(decision.before)
+            fact = served_fact(decision)
+            if fact is not None:
+                calls.served(decision, fact.tokens, fact.budget)
+                continue
+            stage = stage_of(decision.commit)
+            if not stage:
+                continue
+            _add_step(stages.setdefault(stage, StageSum()), decision, calls, why_not)
+            seconds = _seconds(decision, times)
+            if seconds is not None:
+                waits.append(_step(at, decision, stage, seconds))
+        sums.messages = head(last, at, records).messages
+    except (BadEnvelope, ChainBroken) as error:
+        damage = str(error)
+    sums.llm_dollars = sum(stage.llm_dollars for stage in stages.values())
+    _add_reported(sums, at, records)
+    return Account(
+        address=at, model=model, sums=sums, stages=stages, waits=tuple(waits), reasons=why_not, damage=damage
+    )
+
+
+def stats(accounts: Iterable[Account]) -> Stats:
+    """Add up *accounts*."""
+    total, tenants, models = Sums(), dict[str, Sums](), dict[str, Sums]()
+    stages: dict[str, StageSum] = {}
+    counted: dict[tuple[str, str, str], int] = {}
+    waits: list[Step] = []
+    damaged: dict[str, str] = {}
+    for one in accounts:
+        for group in (
+            total,
+            tenants.setdefault(one.address.tenant, Sums()),
+            models.setdefault(one.model or "(not named)", Sums()),
+        ):
+            _add(group, one.sums)
+        for name, stage in one.stages.items():
+            _add(stages.setdefault(name, StageSum()), stage)
+        for key, times in one.reasons.items():
+            counted[key] = counted.get(key, 0) + times
+        waits += one.waits
+        if one.damage:
+            damaged[str(one.address)] = one.damage
+    for name, stage in stages.items():
+        seconds = [wait.seconds for wait in waits if wait.stage == name]
+        stage.seconds_median, stage.seconds_max = median(seconds or [0.0]), max(seconds, default=0.0)
+    told = sorted((Reason(times=times, stage=key[0], outcome=key[1], reason=key[2]) for key, times in counted.items()))
+    return Stats(
+        total=total,
+        stages=stages,
+        tenants=tenants,
+        models=models,
+        reasons=tuple(reversed(told))[:REASONS_MAX],
+        slowest=tuple(sorted(waits, key=lambda wait: -wait.seconds)[:SLOWEST_MAX]),
+        damaged=damaged,
+    )
+
+
+def _add_step(stage: StageSum, decision: Decision, calls: _Calls, why_not: dict[tuple[str, str, str], int]) -> None:
+    outcome, name = outcome_of(decision), stage_of(decision.commit)
+    removed = tokens_of(decision.before) - tokens_of(decision.after)
+    calls.removed(name, removed)
+    stage.removed_tokens += removed
+    stage.applied += outcome == "applied"
+    stage.declined += outcome == "declined"
+    stage.failed += outcome == "failed"
+    # refused answers and failures were paid for too
+    paid = (dollars_of(fact) for fact in decision.commit.facts if hasattr(fact, "output_tokens"))
+    stage.llm_dollars += sum(dollars or 0.0 for dollars in paid)
+    if outcome in ("declined", "failed"):
+        for reason in reasons(decision.commit):
+            # the same reason with other numbers is the same reason
+            key = (name, outcome, _NUMBER.sub("N", reason))
+            why_not[key] = why_not.get(key, 0) + 1
+
+
+def _dollars(price: Price, tokens: int, *, cached: int) -> float:
+    return cached * price.cached + (tokens - cached) * price.input
+
+
+def _seconds(decision: Decision, times: Mapping[int, str]) -> float | None:
+    """Return the seconds from the newest record that the step looked at to its commit, as the server stored them."""
+    causes = (decision.before.said_seq, decision.before.done_seq)
+    began = [_moment(times.get(seq, "")) for seq in causes if seq]
+    ended = _moment(decision.record.time)
+    known = [moment for moment in began if moment is not None]
+    if ended is None or len(known) < len(began) or not known:
+        return None
+    return max(0.0, (ended - max(known)).total_seconds())
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _step(at: Address, decision: Decision, stage: str, seconds: float) -> Step:
+    version, time = decision.commit.version, decision.record.time
+    return Step(address=str(at), version=version, stage=stage, seconds=seconds, time=time)
+
+
+def _add_reported(sums: Sums, at: Address, records: Iterable[Record]) -> None:
+    for _, fact in said_facts(at, records):
+        if isinstance(fact, UsageReported):
+            sums.reported_input_tokens += fact.input_tokens
+            sums.reported_cached_tokens += fact.cached_tokens
+
+
+def _add(into: msgspec.Struct, other: msgspec.Struct) -> None:
+    for name in into.__struct_fields__:
+        setattr(into, name, getattr(into, name) + getattr(other, name))

@@ -1,0 +1,32 @@
+"""Text: what a model reads of a message in the view, and of the digest."""
+
+from __future__ import annotations
+
+from actors.rules.digest_text import render
+from actors.rules.entry import ABORTED, Entry, shown_message
+from actors.rules.extract import messages_text
+from actors.rules.state import State
+from protocol import messages
+from protocol.errors import BadMessage
+
+
+def text_of(entry: Entry) -> str:
+    """Return the texts of *entry* as it is shown, one below the other, with what was put behind it."""
+    notes = [note.text for note in entry.notes]
+    return "\n".join((messages_text(shown_message(entry)), *(ABORTED for _ in entry.answers), *notes))
+
+
+def said_text(raw: bytes) -> str:
+    """Return the texts of a message as it was said; all of it, where it is no message."""
+    try:
+        return messages_text(messages.decode(raw))
+    except BadMessage:
+        return raw.decode("utf-8", "replace")
+
+
+def digest_text(state: State) -> str:
+    """Return the text of the digest, empty if there is none."""
+    if state.digest is None:
+        return ""
+    digest = state.digest
+    return render(digest.items, prose=digest.prose, through=digest.through, form=digest.form)

@@ -1,0 +1,277 @@
+"""Trail: what each commit was, and how it changed each message.
+
+Changes are found by comparing the states around a commit, not by reading its facts; a fact only lends the
+change its name. A kind of fact that this version does not know is therefore shown, not missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal
+
+import msgspec
+
+from actors.replay import Decision, decisions
+from actors.rules.caps import over_cap
+from actors.rules.entry import Entry
+from actors.rules.state import State, initial, remember_writer
+from actors.rules.view import message_bytes
+from actors.tokens import counter, tokenizer_for
+from protocol import codec
+from protocol.errors import BadEnvelope, BadId, NotFound
+from protocol.facts import MessagesAppended, SaidFact, SaidMessage
+from protocol.ids import Address, written_address
+from protocol.subjects import ACTORS
+from storage.ports import Record
+
+from .folded import Folded
+
+Outcome = Literal["adopted", "applied", "declined", "failed", "served", "noted"]
+
+DIGEST = 0
+"""Stands for the digest where a message has its number."""
+
+VERSION_DIGITS_MAX = 15
+
+STAGE_OF = {
+    "ToolOutputSpilled": "spill",
+    "ToolOutputTrimmed": "spill",
+    "MessageRepaired": "spill",
+    "HookFired": "spill",
+    "ReminderInjected": "spill",
+    "HistoryDigested": "digest",
+    "DigestSqueezed": "squeeze",
+    "HistorySummarized": "squeeze",
+    "HistoryCut": "cut",
+    "ContextServed": "serve",
+}
+"""Whose facts these are. Others say it in a field `stage`, or are of the actor that wrote them."""
+
+DID = {
+    "ToolOutputSpilled": "spilled",
+    "ToolOutputTrimmed": "shortened",
+    "HistoryDigested": "digested",
+    "DigestSqueezed": "squeezed",
+    "HistorySummarized": "summarized",
+    "HistoryCut": "cut",
+}
+
+
+class Touch(msgspec.Struct, frozen=True, kw_only=True):
+    """One message that a commit showed otherwise, took out or put back. `number` 0 is the digest."""
+
+    number: int
+    role: str
+    version: int
+    did: str
+    fact: str
+    before_tokens: int
+    after_tokens: int
+
+
+def versioned(text: str) -> tuple[Address, int | None]:
+    """Return the address and the version that a person typed as `CONV` or `CONV@VERSION`.
+
+    What stands behind the last @ and is no number belongs to the name. Raises `BadId`, `NotFound`.
+    """
+    name, at_sign, version = text.rpartition("@")
+    if not at_sign or not (version.isascii() and version.isdecimal()):
+        return written_address(text), None
+    if not name:
+        raise BadId(f"{text!r:.80} names no conversation", id=text[:80])
+    if len(version) > VERSION_DIGITS_MAX:
+        raise NotFound(f"no conversation has a version of {len(version)} digits", version=version[:80])
+    return written_address(name), int(version)
+
+
+def trail(at: Address, records: Iterable[Record], *, upto: int | None = None) -> Iterator[Decision]:
+    """Yield the commits of *at* up to version *upto*, all for none. Raises `NotFound` if it has no such version."""
+    newest = 0
+    known = records.told() if isinstance(records, Folded) else decisions(at, records)
+    for decision in known if upto is None or upto > 0 else ():
+        newest = decision.commit.version
+        yield decision
+        if newest == upto:
+            return
+    if upto is not None:
+        has = f"; it has 1 to {newest}" if newest else "; versions count from 1"
+        raise NotFound(f"{at} has no version {upto}{has}", address=str(at), version=upto, newest=newest)
+
+
+def count_of(state: State) -> Callable[[str], int]:
+    """Return how the tokens of *state* are counted."""
+    return counter(tokenizer_for(state.model).encoding)
+
+
+def tokens_of(state: State) -> int:
+    """Return the tokens of all that is in the view or waits for it."""
+    return state.live_tokens + sum(entry.tokens for entry in state.arrived)
+
+
+def stage_of(commit: codec.Commit) -> str:
+    """Return the actor whose step *commit* is; `serve` for a served context, empty where nothing says it."""
+    for fact in commit.facts:
+        found = STAGE_OF.get(type(fact).__name__) or getattr(fact, "stage", "")
+        if found:
+            return str(found)
+    role = commit.writer.partition("@")[0]
+    return role if role in ACTORS else ""
+
+
+def outcome_of(decision: Decision) -> Outcome:
+    """Return how a step ended; what changes no view is `noted`."""
+    commit = decision.commit
+    names = [type(fact).__name__ for fact in commit.facts]
+    if commit.policy:
+        return "adopted"
+    if "ContextServed" in names:
+        return "served"
+    if "StageFailed" in names:
+        return "failed"
+    if touches(decision):
+        return "applied"
+    return "declined" if "CompactionDeclined" in names else "noted"
+
+
+def reasons(commit: codec.Commit) -> tuple[str, ...]:
+    """Return what the facts of *commit* say for themselves: why a stage declined, failed, or did what it did."""
+    told = (getattr(fact, "reason", "") or getattr(fact, "error", "") for fact in commit.facts)
+    return tuple(dict.fromkeys(str(text) for text in told if text))
+
+
+def trace_of(record: Record) -> str:
+    """Return the id of the trace that *record* was written in, or an empty text."""
+    headers = {name.lower(): value for name, value in record.headers.items()}
+    steps = headers.get("traceparent", "").split("-")
+    return steps[1] if len(steps) == 4 else ""
+
+
+def touches(decision: Decision) -> tuple[Touch, ...]:
+    """Return what *decision* did to each message, the digest last."""
+    before, after = decision.before, decision.after
+    found: list[Touch] = []
+    if before.live is not after.live or before.waiting is not after.waiting:
+        old, new = _by_number(before), _by_number(after)
+        for number in sorted(old.keys() | new.keys()):
+            was, now = old.get(number), new.get(number)
+            if was is not now and _differ(was, now):
+                found.append(_touch(decision, number, was, now))
+    if before.digest != after.digest:
+        was_tokens = before.digest.tokens if before.digest else 0
+        now_tokens = after.digest.tokens if after.digest else 0
+        name = _named(decision.commit, DIGEST)
+        did = DID.get(name, name) if after.digest else "cut"
+        found.append(
+            Touch(
+                number=DIGEST,
+                role="digest",
+                version=decision.commit.version,
+                did=did,
+                fact=name,
+                before_tokens=was_tokens,
+                after_tokens=now_tokens,
+            )
+        )
+    return tuple(found)
+
+
+def fact_about(commit: codec.Commit, number: int) -> object | None:
+    """Return the fact of *commit* that did something to message *number*, as far as facts say."""
+    for fact in commit.facts:
+        if type(fact).__name__ in DID and _concerns(fact, number):
+            return fact
+    return next((fact for fact in commit.facts if _concerns(fact, number)), None)
+
+
+def _by_number(state: State) -> dict[int, Entry]:
+    return {entry.number: entry for entry in state.entries}
+
+
+def _differ(was: Entry | None, now: Entry | None) -> bool:
+    """Tell whether the view shows two entries differently; what only the rules remember is no difference."""
+    if was is None or now is None:
+        return True
+    return was.tokens != now.tokens or message_bytes(was) != message_bytes(now)
+
+
+def _touch(decision: Decision, number: int, was: Entry | None, now: Entry | None) -> Touch:
+    name = _named(decision.commit, number)
+    did = DID.get(name, name)
+    if was is None or (now is not None and len(now.shown) < len(was.shown)):
+        did = "restored"
+    elif now is not None:
+        did = _kept_as(did, decision, was, now)
+    some = now or was
+    return Touch(
+        number=number,
+        role=some.role if some else "",
+        version=decision.commit.version,
+        did=did,
+        fact=name,
+        before_tokens=was.tokens if was else 0,
+        after_tokens=now.tokens if now else 0,
+    )
+
+
+def _kept_as(did: str, decision: Decision, was: Entry, now: Entry) -> str:
+    """Return what was done to a message that stays: it is never cut or digested as a whole."""
+    if was.shown == now.shown:
+        return "repaired" if was.answers != now.answers else "noted"
+    state = decision.before
+    if did == "spilled" and state.policy is not None:
+        new = {one.pointer for one in now.shown} - {one.pointer for one in was.shown}
+        parts = [part for part in was.parts if part.pointer in new and not part.sha256]
+        large = any(over_cap(was, part, state.policy, state.usable_tokens) for part in parts)
+        return "spilled" if large or not parts else "shortened"
+    return "shortened" if did in ("cut", "digested", "squeezed", "summarized") else did
+
+
+def _named(commit: codec.Commit, number: int) -> str:
+    fact = fact_about(commit, number)
+    if fact is None and commit.facts:
+        fact = commit.facts[0]
+    return type(fact).__name__ if fact is not None else "PolicyAdopted"
+
+
+def _concerns(fact: object, number: int) -> bool:
+    if number == DIGEST:
+        return hasattr(fact, "digest_tokens") or bool(getattr(fact, "digest_dropped", False))
+    if getattr(fact, "number", None) == number or number in getattr(fact, "dropped", ()):
+        return True
+    if any(trim.number == number for trim in getattr(fact, "trimmed", ())):
+        return True
+    return number <= getattr(fact, "through", 0) and number not in getattr(fact, "kept", ())
+
+
+class Saying(msgspec.Struct, frozen=True, kw_only=True):
+    """One message as it was said, and where in the log."""
+
+    number: int
+    message: SaidMessage
+    record: Record
+
+
+def sayings(at: Address, records: Iterable[Record]) -> Iterator[Saying]:
+    """Yield all messages as they were said, in order of their numbers."""
+    number = 0
+    for record, fact in said_facts(at, records):
+        for message in fact.messages if isinstance(fact, MessagesAppended) else ():
+            number += 1
+            yield Saying(number=number, message=message, record=record)
+
+
+def said_facts(at: Address, records: Iterable[Record]) -> Iterator[tuple[Record, SaidFact]]:
+    """Yield what agents said, repeats left out; what is no envelope is passed by, as the fold does."""
+    state = initial(codec.genesis(at))
+    for record in records:
+        if record.side != "said":
+            continue
+        try:
+            said = codec.decode_said(record.body)
+        except BadEnvelope:
+            continue
+        # the fold's own memory of writers, so that the numbers are the fold's numbers
+        known = remember_writer(state, said.writer, said.count)
+        if known is not None:
+            state = known
+            yield from ((record, fact) for fact in said.facts)

@@ -1,0 +1,322 @@
+"""Verify: judge a log, its anchors, its snapshot and its artifacts, and name the first thing that is wrong.
+
+Decides only; `evidence.py` and `bundle.py` bring what it needs. The chain proves everything up to the newest commit.
+What no chain can show (an end that is gone, a history written anew, messages after the newest commit) is proven by the
+anchors, up to the newest of them; the verdict counts what stands behind it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from actors.conversations import STATE_SCHEMA, Snapshot, fold
+from actors.rules.state import State, initial, remember_writer
+from protocol import codec
+from protocol.errors import BadEnvelope, JettisonError
+from protocol.facts import MessagesAppended, ToolOutputSpilled, ToolOutputTrimmed
+from protocol.ids import Address
+from storage.ports import Record
+
+from .anchors import Flaw, Mark
+from .heads import Head, earlier, moved, positions, start
+
+What = Literal[
+    "commit", "messages", "order", "truncated", "rewritten", "gone", "snapshot", "artifact", "anchor", "file"
+]
+
+
+MISSING_UPLOAD = "missing upload"
+"""The reason in the fact by which spill records that an announced upload never came."""
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is not as it was written, and where: at *version*, between two sequences of the log."""
+
+    what: What
+    version: int = 0
+    first_seq: int = 0
+    last_seq: int = 0
+    where: str = ""
+    reason: str = ""
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is left of a conversation."""
+
+    at: Address
+    records: Sequence[Record]
+    marks: Sequence[Mark] = ()
+    """What anchors vouch for, in order."""
+    flaws: Sequence[Flaw] = ()
+    """Anchors that vouch for nothing."""
+    snapshot: bytes = b""
+    """A `Snapshot` that holds its state itself."""
+    lost: Mapping[str, str] = {}
+    """Artifacts that the log speaks of and that are not as they were stored: SHA-256 and what is wrong."""
+    problems: Sequence[Problem] = ()
+    """What was found wrong on the way, such as a damaged member of a bundle."""
+
+
+class Verified(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict on one conversation."""
+
+    address: str
+    ok: bool
+    version: int
+    head: str
+    seq: int
+    commits: int
+    said: int
+    artifacts: int
+    anchors: int
+    """Anchors that vouch for a head of it."""
+    unanchored_messages: int
+    """Envelopes that agents said and that neither a commit nor an anchor covers yet: their loss would not show."""
+    unanchored_commits: int
+    """Commits behind the newest anchor: changing one would show, cutting them off would not."""
+    first: Problem | None
+    problems: tuple[Problem, ...]
+
+
+class _Chain(msgspec.Struct, kw_only=True):
+    """What walking a log found."""
+
+    at_seq: dict[int, Head]
+    covered: dict[int, int]
+    """By the sequence of a commit: that of the last message it covers."""
+    problem: Problem | None = None
+
+
+def verify(evidence: Evidence) -> Verified:
+    """Return the verdict on *evidence*."""
+    at, records = evidence.at, evidence.records
+    chain = _walked(at, records)
+    head = next(reversed(chain.at_seq.values()))
+    anchored_seq, anchored = _against_anchors(at, evidence.marks, chain, records)
+    sound = chain.problem is None and anchored is None
+    found = [
+        *([chain.problem] if chain.problem else []),
+        *([anchored] if anchored else []),
+        *(_snapshot(at, evidence.snapshot, records) if sound and evidence.snapshot else []),
+        *_artifacts(at, records, evidence.lost),
+        *(Problem(what="anchor", where=f"anchor {flaw.anchor}", reason=flaw.reason) for flaw in evidence.flaws),
+        *evidence.problems,
+    ]
+    covered = max([anchored_seq, *chain.covered.values()])
+    return Verified(
+        address=str(at),
+        ok=not found,
+        version=head.version,
+        head=head.hash.hex(),
+        seq=records[-1].seq if records else 0,
+        commits=sum(record.side == "done" for record in records),
+        said=sum(record.side == "said" for record in records),
+        artifacts=len(mentioned(at, records)),
+        anchors=len(evidence.marks),
+        unanchored_messages=sum(record.side == "said" and record.seq > covered for record in records),
+        unanchored_commits=sum(record.side == "done" and record.seq > anchored_seq for record in records),
+        first=found[0] if found else None,
+        problems=tuple(found),
+    )
+
+
+class Mention(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the log first speaks of an artifact."""
+
+    version: int
+    seq: int
+
+
+def mentioned(at: Address, records: Iterable[Record]) -> dict[str, Mention]:
+    """Return the artifacts that *records* rely on, without uploads that the log says never came."""
+    found: dict[str, Mention] = {}
+    claimed: dict[tuple[int, str], str] = {}
+    number = version = 0
+    writers = initial(codec.genesis(at))
+    for record in records:
+        try:
+            if record.side == "done":
+                commit = codec.decode_commit(record.body)
+                version = commit.version
+                for fact in commit.facts:
+                    if isinstance(fact, ToolOutputSpilled):
+                        found.setdefault(fact.sha256, Mention(version=version, seq=record.seq))
+                    elif isinstance(fact, ToolOutputTrimmed) and fact.reason == MISSING_UPLOAD:
+                        found.pop(claimed.get((fact.number, fact.pointer), ""), None)
+                continue
+            envelope = codec.decode_said(record.body)
+        except BadEnvelope:
+            continue
+        heard = remember_writer(writers, envelope.writer, envelope.count)
+        if heard is None:
+            continue
+        writers = heard
+        for said in (fact for fact in envelope.facts if isinstance(fact, MessagesAppended)):
+            for message in said.messages:
+                number += 1
+                for claim in message.claims:
+                    claimed[number, claim.pointer] = claim.sha256
+                    if not _SHA256.fullmatch(claim.sha256):
+                        continue  # an agent may announce anything
+                    found.setdefault(claim.sha256, Mention(version=version, seq=record.seq))
+    return found
+
+
+def _walked(at: Address, records: Sequence[Record]) -> _Chain:
+    """Follow the chain up to the first record that does not belong."""
+    head = start(at)
+    chain = _Chain(at_seq={0: head}, covered={0: 0})
+    pending: list[Record] = []
+    last: Record | None = None
+    done_seq = covered_seq = 0
+    rolled = head.said_hash
+    for record in records:
+        try:
+            after = moved(head, record)
+        except JettisonError as error:
+            chain.problem = _unfit(record, head, done_seq, error)
+            return chain
+        if record.side == "said":
+            pending.append(record)
+        else:
+            commit = codec.decode_commit(record.body)
+            taken, rolled = _covering(rolled, pending, commit.said_hash)
+            last = taken[-1] if taken else last
+            if rolled != commit.said_hash or not _is_last(commit, record, last):
+                reason = f"the messages up to {commit.upto} are not those that version {commit.version} was decided on"
+                chain.problem = _at("messages", commit.version, covered_seq + 1, record.seq, reason)
+                return chain
+            pending = pending[len(taken) :]
+            covered_seq = last.seq if last else covered_seq
+            done_seq = record.seq
+            chain.covered[record.seq] = covered_seq
+        head = chain.at_seq[record.seq] = after
+    return chain
+
+
+def _unfit(record: Record, head: Head, done_seq: int, error: JettisonError) -> Problem:
+    """Say that *record* cannot stand behind *head*."""
+    if record.seq <= head.seq:
+        return _at("order", head.version + 1, record.seq, head.seq, str(error))
+    if error.fields.get("version") == head.version:
+        # a commit stands here twice, and nothing tells which of the two was first
+        return _at("commit", head.version, done_seq, record.seq, str(error))
+    return _at("commit", head.version + 1, done_seq + 1, record.seq, str(error))
+
+
+def _covering(rolled: bytes, pending: Sequence[Record], wanted: bytes) -> tuple[list[Record], bytes]:
+    """Return those of *pending* after which the rolling hash is *wanted*, and the hash; all if it never is."""
+    taken: list[Record] = []
+    for record in pending:
+        if rolled == wanted:
+            break
+        taken.append(record)
+        rolled = codec.roll(rolled, record.body)
+    return taken, rolled
+
+
+def _is_last(commit: codec.Commit, record: Record, last: Record | None) -> bool:
+    """Tell whether the last covered message stands where *commit* says, in the stack that the commit was made in."""
+    if last is None:
+        return commit.upto == 0
+    here, depth = positions(last), len(positions(record))
+    return depth <= len(here) and here[-depth] == commit.upto
+
+
+def _at(what: What, version: int, first_seq: int, last_seq: int, reason: str) -> Problem:
+    where = f"sequence {last_seq}" if first_seq >= last_seq else f"sequences {first_seq} to {last_seq}"
+    return Problem(what=what, version=version, first_seq=first_seq, last_seq=last_seq, where=where, reason=reason)
+
+
+def _against_anchors(
+    at: Address, marks: Sequence[Mark], chain: _Chain, records: Sequence[Record]
+) -> tuple[int, Problem | None]:
+    """Return up to where anchors vouch for the log, and where it first is not what one of them saw.
+
+    What lies behind the place where the chain breaks by itself is not looked at.
+    """
+    broken_seq = chain.problem.first_seq if chain.problem else None
+    last_seq = records[-1].seq if records else 0
+    before = list(earlier(at, records)) if marks else []
+    sure, sure_seq = chain.at_seq[0], 0
+    for mark in marks:
+        imported = (heads[mark.head.seq] for heads in before if mark.head.seq in heads)
+        if chain.at_seq.get(mark.head.seq) == mark.head:
+            sure, sure_seq = mark.head, mark.head.seq
+        elif here := next((seq for head, seq in imported if head == mark.head), 0):
+            sure, sure_seq = chain.at_seq.get(here, sure), here
+        elif broken_seq is not None and mark.head.seq >= broken_seq:
+            break
+        else:
+            # of an end that is gone, the newest anchor saw the most
+            saw = mark if mark.head.seq <= last_seq else marks[-1]
+            return sure_seq, _differs(saw, chain.at_seq.get(saw.head.seq), sure=sure, chain=chain, last_seq=last_seq)
+    return sure_seq, None
+
+
+def _differs(mark: Mark, here: Head | None, *, sure: Head, chain: _Chain, last_seq: int) -> Problem:
+    """Say what happened between the head *sure* and the one that *mark* saw."""
+    saw, number = mark.head, mark.anchor
+    if last_seq == 0:
+        return _at("gone", 1, 1, saw.seq, f"nothing is left of it; anchor {number} saw version {saw.version}")
+    if last_seq < saw.seq:
+        left = chain.at_seq[last_seq]
+        reason = f"the log ends at {last_seq} (version {left.version}); anchor {number} saw {saw.seq} ({saw.version})"
+        return _at("truncated", min(left.version + 1, max(saw.version, 1)), last_seq + 1, saw.seq, reason)
+    if here is None:
+        here = chain.at_seq[max(seq for seq in chain.at_seq if seq < saw.seq)]
+    if here.version == saw.version and here.hash == saw.hash:
+        if here.said_hash == saw.said_hash:
+            reason = f"messages and commits are in another order than anchor {number} saw"
+            return _at("order", saw.version, sure.seq + 1, saw.seq, reason)
+        # the commit vouches for the messages that it covers
+        covered = chain.covered[max(seq for seq in chain.covered if seq <= saw.seq)]
+        reason = f"the messages are not those that anchor {number} saw"
+        return _at("messages", saw.version, max(covered, sure.seq) + 1, saw.seq, reason)
+    return _at("rewritten", sure.version + 1, sure.seq + 1, saw.seq, f"commits are not those that anchor {number} saw")
+
+
+def _snapshot(at: Address, body: bytes, records: Sequence[Record]) -> list[Problem]:
+    """Compare a snapshot with the fold of the log; what is of another schema is never used and not judged."""
+    try:
+        snapshot = msgspec.msgpack.decode(body, type=Snapshot)
+        if snapshot.schema != STATE_SCHEMA:
+            return []
+        state = msgspec.msgpack.decode(snapshot.state, type=State)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        return [Problem(what="snapshot", where="snapshot", reason=f"is not readable: {error}"[:200])]
+    if not records or state.seq > records[-1].seq:
+        left = records[-1].seq if records else 0
+        reason = f"the log ends at {left}, the snapshot was taken at {state.seq}"
+        return [_at("truncated", state.version, left + 1, state.seq, reason)]
+    try:
+        again = fold(initial(codec.genesis(at)), [record for record in records if record.seq <= state.seq])
+    except JettisonError as error:
+        return [Problem(what="snapshot", where="snapshot", version=state.version, reason=str(error))]
+    if again != state:
+        reason = f"is not what the log folds to at version {again.version}"
+        return [Problem(what="snapshot", where="snapshot", version=again.version, last_seq=again.seq, reason=reason)]
+    return []
+
+
+def _artifacts(at: Address, records: Sequence[Record], lost: Mapping[str, str]) -> list[Problem]:
+    if not lost:
+        return []
+    return [
+        Problem(
+            what="artifact",
+            version=mention.version,
+            first_seq=mention.seq,
+            last_seq=mention.seq,
+            where=f"artifact {sha256}",
+            reason=lost[sha256],
+        )
+        for sha256, mention in mentioned(at, records).items()
+        if sha256 in lost
+    ]

@@ -1,0 +1,126 @@
+"""Versions: one row for each commit of a conversation, and the served contexts among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import cast
+
+import msgspec
+
+from actors.replay import Decision
+from actors.rules.view import View, view
+from protocol.errors import BudgetRefused, NotFound, NotReady
+from protocol.facts import ContextServed
+from protocol.ids import Address
+from protocol.messages import Profile
+from storage.ports import Record
+
+from .loss import Loss, loss
+from .trail import Outcome, count_of, outcome_of, reasons, stage_of, tokens_of, touches, trace_of, trail
+
+
+class Version(msgspec.Struct, frozen=True, kw_only=True):
+    """One commit in one line. `messages` and `upto` say how much of the conversation its writer had seen."""
+
+    version: int
+    time: str
+    seq: int
+    stage: str
+    outcome: Outcome
+    facts: dict[str, int]
+    before_tokens: int
+    after_tokens: int
+    usable_tokens: int
+    messages: int
+    upto: int
+    policy_hash: str
+    trace_id: str
+    writer: str
+    hash: str
+    reasons: tuple[str, ...] = ()
+    loss: Loss | None = None
+
+
+class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
+    """A context as it was served, rebuilt from the log; `view` is none where the rules refuse it today."""
+
+    version: int
+    time: str
+    served: ContextServed
+    view: View | None
+    refused: str = ""
+
+    @property
+    def same(self) -> bool:
+        """Tell whether the rebuilt bytes are those that were served."""
+        return self.view is not None and self.view.hash == self.served.view_hash
+
+
+def versions(at: Address, records: Iterable[Record], *, losses: bool = False) -> Iterator[Version]:
+    """Yield a row for each version, with what each compaction lost if *losses* are asked for.
+
+    Raises `ChainBroken`, `BadEnvelope` where the log is damaged, after the rows before it.
+    """
+    for decision in trail(at, records):
+        yield version_of(decision, losses=losses)
+
+
+def served(at: Address, records: Iterable[Record], *, version: int | None = None) -> Rebuilt:
+    """Rebuild the context that was served at *version*, or the newest one. Raises `NotFound` if none was."""
+    others: list[int] = []
+    newest: Decision | None = None
+    for decision in trail(at, records, upto=version):
+        if served_fact(decision) is not None:
+            newest = decision
+            others.append(decision.commit.version)
+    if newest is None or (version is not None and newest.commit.version != version):
+        before = f"; the newest served before it is {others[-1]}" if others else ""
+        what = f"at version {version} of {at}" if version is not None else f"in {at}"
+        raise NotFound(f"no context was served {what}{before}", address=str(at), version=version or 0)
+    return rebuilt(newest)
+
+
+def served_fact(decision: Decision) -> ContextServed | None:
+    """Return what *decision* served, if it did."""
+    return next((fact for fact in decision.commit.facts if isinstance(fact, ContextServed)), None)
+
+
+def rebuilt(decision: Decision) -> Rebuilt:
+    """Rebuild the context that *decision* served."""
+    fact = served_fact(decision)
+    assert fact is not None, "nothing was served"
+    seen, refused = None, ""
+    try:
+        profile = cast(Profile, fact.profile)
+        seen = view(decision.before, budget=fact.budget, count=count_of(decision.before), profile=profile)
+    except (BudgetRefused, NotReady) as error:
+        refused = str(error)
+    return Rebuilt(version=decision.commit.version, time=decision.record.time, served=fact, view=seen, refused=refused)
+
+
+def version_of(decision: Decision, *, losses: bool = False) -> Version:
+    """Return the row of one commit, with what it lost if *losses* are asked for."""
+    commit, state = decision.commit, decision.after
+    names: dict[str, int] = {"PolicyAdopted": 1} if commit.policy else {}
+    for fact in commit.facts:
+        name = type(fact).__name__
+        names[name] = names.get(name, 0) + 1
+    return Version(
+        version=commit.version,
+        time=decision.record.time,
+        seq=decision.record.seq,
+        stage=stage_of(commit),
+        outcome=outcome_of(decision),
+        facts=names,
+        before_tokens=tokens_of(decision.before),
+        after_tokens=tokens_of(state),
+        usable_tokens=state.usable_tokens if state.policy else 0,
+        messages=decision.before.messages,
+        upto=commit.upto,
+        policy_hash=commit.policy_hash,
+        trace_id=trace_of(decision.record),
+        writer=commit.writer,
+        hash=commit.hash.hex(),
+        reasons=reasons(commit),
+        loss=loss(decision.before, state) if losses and touches(decision) else None,
+    )

@@ -1,0 +1,178 @@
+"""Where: in which versions of a conversation a text stands in the view, and where else it is kept.
+
+One pass over the log; a message is looked into when it arrives and when a step changes it, never again. The words
+are those of `loss`: at a version a text is *retained* if it stands verbatim in the view, *recoverable* if a
+pointer in the view leads to it, *lost* if nothing in the view says so; the places that hold it are named for people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from actors.replay import Decision
+from actors.rules.entry import Entry
+from actors.rules.state import State
+from protocol import messages
+from protocol.errors import BadMessage, Rejected
+from protocol.ids import Address
+from storage.ports import Record
+
+from .loss import reachable
+from .text import digest_text, said_text, text_of
+from .trail import DIGEST, Saying, sayings, trail
+from .versions import rebuilt, served_fact
+
+Kept = Literal["absent", "retained", "recoverable", "lost"]
+
+
+class Span(msgspec.Struct, frozen=True, kw_only=True):
+    """Versions in which nothing changed for the text: where it stands, 0 being the digest."""
+
+    first: int
+    last: int
+    kept: Kept
+    messages: tuple[int, ...] = ()
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """One place outside the view that holds the text."""
+
+    kind: Literal["log", "artifact"]
+    message: int
+    part: str = ""
+    key: str = ""
+    since: int = 0
+    """The version from which on an artifact holds it."""
+
+
+class Where(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is known of one text in one conversation."""
+
+    address: str
+    text: str
+    now: Kept
+    spans: tuple[Span, ...]
+    places: tuple[Place, ...]
+    cut_when_served: tuple[int, ...] = ()
+    """Served versions that did not show it although the state had it: their budget was smaller."""
+    unsearched: tuple[str, ...] = ()
+    """Uploads that the store does not have any more."""
+
+
+class _Finder:
+    """Remember what a text was looked for in, by the object that holds it."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._known: dict[int, tuple[Entry, bool]] = {}
+        self._live: tuple[Entry, ...] = ()
+        self._found: tuple[int, ...] = ()
+        self._digest: tuple[object, bool] = (None, False)
+
+    def places(self, state: State) -> tuple[int, ...]:
+        """Return the numbers of the entries in which the text stands, with the digest's."""
+        if self._digest[0] is not state.digest:
+            self._digest = (state.digest, self._text in digest_text(state))
+        digest = (DIGEST,) if self._digest[1] else ()
+        if self._live is not state.live:
+            self._live = state.live
+            self._found = tuple(entry.number for entry in state.live if self._stands(entry))
+        return (*digest, *self._found, *(entry.number for entry in state.arrived if self._stands(entry)))
+
+    def _stands(self, entry: Entry) -> bool:
+        known = self._known.get(entry.number)
+        if known is None or known[0] is not entry:
+            known = (entry, self._text in text_of(entry))
+            self._known[entry.number] = known
+        return known[1]
+
+
+def claimed(at: Address, records: Iterable[Record]) -> tuple[str, ...]:
+    """Return the SHA-256 of all uploads: what they hold is not in the log."""
+    keys = (claim.sha256 for saying in sayings(at, records) for claim in saying.message.claims)
+    return tuple(dict.fromkeys(keys))
+
+
+def where(at: Address, records: Sequence[Record], *, text: str, uploads: Mapping[str, str | None]) -> Where:
+    """Return where *text* is. *uploads* holds the text of each of `claimed`, none for one that is gone.
+
+    Raises `Rejected` for an empty text.
+    """
+    if not text:
+        raise Rejected("where is what? the text is empty")
+    places = [place for saying in sayings(at, records) for place in _said(saying, text, uploads)]
+    parts = {(place.message, place.part) for place in places}
+    finder, spans, hidden = _Finder(text), list[Span](), list[int]()
+    seen = False
+    for decision in trail(at, records):
+        state, version = decision.after, decision.commit.version
+        standing = finder.places(state)
+        places += _spilled(decision, parts)
+        said = [place.message for place in places if place.message <= state.messages]
+        seen = seen or bool(standing or said)
+        kept: Kept = "retained" if standing else _reached(state, said) if seen else "absent"
+        _extend(spans, Span(first=version, last=version, kept=kept, messages=standing))
+        if standing and _cut_when_served(decision, text):
+            hidden.append(version)
+    return Where(
+        address=str(at),
+        text=text,
+        now=spans[-1].kept if spans else "absent",
+        spans=tuple(spans),
+        places=tuple(places),
+        cut_when_served=tuple(hidden),
+        unsearched=tuple(key for key, upload in uploads.items() if upload is None),
+    )
+
+
+def _reached(state: State, said: Iterable[int]) -> Kept:
+    """Return whether the view leads to one of the messages that *said* the text."""
+    entries = {entry.number: entry for entry in state.entries}
+    found = any(reachable(state, number, entries.get(number)) for number in said)
+    return "recoverable" if found else "lost"
+
+
+def _said(saying: Saying, text: str, uploads: Mapping[str, str | None]) -> Iterable[Place]:
+    """Yield where a message holds *text* as it was said: in the log, or in what was uploaded before."""
+    if text in said_text(saying.message.raw):
+        for part in _parts(saying, text) or ("",):
+            yield Place(kind="log", message=saying.number, part=part)
+    for claim in saying.message.claims:
+        if text in (uploads.get(claim.sha256) or ""):
+            yield Place(kind="artifact", message=saying.number, part=claim.pointer, key=claim.sha256)
+
+
+def _parts(saying: Saying, text: str) -> list[str]:
+    try:
+        parsed = messages.parse(messages.decode(saying.message.raw))
+    except BadMessage:
+        return []
+    return [part.pointer for part in parsed.parts if text in part.text]
+
+
+def _spilled(decision: Decision, parts: set[tuple[int, str]]) -> Iterable[Place]:
+    """Yield the artifacts that this step made of parts that hold the text."""
+    for fact in decision.commit.facts:
+        number, pointer = getattr(fact, "number", 0), getattr(fact, "pointer", "")
+        key = getattr(fact, "sha256", "")
+        if key and (number, pointer) in parts:
+            yield Place(kind="artifact", message=number, part=pointer, key=key, since=decision.commit.version)
+
+
+def _cut_when_served(decision: Decision, text: str) -> bool:
+    """Tell whether a context was served without *text*; rebuilt only where serving had to cut."""
+    fact = served_fact(decision)
+    if fact is None or fact.level == "none":
+        return False
+    seen = rebuilt(decision).view
+    return seen is not None and not any(text in said_text(raw) for raw in seen.messages)
+
+
+def _extend(spans: list[Span], new: Span) -> None:
+    if spans and msgspec.structs.replace(spans[-1], first=new.first, last=new.last) == new:
+        spans[-1] = msgspec.structs.replace(spans[-1], last=new.last)
+    else:
+        spans.append(new)

@@ -1,0 +1,304 @@
+"""Why: what happened to one message, by which rule, at which threshold, and how to read what is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from actors.replay import Decision, head
+from actors.rules.budget import target_tokens, trigger_tokens
+from actors.rules.caps import medium_tokens, over_cap, part_cap_tokens, repeats, tool_cap, tool_of
+from actors.rules.entry import Entry
+from actors.rules.state import State
+from protocol import messages
+from protocol.errors import BadMessage, NotFound
+from protocol.ids import Address
+from protocol.policy import Policy
+from storage.ports import Record
+
+from .prices import price_of
+from .text import digest_text, said_text
+from .trail import DID, DIGEST, Saying, Touch, fact_about, sayings, stage_of, touches, trace_of, trail
+
+VALUE_CHARS_MAX = 200
+
+_POLICY_KEYS: dict[str, tuple[str, ...]] = {
+    "ToolOutputSpilled": ("spill.share", "spill.tokens", "spill.bytes", "spill.medium", "spill.per_tool"),
+    "ToolOutputTrimmed": ("spill.on_store_error", "spill.share", "spill.tokens", "spill.bytes"),
+    "HistoryDigested": ("trigger.ratio", "target.low_water", "digest.keep_blocks", "digest.keep_tokens", "digest.cap"),
+    "DigestSqueezed": ("squeeze.mode", "squeeze.model", "squeeze.cap", "target.low_water"),
+    "HistorySummarized": ("squeeze.mode", "squeeze.model", "squeeze.cap", "target.low_water"),
+    "HistoryCut": ("target.low_water", "cut.pins", "cut.on_overflow"),
+}
+"""Keys that a fact rests on, by its name; what a policy does not have is left out."""
+
+
+_UNTOUCHED = {"CompactionDeclined": "left as it is", "StageFailed": "failed", "MessageRepaired": "repaired"}
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What an LLM had to do with a step. `dollars` is none where no price is known."""
+
+    model: str
+    prompt_hash: str
+    input_tokens: int
+    output_tokens: int
+    attempts: int
+    dollars: float | None
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that was done to the message, and the reason with its numbers."""
+
+    version: int
+    time: str
+    seq: int
+    stage: str
+    did: str
+    fact: str
+    rule: str
+    policy: dict[str, Any]
+    before_tokens: int
+    after_tokens: int
+    commit_id: str
+    hash: str
+    policy_hash: str
+    trace_id: str
+    artifact: str = ""
+    llm: Asked | None = None
+
+
+class Why(msgspec.Struct, frozen=True, kw_only=True):
+    """One message up to one version. `number` 0 is the digest."""
+
+    address: str
+    version: int
+    number: int
+    role: str
+    now: str
+    """How the view shows it: verbatim, changed, or not."""
+    said_time: str = ""
+    said_seq: int = 0
+    said_trace_id: str = ""
+    text: str = ""
+    """As it was said."""
+    history: tuple[Event, ...] = ()
+    read: tuple[str, ...] = ()
+    """How to read what the view does not show."""
+
+
+def why(at: Address, records: Sequence[Record], *, number: int, version: int | None = None) -> Why:
+    """Return the history of message *number* up to *version*. Raises `NotFound`."""
+    history: list[Event] = []
+    last: Decision | None = None
+    for last in trail(at, records, upto=version):
+        history += _events(last, number, digested=_is_digested(last.before, number))
+    if last is None:
+        raise NotFound(f"{at} has no version yet: no worker has seen it", address=str(at))
+    state = last.after if version is not None else head(last, at, records)
+    if number == DIGEST:
+        now = "verbatim" if state.digest else "not in the view"
+        told = Why(address=str(at), version=state.version, number=DIGEST, role="digest", now=now)
+        return msgspec.structs.replace(told, text=digest_text(state), history=tuple(history))
+    if not 1 <= number <= state.messages:
+        has = f"it has 1 to {state.messages}" if state.messages else "it has none"
+        raise NotFound(f"{at}@{state.version} has no message {number}; {has}", address=str(at), number=number)
+    entry = next((one for one in state.entries if one.number == number), None)
+    saying = next(one for one in sayings(at, records) if one.number == number)
+    return Why(
+        address=str(at),
+        version=state.version,
+        number=number,
+        role=entry.role if entry else _role(saying),
+        now=_shown(entry),
+        said_time=saying.record.time,
+        said_seq=saying.record.seq,
+        said_trace_id=trace_of(saying.record),
+        text=said_text(saying.message.raw),
+        history=tuple(history),
+        read=tuple(_ways(at, number, entry, history, state)),
+    )
+
+
+def dollars_of(fact: object) -> float | None:
+    """Return what the LLM behind *fact* cost: as recorded, else by today's prices, none where there is no price."""
+    recorded = getattr(fact, "cost_microdollars", 0)
+    if recorded:
+        return float(recorded) / 1e6
+    price = price_of(getattr(fact, "model", ""))
+    if price is None:
+        return None
+    return float(getattr(fact, "input_tokens", 0) * price.input + getattr(fact, "output_tokens", 0) * price.output)
+
+
+def _events(decision: Decision, number: int, *, digested: bool) -> list[Event]:
+    found = []
+    for touch in touches(decision):
+        # what happens to the digest happens to every message that it stands for
+        later = touch.number == DIGEST and digested and touch.did != "digested"
+        if touch.number == number or later:
+            found.append(_event(decision, touch, fact_about(decision.commit, touch.number)))
+    if not found and number != DIGEST:
+        for fact in decision.commit.facts:
+            if getattr(fact, "number", None) == number or _looked_at(fact, number):
+                found.append(_event(decision, _untouched(decision, fact, number), fact))
+    return found
+
+
+def _looked_at(fact: object, number: int) -> bool:
+    """Tell whether spill saw the message and left it as it is."""
+    return getattr(fact, "stage", "") == "spill" and getattr(fact, "boundary", 0) == number
+
+
+def _untouched(decision: Decision, fact: object, number: int) -> Touch:
+    entry = next((one for one in decision.after.entries if one.number == number), None)
+    tokens = entry.tokens if entry else 0
+    name = type(fact).__name__
+    did = {"CompactionDeclined": "left as it is", "StageFailed": "failed", "MessageRepaired": "repaired"}.get(
+        name, name
+    )
+    return Touch(
+        number=number,
+        role=entry.role if entry else "",
+        version=decision.commit.version,
+        did=did,
+        fact=name,
+        before_tokens=tokens,
+        after_tokens=tokens,
+    )
+
+
+def _event(decision: Decision, touch: Touch, fact: object | None) -> Event:
+    commit, state = decision.commit, decision.before
+    return Event(
+        version=commit.version,
+        time=decision.record.time,
+        seq=decision.record.seq,
+        stage=stage_of(commit),
+        did=touch.did,
+        fact=touch.fact,
+        rule=_rule(state, fact) if fact is not None else "",
+        policy=_policy(state.policy, _POLICY_KEYS.get(touch.fact, ())),
+        before_tokens=touch.before_tokens,
+        after_tokens=touch.after_tokens,
+        commit_id=commit.commit_id,
+        hash=commit.hash.hex(),
+        policy_hash=commit.policy_hash,
+        trace_id=trace_of(decision.record),
+        artifact=getattr(fact, "sha256", ""),
+        llm=_asked(fact) if getattr(fact, "prompt_hash", "") else None,
+    )
+
+
+def _rule(state: State, fact: Any) -> str:
+    """Return the reason of *fact* with its numbers; of a fact that is not known here, what it says itself."""
+    name = type(fact).__name__
+    if name == "ToolOutputSpilled":
+        return _spilled(state, fact)
+    if name == "ToolOutputTrimmed":
+        return f"a part of {fact.tokens:,} tokens was shortened and not stored: {fact.reason}"
+    if name in DID:
+        return f"{_pressure(state, fact)}; {_extent(fact)}"
+    told = getattr(fact, "reason", "") or getattr(fact, "error", "") or getattr(fact, "detail", "")
+    return str(told) or _fields(fact)
+
+
+def _spilled(state: State, fact: Any) -> str:
+    size = f"a part of {fact.tokens:,} tokens and {fact.bytes:,} bytes"
+    entry = next((one for one in state.entries if one.number == fact.number), None)
+    part = next((one for one in entry.parts if one.pointer == fact.pointer), None) if entry else None
+    if entry is None or part is None or state.policy is None:
+        return size
+    policy, usable = state.policy, state.usable_tokens
+    if part.sha256:
+        return f"{size} was uploaded apart from its message"
+    tool = tool_of(entry, part)
+    cap, bytes_max = part_cap_tokens(entry, part, policy, usable), tool_cap(policy, tool).bytes
+    if over_cap(entry, part, policy, usable):
+        limit = policy.spill.bytes if bytes_max is None else bytes_max
+        return f"{size} is over the cap of {cap:,} tokens or {limit:,} bytes"
+    if repeats(entry, part, policy):
+        return f"{size} says the same as message {entry.same_as}"
+    medium = medium_tokens(policy, usable, tool)
+    return f"{size} is over {medium:,} tokens, above which a tool's result is shortened (its cap is {cap:,})"
+
+
+def _pressure(state: State, fact: Any) -> str:
+    """Return the threshold that was crossed."""
+    cause = getattr(state.episode, "cause", "trigger")
+    view = f"at message {fact.boundary} the view had {fact.before_tokens:,} of {state.usable_tokens:,} usable tokens"
+    if type(fact).__name__ == "HistoryDigested" and cause == "trigger":
+        return f"{view}, over the trigger of {trigger_tokens(state):,} (down to {target_tokens(state):,})"
+    why = f" (begun by: {cause})" if cause != "trigger" else ""
+    return f"{view}, over the target of {target_tokens(state):,}{why}"
+
+
+def _extent(fact: Any) -> str:
+    if hasattr(fact, "level"):
+        return f"{len(fact.dropped)} messages dropped, {len(fact.trimmed)} shortened, level {fact.level}"
+    if hasattr(fact, "through"):
+        kept = f" ({len(fact.kept)} of them stay)" if getattr(fact, "kept", ()) else ""
+        return f"messages up to {fact.through}{kept} became {len(fact.items)} notes of {fact.digest_tokens:,} tokens"
+    return f"the digest has {fact.digest_tokens:,} tokens now, {len(fact.items)} values put back"
+
+
+def _fields(fact: Any) -> str:
+    told = {name: getattr(fact, name) for name in fact.__struct_fields__}
+    return ", ".join(f"{name} {value}" for name, value in told.items() if isinstance(value, (int, str)))[
+        :VALUE_CHARS_MAX
+    ]
+
+
+def _policy(policy: Policy | None, keys: Iterable[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    document: Any = msgspec.to_builtins(policy)
+    for key in keys:
+        value: Any = document
+        for step in key.split("."):
+            value = value.get(step) if isinstance(value, Mapping) else None
+        if value is not None:
+            found[key] = value
+    return found
+
+
+def _asked(fact: Any) -> Asked:
+    return Asked(
+        model=fact.model,
+        prompt_hash=fact.prompt_hash,
+        input_tokens=fact.input_tokens,
+        output_tokens=fact.output_tokens,
+        attempts=fact.attempts,
+        dollars=dollars_of(fact),
+    )
+
+
+def _is_digested(state: State, number: int) -> bool:
+    if number == DIGEST or state.digest is None or number > state.digest.through:
+        return False
+    return all(entry.number != number for entry in state.live)
+
+
+def _role(saying: Saying) -> str:
+    try:
+        return str(messages.decode(saying.message.raw).get("role", ""))
+    except BadMessage:
+        return ""
+
+
+def _shown(entry: Entry | None) -> str:
+    if entry is None:
+        return "not in the view"
+    return "changed" if entry.shown else "verbatim"
+
+
+def _ways(at: Address, number: int, entry: Entry | None, history: Sequence[Event], state: State) -> Iterable[str]:
+    if entry is not None and not entry.shown:
+        return
+    tenant = "" if at.tenant == "default" else f" --tenant {at.tenant}"
+    for key in dict.fromkeys(event.artifact for event in history if event.artifact):
+        yield f'its artifact: jettison artifact {key[:16]}{tenant}; the agent: read_artifact("{key[:16]}")'
+    told = entry is not None or (state.digest is not None and number <= state.digest.through)
+    hint = "" if told else " (nothing in the view says so)"
+    yield f'the message: jettison why {at} {number} --full; the agent: read_artifact("messages:{number}"){hint}'

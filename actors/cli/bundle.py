@@ -1,0 +1,81 @@
+"""Commands about one conversation in one file: `export` and `import`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from actors.audit import bundle as bundles
+from actors.audit.evidence import exported
+from actors.audit.importing import imported
+from actors.bootstrap import Runtime
+from protocol.errors import Damaged, Rejected
+from protocol.ids import written_address
+from storage.pause import paused
+
+from .session import printed, said
+from .verify import connected, sources_of
+
+SUFFIX = ".jettison.tar"
+
+
+def export(conv: str, *, out: Path | None, config: Path | None, nats: str, data: Path | None, as_json: bool) -> int:
+    """Write a bundle; see `jettison export --help`."""
+    at = written_address(conv)
+    path = out or Path(f"{at.conversation}{SUFFIX}")
+
+    async def main(running: Runtime) -> int:
+        bundle = await exported(at, sources_of(running))
+        body = bundles.packed(bundle)
+        partial = path.with_name(path.name + ".partial")
+        try:
+            partial.write_bytes(body)
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+        for sha256, why in bundle.missing.items():
+            said(f"warning: artifact {sha256} is {why}; the bundle says so")
+        row = {
+            "address": str(at),
+            "file": str(path),
+            "bytes": len(body),
+            "records": len(bundle.records),
+            "artifacts": len(bundle.artifacts),
+            "anchors": len(bundle.proofs),
+            "missing": dict(bundle.missing),
+        }
+        if as_json:
+            printed(row)
+        else:
+            sys.stdout.write(
+                "{address}: {records} records, {artifacts} artifacts, {anchors} anchors, {bytes:,} bytes "
+                "in {file}\n".format(**row)
+            )
+        return 0
+
+    return connected(main, config=config, nats=nats, data=data)
+
+
+def import_file(file: Path, conv: str, *, config: Path | None, nats: str, data: Path | None, as_json: bool) -> int:
+    """Write a bundle's log into a running stack; see `jettison import --help`."""
+    bundle = bundles.sound(bundles.read(file))
+    at = bundle.at
+    if conv and written_address(conv) != at:
+        raise Rejected(f"{file} is about {at}, not about {conv}: the hashes cover the address", address=str(at))
+    verdict = bundles.judged(bundle)
+    if verdict.first is not None:
+        first = verdict.first
+        raise Damaged(f"{file} is not imported: version {first.version}, {first.where}: {first.reason}")
+
+    async def main(running: Runtime) -> int:
+        async with paused(running.connection):
+            found = await imported(bundle, log=running.log, artifacts=running.artifacts)
+            if found.records:
+                await running.conversations.renew(at)
+        if as_json:
+            printed(found)
+        else:
+            sys.stdout.write(f"{found.address}: {found.records} records written, {found.present} were there\n")
+        return 0
+
+    return connected(main, config=config, nats=nats, data=data)

@@ -1,0 +1,141 @@
+"""Commands that prove: `verify` and `anchor`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from actors.audit import bundle as bundles
+from actors.audit.anchoring import Anchored, Anchoring
+from actors.audit.evidence import Sources, all_verified, verified
+from actors.audit.verify import Verified
+from actors.bootstrap import Runtime, runtime
+from protocol.errors import Rejected
+from protocol.ids import written_address
+from storage.jetstream import JetStreamSnapshots
+from storage.s3 import S3Anchors
+
+from .bar import LINE_SECONDS
+from .plain import plain
+from .session import located, printed, run, said, settings_of
+
+MISMATCH = 3
+
+
+def verify(what: str, *, everything: bool, config: Path | None, nats: str, data: Path | None, as_json: bool) -> int:
+    """Judge a conversation, a bundle or all there is; see `jettison verify --help`."""
+    from .audit_read import named_file  # which itself needs `connected`
+
+    if bool(what) == everything:
+        raise Rejected("say what to verify: a conversation, a bundle's file, or --all")
+    file = named_file(what) if what else None
+    if file is not None:
+        return _told([bundles.judged(bundles.read(file))], as_json)
+
+    async def main(running: Runtime) -> int:
+        sources = sources_of(running)
+        if what:
+            return _told([await verified(written_address(what), sources)], as_json)
+        worst = count = 0
+        async for verdict in all_verified(sources, told=_progress()):
+            worst = max(worst, _told([verdict], as_json))
+            count += 1
+        said(f"{count} verdicts, {'all fine' if not worst else 'NOT all fine'}")
+        return worst
+
+    return connected(main, config=config, nats=nats, data=data)
+
+
+def anchor(*, every: float, config: Path | None, nats: str, data: Path | None, as_json: bool) -> int:
+    """Write anchors; see `jettison anchor --help`."""
+
+    async def main(running: Runtime) -> int:
+        anchoring = Anchoring(log=running.log, anchors=S3Anchors(running.artifacts))
+        while True:
+            refused = 0
+            for done in await anchoring.all_tenants():
+                refused += len(done.refused)
+                if as_json:
+                    printed(done)
+                else:
+                    sys.stdout.write(_anchored_text(done))
+            if not every:
+                return MISMATCH if refused else 0
+            sys.stdout.flush()
+            await asyncio.sleep(every)
+
+    return connected(main, config=config, nats=nats, data=data)
+
+
+def sources_of(running: Runtime) -> Sources:
+    """Return where evidence is on the connected stack."""
+    return Sources(
+        log=running.log,
+        snapshots=JetStreamSnapshots(running.connection),
+        artifacts=running.artifacts,
+        anchors=S3Anchors(running.artifacts),
+    )
+
+
+def connected(
+    main: Callable[[Runtime], Coroutine[Any, Any, int]], *, config: Path | None, nats: str, data: Path | None
+) -> int:
+    """Run *main* on the stack that the options and settings name."""
+    settings = settings_of(config=config, nats=nats, data=data)
+
+    async def on_stack() -> int:
+        async with runtime(located(settings), role="auditor") as running:
+            return await main(running)
+
+    return run(on_stack(), service="auditor", settings=settings, trace=False)
+
+
+def verdict_text(verdict: Verified) -> str:
+    """Return a verdict as text for a person."""
+    if verdict.first is None:
+        text = f"{verdict.address}: fine up to version {verdict.version} ({verdict.head[:16]}), "
+        text += f"{verdict.commits} commits, {verdict.said} envelopes said, {verdict.artifacts} artifacts, "
+        text += f"{verdict.anchors} anchors"
+        if verdict.unanchored_messages or verdict.unanchored_commits:
+            text += f"; not anchored yet: {verdict.unanchored_messages} envelopes, {verdict.unanchored_commits} commits"
+        return text + "\n"
+    lines = [
+        f"{verdict.address}: DIFFERENT at version {one.version}, {one.where}: {one.what}: {one.reason}"
+        for one in verdict.problems
+    ]
+    return plain("\n".join(lines) + "\n")
+
+
+def _told(verdicts: list[Verified], as_json: bool) -> int:
+    for verdict in verdicts:
+        if as_json:
+            printed(verdict)
+        else:
+            sys.stdout.write(verdict_text(verdict))
+    return 0 if all(verdict.ok for verdict in verdicts) else MISMATCH
+
+
+def _anchored_text(done: Anchored) -> str:
+    if not done.number:
+        return f"{done.tenant}: nothing to anchor\n"
+    news = f"{done.moved} moved" if done.moved else "nothing new"
+    text = f"{done.tenant}: anchor {done.number}, {done.conversations} conversations, {news}, root {done.root}\n"
+    lines = [f"{done.tenant}/{name}: NOT anchored: {reason}\n" for name, reason in done.refused.items()]
+    return text + "".join(lines)
+
+
+def _progress() -> Callable[[int, int], None]:
+    """Return what tells on stderr how far it is: every few seconds, or at once to a terminal."""
+    told_at = time.monotonic()
+
+    def told(done: int, of: int) -> None:
+        nonlocal told_at
+        if time.monotonic() - told_at >= (0.1 if sys.stderr.isatty() else LINE_SECONDS) or done == of:
+            told_at = time.monotonic()
+            said(f"verified {done:,} of {of:,} conversations")
+
+    return told

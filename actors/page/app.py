@@ -1,0 +1,165 @@
+"""App: the addresses of the page, and what holds for every answer of it.
+
+Only GET, only for a browser on this machine: a name that some other site lets point here is refused (DNS
+rebinding), and so is what another site's page asks for in the background.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from actors.audit.evidence import Sources
+from actors.conversations import Conversations
+from protocol.errors import Damaged, JettisonError, NotFound, Rejected, Unavailable
+
+from .listing import chart, conversation, conversations, goto, goto_why
+from .looking import difference, explanation, search, served_bytes, version
+from .proving import artifact, artifacts, trace, verification
+from .site import FOLDER, HEADERS, Site, StillReading, templates
+from .stories import WAIT_SECONDS, Stories
+
+log = logging.getLogger("jettison.page")
+
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1", "[::1]")
+STATIC_SECONDS = 3600
+
+Handler = Callable[[Request, Site], Awaitable[Response]]
+
+_CONVERSATION = "/c/{tenant}/{conversation}"
+_ROUTES: tuple[tuple[str, Handler], ...] = (
+    ("/", conversations),
+    (_CONVERSATION, conversation),
+    (f"{_CONVERSATION}/chart.json", chart),
+    (f"{_CONVERSATION}/v", goto),
+    (f"{_CONVERSATION}/v/{{version}}", version),
+    (f"{_CONVERSATION}/v/{{version}}/served.json", served_bytes),
+    (f"{_CONVERSATION}/diff", difference),
+    (f"{_CONVERSATION}/why", goto_why),
+    (f"{_CONVERSATION}/why/{{message}}", explanation),
+    (f"{_CONVERSATION}/where", search),
+    (f"{_CONVERSATION}/artifacts", artifacts),
+    (f"{_CONVERSATION}/artifact/{{key}}", artifact),
+    (f"{_CONVERSATION}/verify", verification),
+    (f"{_CONVERSATION}/trace/{{trace}}", trace),
+)
+
+
+def page(
+    sources: Sources, conversations: Conversations, *, traces: Path, wait_seconds: float = WAIT_SECONDS
+) -> Starlette:
+    """Return the page over *sources*, as an ASGI application."""
+    site = Site(
+        sources=sources,
+        conversations=conversations,
+        stories=Stories(sources.log, wait_seconds=wait_seconds),
+        traces=traces,
+        templates=templates(),
+    )
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        yield
+        await site.stories.close()
+
+    async def failed(request: Request, error: Exception) -> Response:
+        return _failed(request, error, site)
+
+    return Starlette(
+        lifespan=lifespan,
+        routes=[
+            *(Route(path, _answering(handler, site), methods=["GET"]) for path, handler in _ROUTES),
+            Mount("/static", StaticFiles(directory=FOLDER / "static")),
+        ],
+        middleware=[
+            Middleware(_Guard),
+            Middleware(TrustedHostMiddleware, allowed_hosts=list(LOOPBACK_NAMES), www_redirect=False),
+            Middleware(GZipMiddleware, minimum_size=2048, compresslevel=5),
+        ],
+        exception_handlers={JettisonError: failed, StillReading: failed, HTTPException: failed, Exception: failed},
+    )
+
+
+def _answering(handler: Handler, site: Site) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        return await handler(request, site)
+
+    return answer
+
+
+def _failed(request: Request, error: Exception, site: Site) -> Response:
+    """Say what went wrong in a sentence, with the status that fits."""
+    if isinstance(error, StillReading):
+        response = site.answer(request, "reading.html", reading=error.reading, status=202)
+        response.headers["Refresh"] = "1"
+        return response
+    status, title = _kind(error)
+    told = error.detail if isinstance(error, HTTPException) else str(error)
+    if not isinstance(error, JettisonError | HTTPException):
+        log.error("%s failed: %s", request.scope.get("path"), type(error).__name__)
+        told = "The page has an error of its own; the log of the process says more."
+    return site.answer(request, "error.html", title=title, told=told, status=status)
+
+
+def _kind(error: Exception) -> tuple[int, str]:
+    match error:
+        case HTTPException():
+            return error.status_code, "Not found" if error.status_code == 404 else "Not possible"
+        case NotFound():
+            return 404, "Not found"
+        case Rejected():
+            return 400, "That cannot be asked"
+        case Unavailable():
+            return 503, "A service does not answer"
+        case Damaged():
+            return 500, "What is kept is damaged"
+        case _:
+            return 500, "An error"
+
+
+class _Guard:
+    """Put the headers on every answer, and refuse what another site's page asks for by itself."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        static = scope["path"].startswith("/static/")
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                there = {name.lower() for name, _ in message["headers"]}
+                wanted = {**HEADERS, "Cache-Control": f"max-age={STATIC_SECONDS}"} if static else HEADERS
+                message["headers"] = [
+                    *message["headers"],
+                    *(
+                        (name.lower().encode(), value.encode())
+                        for name, value in wanted.items()
+                        if name.lower().encode() not in there
+                    ),
+                ]
+            await send(message)
+
+        headers = dict(scope["headers"])
+        asked_from = headers.get(b"sec-fetch-site", b"none")
+        if asked_from not in (b"none", b"same-origin") and headers.get(b"sec-fetch-mode") != b"navigate":
+            refused = PlainTextResponse("Another site's page may not ask for this.", status_code=403)
+            await refused(scope, receive, guarded)
+            return
+        await self._app(scope, receive, guarded)

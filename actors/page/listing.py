@@ -1,0 +1,142 @@
+"""Listing: all conversations with their pressure, and one as a timeline of its versions."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from actors.audit.versions import Version
+from actors.rules.flow import next_actor
+from actors.rules.state import State
+from protocol.errors import Damaged, Rejected
+from protocol.ids import Address
+
+from .site import Site, address_in, link, paged, whole
+from .stories import Story
+
+CONVERSATIONS_SHOWN = 50
+VERSIONS_SHOWN = 100
+LOADS_MAX = 8
+"""Conversations that are loaded at once for one page."""
+
+STAGES = ("spill", "digest", "squeeze", "cut", "serve")
+OUTCOMES = ("applied", "served", "declined", "failed", "adopted", "noted")
+
+
+class Now(msgspec.Struct, frozen=True, kw_only=True):
+    """One conversation as it is now; `damage` is why nothing more is known."""
+
+    at: Address
+    name: str = ""
+    model: str = ""
+    version: int = 0
+    messages: int = 0
+    tokens: int = 0
+    usable: int = 0
+    waits_for: str = ""
+    damage: str = ""
+
+    @property
+    def share(self) -> float:
+        """Return the pressure: tokens in use / tokens usable."""
+        return self.tokens / self.usable if self.usable else 0.0
+
+
+def now_of(at: Address, state: State) -> Now:
+    """Return how *at* is now."""
+    return Now(
+        at=at,
+        name=state.name,
+        model=state.model,
+        version=state.version,
+        messages=state.messages,
+        tokens=state.live_tokens,
+        usable=state.usable_tokens if state.policy else 0,
+        waits_for=next_actor(state) or "",
+    )
+
+
+async def conversations(request: Request, site: Site) -> Response:
+    """Answer with the conversations."""
+    wanted = request.query_params.get("q", "").strip()
+    addresses = [at for at in await site.sources.log.addresses() if wanted.lower() in str(at).lower()]
+    page = paged(addresses, request, size=CONVERSATIONS_SHOWN)
+    limit = asyncio.Semaphore(LOADS_MAX)
+
+    async def look(at: Address) -> Now:
+        async with limit:
+            try:
+                return now_of(at, await site.conversations.load(at))
+            except (Damaged, Rejected) as error:
+                return Now(at=at, damage=str(error))
+
+    rows = await asyncio.gather(*map(look, page.items))
+    return site.answer(request, "conversations.html", rows=rows, page=page, wanted=wanted)
+
+
+async def conversation(request: Request, site: Site) -> Response:
+    """Answer with the timeline of one conversation."""
+    story = await site.story(request)
+    stage, outcome = request.query_params.get("stage", ""), request.query_params.get("outcome", "")
+    rows = [row for row in reversed(story.rows) if stage in ("", row.stage) and outcome in ("", row.outcome)]
+    marks = story.marks[-1] if story.marks else None
+    return site.answer(
+        request,
+        "conversation.html",
+        at=story.at,
+        now=now_of(story.at, story.state),
+        marks=marks,
+        damage=story.folded.damage,
+        page=paged(rows, request, size=VERSIONS_SHOWN),
+        newest=len(story.rows),
+        summary=_summary(story),
+        stages=STAGES,
+        outcomes=OUTCOMES,
+        stage=stage,
+        outcome=outcome,
+    )
+
+
+async def chart(request: Request, site: Site) -> Response:
+    """Answer with the columns of the chart: version, tokens, usable, trigger, target, stage."""
+    story = await site.story(request)
+    columns = {
+        "version": list(range(1, len(story.rows) + 1)),
+        "tokens": [row.after_tokens for row in story.rows],
+        "usable": [mark.usable for mark in story.marks],
+        "trigger": [mark.trigger for mark in story.marks],
+        "target": [mark.target for mark in story.marks],
+        "stage": [_stage_applied(row) for row in story.rows],
+    }
+    return Response(msgspec.json.encode(columns), media_type="application/json")
+
+
+async def goto(request: Request, site: Site) -> Response:
+    """Lead from a form to the version that was typed in."""
+    path = f"/c/{address_in(request)}"
+    version = whole(request, "version", default=0)
+    return Response(status_code=303, headers={"Location": f"{path}/v/{version}" if version else path})
+
+
+async def goto_why(request: Request, site: Site) -> Response:
+    """Lead from a form to the message that was typed in."""
+    path = f"/c/{address_in(request)}/why/{whole(request, 'message', default=0)}"
+    return Response(status_code=303, headers={"Location": link(path, {}, v=whole(request, "v", default=0) or "")})
+
+
+def _stage_applied(row: Version) -> int:
+    """Return the place in `STAGES` of the stage that changed the view, from 1; 0: none did."""
+    return STAGES.index(row.stage) + 1 if row.outcome == "applied" and row.stage in STAGES else 0
+
+
+def _summary(story: Story) -> dict[str, int]:
+    """Return how often each stage changed the view, failed, or served."""
+    found: dict[str, int] = {}
+    for row in story.rows:
+        if row.outcome in ("applied", "failed", "declined", "served"):
+            name = {"applied": row.stage or "other", "served": "served"}.get(row.outcome, f"{row.stage} {row.outcome}")
+            found[name] = found.get(name, 0) + 1
+    return dict(sorted(found.items()))

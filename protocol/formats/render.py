@@ -1,0 +1,95 @@
+"""Render: messages of any format as one provider takes them. What is legal as it is stays byte for byte.
+
+The pieces come in legal order: calls whole with their results behind them. What is put right here is what differs
+between providers: who may speak when, where results stand, and what must not be empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+import msgspec
+
+from .. import messages
+from ..jsonbytes import encode
+from . import chat, responses
+from .alternate import alternating
+from .neutral import Turn
+from .parsed import CHAT, RESPONSES, Profile
+
+
+class Piece(msgspec.Struct, frozen=True, kw_only=True):
+    """One message that is to be shown, and the profiles that take it as it is."""
+
+    raw: bytes
+    native: tuple[Profile, ...]
+
+
+def piece(raw: bytes) -> Piece:
+    """Return a message as a piece. Raises `BadMessage`."""
+    return Piece(raw=raw, native=messages.parse(messages.decode(raw)).native)
+
+
+def render(pieces: Sequence[Piece], profile: Profile) -> tuple[bytes, ...]:
+    """Return the messages of a request; for Anthropic a message of the role system may stand at the head."""
+    if profile == CHAT:
+        return tuple(_chat(pieces))
+    if profile == RESPONSES:
+        return tuple(_whole_reasoning(list(_items(pieces))))
+    return tuple(alternating((one.raw, one.native) for one in pieces))
+
+
+def _chat(pieces: Sequence[Piece]) -> Iterator[bytes]:
+    for native, run in groupby(pieces, lambda one: CHAT in one.native):
+        if native:
+            yield from (one.raw for one in run)
+            continue
+        turns: list[Turn] = []
+        answering = False
+        for message in (messages.decode(one.raw) for one in run):
+            turn = messages.read(message)
+            item = turn.role == "assistant" and messages.format_of(message) == RESPONSES
+            if item and answering:
+                # one answer of the model in several items is one message
+                turns[-1] = Turn(role="assistant", blocks=(*turns[-1].blocks, *turn.blocks))
+            else:
+                turns.append(turn)
+            answering = item
+        yield from map(encode, chat.write(turns))
+
+
+def _items(pieces: Sequence[Piece]) -> Iterator[bytes]:
+    kinds: dict[str, str] = {}
+    for one in pieces:
+        if RESPONSES in one.native:
+            yield one.raw
+            if b"_call" in one.raw or b"mcp_" in one.raw:
+                kinds |= _call_kinds(messages.decode(one.raw))
+            continue
+        for item in responses.write(messages.read(messages.decode(one.raw))):
+            kind = kinds.get(item.get("call_id", ""), "function_call")
+            plain = item.get("type") != "function_call_output" or kind == "function_call"
+            yield encode(item if plain else responses.aborted(kind, item))
+
+
+def _call_kinds(item: dict[str, Any]) -> dict[str, str]:
+    kind = item.get("type")
+    return {item[responses.CALLS[kind]]: kind} if kind in responses.CALLS else {}
+
+
+def _whole_reasoning(items: list[bytes]) -> list[bytes]:
+    """Return *items* without reasoning that what it led to does not follow."""
+    if not any(b'"reasoning"' in raw for raw in items):
+        return items
+    out: list[bytes] = []
+    follows = False
+    for raw in reversed(items):
+        item = messages.decode(raw)
+        if item.get("type") != "reasoning":
+            follows = messages.parse(item).role == "assistant"
+        elif not follows:
+            continue
+        out.append(raw)
+    return out[::-1]

@@ -1,0 +1,128 @@
+"""Changes: which conversations the log says something new of, without reading what it says.
+
+A consumer of the moment delivers headers alone; from the beginning it delivers the newest message of each
+conversation only, so that a first look costs the number of conversations and a later one that of new messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+
+import msgspec
+from nats.aio.client import Client as NatsConnection
+from nats.aio.msg import Msg
+from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
+from nats.js.errors import APIError, NotFoundError
+
+from protocol import subjects
+from protocol.connection import TRANSIENT
+from protocol.errors import LogUnavailable, NotProvisioned
+from protocol.ids import Address
+
+PAGE = 500
+ANSWER_SECONDS = 5.0
+FORGOTTEN_AFTER_SECONDS = 30.0
+"""When the server drops a consumer whose reader died."""
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a sweep came. It is disposable: without it the next sweep looks at every conversation once."""
+
+    seq: int = 0
+    """Up to here in the log, every conversation was looked at."""
+    upto: int = 0
+    """The end of the log at that time: the next sweep goes this far, so that it meets nothing that just happened."""
+    unsettled: tuple[str, ...] = ()
+    """Those that somebody had to work on then; looked at again until nobody has."""
+
+
+class Changes:
+    """The log's new messages, and the mark that all sweepers share."""
+
+    def __init__(self, connection: NatsConnection) -> None:
+        self._connection = connection
+        self._jetstream = connection.jetstream(timeout=ANSWER_SECONDS)
+
+    async def after(self, seq: int, *, upto: int) -> AsyncIterator[tuple[int, Address]]:
+        """Yield sequence and conversation of what the log got after *seq* and up to *upto*, in its order.
+
+        After 0 each side of a conversation comes once, by its newest message. Close the iterator. Raises
+        `NotProvisioned`, `LogUnavailable`.
+        """
+        name = await self._consumer(seq)
+        inbox = self._connection.new_inbox()
+        subscription = await self._connection.subscribe(inbox, pending_msgs_limit=PAGE * 4)
+        request = json.dumps({"batch": PAGE, "no_wait": True}).encode()
+        subject = f"$JS.API.CONSUMER.MSG.NEXT.{subjects.LOG_STREAM}.{name}"
+        try:
+            left = 1
+            while left:
+                await self._connection.publish(subject, request, reply=inbox)
+                for _ in range(PAGE):
+                    message = await subscription.next_msg(timeout=ANSWER_SECONDS)
+                    if not message.reply:
+                        return  # a status: nothing is left
+                    found, left = _place(message)
+                    if found > upto:
+                        return
+                    yield found, subjects.address_of(message.subject)
+                    if not left:
+                        return
+        except TRANSIENT as error:
+            raise LogUnavailable(f"the log's changes cannot be read: {type(error).__name__}") from None
+        finally:
+            with suppress(APIError, *TRANSIENT):
+                await subscription.unsubscribe()
+                await self._jetstream.delete_consumer(subjects.LOG_STREAM, name)
+
+    async def mark(self) -> tuple[Mark, int]:
+        """Return the newest mark and its revision; 0 where there is none or it cannot be read."""
+        try:
+            found = await self._jetstream.get_last_msg(subjects.SNAPSHOT_STREAM, subjects.SWEEP_SUBJECT)
+        except NotFoundError:
+            return Mark(), 0
+        except (APIError, *TRANSIENT) as error:
+            raise LogUnavailable(f"the sweepers' mark cannot be read: {type(error).__name__}") from None
+        try:
+            return msgspec.json.decode(found.data or b"", type=Mark), found.seq or 0
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return Mark(), found.seq or 0
+
+    async def put_mark(self, mark: Mark, *, expected: int) -> int:
+        """Keep *mark* if the revision is still *expected*; return the new revision, 0 if another sweeper was faster."""
+        headers: Mapping[str, str] = {"Nats-Expected-Last-Subject-Sequence": str(expected)}
+        try:
+            ack = await self._jetstream.publish(
+                subjects.SWEEP_SUBJECT, msgspec.json.encode(mark), headers=dict(headers), timeout=ANSWER_SECONDS
+            )
+        except (APIError, *TRANSIENT):
+            return 0  # unknown is as good: whoever comes next looks at the same again
+        return ack.seq
+
+    async def _consumer(self, seq: int) -> str:
+        config = ConsumerConfig(
+            ack_policy=AckPolicy.NONE,
+            deliver_policy=DeliverPolicy.BY_START_SEQUENCE if seq else DeliverPolicy.LAST_PER_SUBJECT,
+            opt_start_seq=seq + 1 if seq else None,
+            filter_subject=subjects.LOG_SUBJECTS,
+            headers_only=True,
+            mem_storage=True,
+            num_replicas=1,
+            inactive_threshold=FORGOTTEN_AFTER_SECONDS,
+        )
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return (await self._jetstream.add_consumer(subjects.LOG_STREAM, config)).name
+        except NotFoundError:
+            raise NotProvisioned("the log does not exist on this server; run `jettison provision`") from None
+        except (APIError, *TRANSIENT) as error:
+            raise LogUnavailable(f"the log's changes cannot be read: {type(error).__name__}") from None
+
+
+def _place(message: Msg) -> tuple[int, int]:
+    """Return the sequence of *message* in the log, and how many the server still has."""
+    metadata = message.metadata
+    return metadata.sequence.stream, metadata.num_pending

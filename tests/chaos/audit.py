@@ -1,0 +1,49 @@
+"""Audit: compare one conversation at its end with its log, in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+
+from actors.bootstrap import Runtime
+from actors.readback import said_messages
+from actors.rules.flow import next_actor
+from actors.rules.state import State
+from protocol import messages
+from protocol.errors import NotReady
+from protocol.ids import Address
+from storage.ports import Record
+
+from .agent import Ended
+from .checks import Json, wrong_in_the_end
+
+SETTLE_POLLS = 400
+POLL_SECONDS = 0.1
+
+
+async def audited(running: Runtime, ended: Ended, pool: ProcessPoolExecutor) -> list[str]:
+    """Return what is wrong with a conversation at its end. Raises `NotReady` while somebody works on it."""
+    live = await _settled(running, ended.at)
+    records = await running.log.read(ended.at, after=0)
+    said: list[Json] = []
+    for one in await said_messages(ended.at, log=running.log):
+        message = messages.decode(one.raw)
+        for claim in one.claims:
+            text = (await running.artifacts.get(ended.at.tenant, claim.sha256)).decode()
+            message = messages.with_leaves(message, {claim.pointer: text})
+        said.append(message)
+    return await asyncio.get_running_loop().run_in_executor(pool, _wrong, ended, records, live, said)
+
+
+def _wrong(ended: Ended, records: Sequence[Record], live: State, said: list[Json]) -> list[str]:
+    return wrong_in_the_end(ended.at, records, live=live, spoken=ended.spoken.messages, said=said, hashes=ended.hashes)
+
+
+async def _settled(running: Runtime, at: Address) -> State:
+    for _ in range(SETTLE_POLLS):
+        state = await running.conversations.load(at)
+        if next_actor(state) is None:
+            return state
+        await asyncio.sleep(POLL_SECONDS)
+    raise NotReady(f"{next_actor(state)} still has to work on {at}")

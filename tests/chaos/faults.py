@@ -1,0 +1,147 @@
+"""Faults: who is killed or stopped, and when, as one seed says."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from actors.embedded import EmbeddedStack
+from storage.streams import ACK_WAIT_SECONDS
+from tests.bench.servers import resident_mb
+
+HERD = ("spill", "digest", "squeeze", "cut", "spill", "cut")
+"""The workers: two of those that every turn needs."""
+
+NATS_SECONDS = (15.0, 30.0)
+S3_SECONDS = (20.0, 40.0)
+ZOMBIE_SECONDS = (40.0, 60.0)
+ZOMBIE_STOPS_SECONDS = ACK_WAIT_SECONDS + 3.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """What happens at a time after the start: a server or the worker *index* is killed, or a worker stopped."""
+
+    at_seconds: float
+    kind: str
+    index: int = 0
+
+
+def schedule(seed: int, *, kill_seconds: float) -> Iterator[Fault]:
+    """Yield faults for ever, in the order of their time."""
+    rng = random.Random(f"{seed}/faults")
+    due = {
+        "worker": kill_seconds,
+        "nats": rng.uniform(*NATS_SECONDS),
+        "s3": rng.uniform(*S3_SECONDS),
+        "zombie": rng.uniform(*ZOMBIE_SECONDS) / 2,
+    }
+    while True:
+        kind = min(due, key=lambda name: due[name])
+        yield Fault(at_seconds=due[kind], kind=kind, index=rng.randrange(len(HERD)))
+        pauses = {"nats": NATS_SECONDS, "s3": S3_SECONDS, "zombie": ZOMBIE_SECONDS}
+        due[kind] += rng.uniform(*pauses[kind]) if kind in pauses else kill_seconds
+
+
+@dataclass(kw_only=True)
+class Herd:
+    """The worker processes."""
+
+    nursery: asyncio.subprocess.Process
+    pids: list[int] = field(default_factory=list)
+    died: list[str] = field(default_factory=list)
+    """Those that nobody killed."""
+    rss_mb_max: float = 0.0
+
+    async def start(self, actor: str) -> int:
+        """Start one worker."""
+        assert self.nursery.stdin is not None
+        assert self.nursery.stdout is not None
+        self.nursery.stdin.write(actor.encode() + b"\n")
+        return int(await self.nursery.stdout.readline())
+
+    async def kill(self, index: int) -> None:
+        """Kill the worker *index* and start its successor."""
+        pid = self.pids[index]
+        if is_alive(pid):
+            os.kill(pid, signal.SIGKILL)
+        else:
+            self.died.append(f"the {HERD[index]} worker {pid} ended by itself")
+        self.pids[index] = await self.start(HERD[index])
+
+    def look(self) -> None:
+        """Note how much memory the largest has."""
+        for pid in self.pids:
+            with suppress(OSError, ValueError):
+                self.rss_mb_max = max(self.rss_mb_max, resident_mb(pid))
+
+
+@asynccontextmanager
+async def herd(data: Path, environment: dict[str, str]) -> AsyncIterator[Herd]:
+    """Run all workers until the end."""
+    nursery = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.chaos.nursery", str(data)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, **environment},
+    )
+    try:
+        running = Herd(nursery=nursery)
+        for actor in HERD:
+            running.pids.append(await running.start(actor))
+        yield running
+    finally:
+        assert nursery.stdin is not None
+        nursery.stdin.close()
+        await nursery.wait()
+
+
+async def inject(faults: Iterator[Fault], herd: Herd, stack: EmbeddedStack, done: Counter[str]) -> None:
+    """Do what the schedule says until cancelled; nobody is left stopped."""
+    started = time.monotonic()
+    stopped: set[int] = set()
+    try:
+        async with asyncio.TaskGroup() as zombies:
+            for fault in faults:
+                await asyncio.sleep(max(0.0, started + fault.at_seconds - time.monotonic()))
+                done[fault.kind] += 1
+                if fault.kind == "worker":
+                    if herd.pids[fault.index] not in stopped:
+                        await herd.kill(fault.index)
+                elif fault.kind == "zombie":
+                    zombies.create_task(_stopped(herd.pids[fault.index], stopped))
+                else:
+                    with suppress(ProcessLookupError):
+                        os.kill(stack.pids[fault.kind], signal.SIGKILL)
+    finally:
+        for pid in stopped:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+async def _stopped(pid: int, stopped: set[int]) -> None:
+    """Stop a worker for longer than its slots wait for it: what it does then comes too late."""
+    with suppress(ProcessLookupError):
+        stopped.add(pid)
+        os.kill(pid, signal.SIGSTOP)
+        await asyncio.sleep(ZOMBIE_STOPS_SECONDS)
+        os.kill(pid, signal.SIGCONT)
+        await asyncio.sleep(2.0)
+    stopped.discard(pid)
+
+
+def is_alive(pid: int) -> bool:
+    """Tell whether the process is there and no zombie of the kernel's."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -1,0 +1,39 @@
+"""Tools: the definition that a model sees, and its calls as they come."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from protocol.ask import ReadAsked
+from protocol.errors import Rejected
+from protocol.tools import READ_ARTIFACT, READ_TOOL, read_asked
+
+
+def test_the_definition_offers_what_can_be_asked() -> None:
+    function = READ_ARTIFACT["function"]
+    assert (READ_ARTIFACT["type"], function["name"]) == ("function", READ_TOOL)
+    assert set(function["parameters"]["properties"]) == set(ReadAsked.__struct_fields__) - {"bytes_max"}
+    assert function["parameters"]["required"] == ["key"]
+    assert json.loads(json.dumps(READ_ARTIFACT)) == READ_ARTIFACT
+
+
+@pytest.mark.parametrize(
+    ("arguments", "asked"),
+    [
+        ({"key": "ab"}, ReadAsked(key="ab")),
+        ({"key": "ab", "lines": 7}, ReadAsked(key="ab", lines="7")),
+        ({"key": "ab", "context": "4", "pattern": "x"}, ReadAsked(key="ab", context=4, pattern="x")),
+        ({"key": "ab", "bytes": "1-9", "json_path": "$.a"}, ReadAsked(key="ab", bytes="1-9", json_path="$.a")),
+    ],
+)
+def test_a_call_is_read_as_models_write_it(arguments: dict[str, Any], asked: ReadAsked) -> None:
+    assert read_asked(json.dumps(arguments)) == asked
+
+
+@pytest.mark.parametrize("arguments", ["", "{", "[]", "{}", '{"key": []}', '{"key": "a", "offset": 3}', "\ud800"])
+def test_a_call_that_cannot_be_read_is_refused(arguments: str) -> None:
+    with pytest.raises(Rejected, match="the arguments of read_artifact cannot be used"):
+        read_asked(arguments)

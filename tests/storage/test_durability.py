@@ -1,0 +1,237 @@
+"""Durability: what may lose acknowledged facts is named, and the configurations of `infra/nats` keep their word."""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import nats
+import pytest
+from nats.aio.client import Client as NatsConnection
+from nats.js.api import DiscardPolicy, StorageType
+
+from actors.bootstrap import Runtime, runtime, work
+from actors.settings import Settings
+from protocol import subjects
+from protocol.client import Client
+from protocol.errors import LogUnavailable
+from protocol.ids import address, fresh_id
+from storage.durability import is_synced, looked_at
+from storage.jetstream import JetStreamLog
+from storage.streams import provision, streams
+from tests.conftest import settled
+from tests.stack import LOOPBACK, free_port
+
+ROOT = Path(__file__).parents[2]
+CONFIGURATIONS = ROOT / "infra" / "nats"
+PASSWORDS = {f"{user.upper()}_PASSWORD": f"{user}-secret" for user in ("agent", "worker", "auditor", "operator")}
+
+
+@contextmanager
+def server(config: Path, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Run nats-server with *config* until the end."""
+    binary = shutil.which("nats-server", path=sysconfig.get_path("scripts"))
+    assert binary is not None
+    log = config.parent / f"{environment.get('NATS_NAME', 'one')}.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen([binary, "-c", str(config)], env={**os.environ, **environment}, stderr=out)
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.wait(timeout=10)
+
+
+@asynccontextmanager
+async def plain(tmp_path: Path, *, sync: str) -> AsyncIterator[tuple[NatsConnection, str]]:
+    """Run one server; yield a connection and the URL of its monitoring port."""
+    port, monitor = free_port(), free_port()
+    config = tmp_path / "plain.conf"
+    config.write_text(
+        f'listen: "{LOOPBACK}:{port}"\nhttp: "{LOOPBACK}:{monitor}"\n'
+        f'jetstream {{ store_dir: "{tmp_path}/store", sync_interval: {sync} }}\n'
+    )
+    with server(config, {}):
+        connection = await connected(f"nats://{LOOPBACK}:{port}")
+        try:
+            yield connection, f"http://{LOOPBACK}:{monitor}"
+        finally:
+            await connection.close()
+
+
+async def connected(url: str, **options: str) -> NatsConnection:
+    """Connect as soon as the server answers."""
+    async with asyncio.timeout(15):
+        while True:
+            try:
+                return await nats.connect(url.split(","), connect_timeout=1, **options)
+            except (OSError, nats.errors.Error):
+                await asyncio.sleep(0.05)
+
+
+async def test_what_may_lose_acknowledged_facts_is_named(tmp_path: Path) -> None:
+    (wanted,) = (one for one in streams() if one.name == subjects.LOG_STREAM)
+    async with plain(tmp_path, sync="2m") as (connection, monitor):
+        assert await is_synced(monitor) is False
+        assert (await looked_at(connection, replicas=3)).hazards == (), "there is no log to lose"
+        jetstream = connection.jetstream()
+        await jetstream.add_stream(wanted.evolve(storage=StorageType.MEMORY, max_age=3600, max_bytes=10**6))
+        kept = await looked_at(connection, replicas=3)
+        assert kept.replicas == 1
+        assert [one.what for one in kept.hazards] == [
+            "it is kept in memory: a restart of the server loses every fact",
+            "facts are dropped after 3600 s (max_age)",
+            "the oldest facts are dropped at max_bytes 1000000",
+            "there are 1 copies of it, wanted are 3",
+        ]
+        await jetstream.update_stream(
+            wanted.evolve(storage=StorageType.MEMORY, max_bytes=10**6, discard=DiscardPolicy.NEW)
+        )
+        assert [one.what for one in (await looked_at(connection, replicas=1)).hazards] == [
+            "it is kept in memory: a restart of the server loses every fact"
+        ]
+
+
+async def test_a_provisioned_server_that_syncs_loses_nothing(tmp_path: Path) -> None:
+    async with plain(tmp_path, sync="always") as (connection, monitor):
+        await provision(connection)
+        assert await is_synced(monitor) is True
+        assert (await looked_at(connection, replicas=1)).hazards == ()
+    with pytest.raises(LogUnavailable, match="no NATS server answers"):
+        await is_synced(monitor)
+
+
+async def test_the_doctor_says_that_a_power_cut_loses_what_is_not_synced(tmp_path: Path, settings: Settings) -> None:
+    async with plain(tmp_path, sync="2m") as (connection, monitor):
+        await provision(connection)
+        url = connection.connected_url
+        assert url is not None
+        environment = {
+            **os.environ,
+            "JETTISON_NATS__URL": url.geturl(),
+            "JETTISON_S3__ENDPOINT": settings.s3.endpoint,
+            "JETTISON_S3__ACCESS_KEY": settings.s3.access_key,
+            "JETTISON_S3__SECRET_KEY": settings.s3.secret_key,
+        }
+        command = (sys.executable, "-c", "from actors.cli import main; main()", "doctor", "--json")
+
+        async def found(*more: str) -> tuple[int | None, dict[str, Any]]:
+            process = await asyncio.create_subprocess_exec(
+                *command, *more, cwd=ROOT, env=environment, stdout=asyncio.subprocess.PIPE
+            )
+            out, _ = await process.communicate()
+            rows = [json.loads(line) for line in out.splitlines()]
+            return process.returncode, next(row for row in rows if row["what"] == "durability")
+
+        seen, unseen = await asyncio.gather(found("--monitor", monitor), found())
+    assert seen == (
+        4,
+        {
+            "what": "durability",
+            "ok": False,
+            "detail": "1 copy, not each write synced: a power cut loses what was acknowledged last",
+            "fix": "set `sync_interval: always` in the server's `jetstream` block (infra/nats/prod.conf)",
+        },
+    )
+    assert (unseen[0], unseen[1]["ok"]) == (0, True)
+    assert "cannot be seen from here" in unseen[1]["detail"]
+
+
+@asynccontextmanager
+async def cluster(tmp_path: Path) -> AsyncIterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """Run three servers with `infra/nats/prod.conf`; yield their URLs and processes."""
+    shutil.copytree(CONFIGURATIONS, tmp_path / "conf")
+    ports = [(free_port(), free_port(), free_port()) for _ in range(3)]
+    routes = ",".join(f'"nats://{LOOPBACK}:{route}"' for _, route, _ in ports)
+    with (
+        server(tmp_path / "conf" / "prod.conf", one(tmp_path, 1, ports[0], routes)) as first,
+        server(tmp_path / "conf" / "prod.conf", one(tmp_path, 2, ports[1], routes)) as second,
+        server(tmp_path / "conf" / "prod.conf", one(tmp_path, 3, ports[2], routes)) as third,
+    ):
+        yield ",".join(f"nats://{LOOPBACK}:{port}" for port, _, _ in ports), [first, second, third]
+
+
+def one(tmp_path: Path, number: int, ports: tuple[int, int, int], routes: str) -> dict[str, str]:
+    client, route, monitor = ports
+    return {
+        **PASSWORDS,
+        "NATS_NAME": f"n{number}",
+        "NATS_LISTEN": f"{LOOPBACK}:{client}",
+        "NATS_CLUSTER": f"{LOOPBACK}:{route}",
+        "NATS_MONITOR": f"{LOOPBACK}:{monitor}",
+        "NATS_STORE": str(tmp_path / f"store-{number}"),
+        "NATS_ROUTES": f"[{routes}]",
+    }
+
+
+def as_user(settings: Settings, url: str, user: str) -> Settings:
+    named = msgspec.structs.replace(settings.nats, url=url, user=user, password=f"{user}-secret")
+    return msgspec.structs.replace(settings, nats=named)
+
+
+@asynccontextmanager
+async def working_as(settings: Settings) -> AsyncIterator[Runtime]:
+    """Run all actors; unlike an agent, their user may not ask whether somebody serves."""
+    async with runtime(settings, role="test") as busy:
+        task = asyncio.create_task(work(busy))
+        try:
+            yield busy
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def provisioned(operator: NatsConnection) -> None:
+    """Provision as soon as the cluster has found its leader."""
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                return await provision(operator, replicas=3)
+            except Exception:
+                await asyncio.sleep(0.2)
+
+
+@pytest.mark.slow
+async def test_three_servers_go_on_without_one_and_each_user_may_what_it_needs(
+    tmp_path: Path, settings: Settings
+) -> None:
+    async with cluster(tmp_path) as (url, processes):
+        operator = await connected(url, user="operator", password="operator-secret")
+        await provisioned(operator)
+        await provision(operator)
+        assert (await looked_at(operator, replicas=3)).replicas == 3, "provisioning again keeps the copies"
+        async with (
+            Client.connect(url, user="agent", password="agent-secret") as agent,
+            working_as(as_user(settings, url, "worker")) as busy,
+        ):
+            talk = await agent.open(f"cluster-{fresh_id()}")
+            await talk.append([{"role": "user", "content": "one"}])
+            assert (await talk.context(wait_seconds=20)).upto == 1
+            swept = await busy.sweeper().sweep(everything=True)
+            assert swept.looked_at == 1
+            processes[0].kill()
+            started = time.monotonic()
+            await talk.append([{"role": "user", "content": "two"}])
+            assert (await talk.context(wait_seconds=20)).upto == 2
+            assert time.monotonic() - started < 20
+            assert (await settled(busy, talk.at)).messages == 2
+            # an agent speaks for its own tenant only; the server's refusal looks like silence to nats-py
+            hasty = JetStreamLog(agent.connection, patience_seconds=0.5)
+            with pytest.raises(LogUnavailable):
+                await hasty.say(address("theirs", "other"), b"", message_id=fresh_id(), headers={})
+            with pytest.raises(LogUnavailable):
+                await hasty.append(talk.at, b"", expected_seq=0, commit_id=fresh_id(), headers={})
+        async with runtime(as_user(settings, url, "auditor"), role="auditor") as auditor:
+            said = [record for record in await auditor.log.read(talk.at, after=0) if record.side == "said"]
+            assert len(said) >= 3
+        await operator.close()
