@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import socket
 from collections.abc import AsyncIterator, Iterable
@@ -21,6 +22,7 @@ from protocol.subjects import ACTORS, Actor
 from storage.changes import Changes
 from storage.dead_letters import JetStreamDeadLetters
 from storage.jetstream import JetStreamLog, JetStreamSnapshots
+from storage.keys import JetStreamKeys, SealedSnapshots
 from storage.s3 import S3Artifacts, S3Settings
 from storage.wakes import JetStreamWakes
 
@@ -30,6 +32,7 @@ from .llm import ModelSettings, OpenAiModel
 from .settings import Settings
 from .steps import Steps
 from .sweeper import Sweeper
+from .tokens import counter
 from .worker import Worker
 
 
@@ -45,6 +48,7 @@ class Runtime:
     steps: Steps
     dead_letters: JetStreamDeadLetters
     changes: Changes
+    snapshots: SealedSnapshots
     name: str
 
     def worker(self, actor: Actor) -> Worker:
@@ -91,7 +95,8 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
     artifacts = S3Artifacts(S3Settings(**msgspec.structs.asdict(settings.s3)))
     log = JetStreamLog(connection)
     name = writer_name(role)
-    conversations = Conversations(log=log, snapshots=JetStreamSnapshots(connection), artifacts=artifacts, writer=name)
+    snapshots = SealedSnapshots(JetStreamSnapshots(connection), keys=JetStreamKeys(connection), artifacts=artifacts)
+    conversations = Conversations(log=log, snapshots=snapshots, artifacts=artifacts, writer=name)
     has_model = settings.llm.base_url or settings.llm.api_key
     # a layer that cannot be used would refuse every new conversation
     policies.resolve([settings.policy])
@@ -106,6 +111,7 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
             steps=Steps(artifacts=artifacts, layers=(settings.policy,), model=model),
             dead_letters=JetStreamDeadLetters(connection),
             changes=Changes(connection),
+            snapshots=snapshots,
             name=name,
         )
     finally:
@@ -120,6 +126,8 @@ async def work(running: Runtime, actors: Iterable[Actor] = ACTORS) -> None:
 
     Raises the first error that makes working impossible: a missing consumer, a closed connection.
     """
+    actors = tuple(actors)
+    await warmed(running, actors)
     try:
         async with asyncio.TaskGroup() as group:
             for actor in actors:
@@ -134,6 +142,13 @@ async def work(running: Runtime, actors: Iterable[Actor] = ACTORS) -> None:
         if ours is None or others is not None:
             raise
         raise _first(ours) from None
+
+
+async def warmed(running: Runtime, actors: Iterable[Actor]) -> None:
+    """Load what the first turn would wait for: the tokenizer (0.3 s), and for squeeze the model's client (1 s)."""
+    await asyncio.to_thread(counter, "o200k_base")
+    if "squeeze" in actors and running.steps.model is not None:
+        await asyncio.to_thread(importlib.import_module, "openai")
 
 
 def _first(failed: BaseExceptionGroup[JettisonError]) -> JettisonError:

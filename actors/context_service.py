@@ -26,6 +26,7 @@ from protocol.ask import (
     Answer,
     ContextAsked,
     ContextMeta,
+    ExpandAsked,
     ReadAsked,
     UploadAsked,
     fault_of,
@@ -36,6 +37,7 @@ from protocol.errors import (
     ArtifactsUnavailable,
     BadEnvelope,
     Contended,
+    Erased,
     JettisonError,
     NotFound,
     NotReady,
@@ -57,6 +59,7 @@ from .rules.flow import next_actor
 from .rules.state import State
 from .rules.view import View, unspilled, view
 from .tokens import counter, tokenizer_for
+from .undo import Undo
 from .windows import window_of
 
 T = TypeVar("T")
@@ -110,6 +113,7 @@ class ContextService:
             "context": self._context,
             "upload": self._upload,
             "read": self._read,
+            "expand": self._expand,
         }
         body = b""
         try:
@@ -157,6 +161,8 @@ class ContextService:
         looks = 0
         while True:
             state = await self.conversations.load(at)
+            if state.erased:
+                raise Erased(f"{at} was erased", address=str(at))
             if not state.seq:
                 raise NotFound(f"nothing was ever said in {at}", address=str(at))
             waits_for = next_actor(state) if state.said_seq >= asked.upto_seq else "spill"
@@ -211,6 +217,11 @@ class ContextService:
     async def _read(self, at: Address, message: Msg) -> tuple[Answer, bytes]:
         asked = _decoded(message.data, ReadAsked)
         return Answer(), await read_back(asked, at=at, log=self.log, artifacts=self.artifacts)
+
+    async def _expand(self, at: Address, message: Msg) -> tuple[Answer, bytes]:
+        asked = _decoded(message.data, ExpandAsked)
+        undo = Undo(conversations=self.conversations, log=self.log, artifacts=self.artifacts)
+        return Answer(), msgspec.json.encode(await undo.expand(at, asked, headers=_traced()))
 
 
 @asynccontextmanager

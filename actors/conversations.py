@@ -6,24 +6,29 @@ the tail is read again, because an agent may have spoken between our reading and
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
 from protocol import codec
 from protocol import policy as policies
-from protocol.errors import ArtifactDamaged, ArtifactsUnavailable, BadEnvelope, ChainBroken, LogRegression, NotFound
+from protocol.errors import (
+    BadEnvelope,
+    ChainBroken,
+    LogRegression,
+    PastNeeded,
+)
 from protocol.facts import DoneFact
 from protocol.ids import Address
-from protocol.limits import ENVELOPE_BYTES_MAX, SNAPSHOT_COMMITS
+from protocol.limits import SNAPSHOT_COMMITS
 from storage.ports import Artifacts, EventLog, Record, Snapshots
 
-from .rules.evolve import evolve
-from .rules.hear import hear
-from .rules.state import State, initial
-from .tokens import counter, tokenizer_for
+from .folding import fold, folded
+from .rules.state import State, initial, is_tombstone
+from .tokens import tokenizer_for
 
 log = logging.getLogger("jettison.conversations")
 
@@ -33,13 +38,15 @@ STATE_SCHEMA = 1
 WARM_MAX = 512
 """Conversations whose state a process keeps; a state is about as large as the model's window."""
 
+BYTES_AT_ONCE_MAX = 65_536
+"""Folded on the loop itself, a few milliseconds; more gets a thread, and other conversations go on."""
+
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """A state as it is kept: itself, or the SHA-256 of an artifact that holds it."""
+    """A state as it is kept."""
 
     schema: int
-    state: bytes = b""
-    artifact: str = ""
+    state: bytes
 
 
 class Conversations:
@@ -61,7 +68,13 @@ class Conversations:
         if state is None:
             state = await self._from_snapshot(at)
         records = await self._log.read(at, after=state.seq)
-        state = fold(state, records)
+        try:
+            if sum(len(record.body) for record in records) > BYTES_AT_ONCE_MAX:
+                state = await asyncio.to_thread(fold, state, records)
+            else:
+                state = fold(state, records)
+        except PastNeeded:
+            state = folded(at, await self._log.read(at, after=0))
         known = self._warm.get(at)
         if known is None or known.seq <= state.seq:
             self._warm[at] = state
@@ -108,7 +121,7 @@ class Conversations:
 
         Another process that remembers the lost log stops on this conversation until it is started anew.
         """
-        state = fold(initial(codec.genesis(at)), await self._log.read(at, after=0))
+        state = folded(at, await self._log.read(at, after=0))
         await self._keep(at, state)
         self._warm[at] = state
 
@@ -117,7 +130,7 @@ class Conversations:
         body = await self._snapshots.newest(at)
         if body is None:
             return start
-        state = await self._opened(at, body)
+        state = self._opened(at, body)
         if state is None:
             return start
         head = await self._log.head(at)
@@ -129,34 +142,27 @@ class Conversations:
                 head_seq=head,
             )
         newest = await self._log.read(at, after=state.done_seq - 1)
+        if newest and _is_erased(newest[-1]):
+            return start  # a snapshot that was written while the conversation was erased
         if not newest or not _is_commit(newest[0], state.hash):
             raise ChainBroken(f"the snapshot of {at} is not of this log", address=str(at), version=state.version)
         return state
 
-    async def _opened(self, at: Address, body: bytes) -> State | None:
-        """Return the state in a snapshot; none where it is of another schema, damaged or not there."""
+    def _opened(self, at: Address, body: bytes) -> State | None:
+        """Return the state in a snapshot; none where it is of another schema or damaged."""
         try:
             snapshot = msgspec.msgpack.decode(body, type=Snapshot)
             if snapshot.schema != STATE_SCHEMA:
                 return None
-            raw = snapshot.state or await self._artifacts.get(at.tenant, snapshot.artifact)
-            return msgspec.msgpack.decode(raw, type=State)
-        except (msgspec.MsgspecError, UnicodeDecodeError, NotFound, ArtifactDamaged, ArtifactsUnavailable) as error:
+            return msgspec.msgpack.decode(snapshot.state, type=State)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             log.warning("a snapshot of %s is not readable (%s); folding the log", at, type(error).__name__)
             return None
 
     async def _keep(self, at: Address, state: State) -> None:
-        """Keep *state*; it saves time only, and the commit before it has landed: a store that is down is no failure."""
+        """Keep *state*; it saves time only, and the commit before it has landed."""
         raw = msgspec.msgpack.encode(state)
-        if len(raw) <= ENVELOPE_BYTES_MAX:
-            snapshot = Snapshot(schema=STATE_SCHEMA, state=raw)
-        else:
-            try:
-                snapshot = Snapshot(schema=STATE_SCHEMA, artifact=await self._artifacts.put(at.tenant, raw))
-            except ArtifactsUnavailable as error:
-                log.warning("a snapshot of %s is not kept: %s", at, error)
-                return
-        await self._snapshots.put(at, msgspec.msgpack.encode(snapshot))
+        await self._snapshots.put(at, msgspec.msgpack.encode(Snapshot(schema=STATE_SCHEMA, state=raw)))
 
 
 def _is_commit(record: Record, wanted: bytes) -> bool:
@@ -167,14 +173,11 @@ def _is_commit(record: Record, wanted: bytes) -> bool:
         return False
 
 
-def fold(state: State, records: Iterable[Record]) -> State:
-    """Return *state* after *records*, in order. Raises `ChainBroken` and `BadEnvelope`."""
-    for record in records:
-        if record.side == "said":
-            state = hear(state, record.body, seq=record.seq, count=counter(tokenizer_for(state.model).encoding))
-        else:
-            state = evolve(state, codec.decode_commit(record.body), seq=record.seq)
-    return state
+def _is_erased(record: Record) -> bool:
+    try:
+        return record.side == "done" and is_tombstone(codec.decode_commit(record.body))
+    except BadEnvelope:
+        return False
 
 
 def step_of(facts: tuple[DoneFact, ...]) -> str:

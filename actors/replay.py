@@ -7,7 +7,7 @@ log. The first difference is named.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -17,10 +17,13 @@ from protocol.errors import BadEnvelope, BudgetRefused, ChainBroken, NotReady
 from protocol.facts import (
     CompactionDeclined,
     ContextServed,
+    ConversationForked,
+    ConversationRewound,
     DigestSqueezed,
     DoneFact,
     HistoryCut,
     HistoryDigested,
+    HistoryExpanded,
     HistorySummarized,
     StageFailed,
     ToolOutputTrimmed,
@@ -28,14 +31,13 @@ from protocol.facts import (
 from protocol.ids import Address
 from storage.ports import Record
 
-from .conversations import fold
+from .folding import Decision, decisions, head
 from .rules.cut import cut
 from .rules.digest import digest
 from .rules.entry import Count
-from .rules.evolve import evolve
 from .rules.spill import claims, spill
 from .rules.squeeze import Ask, next_ask, recorded_answers
-from .rules.state import State, initial
+from .rules.state import State
 from .rules.view import view
 from .tokens import counter, tokenizer_for
 
@@ -64,44 +66,6 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     hash: str = ""
     view_hash: str = ""
     divergence: Divergence | None = None
-
-
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """One commit as it lies in the log, the state that it was decided on, and the state after it."""
-
-    record: Record
-    commit: codec.Commit
-    before: State
-    after: State
-
-
-def decisions(at: Address, records: Iterable[Record], *, after: Decision | None = None) -> Iterator[Decision]:
-    """Yield every commit in *records*, in order; they go on behind *after*, or begin the log.
-
-    A commit names the messages its writer had seen (`said_hash`); those that landed between reading
-    and writing are folded after it, as its writer did. Raises `ChainBroken`, `BadEnvelope`.
-    """
-    state = after.after if after else initial(codec.genesis(at))
-    unseen: list[Record] = []
-    for record in records:
-        if record.side == "said":
-            unseen.append(record)
-            continue
-        commit = codec.decode_commit(record.body)
-        # by hash, not by sequence: an imported record has another sequence here than where it was said
-        while unseen and commit.said_hash != state.said_hash:
-            state = fold(state, (unseen.pop(0),))
-        if commit.said_hash != state.said_hash:
-            raise ChainBroken(f"the messages up to {commit.upto} are not those that were said", version=commit.version)
-        after = evolve(state, commit, seq=record.seq)
-        yield Decision(record=record, commit=commit, before=state, after=after)
-        state = after
-
-
-def head(last: Decision | None, at: Address, records: Sequence[Record]) -> State:
-    """Return the state at the end of the log, whose newest commit is *last*."""
-    state = last.after if last else initial(codec.genesis(at))
-    return fold(state, [record for record in records if record.side == "said" and record.seq > state.said_seq])
 
 
 def replay(at: Address, records: Iterable[Record]) -> Replayed:
@@ -167,7 +131,8 @@ def _decided(before: State, recorded: tuple[DoneFact, ...], count: Count) -> tup
             return digest(before, count=count)
         case CompactionDeclined(stage="cut"):
             return cut(before, count=count)
-        case CompactionDeclined(stage="squeeze"):
+        case CompactionDeclined(stage="squeeze") | HistoryExpanded() | ConversationRewound() | ConversationForked():
+            # people's wishes, and what a model did not do
             return None
         case _:
             return _spilled_again(before, recorded, count)

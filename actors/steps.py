@@ -6,6 +6,7 @@ done: bytes are stored before the fact that points to them, an answer is there b
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -33,6 +34,9 @@ from .windows import window_of
 
 DEGRADE_AFTER_ATTEMPTS = 4
 """Attempts (about 4 s of a store that is down) before spill goes on without it."""
+
+BYTES_AT_ONCE_MAX = 65_536
+"""Looked at on the loop itself, some ten milliseconds; for more a rule gets a thread, and the loop goes on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +67,8 @@ class Steps:
         count = counter(tokenizer_for(state.model).encoding)
         actions: dict[Actor, Callable[[], Awaitable[Step]]] = {
             "spill": lambda: self._spill(at, state, count),
-            "digest": lambda: _ready(digest(state, count=count)),
+            # a window of 128,000 tokens takes a fifth of a second: the loop goes on beside it
+            "digest": lambda: _digested(state, count),
             "squeeze": lambda: self._squeeze(state, count),
             "cut": lambda: _ready(cut(state, count=count)),
         }
@@ -74,7 +79,10 @@ class Steps:
             return self._adopt(state)
         try:
             uploads = {sha256: await self._upload(at, sha256) for sha256 in claims(state)}
-            spilled = spill(state, uploads=uploads, count=count)
+            if _bytes_coming(state) > BYTES_AT_ONCE_MAX:
+                spilled = await asyncio.to_thread(spill, state, uploads=uploads, count=count)
+            else:
+                spilled = spill(state, uploads=uploads, count=count)
             for body in spilled.bodies if spilled else ():
                 await self.artifacts.put(at.tenant, body)
         except ArtifactsUnavailable as error:
@@ -143,6 +151,15 @@ def given_up(actor: Actor, state: State, error: Exception) -> Step:
         raise error
     failed = StageFailed(boundary=state.episode.boundary, stage=actor, error=type(error).__name__)
     return Step(facts=(failed,))
+
+
+def _bytes_coming(state: State) -> int:
+    """Return the bytes of the messages that spill looks at."""
+    return sum(part.bytes for entry in state.arrived for part in entry.parts)
+
+
+async def _digested(state: State, count: Count) -> Step:
+    return Step(facts=await asyncio.to_thread(digest, state, count=count))
 
 
 async def _ready(facts: tuple[DoneFact, ...]) -> Step:

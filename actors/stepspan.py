@@ -111,7 +111,7 @@ def _tokens(state: State) -> int:
 def _by_category(state: State, names: dict[Category, str]) -> dict[str, int]:
     sums = dict.fromkeys(CATEGORIES, 0)
     for entry in (*state.live, *state.arrived):
-        for category, tokens in entry.by_category().items():
+        for category, tokens in entry.by_category.items():
             sums[category] += tokens
     sums["digest"] = state.digest.tokens if state.digest else 0
     return {names[category]: tokens for category, tokens in sums.items()}

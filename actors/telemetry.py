@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import base64
 import logging
 import os
 import re
@@ -17,14 +16,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-import msgspec
 from opentelemetry import metrics, trace
 
 from protocol import semconv
 from protocol.tracing import s3_span as s3_span  # offered here too; storage needs it and may not import actors
 from protocol.tracing import span
+
+from .span_json import otlp_json
 
 if TYPE_CHECKING:  # the SDK takes a tenth of a second to import, and many commands record nothing
     from opentelemetry.sdk.resources import Resource
@@ -165,7 +165,7 @@ class SpanFile:
         from opentelemetry.sdk.trace.export import SpanExportResult
 
         try:
-            self._append(_otlp_json(spans) + b"\n")
+            self._append(otlp_json(spans) + b"\n")
         except OSError as error:
             if not self._is_failing:
                 log.warning("spans are not written to %s: %s", self._path, error.strerror)
@@ -190,28 +190,6 @@ class SpanFile:
             if file.seek(0, os.SEEK_END) and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n":
                 file.write(b"\n")
             file.write(line)
-
-
-def _otlp_json(spans: Sequence[ReadableSpan]) -> bytes:
-    """Return *spans* as the OTLP/JSON specification wants them: enums as numbers, ids in hex."""
-    from google.protobuf import json_format  # type: ignore[import-untyped]  # stubs for one call
-    from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
-
-    request = json_format.MessageToDict(encode_spans(spans), use_integers_for_enums=True)
-    for resource_spans in request["resourceSpans"]:
-        for scope_spans in resource_spans["scopeSpans"]:
-            for one in scope_spans["spans"]:
-                _ids_in_hex(one)
-                for link in one.get("links", ()):
-                    _ids_in_hex(link)
-    return msgspec.json.encode(request)
-
-
-def _ids_in_hex(holder: dict[str, Any]) -> None:
-    # protobuf's own JSON has them in base64
-    for name in ("traceId", "spanId", "parentSpanId"):
-        if name in holder:
-            holder[name] = base64.b64decode(holder[name]).hex()
 
 
 @dataclass(frozen=True, kw_only=True)

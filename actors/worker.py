@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
@@ -132,7 +132,7 @@ class Worker:
         turn.is_ending = True
         await slot.done()
         turn.is_free = True
-        await self._look_again(slot.at)
+        await self._look_again(slot.at, turn.state)
 
     async def _put_back(self, turn: _Turn, seconds: float) -> None:
         """Let somebody go on: with the slot, and where it is free or may be, by filling it again."""
@@ -231,38 +231,47 @@ class Worker:
             # nobody waits for squeeze, and two lanes could ask the model twice
             lane: Lane = "wake" if follower == "squeeze" else slot.lane
             await self.wakes.wake(follower, slot.at, body=_reference(state), headers=headers, lane=lane)
-        elif follower is None and self.announcer is not None and state.policy is not None:
-            ready = Ready(
-                version=state.version,
-                upto=state.messages,
-                tokens=state.live_tokens,
-                pressure=round(pressure(state), 4),
-            )
-            try:
-                await self.announcer.publish(subjects.ready(slot.at), msgspec.json.encode(ready), headers=headers)
-            except Exception as error:
-                log.warning("ready of %s was not announced: %s", slot.at, type(error).__name__)
+        elif follower is None:
+            await self._announce(slot.at, state, headers)
 
-    async def _look_again(self, at: Address) -> None:
+    async def _announce(self, at: Address, state: State, headers: Mapping[str, str]) -> None:
+        """Say that *state* is ready; who did not hear it asks for the context anyway."""
+        if self.announcer is None or state.policy is None:
+            return
+        ready = Ready(
+            version=state.version,
+            upto=state.messages,
+            tokens=state.live_tokens,
+            pressure=round(pressure(state), 4),
+        )
+        try:
+            await self.announcer.publish(subjects.ready(at), msgspec.json.encode(ready), headers=dict(headers))
+        except Exception as error:
+            log.warning("ready of %s was not announced: %s", at, type(error).__name__)
+
+    async def _look_again(self, at: Address, seen: State) -> None:
         """Wake whoever is needed for what came between our last look and the slot's release.
 
         The slot is free by now and will not come again, so bad luck is waited out here.
         """
         for seconds in RETRY_SECONDS:
             try:
-                return await self._wake_follower(at)
+                return await self._wake_follower(at, seen)
             except Unavailable as error:
                 log.warning("%s of %s looks again: %s", self.actor, at, error)
                 await asyncio.sleep(seconds)
-        await self._wake_follower(at)
+        await self._wake_follower(at, seen)
 
-    async def _wake_follower(self, at: Address) -> None:
+    async def _wake_follower(self, at: Address, seen: State) -> None:
         state = await self.conversations.load(at)
         follower = next_actor(state)
+        headers: dict[str, str] = {}
+        inject(headers)
         if follower is not None:
-            headers: dict[str, str] = {}
-            inject(headers)
             await self.wakes.wake(follower, at, body=_reference(state), headers=headers)
+        elif state.seq != seen.seq:
+            # its wake-up found the slot filled, so nobody else will say that it is ready
+            await self._announce(at, state, headers)
 
 
 @dataclass

@@ -50,6 +50,25 @@ class ReadAsked(msgspec.Struct, frozen=True, kw_only=True):
     """Bound on the answer, and no more than `READ_BYTES_MAX`."""
 
 
+class ExpandAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask for what has left the view to be in it again: messages (`4-9`), or an artifact by its key."""
+
+    messages: str = ""
+    artifact: str = ""
+
+
+class Expanded(msgspec.Struct, frozen=True, kw_only=True):
+    """What was put back, and what the view costs since. Nothing, where the view showed it all."""
+
+    version: int
+    restored: tuple[int, ...]
+    """Numbers of messages."""
+    parts: int
+    """Spilled parts that are shown in full."""
+    before_tokens: int
+    after_tokens: int
+
+
 class UploadAsked(msgspec.Struct, frozen=True, kw_only=True):
     """Ask for a URL to which the bytes with this SHA-256 can be PUT."""
 

@@ -10,7 +10,7 @@ import msgspec
 from nats.aio.client import Client as NatsConnection
 
 from . import semconv, subjects
-from .ask import WORKING, Answer, ContextAsked, ReadAsked, UploadAsked, raised
+from .ask import WORKING, Answer, ContextAsked, ExpandAsked, ReadAsked, UploadAsked, raised
 from .connection import TRANSIENT
 from .errors import Busy, NotReady, Unavailable
 from .ids import Address
@@ -22,7 +22,7 @@ SERVICE_PAUSE_SECONDS = 0.2
 SILENCE_SECONDS = 3.0
 """A service that says nothing for so long is asked no more, but another one: six of its signs of life are missing."""
 
-Asked = ContextAsked | ReadAsked | UploadAsked
+Asked = ContextAsked | ExpandAsked | ReadAsked | UploadAsked
 
 
 async def ask(

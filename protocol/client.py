@@ -25,7 +25,7 @@ import msgspec
 from nats.aio.client import Client as NatsConnection
 
 from . import codec, messages, semconv, subjects
-from .ask import ContextAsked, ReadAsked, Ready, UploadAsked
+from .ask import ContextAsked, ExpandAsked, Expanded, ReadAsked, Ready, UploadAsked
 from .asking import ask
 from .connection import connect, publish, until
 from .errors import (
@@ -188,6 +188,15 @@ class Conversation:
         return await self._read(
             ReadAsked(key=key, lines=lines, bytes=bytes, pattern=pattern, context=context, json_path=json_path)
         )
+
+    async def expand(self, *, messages: str = "", artifact: str = "") -> Expanded:
+        """Put back into the view what has left it, until the next compaction: messages `4-9`, or a spilled artifact.
+
+        A call comes with its results. Raises `BudgetRefused` with the tokens it would take, `NotFound`, `Rejected`.
+        """
+        asked = ExpandAsked(messages=messages, artifact=artifact)
+        _, body = await ask(self.client.connection, self.at, "expand", asked, 10.0)
+        return msgspec.json.decode(body, type=Expanded)
 
     async def answer_read(self, arguments: str) -> str:
         """Return the result of a model's call of `tools.READ_TOOL`; what it did wrong is told in words to it."""

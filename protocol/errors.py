@@ -8,6 +8,7 @@
     │   ├── BadEnvelope      bytes in the log that are not an envelope of ours
     │   ├── BudgetRefused    what must stay is larger than the budget; says what to remove
     │   ├── NotProvisioned   a stream or consumer is not there, or not as the workers need it
+    │   ├── Erased           the conversation was erased; nothing brings it back
     │   └── NotFound         no such conversation, version or artifact
     ├── Unavailable          bad luck: retried, says what was tried
     │   ├── Busy             full or over its limits; nothing was stored: slow down and try again
@@ -20,6 +21,7 @@
     └── Damaged              what was kept is not what was written: writes of that conversation stop
         ├── ArtifactDamaged
         ├── ChainBroken
+        │   └── PastNeeded   a commit goes back to a version that its reader has not at hand: fold the whole log
         └── LogRegression
 
 Our own bugs are assertions. An expected conflict is a return value, not an error.
@@ -60,6 +62,10 @@ class BudgetRefused(Rejected):
 
 class NotProvisioned(Rejected):
     """A stream or consumer does not exist on this server, or cannot be worked with; an operator provisions it."""
+
+
+class Erased(Rejected):
+    """The conversation was erased: its tombstone is all that is left, and nothing brings it back."""
 
 
 class NotFound(Rejected):
@@ -108,6 +114,10 @@ class ArtifactDamaged(Damaged):
 
 class ChainBroken(Damaged):
     """A commit does not follow from the one before it."""
+
+
+class PastNeeded(ChainBroken):
+    """A commit goes back to a version that is not at hand; of a whole log, one that never was."""
 
 
 class LogRegression(Damaged):

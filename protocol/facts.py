@@ -283,6 +283,67 @@ class ReminderInjected(_Fact, frozen=True, tag="ReminderInjected.1"):
     tokens: int
 
 
+# What people asked for ---------------------------------------------------------------------------
+
+
+class Restored(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A message that is in the view again, as it stood there at *version*."""
+
+    number: int
+    version: int
+
+
+class Unspilled(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A part that is shown in full again."""
+
+    number: int
+    pointer: str
+    tokens: int
+    text: str = ""
+    """Of a part that was uploaded; empty: as it was said."""
+
+
+class HistoryExpanded(_Fact, frozen=True, tag="HistoryExpanded.1"):
+    """What had left the view is in it again, until the next compaction. The digest stays as it is."""
+
+    restored: tuple[Restored, ...]
+    parts: tuple[Unspilled, ...]
+    before_tokens: int
+    after_tokens: int
+
+
+class ConversationRewound(_Fact, frozen=True, tag="ConversationRewound.1"):
+    """The context is that of *to_version* again; what was said since is in the log and in no view."""
+
+    to_version: int
+    upto: int
+    """Number of the last message that is left."""
+    before_tokens: int
+    after_tokens: int
+
+
+class ConversationForked(_Fact, frozen=True, tag="ConversationForked.1"):
+    """This conversation began as a copy of another one of the same tenant, at *version*."""
+
+    name: str
+    parent: str
+    version: int
+    hash: bytes
+    """Of the parent's commit."""
+
+
+class ConversationErased(_Fact, frozen=True, tag="ConversationErased.1"):
+    """All that was said and done is gone; this is the only commit that follows a head without its records."""
+
+    at_ms: int
+    by: str
+    head: bytes
+    """Hash of the last commit that was."""
+    said: int
+    commits: int
+    messages: int
+
+
 DoneFact = (
     ToolOutputSpilled
     | ToolOutputTrimmed
@@ -296,4 +357,8 @@ DoneFact = (
     | ContextServed
     | HookFired
     | ReminderInjected
+    | HistoryExpanded
+    | ConversationRewound
+    | ConversationForked
+    | ConversationErased
 )

@@ -36,7 +36,8 @@ COUNT_PIECE_CHARS = 100_000
 APPEND_ATTEMPTS_MAX = 16
 """Conflicts in a row before a step gives up; 8 writers on one conversation needed 5 (measured)."""
 
-SNAPSHOT_COMMITS = 50
-"""Commits between two snapshots: 1.1 MB instead of 163 MB for one at every step (measured)."""
+SNAPSHOT_COMMITS = 64
+"""Commits between two snapshots: for one at every step 163 MB instead of 1.1 were written, and with 50 snapshots were
+0.57 of what was said and committed (measured)."""
 
 assert CLAIM_BYTES_MIN < ENVELOPE_BYTES_MAX < PAYLOAD_BYTES_MAX - HEADER_BYTES_RESERVED

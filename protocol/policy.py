@@ -37,7 +37,7 @@ class Budget(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Trigger(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When compaction starts: at the earliest of its rules."""
 
-    ratio: Share = 0.85
+    ratio: Share = 0.95
     """Share of `of` that the tokens in use are compared with."""
     of: Literal["usable", "window"] = "usable"
     """`usable` is the window less reserve, tools and headroom."""
@@ -55,8 +55,8 @@ class Trigger(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Target(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where compaction stops; the distance to the trigger keeps prompt caches hitting."""
 
-    low_water: Share = 0.35
-    """Share of the usable tokens that digest and cut go down to."""
+    low_water: Share = 0.3
+    """Share of the usable tokens, less the instructions at the head, that digest and cut go down to beside these."""
     min_gain: Share = 0.05
     """Share of the usable tokens that a step must win; less is declined, and so is nothing at all."""
 
@@ -118,6 +118,8 @@ class Spill(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a result becomes that is the same as an earlier one of the same conversation."""
     users: Literal["spill", "keep"] = "spill"
     """What a text or an image of the user's becomes that is over the cap; the caps of tools are not theirs."""
+    assistants: Literal["spill", "keep"] = "spill"
+    """The same for what an assistant said: in a conversation of several, that is often what a tool printed."""
 
 
 class Digest(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -133,7 +135,7 @@ class Digest(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     keep_tokens: Tokens | None = None
     """Tokens of the newest units kept verbatim; none: what the target leaves."""
     cap: Share = 0.25
-    """Largest size of the digest."""
+    """Largest size of the digest, as a share of what the instructions at the head leave of the usable tokens."""
     cap_tokens: Tokens | None = None
     """The same in tokens; the smaller counts."""
     categories: dict[str, Count] = msgspec.field(default_factory=dict)

@@ -6,6 +6,7 @@ ctx.v1.wake.{actor}.{tenant}.{conversation}      one slot each                  
 ctx.v1.urge.{actor}.{tenant}.{conversation}      the same, while an agent waits  stream CTX_WAKE
 ctx.v1.dlq.{actor}.{tenant}.{conversation}       a wake-up that was given up     stream CTX_DLQ
 ctx.v1.snap.{tenant}.{conversation}              two newest snapshots            stream CTX_SNAP
+ctx.v1.key.{tenant}.{conversation}               key of the snapshots                stream CTX_SNAP
 ctx.v1.sweep                                     how far the sweeper came        stream CTX_SNAP
 ctx.v1.ready.{tenant}.{conversation}             announcements, not stored
 ctx.v1.ask.{verb}.{tenant}.{conversation}        requests to the context service
@@ -28,6 +29,7 @@ LOG_SUBJECTS = "ctx.v1.log.*.*.*"
 WAKE_SUBJECTS = "ctx.v1.wake.*.*.*"
 URGENT_SUBJECTS = "ctx.v1.urge.*.*.*"
 SNAPSHOT_SUBJECTS = "ctx.v1.snap.*.*"
+KEY_SUBJECTS = "ctx.v1.key.*.*"
 SWEEP_SUBJECT = "ctx.v1.sweep"
 DEAD_LETTER_SUBJECTS = "ctx.v1.dlq.*.*.*"
 
@@ -42,7 +44,7 @@ Lane = Literal["wake", "urge"]
 """Slots of background work, and slots of conversations whose agent waits at this moment: each lane has its workers."""
 LANES: tuple[Lane, ...] = get_args(Lane)
 
-Verb = Literal["context", "upload", "read"]
+Verb = Literal["context", "upload", "read", "expand"]
 VERBS: tuple[Verb, ...] = get_args(Verb)
 CONTEXT_GROUP = "context-service"
 
@@ -82,6 +84,11 @@ def snapshot(at: Address) -> str:
     return f"ctx.v1.snap.{at.tenant}.{at.conversation}"
 
 
+def key(at: Address) -> str:
+    """Return where the key of the snapshots of *at* is kept."""
+    return f"ctx.v1.key.{at.tenant}.{at.conversation}"
+
+
 def hook(at: Address, name: str) -> str:
     """Return where a hook of the conversation's policy calls; *name* is a token that the policy checked."""
     return f"ctx.v1.hook.{at.tenant}.{at.conversation}.{name}"
@@ -115,7 +122,7 @@ def address_of(subject: str) -> Address:
             pass
         case ["ctx", "v1", "wake" | "urge" | "dlq" | "ask", _, tenant, conversation]:
             pass
-        case ["ctx", "v1", "snap" | "ready", tenant, conversation]:
+        case ["ctx", "v1", "snap" | "key" | "ready", tenant, conversation]:
             pass
         case _:
             raise BadEnvelope("not a subject of ours", subject=subject[:200])

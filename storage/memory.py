@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import secrets
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 
@@ -76,6 +77,17 @@ class MemorySnapshots:
     async def newest(self, at: Address) -> bytes | None:
         """See `Snapshots.newest`."""
         return self._newest.get(at)
+
+
+class MemoryKeys:
+    """`Keys` of one process."""
+
+    def __init__(self) -> None:
+        self._keys: dict[Address, bytes] = {}
+
+    async def key(self, at: Address) -> bytes:
+        """See `Keys.key`."""
+        return self._keys.setdefault(at, secrets.token_bytes(32))
 
 
 class MemoryArtifacts:

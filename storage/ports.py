@@ -73,6 +73,14 @@ class Snapshots(Protocol):
         ...
 
 
+class Keys(Protocol):
+    """One secret for each conversation, with which what is kept beside the log is encrypted."""
+
+    async def key(self, at: Address) -> bytes:
+        """Return the 32 bytes of *at*, always the same ones; made when first asked for. Raises `Unavailable`."""
+        ...
+
+
 class Artifacts(Protocol):
     """Bytes moved out of the context, addressed by tenant and SHA-256 (hex)."""
 

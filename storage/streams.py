@@ -68,7 +68,8 @@ def streams(replicas: int = 1) -> tuple[StreamConfig, ...]:
             storage=StorageType.FILE,
             num_replicas=replicas,
             allow_direct=True,
-            deny_delete=True,
+            # who may delete a message is a matter of permissions: erasing overwrites each one on the disk
+            deny_delete=False,
             # no rollup, no per-message TTL: one header of one tenant could erase what others wrote
             allow_rollup_hdrs=False,
             duplicate_window=DUPLICATE_WINDOW_SECONDS,
@@ -77,7 +78,7 @@ def streams(replicas: int = 1) -> tuple[StreamConfig, ...]:
         ),
         StreamConfig(
             name=subjects.SNAPSHOT_STREAM,
-            subjects=[subjects.SNAPSHOT_SUBJECTS, subjects.SWEEP_SUBJECT],
+            subjects=[subjects.SNAPSHOT_SUBJECTS, subjects.KEY_SUBJECTS, subjects.SWEEP_SUBJECT],
             retention=RetentionPolicy.LIMITS,
             storage=StorageType.FILE,
             num_replicas=replicas,

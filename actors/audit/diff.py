@@ -183,7 +183,7 @@ def _categories(was: State, now: State) -> dict[Category, Change]:
 def _sums(state: State) -> dict[Category, int]:
     sums: dict[Category, int] = dict.fromkeys(CATEGORIES, 0)
     for entry in state.entries:
-        for category, tokens in entry.by_category().items():
+        for category, tokens in entry.by_category.items():
             sums[category] += tokens
     sums["digest"] = state.digest.tokens if state.digest else 0
     return sums

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 import msgspec
 
-from actors.conversations import Snapshot
 from protocol.errors import ArtifactDamaged, LogRegression, NotFound
 from protocol.ids import Address, Token
 from storage.ports import Anchors, Artifacts, EventLog, Record, Snapshots
@@ -149,19 +148,7 @@ async def _fetched(
 
 async def _snapshot(at: Address, sources: Sources) -> bytes:
     """Return the newest snapshot with its state inside; nothing where it is unreadable, as a worker would ignore it."""
-    body = await sources.snapshots.newest(at)
-    if body is None:
-        return b""
-    try:
-        snapshot = msgspec.msgpack.decode(body, type=Snapshot)
-        if snapshot.state:
-            return body
-        state = await sources.artifacts.get(at.tenant, snapshot.artifact)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return body
-    except (NotFound, ArtifactDamaged):
-        return b""
-    return msgspec.msgpack.encode(msgspec.structs.replace(snapshot, state=state, artifact=""))
+    return await sources.snapshots.newest(at) or b""
 
 
 def _of_anchors(tenant: Token, book: Book) -> Verified:

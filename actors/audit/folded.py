@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
-from actors.replay import Decision, decisions
+from actors.folding import Decision, decisions
+from actors.rules.past import Step
 from protocol.errors import BadEnvelope, ChainBroken
 from protocol.ids import Address
 from storage.ports import Record
@@ -35,6 +36,8 @@ class Folded(Sequence[Record]):
     def extended(self, new: Iterable[Record]) -> Folded:
         """Return the fold of these records and the *new* ones behind them."""
         more = tuple(new)
+        if not more:
+            return self
         records = (*self._records, *more)
         if self.damage is not None:
             return Folded(self.at, records=records, commits=self.commits, damage=self.damage)
@@ -43,7 +46,8 @@ class Folded(Sequence[Record]):
         found: list[Decision] = []
         damage: ChainBroken | BadEnvelope | None = None
         try:
-            for decision in decisions(self.at, (*waiting, *more), after=last):
+            past = {one.commit.version: Step(before=one.before, after=one.after) for one in self.commits}
+            for decision in decisions(self.at, (*waiting, *more), behind=last, past=past):
                 found.append(decision)  # one by one: those before the damage count
         except (ChainBroken, BadEnvelope) as error:
             damage = error
@@ -78,4 +82,3 @@ class Folded(Sequence[Record]):
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self._records)
-

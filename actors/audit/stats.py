@@ -13,7 +13,7 @@ from statistics import median
 
 import msgspec
 
-from actors.replay import Decision, head
+from actors.folding import Decision, head
 from actors.rules.state import State
 from protocol.errors import BadEnvelope, ChainBroken
 from protocol.facts import UsageReported

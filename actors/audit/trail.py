@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from actors.replay import Decision, decisions
+from actors.folding import Decision, decisions
 from actors.rules.caps import over_cap
 from actors.rules.entry import Entry
 from actors.rules.state import State, initial, remember_writer
@@ -44,6 +44,10 @@ STAGE_OF = {
     "HistorySummarized": "squeeze",
     "HistoryCut": "cut",
     "ContextServed": "serve",
+    "HistoryExpanded": "expand",
+    "ConversationRewound": "rewind",
+    "ConversationForked": "fork",
+    "ConversationErased": "erase",
 }
 """Whose facts these are. Others say it in a field `stage`, or are of the actor that wrote them."""
 
@@ -54,6 +58,8 @@ DID = {
     "DigestSqueezed": "squeezed",
     "HistorySummarized": "summarized",
     "HistoryCut": "cut",
+    "HistoryExpanded": "restored",
+    "ConversationRewound": "rewound",
 }
 
 
@@ -160,7 +166,7 @@ def touches(decision: Decision) -> tuple[Touch, ...]:
         was_tokens = before.digest.tokens if before.digest else 0
         now_tokens = after.digest.tokens if after.digest else 0
         name = _named(decision.commit, DIGEST)
-        did = DID.get(name, name) if after.digest else "cut"
+        did = DID.get(name, name) if after.digest or name == "ConversationRewound" else "cut"
         found.append(
             Touch(
                 number=DIGEST,
@@ -234,6 +240,10 @@ def _named(commit: codec.Commit, number: int) -> str:
 
 
 def _concerns(fact: object, number: int) -> bool:
+    if type(fact).__name__ == "ConversationRewound":
+        return True
+    if any(one.number == number for one in (*getattr(fact, "restored", ()), *getattr(fact, "parts", ()))):
+        return True
     if number == DIGEST:
         return hasattr(fact, "digest_tokens") or bool(getattr(fact, "digest_dropped", False))
     if getattr(fact, "number", None) == number or number in getattr(fact, "dropped", ()):

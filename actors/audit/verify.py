@@ -13,7 +13,8 @@ from typing import Literal
 
 import msgspec
 
-from actors.conversations import STATE_SCHEMA, Snapshot, fold
+from actors.conversations import STATE_SCHEMA, Snapshot
+from actors.folding import folded
 from actors.rules.state import State, initial, remember_writer
 from protocol import codec
 from protocol.errors import BadEnvelope, JettisonError
@@ -296,7 +297,7 @@ def _snapshot(at: Address, body: bytes, records: Sequence[Record]) -> list[Probl
         reason = f"the log ends at {left}, the snapshot was taken at {state.seq}"
         return [_at("truncated", state.version, left + 1, state.seq, reason)]
     try:
-        again = fold(initial(codec.genesis(at)), [record for record in records if record.seq <= state.seq])
+        again = folded(at, [record for record in records if record.seq <= state.seq])
     except JettisonError as error:
         return [Problem(what="snapshot", where="snapshot", version=state.version, reason=str(error))]
     if again != state:

@@ -7,7 +7,7 @@ from typing import cast
 
 import msgspec
 
-from actors.replay import Decision
+from actors.folding import Decision
 from actors.rules.view import View, view
 from protocol.errors import BudgetRefused, NotFound, NotReady
 from protocol.facts import ContextServed

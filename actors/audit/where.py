@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from actors.replay import Decision
+from actors.folding import Decision
 from actors.rules.entry import Entry
 from actors.rules.state import State
 from protocol import messages

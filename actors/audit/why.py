@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from actors.replay import Decision, head
+from actors.folding import Decision, head
 from actors.rules.budget import target_tokens, trigger_tokens
 from actors.rules.caps import medium_tokens, over_cap, part_cap_tokens, repeats, tool_cap, tool_of
 from actors.rules.entry import Entry
@@ -199,6 +199,10 @@ def _rule(state: State, fact: Any) -> str:
         return _spilled(state, fact)
     if name == "ToolOutputTrimmed":
         return f"a part of {fact.tokens:,} tokens was shortened and not stored: {fact.reason}"
+    if name == "ConversationRewound":
+        return f"somebody wanted the context of version {fact.to_version} again, up to message {fact.upto}"
+    if name == "HistoryExpanded":
+        return f"somebody wanted it in full: {fact.before_tokens:,} tokens became {fact.after_tokens:,}"
     if name in DID:
         return f"{_pressure(state, fact)}; {_extent(fact)}"
     told = getattr(fact, "reason", "") or getattr(fact, "error", "") or getattr(fact, "detail", "")

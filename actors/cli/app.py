@@ -10,6 +10,7 @@ import typer
 from .audit import audit
 from .dlq import dlq
 from .options import Config, Conv, Data, Json, Nats
+from .wishes import wishes
 
 app = typer.Typer(
     name="jettison",
@@ -20,6 +21,7 @@ app = typer.Typer(
 )
 
 app.add_typer(audit)
+app.add_typer(wishes)
 app.add_typer(dlq, name="dlq")
 
 Port = Annotated[int | None, typer.Option(help="Default: a free one.", min=1, max=65535)]
@@ -260,6 +262,19 @@ def anchor(
     from .verify import anchor as run
 
     return run(every=every, config=config, nats=nats, data=data, as_json=json)
+
+
+@app.command()
+def serve(
+    port: Annotated[int, typer.Option(help="Port on this machine.", min=1, max=65535)] = 8321,
+    config: Config = None,
+    nats: Nats = "",
+    data: Data = None,
+) -> int:
+    """Show the page: conversations, versions, diffs, why, where, artifacts, verify; read-only, for this machine."""
+    from .page import serve as run
+
+    return run(port=port, config=config, nats=nats, data=data)
 
 
 @app.command()

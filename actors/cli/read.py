@@ -14,9 +14,9 @@ from actors import replay as replays
 from actors.audit import bundle as bundles
 from actors.audit.trail import trail, versioned
 from actors.bootstrap import Runtime, runtime
-from actors.conversations import fold
+from actors.folding import folded
 from actors.readback import artifact as fetched
-from actors.rules.state import State, initial
+from actors.rules.state import State
 from actors.rules.view import view
 from actors.tokens import counter, tokenizer_for
 from actors.trace_view import as_json as spans_as_json
@@ -47,7 +47,7 @@ def ls(*, config: Path | None, nats: str, data: Path | None, as_json: bool) -> i
 
     async def main(running: Runtime) -> int:
         for at in await running.log.addresses():
-            state = fold(initial(codec.genesis(at)), await running.log.read(at, after=0))
+            state = folded(at, await running.log.read(at, after=0))
             row = {
                 "address": str(at),
                 "name": state.name,
@@ -227,7 +227,7 @@ async def _records(running: Runtime, at: Address) -> list[Record]:
 def _state_at(at: Address, records: list[Record], version: int | None) -> State:
     """Return the state right after the commit of *version*, with what had been said by then."""
     if version is None:
-        return fold(initial(codec.genesis(at)), records)
+        return folded(at, records)
     return deque(trail(at, records, upto=version), maxlen=1).pop().after
 
 

@@ -16,7 +16,6 @@ from actors.audit.verify import Verified
 from actors.bootstrap import Runtime, runtime
 from protocol.errors import Rejected
 from protocol.ids import written_address
-from storage.jetstream import JetStreamSnapshots
 from storage.s3 import S3Anchors
 
 from .bar import LINE_SECONDS
@@ -75,7 +74,7 @@ def sources_of(running: Runtime) -> Sources:
     """Return where evidence is on the connected stack."""
     return Sources(
         log=running.log,
-        snapshots=JetStreamSnapshots(running.connection),
+        snapshots=running.snapshots,
         artifacts=running.artifacts,
         anchors=S3Anchors(running.artifacts),
     )

@@ -7,11 +7,11 @@ rebinding), and so is what another site's page asks for in the background.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
@@ -60,7 +60,7 @@ _ROUTES: tuple[tuple[str, Handler], ...] = (
 
 def page(
     sources: Sources, conversations: Conversations, *, traces: Path, wait_seconds: float = WAIT_SECONDS
-) -> Starlette:
+) -> ASGIApp:
     """Return the page over *sources*, as an ASGI application."""
     site = Site(
         sources=sources,
@@ -70,27 +70,22 @@ def page(
         templates=templates(),
     )
 
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        yield
-        await site.stories.close()
-
     async def failed(request: Request, error: Exception) -> Response:
         return _failed(request, error, site)
 
-    return Starlette(
-        lifespan=lifespan,
+    app = Starlette(
         routes=[
             *(Route(path, _answering(handler, site), methods=["GET"]) for path, handler in _ROUTES),
             Mount("/static", StaticFiles(directory=FOLDER / "static")),
         ],
         middleware=[
-            Middleware(_Guard),
             Middleware(TrustedHostMiddleware, allowed_hosts=list(LOOPBACK_NAMES), www_redirect=False),
             Middleware(GZipMiddleware, minimum_size=2048, compresslevel=5),
         ],
         exception_handlers={JettisonError: failed, StillReading: failed, HTTPException: failed, Exception: failed},
     )
+    # outside of all: an answer to an error of our own has the headers too
+    return _Guard(app)
 
 
 def _answering(handler: Handler, site: Site) -> Callable[[Request], Awaitable[Response]]:
@@ -141,24 +136,18 @@ class _Guard:
             await self._app(scope, receive, send)
             return
         static = scope["path"].startswith("/static/")
+        wanted = {**HEADERS, "Cache-Control": f"max-age={STATIC_SECONDS}"} if static else HEADERS
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                there = {name.lower() for name, _ in message["headers"]}
-                wanted = {**HEADERS, "Cache-Control": f"max-age={STATIC_SECONDS}"} if static else HEADERS
-                message["headers"] = [
-                    *message["headers"],
-                    *(
-                        (name.lower().encode(), value.encode())
-                        for name, value in wanted.items()
-                        if name.lower().encode() not in there
-                    ),
-                ]
+                there = MutableHeaders(scope=message)
+                for name, value in wanted.items():
+                    there.setdefault(name, value)
             await send(message)
 
         headers = dict(scope["headers"])
         asked_from = headers.get(b"sec-fetch-site", b"none")
-        if asked_from not in (b"none", b"same-origin") and headers.get(b"sec-fetch-mode") != b"navigate":
+        if asked_from not in (b"none", b"same-origin") and headers.get(b"sec-fetch-dest") != b"document":
             refused = PlainTextResponse("Another site's page may not ask for this.", status_code=403)
             await refused(scope, receive, guarded)
             return

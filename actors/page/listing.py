@@ -8,6 +8,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from actors.audit.trail import STAGE_OF
 from actors.audit.versions import Version
 from actors.rules.flow import next_actor
 from actors.rules.state import State
@@ -22,7 +23,10 @@ VERSIONS_SHOWN = 100
 LOADS_MAX = 8
 """Conversations that are loaded at once for one page."""
 
-STAGES = ("spill", "digest", "squeeze", "cut", "serve")
+CHARTED = ("spill", "digest", "squeeze", "cut")
+"""Stages that have a mark in the chart; `chart.js` has the same order."""
+
+STAGES = tuple(dict.fromkeys(STAGE_OF.values()))
 OUTCOMES = ("applied", "served", "declined", "failed", "adopted", "noted")
 
 
@@ -128,8 +132,8 @@ async def goto_why(request: Request, site: Site) -> Response:
 
 
 def _stage_applied(row: Version) -> int:
-    """Return the place in `STAGES` of the stage that changed the view, from 1; 0: none did."""
-    return STAGES.index(row.stage) + 1 if row.outcome == "applied" and row.stage in STAGES else 0
+    """Return the place in `CHARTED` of the stage that changed the view, from 1; 0: none did."""
+    return CHARTED.index(row.stage) + 1 if row.outcome == "applied" and row.stage in CHARTED else 0
 
 
 def _summary(story: Story) -> dict[str, int]:

@@ -17,7 +17,7 @@ from actors.audit.trail import DIGEST, count_of, touches
 from actors.audit.versions import Rebuilt, rebuilt, served_fact
 from actors.audit.where import claimed, where
 from actors.audit.why import why
-from actors.replay import Decision
+from actors.folding import Decision
 from actors.rules.state import State
 from actors.rules.view import View, message_bytes, view
 from protocol.errors import ArtifactDamaged, BudgetRefused, NotFound, NotReady, Rejected
@@ -167,9 +167,7 @@ async def search(request: Request, site: Site) -> Response:
     text = request.query_params.get("text", "")
     found = None
     if text:
-        uploads = {
-            key: await _upload(story, key, site.sources.artifacts) for key in claimed(story.at, story.folded)
-        }
+        uploads = {key: await _upload(story, key, site.sources.artifacts) for key in claimed(story.at, story.folded)}
         found = await asyncio.to_thread(where, story.at, story.folded, text=text, uploads=uploads)
     return site.answer(
         request,

@@ -35,9 +35,12 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def verification(request: Request, site: Site) -> Response:
-    """Answer with the verdict on a conversation."""
-    found = await verified(address_in(request), site.sources)
-    return site.answer(request, "verify.html", at=address_in(request), found=found)
+    """Answer with the button, and behind it with the verdict on a conversation."""
+    at = address_in(request)
+    if not await site.sources.log.head(at) and request.query_params.get("run") != "1":
+        raise NotFound(f"there is no conversation {at}", address=str(at))
+    found = await verified(at, site.sources) if request.query_params.get("run") == "1" else None
+    return site.answer(request, "verify.html", at=at, found=found)
 
 
 async def artifacts(request: Request, site: Site) -> Response:
@@ -73,7 +76,9 @@ async def trace(request: Request, site: Site) -> Response:
         raise NotFound("a trace's id has 32 hex digits")
     rows = await asyncio.to_thread(read_spans, site.traces, at.conversation)
     steps = nested([row for row in rows if row.trace_id == ident])
-    return site.answer(request, "trace.html", at=at, ident=ident, steps=steps[:SPANS_SHOWN], left=len(steps[SPANS_SHOWN:]))
+    return site.answer(
+        request, "trace.html", at=at, ident=ident, steps=steps[:SPANS_SHOWN], left=len(steps[SPANS_SHOWN:])
+    )
 
 
 def nested(rows: list[SpanRow]) -> list[Step]:
@@ -89,6 +94,8 @@ def nested(rows: list[SpanRow]) -> list[Step]:
         row, depth = waiting.pop()
         drawn.add(row.span_id)
         found.append(Step(span=row, depth=min(depth, DEPTH_MAX)))
-        waiting += [(child, depth + 1) for child in reversed(children.get(row.span_id, [])) if child.span_id not in drawn]
+        waiting += [
+            (child, depth + 1) for child in reversed(children.get(row.span_id, [])) if child.span_id not in drawn
+        ]
     # parents in a circle: a damaged file, but nothing is hidden
     return found + [Step(span=row, depth=0) for row in rows if row.span_id not in drawn]

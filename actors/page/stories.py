@@ -14,7 +14,7 @@ import msgspec
 
 from actors.audit.folded import Folded
 from actors.audit.versions import Version, version_of
-from actors.replay import Decision, head
+from actors.folding import Decision, head
 from actors.rules.budget import target_tokens, trigger_tokens
 from actors.rules.state import State
 from protocol.errors import LogRegression, NotFound
@@ -125,13 +125,6 @@ class Stories:
             raise
         finally:
             self._forget()
-
-    async def close(self) -> None:
-        """End what is being read."""
-        tasks = [shelf.task for shelf in self._shelves.values() if shelf.task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _read_on(self, shelf: _Shelf) -> Story:
         story = shelf.story

@@ -14,9 +14,6 @@ _HIDDEN = re.compile(
 )
 """Controls, bidi, invisible and tag characters, halves of pairs. The joiners of emoji and of Persian stay."""
 
-_PICTURES = 0x2400
-"""The first of Unicode's pictures of control characters."""
-
 
 def visible(text: str) -> str:
     """Return *text* with nothing hidden in it; line ends and tabs stay."""
@@ -24,5 +21,4 @@ def visible(text: str) -> str:
 
 
 def _named(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return chr(_PICTURES + code) if code < 0x20 else f"⟨U+{code:04X}⟩"
+    return f"⟨U+{ord(found[0]):04X}⟩"  # not Unicode's pictures of controls: few fonts have them

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING, assert_never
 
 from protocol.hooks import AllOf, Always, AnyOf, Condition, Messages, Not, Pressure, ToolCalls, Turns
@@ -32,7 +33,18 @@ def target_tokens(state: State) -> int:
     assert state.policy is not None
     if state.episode is not None and state.episode.down_to:
         return state.episode.down_to
-    return share_of(state.usable_tokens, state.policy.target.low_water)
+    return fixed_tokens(state) + share_of(moving_tokens(state), state.policy.target.low_water)
+
+
+def fixed_tokens(state: State) -> int:
+    """Return the tokens of the instructions at the head: no digest makes them fewer."""
+    head = sum(entry.tokens for entry in takewhile(lambda entry: entry.leading, state.live))
+    return min(head, state.usable_tokens)
+
+
+def moving_tokens(state: State) -> int:
+    """Return the usable tokens that the instructions leave to all that comes and goes."""
+    return state.usable_tokens - fixed_tokens(state)
 
 
 def gain_tokens_min(state: State) -> int:

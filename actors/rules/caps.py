@@ -6,11 +6,13 @@ alone: on nothing that another worker or another moment would see differently.
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from protocol.messages import MEDIA
 from protocol.policy import Policy, ToolCap, share_of
 from protocol.tools import READ_TOOL
 
-from .entry import Entry, PartSize
+from .entry import Entry, PartSize, result_of, tokens_of_results
 
 CAP_TOKENS_MIN = 160
 """A pointer costs about 100 tokens: what is smaller would grow by being spilled."""
@@ -72,12 +74,13 @@ def bytes_cap(entry: Entry, part: PartSize, policy: Policy) -> int:
 
 def is_result(entry: Entry, part: PartSize) -> bool:
     """Tell whether *part* is what a tool returned: a message of its own, or a block of a user's message."""
-    return entry.role == "tool" or any(part.pointer.startswith(one.under) for one in entry.results)
+    return entry.role == "tool" or result_of(entry, part.pointer) is not None
 
 
 def tool_of(entry: Entry, part: PartSize) -> str:
     """Return the name of the tool whose result *part* is; an empty one where it is none or not known."""
-    return next((one.tool for one in entry.results if part.pointer.startswith(one.under)), "")
+    found = result_of(entry, part.pointer)
+    return found.tool if found else ""
 
 
 def pointer_room(cap: int, policy: Policy) -> int:
@@ -88,7 +91,7 @@ def pointer_room(cap: int, policy: Policy) -> int:
 def oversized(entry: Entry, policy: Policy, usable_tokens: int) -> tuple[PartSize, ...]:
     """Return the parts that spill must look at before the message may be shown.
 
-    Instructions are never spilled, and neither is what the assistant said: both are shortened by cut if nothing
+    Instructions are never spilled, and neither are the arguments of a call: both are shortened by cut if nothing
     else helps. A claimed text is not in the message and must be spilled; a claimed image is shown by its name. A
     result of medium size or one that repeats an earlier one is looked at once: spill shortens it, or declines.
     """
@@ -108,13 +111,14 @@ def oversized(entry: Entry, policy: Policy, usable_tokens: int) -> tuple[PartSiz
 
 
 def over_cap(entry: Entry, part: PartSize, policy: Policy, usable_tokens: int) -> bool:
-    """Tell whether a part of a tool or a user must leave the window.
+    """Tell whether a part of a tool, a user or the assistant must leave the window.
 
     An image counts by its bytes. A text of few tokens stays, whatever its bytes: a pointer would be larger.
     """
-    if entry.role not in ("tool", "user") or part.sha256:
+    if entry.role not in ("tool", "user", "assistant") or part.sha256:
         return False
-    if policy.spill.users == "keep" and not is_result(entry, part):
+    spoken = policy.spill.assistants if entry.role == "assistant" else policy.spill.users
+    if spoken == "keep" and not is_result(entry, part):
         return False
     many_bytes = part.bytes > bytes_cap(entry, part, policy)
     if part.kind in MEDIA:
@@ -144,12 +148,11 @@ def _is_medium(entry: Entry, part: PartSize, policy: Policy, usable_tokens: int)
 
 def _batch(entry: Entry, part: PartSize) -> tuple[int, ...]:
     """Return the tokens of the results before *part* in its batch, those of the same message too."""
-    before = list(entry.batch)
-    for one in entry.results:
-        if part.pointer.startswith(one.under):
-            return tuple(before)
-        before.append(sum(other.tokens for other in entry.parts if other.pointer.startswith(one.under)))
-    return ()
+    mine = result_of(entry, part.pointer)
+    if mine is None or len(entry.results) == 1:
+        return entry.batch if mine else ()
+    sizes = tokens_of_results(entry)
+    return (*entry.batch, *(sizes[one.under] for one in takewhile(lambda one: one != mine, entry.results)))
 
 
 def _whole(policy: Policy, usable_tokens: int) -> int:

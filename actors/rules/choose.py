@@ -90,9 +90,10 @@ def _values(priced: list[Priced], room: int) -> list[DigestItem]:
             continue
         room -= tokens
         inside = within(item.value) - {item.value}
-        shorter = [values.pop(value) for value in sorted(inside & values.keys())]
+        # not `inside & values.keys()`, which goes through all keys each time
+        shorter = [values.pop(value) for value in sorted(inside) if value in values]
         room += sum(freed for _, freed in shorter)
-        values[item.value] = (_heir(item, [one for one, _ in shorter]), tokens)
+        values[item.value] = (_heir(item, [one for one, _ in shorter]) if shorter else item, tokens)
         covered |= inside
     return [item for item, _ in values.values()]
 

@@ -16,6 +16,7 @@ import msgspec
 from protocol import messages
 from protocol.errors import BudgetRefused
 from protocol.facts import CompactionDeclined, HistoryCut, Trim
+from protocol.policy import share_of
 
 from .budget import target_tokens
 from .digest import known_after, pinned_numbers
@@ -30,6 +31,11 @@ FLOOR_TOKENS_MIN = 256
 
 SHRUNK_TOKENS_MIN = 24
 """A text is not shortened below this: less says nothing."""
+
+
+SHRUNK_SHARE = 0.75
+"""Of the usable tokens, for all that stays when texts must be shortened for good: with less room left, the next few
+messages would have instructions and requests shortened again, and the prompt cached anew."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,13 +54,19 @@ def cut(state: State, *, count: Count) -> tuple[HistoryCut | CompactionDeclined,
         return ()
     boundary = state.episode.boundary
     try:
-        plan = plan_cut(state, state.live, down_to=_down_to(state), within=state.usable_tokens, count=count)
+        plan = plan_cut(
+            state,
+            state.live,
+            down_to=_down_to(state),
+            within=state.usable_tokens,
+            shrunk=max(_down_to(state), share_of(state.usable_tokens, SHRUNK_SHARE)),
+            count=count,
+        )
     except BudgetRefused as refused:
         return (CompactionDeclined(boundary=boundary, stage="cut", reason=str(refused)[:300]),)
     if plan.level == "none":
         return (CompactionDeclined(boundary=boundary, stage="cut", reason="nothing that may be dropped"),)
-    gone = frozenset(plan.dropped)
-    leaving = tuple(entry for entry in state.live if entry.number in gone)
+    leaving = _unsaid_by(plan, state.live)
     fact = HistoryCut(
         boundary=boundary,
         dropped=plan.dropped,
@@ -68,8 +80,12 @@ def cut(state: State, *, count: Count) -> tuple[HistoryCut | CompactionDeclined,
     return (fact,)
 
 
-def plan_cut(state: State, entries: Sequence[Entry], *, down_to: int, within: int, count: Count) -> Plan:
+def plan_cut(
+    state: State, entries: Sequence[Entry], *, down_to: int, within: int, count: Count, shrunk: int | None = None
+) -> Plan:
     """Return how *entries* with the digest come down to *down_to* tokens, at worst to *within*.
+
+    Where texts of all that is left must be shortened, they are to *shrunk* tokens, if that is possible.
 
     Raises `BudgetRefused` when what must stay is above *within* even at the last level.
     """
@@ -97,21 +113,28 @@ def plan_cut(state: State, entries: Sequence[Entry], *, down_to: int, within: in
             return Plan(level="fewer", dropped=dropped, tokens=tokens)
     staying = _staying(entries, dropped)
     for level, without_digest in (("shrink", False), ("bare", True)):
-        spare = within - (0 if without_digest else digest_tokens)
-        trims, used = _shrink(staying, spare, count, least=SHRUNK_TOKENS_MIN)
+        beside = 0 if without_digest else digest_tokens
+        spare = within - beside
+        wanted = spare if shrunk is None else min(spare, max(0, shrunk - beside))
+        trims, used = _shrink(staying, wanted, count, least=SHRUNK_TOKENS_MIN)
         if used <= spare:
-            total = used + (0 if without_digest else digest_tokens)
+            total = used + beside
             return Plan(level=level, dropped=dropped, trimmed=trims, digest_dropped=without_digest, tokens=total)
     raise _refusal(entries, frozenset(dropped), tokens, within)
 
 
+def _unsaid_by(plan: Plan, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Return the entries that leave, and those of which a part is shortened that was shown as it was said."""
+    whole = {(entry.number, part.pointer) for entry in entries for part in entry.parts}
+    whole -= {(entry.number, one.pointer) for entry in entries for one in entry.shown}
+    gone = {*plan.dropped, *(trim.number for trim in plan.trimmed if (trim.number, trim.pointer) in whole)}
+    return tuple(entry for entry in entries if entry.number in gone)
+
+
 def _down_to(state: State) -> int:
     assert state.policy is not None
-    assert state.episode is not None
-    emergency = state.episode.cause == "overflow"
-    # what the digest found too little to stand in for is not worth losing either, while the view fits
-    undigested = state.policy.digest.mode == "on" and not state.episode.applied
-    if (state.policy.cut.down_to == "usable" or undigested) and not emergency:
+    emergency = state.episode is not None and state.episode.cause == "overflow"
+    if state.policy.cut.down_to == "usable" and not emergency:
         return state.usable_tokens
     return target_tokens(state)
 

@@ -7,23 +7,20 @@ worth, never by position.
 
 from __future__ import annotations
 
-from itertools import chain
-
 import msgspec
 
 from protocol.facts import CompactionDeclined, DigestItem, HistoryDigested
 from protocol.messages import INSTRUCTION_ROLES
 from protocol.policy import share_of
 
-from .budget import gain_tokens_min, target_tokens
+from .budget import gain_tokens_min, moving_tokens, target_tokens
 from .choose import chosen
 from .digest_text import FORM, render
 from .entry import MESSAGE_TOKENS, Count, Entry
-from .extract import LINES, found_in, items_of
-from .ledger import Ledger, changes, settled
+from .extract import LINES, found_in, standing_in
+from .ledger import Ledger, changes, merged, settled
 from .state import State
 from .units import Unit, answered_through, blocks_first, first_user, floor_units, instructions, last_user, units
-from .values import within
 
 TITLES_TOKENS = 24
 """The titles of the categories, each about two tokens."""
@@ -69,7 +66,7 @@ def digest(state: State, *, count: Count) -> tuple[HistoryDigested | CompactionD
 def digest_cap_tokens(state: State) -> int:
     """Return the largest size of the digest message."""
     assert state.policy is not None
-    share = share_of(state.usable_tokens, state.policy.digest.cap)
+    share = share_of(moving_tokens(state), state.policy.digest.cap)
     most = state.policy.digest.cap_tokens
     return share if most is None else min(share, most)
 
@@ -179,7 +176,7 @@ def known_after(state: State, leaving: tuple[Entry, ...]) -> Ledger:
     known = settled((*state.ledger, *more), found.items, found.moved)
     answered = answered_through(state.live)
     # a request that was made before, and answered, becomes one with its earlier self
-    return settled((_told_apart(item, answered) for item in known), (), {})
+    return merged(_told_apart(item, answered) for item in known)
 
 
 def _told_apart(item: DigestItem, answered: int) -> DigestItem:
@@ -219,6 +216,4 @@ def _said_in_prose(state: State, item: DigestItem) -> bool:
 def _standing(state: State, leaving: tuple[Entry, ...]) -> frozenset[str]:
     """Return the values that stand verbatim in the messages that stay; they are found again when those leave."""
     gone = frozenset(entry.number for entry in leaving)
-    items = items_of(tuple(entry for entry in state.live if entry.number not in gone))
-    values = [item.value for item in items if item.category not in LINES]
-    return frozenset(chain(values, *map(within, values)))
+    return standing_in(tuple(entry for entry in state.live if entry.number not in gone))

@@ -6,7 +6,9 @@ replay, and on every machine.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -16,6 +18,7 @@ from protocol.errors import BadMessage
 from protocol.facts import Claim, SaidMessage
 from protocol.formats import anthropic, chat
 from protocol.formats.neutral import as_arguments, as_object, words
+from protocol.formats.render import Piece, piece
 from protocol.messages import CHAT, MEDIA, RESPONSES, Profile
 from protocol.semconv import Category
 
@@ -93,7 +96,7 @@ class ResultOf(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         return self.at.rpartition("/")[0] + "/"
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=True):
     """One message in the state: verbatim bytes, sizes, and how it is shown.
 
     `call_ids` and `results` are as shown: ids that repeat were made distinct. `loose` marks results
@@ -135,9 +138,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     joins: bool = False
     """An item that the assistant said in one answer with the entry before it."""
 
-    @property
+    @cached_property
     def tokens(self) -> int:
-        """Return the tokens of the message as it is shown."""
+        """Return the tokens of the message as it is shown; added up once, since every view and rule asks."""
         if not (self.shown or self.notes or self.answers):
             return sum([part.tokens for part in self.parts], self.frame_tokens)
         shown = {one.pointer: one.tokens for one in self.shown}
@@ -157,7 +160,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         shown = Shown(pointer=pointer, text=text, tokens=tokens, owed=owed)
         return msgspec.structs.replace(self, shown=(*others, shown))
 
-    def by_category(self) -> dict[Category, int]:
+    @cached_property
+    def by_category(self) -> Mapping[Category, int]:
         """Return the shown tokens by what they are."""
         category = _CATEGORY_OF.get(self.role, "assistant")
         if not self.call_ids:
@@ -165,6 +169,17 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         shown = {one.pointer: one.tokens for one in self.shown}
         calls = sum(shown.get(part.pointer, part.tokens) for part in self.parts if part.kind == "arguments")
         return {category: self.tokens - calls, "tool_calls": calls} if calls else {category: self.tokens}
+
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """Return the message as it is shown, in its own format, with the written answers to its aborted calls.
+
+        Written once: every view shows it again.
+        """
+        shown = (
+            Piece(raw=self.raw, native=self.native) if verbatim(self) else piece(messages.encode(shown_message(self)))
+        )
+        return (shown, *map(_aborted, self.answers))
 
 
 LOOSE = "[Result of a tool call that is not in this conversation]"
@@ -232,6 +247,21 @@ def shown_message(entry: Entry) -> dict[str, Any]:
     return out
 
 
+def _aborted(call: str) -> Piece:
+    answer = {"role": "tool", "tool_call_id": call, "content": ABORTED}
+    return Piece(raw=msgspec.json.encode(answer), native=(CHAT,))
+
+
+def tokens_of_results(entry: Entry) -> dict[str, int]:
+    """Return the tokens of each result in a message, as they were said, by what its parts' pointers begin with."""
+    sizes = {result.under: 0 for result in entry.results}
+    for part in entry.parts:
+        under = "/" if "/" in sizes else "/".join(part.pointer.split("/", 3)[:3]) + "/"
+        if under in sizes:
+            sizes[under] += part.tokens
+    return sizes
+
+
 def media(entry: Entry) -> tuple[PartSize, ...]:
     """Return the uploaded images, sounds and files that the view shows by their names."""
     there = {one.pointer for one in entry.shown}
@@ -256,7 +286,24 @@ def text_of(message: Mapping[str, Any]) -> str:
 
 def said_by(entry: Entry, pointer: str) -> str:
     """Return the role of who said a part: in a message of the user's, a tool may speak too."""
-    return "tool" if any(pointer.startswith(result.under) for result in entry.results) else entry.role
+    return "tool" if result_of(entry, pointer) else entry.role
+
+
+def result_of(entry: Entry, pointer: str) -> ResultOf | None:
+    """Return the result that the part at *pointer* belongs to; of many in one message it is looked up, not searched."""
+    if not entry.results:
+        return None
+    at = 0
+    if len(entry.results) > 1:
+        at = bisect_left(entry.results, _place(pointer), key=lambda one: _place(one.at))
+    found = entry.results[min(at, len(entry.results) - 1)]
+    return found if pointer.startswith(found.under) else None
+
+
+def _place(pointer: str) -> int:
+    """Return the place of a block in its message; results stand in this order."""
+    steps = pointer.split("/", 3)
+    return int(steps[2]) if len(steps) > 2 and steps[2].isdecimal() else -1
 
 
 def _frame_tokens(parsed: messages.Message, *, claimed: bool, count: Count) -> int:

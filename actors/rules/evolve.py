@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_never
 
 import msgspec
@@ -12,10 +13,14 @@ from protocol.errors import ChainBroken
 from protocol.facts import (
     CompactionDeclined,
     ContextServed,
+    ConversationErased,
+    ConversationForked,
+    ConversationRewound,
     DigestSqueezed,
     DoneFact,
     HistoryCut,
     HistoryDigested,
+    HistoryExpanded,
     HistorySummarized,
     HookFired,
     MessageRepaired,
@@ -28,13 +33,21 @@ from protocol.facts import (
 from .admit import admit, after_stage
 from .entry import Entry, Noted
 from .ledger import remembered
-from .state import OVERFLOW, Arrived, Digest, State
+from .past import Past, expanded, rewound
+from .state import OVERFLOW, Arrived, Digest, State, is_tombstone, tombstone
 
 SERVED_REMEMBERED_MAX = 8
+NO_PAST: Past = {}
 
 
-def evolve(state: State, commit: Commit, *, seq: int) -> State:
-    """Return the state after *commit*. Raises `ChainBroken` if it does not follow."""
+def evolve(state: State, commit: Commit, *, seq: int, past: Past = NO_PAST) -> State:
+    """Return the state after *commit*; *past* holds the states around earlier commits.
+
+    Raises `ChainBroken` if it does not follow, `PastNeeded` if it goes back to a version that *past* has not.
+    """
+    if commit.version > state.version and is_tombstone(commit):
+        # what it follows is gone, for a reader who had seen it too
+        return tombstone(commit, seq=seq)
     if commit.version != state.version + 1 or commit.prev_hash != state.hash:
         raise ChainBroken(
             f"commit {commit.version} does not follow version {state.version}",
@@ -48,20 +61,21 @@ def evolve(state: State, commit: Commit, *, seq: int) -> State:
     if commit.policy:
         adopted = policies.decode(commit.policy)
         state = msgspec.structs.replace(state, policy=adopted, policy_hash=commit.policy_hash)
+    # all that one step spilled or repaired, each in one walk
+    state = _show(state, [fact for fact in commit.facts if isinstance(fact, ToolOutputSpilled | ToolOutputTrimmed)])
+    recorded = {fact for fact in commit.facts if isinstance(fact, MessageRepaired)}
+    if recorded:
+        left = tuple(one for one in state.unrecorded if one not in recorded)
+        state = msgspec.structs.replace(state, unrecorded=left)
     for fact in commit.facts:
-        state = _apply(state, fact)
+        state = _apply(state, fact, past)
     return admit(state)
 
 
-def _apply(state: State, fact: DoneFact) -> State:
+def _apply(state: State, fact: DoneFact, past: Past) -> State:
     match fact:
-        case ToolOutputSpilled():
-            return _show(state, fact)
-        case ToolOutputTrimmed():
-            return _show(state, fact, owed=fact.owed)
-        case MessageRepaired():
-            left = tuple(one for one in state.unrecorded if one != fact)
-            return msgspec.structs.replace(state, unrecorded=left)
+        case ToolOutputSpilled() | ToolOutputTrimmed() | MessageRepaired():
+            return state  # folded before the others
         case HistoryDigested():
             return after_stage(_digested(state, fact), "digest", applied=True)
         case DigestSqueezed() | HistorySummarized():
@@ -79,6 +93,14 @@ def _apply(state: State, fact: DoneFact) -> State:
             return _undue(state, fact.hook) if fact.action != "inject" else state
         case ReminderInjected():
             return _undue(_noted(state, fact), fact.name)
+        case HistoryExpanded():
+            return expanded(state, fact, past)
+        case ConversationRewound():
+            return rewound(state, fact, past)
+        case ConversationForked():
+            return msgspec.structs.replace(state, name=fact.name)
+        case ConversationErased():
+            raise AssertionError("a tombstone is a commit of its own")
     assert_never(fact)
 
 
@@ -92,11 +114,18 @@ def _looked(state: State, number: int) -> State:
     return msgspec.structs.replace(state, waiting=waiting)
 
 
-def _show(state: State, fact: ToolOutputSpilled | ToolOutputTrimmed, *, owed: bool = False) -> State:
+def _show(state: State, facts: Sequence[ToolOutputSpilled | ToolOutputTrimmed]) -> State:
+    if not facts:
+        return state
+    by_number: dict[int, list[ToolOutputSpilled | ToolOutputTrimmed]] = {}
+    for fact in facts:
+        by_number.setdefault(fact.number, []).append(fact)
+
     def changed(entry: Entry) -> Entry:
-        if entry.number != fact.number:
-            return entry
-        return entry.with_shown(fact.pointer, fact.text, fact.text_tokens, owed=owed)
+        for fact in by_number.get(entry.number, ()):
+            owed = isinstance(fact, ToolOutputTrimmed) and fact.owed
+            entry = entry.with_shown(fact.pointer, fact.text, fact.text_tokens, owed=owed)
+        return entry
 
     waiting = tuple(
         msgspec.structs.replace(one, entry=changed(one.entry)) if isinstance(one, Arrived) else one

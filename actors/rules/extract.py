@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -19,10 +21,10 @@ from protocol.facts import DigestItem, Trust
 
 from .entry import Entry
 from .heard import Heard, heard
-from .moves import Move, gone, moves
+from .moves import Move, Told, gone, moves, told
 from .scan import encoded, found
 from .secrets import hide
-from .values import VALUE_CHARS_MAX, key_of, values
+from .values import VALUE_CHARS_MAX, key_of, values, within
 from .words import telling
 
 CATEGORIES: tuple[str, ...] = (
@@ -36,6 +38,9 @@ LINES = frozenset(("answered", "request", "rule", "decision", "error", "outcome"
 
 SCAN_CHARS_MAX = 200_000
 """Of one message; what is larger was spilled, and its preview is what the model knows."""
+
+READ_KEPT = 2_048
+"""Messages whose findings stay in memory: reading 8 KB takes two milliseconds, and two windows hold about as many."""
 
 SENTENCE_CHARS_MAX = 240
 RULE_CHARS_MAX = 1_000
@@ -58,6 +63,9 @@ _PRINTED = {
 }  # fmt: skip
 """Worth of what only a tool printed, against 1 for a path, an id or a symbol: few are ever used (same runs)."""
 
+JOINED_CHARS = 16
+"""Added to a value's length when its worth is weighed: the shortest values are seldom the ones that are used."""
+
 _TRUSTED: Mapping[Trust, int] = {"tool": 0, "assistant": 1, "user": 2}
 
 _ERROR = re2.compile(
@@ -73,6 +81,19 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     moved: dict[str, Move]
 
 
+class _Read(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """What one message holds; most are asked for twice, when they stay behind a digest and when they leave."""
+
+    items: tuple[DigestItem, ...]
+    told: Told
+
+    @cached_property
+    def standing(self) -> frozenset[str]:
+        """Return the values that stand in it, and those inside them."""
+        values = [item.value for item in self.items if item.category not in LINES]
+        return frozenset(chain(values, *map(within, values)))
+
+
 def items_of(entries: tuple[Entry, ...]) -> list[DigestItem]:
     """Return what is worth keeping of *entries*, each value once, with its newest message and its weight."""
     return list(found_in(entries).items)
@@ -80,19 +101,32 @@ def items_of(entries: tuple[Entry, ...]) -> list[DigestItem]:
 
 def found_in(entries: tuple[Entry, ...]) -> Found:
     """Return what is worth keeping of *entries*, and which files are no longer where they were."""
+    read = [_read(entry) for entry in entries]
+    moved = moves([one.told for one in read])
     items: dict[tuple[str, str], DigestItem] = {}
-    parts = []
-    for entry in entries:
-        said = heard((entry,))
-        parts += said
-        for item in _items(entry, said):
+    for one in read:
+        for item in one.items:
             known = items.pop((item.category, item.value), None)
             items[item.category, item.value] = joined(known, item)
-    moved = moves(parts)
     for move in moved.values():
         value = f"{move.path} -> {move.now}" if move.now else f"{move.path} deleted"
         items["moved", value] = DigestItem(category="moved", value=value, number=move.number, key=f"moved {move.path}")
     return Found(items=tuple(item for item in items.values() if still_there(item, moved)), moved=moved)
+
+
+def standing_in(entries: tuple[Entry, ...]) -> frozenset[str]:
+    """Return the values that stand verbatim in *entries*, and those inside them; a file that went away is not there."""
+    read = [_read(entry) for entry in entries]
+    if moves([one.told for one in read]):
+        values = [item.value for item in found_in(entries).items if item.category not in LINES]
+        return frozenset(chain(values, *map(within, values)))
+    return frozenset[str]().union(*(one.standing for one in read))
+
+
+@lru_cache(maxsize=READ_KEPT)
+def _read(entry: Entry) -> _Read:
+    said = heard((entry,))
+    return _Read(items=tuple(_items(entry, said)), told=told(said))
 
 
 def still_there(item: DigestItem, moved: Mapping[str, Move]) -> bool:
@@ -129,18 +163,27 @@ def score(item: DigestItem, newest: int) -> float:
 
     A value halves in worth with every fourfold age in messages, never to nothing.
     """
-    age = max(1, newest - item.number + 1)
+    age = newest - item.number + 1 if item.number < newest else 1
     kind = _PRINTED.get(item.category, 1.0) if item.uses < SPOKEN else 1.0
     # square roots are rounded alike on every machine, powers are not
     return kind * math.sqrt(item.uses) / math.sqrt(age)
 
 
 def values_of(text: str) -> list[str]:
-    """Return the different values in *text* but for secrets, the rare ones first, then in the order of the kinds."""
+    """Return the different values in *text* but for secrets, those first that are worth most for their length."""
     data = encoded(text[:SCAN_CHARS_MAX])
     hidden = hide(data, 0)
-    counted = Counter(value for _, value in values(hidden[1] if hidden else data))
-    return sorted(counted, key=lambda value: counted[value])
+    kinds: dict[str, str] = {}
+    counted: Counter[str] = Counter()
+    for category, value in values(hidden[1] if hidden else data):
+        kinds.setdefault(value, category)
+        counted[value] += 1
+    # as `score` does, without an age; a value costs about its characters and what joins it to the next
+    worth = {
+        value: _PRINTED.get(kinds[value], 1.0) * math.sqrt(times) / (len(value) + JOINED_CHARS)
+        for value, times in counted.items()
+    }
+    return sorted(worth, key=lambda value: -worth[value])
 
 
 def messages_text(message: Mapping[str, Any]) -> str:

@@ -38,6 +38,8 @@ _ACTOR_OF: dict[str, Actor] = {
 
 def next_actor(state: State) -> Actor | None:
     """Return who has to act on *state*, or none if it is ready."""
+    if state.erased:
+        return None
     if state.policy is None:
         return "spill" if state.messages or state.name or state.unrecorded else None
     if state.unrecorded or state.due or unspilled(state):

@@ -24,7 +24,7 @@ from protocol.facts import (
 from protocol.messages import CHAT, INSTRUCTION_ROLES, RESPONSES
 
 from .admit import admit
-from .entry import LOOSE_TOKENS, MESSAGE_TOKENS, Count, Entry, ResultOf, measure
+from .entry import LOOSE_TOKENS, MESSAGE_TOKENS, Count, Entry, ResultOf, measure, tokens_of_results
 from .state import (
     RECENT_CALLS_MAX,
     RECENT_RESULTS_MAX,
@@ -48,6 +48,8 @@ def hear(state: State, body: bytes, *, seq: int, count: Count) -> State:
     cannot stop a conversation. A repeated envelope changes nothing but the position.
     """
     state = msgspec.structs.replace(state, seq=seq, said_seq=seq, said_hash=codec.roll(state.said_hash, body))
+    if state.erased:
+        return state
     try:
         said = codec.decode_said(body)
     except BadEnvelope as error:
@@ -139,8 +141,9 @@ def _joins(state: State, entry: Entry) -> bool:
 
 def _answer(state: State, entry: Entry) -> tuple[State, Entry, tuple[str, ...]]:
     """Match results with their calls; without any they are loose and end the calls that are open."""
-    open_calls, batch = list(state.open_calls), entry.batch
+    open_calls, answered = list(state.open_calls), list(state.batch)
     found: list[ResultOf] = []
+    sizes = tokens_of_results(entry)
     orphans: list[str] = []
     first: OpenCall | None = None
     renamed = False
@@ -152,13 +155,13 @@ def _answer(state: State, entry: Entry) -> tuple[State, Entry, tuple[str, ...]]:
             continue
         first = first or call
         renamed = renamed or call.shown != call.said
-        tokens = sum(part.tokens for part in entry.parts if part.pointer.startswith(result.under))
-        batch = call.batch if call is first else batch
+        answered.append(sizes.get(result.under, 0))
         open_calls.remove(call)
-        open_calls = [msgspec.structs.replace(one, batch=(*one.batch, tokens)) for one in open_calls]
         found.append(msgspec.structs.replace(result, call=call.shown, tool=call.tool))
+    batch = state.batch if first is not None else ()
     if first is not None:
-        state = msgspec.structs.replace(state, open_calls=tuple(open_calls))
+        left = tuple(answered) if open_calls else ()
+        state = msgspec.structs.replace(state, open_calls=tuple(open_calls), batch=left)
     # a provider reads nothing between a call and its results: what is open has ended where somebody else speaks
     ended: tuple[str, ...] = ()
     if entry.role == "user" or orphans:
@@ -231,7 +234,7 @@ def _abandon(state: State) -> tuple[State, tuple[str, ...]]:
         return state, ()
     missing = tuple(call.shown for call in state.open_calls)
     state = repaired(state, state.open_calls[0].number, "unanswered_calls", ",".join(missing)[:200])
-    return msgspec.structs.replace(state, open_calls=()), missing
+    return msgspec.structs.replace(state, open_calls=(), batch=()), missing
 
 
 def _hash_of(entry: Entry) -> str:

@@ -9,7 +9,7 @@ import msgspec
 from protocol import messages
 from protocol.facts import Trust
 
-from .entry import Entry, said_by, shown_message
+from .entry import Entry, result_of, said_by, shown_message
 
 
 class Heard(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +41,8 @@ def _parts(entry: Entry) -> list[Heard]:
         elif part.kind == "text":
             role = said_by(entry, part.pointer)
             trust: Trust = "tool" if role == "tool" else "assistant" if role == "assistant" else "user"
-            call = next((one.call for one in entry.results if part.pointer.startswith(one.under)), "")
+            result = result_of(entry, part.pointer)
+            call = result.call if result else ""
             instructs = role in messages.INSTRUCTION_ROLES
             parts.append(Heard(number=entry.number, trust=trust, text=part.text, instructs=instructs, call=call))
     return parts

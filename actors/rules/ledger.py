@@ -46,21 +46,31 @@ def bounded(items: Iterable[DigestItem]) -> Ledger:
 
 def settled(known: Iterable[DigestItem], found: Iterable[DigestItem], moved: Mapping[str, Move]) -> Ledger:
     """Return *known* and *found* as one: equal values once, without what is superseded or went away since."""
-    items: dict[tuple[str, str], DigestItem] = {}
-    for item in (*known, *found):
-        before = items.pop((item.category, item.value), None)
-        items[item.category, item.value] = joined(before, item)
+    items = merged((*known, *found))
     newest: dict[tuple[str, str], DigestItem] = {}
-    for item in items.values():
+    for item in items:
         if item.key:
             best = newest.get((item.category, item.key))
             if best is None or (item.number, item.value) > (best.number, best.value):
                 newest[item.category, item.key] = item
     return tuple(
-        item
-        for item in items.values()
-        if still_there(item, moved) and not _superseded(item, newest.get((item.category, item.key)))
+        [
+            item
+            for item in items
+            if (item.category != "path" or still_there(item, moved))
+            and not (item.key and _superseded(item, newest[item.category, item.key]))
+        ]
     )
+
+
+def merged(items: Iterable[DigestItem]) -> Ledger:
+    """Return *items* with equal values once, each in the place of its last."""
+    out: dict[tuple[str, str], DigestItem] = {}
+    for item in items:
+        place = (item.category, item.value)
+        before = out.pop(place, None)
+        out[place] = item if before is None else joined(before, item)
+    return tuple(out.values())
 
 
 def changes(ledger: Ledger, now: Ledger) -> Ledger:
@@ -77,8 +87,6 @@ def changes(ledger: Ledger, now: Ledger) -> Ledger:
     return (*left, *new)
 
 
-def _superseded(item: DigestItem, newest: DigestItem | None) -> bool:
+def _superseded(item: DigestItem, newest: DigestItem) -> bool:
     """Tell whether a newer value of the same key takes the place of *item*."""
-    if newest is None or newest.number <= item.number:
-        return False
-    return outranks(newest, item)
+    return newest.number > item.number and outranks(newest, item)

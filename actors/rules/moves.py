@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 import re2
 
-from . import scan
 from .heard import Heard
-from .scan import encoded, found, stands
+from .scan import encoded, found, groups, stands
 
 MOVES_MAX = 200
 """Of one message."""
@@ -58,16 +57,34 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     number: int
 
 
-def moves(parts: Sequence[Heard]) -> dict[str, Move]:
-    """Return what these parts moved or deleted, by the old path; what came back later is not in it."""
-    failed = frozenset(part.call for part in parts if part.call and not part.tool and _failed(part.text))
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What one message tells of files: what moved, by which call, and which calls failed."""
+
+    moves: tuple[tuple[str, Move], ...]
+    failed: frozenset[str]
+
+
+def told(parts: Sequence[Heard]) -> Told:
+    """Return what *parts* tell of files. Whether a call failed may stand in another message."""
+    return Told(
+        moves=tuple(
+            (part.call, Move(path=path, now=now, number=part.number)) for part in parts for path, now in _of(part)
+        ),
+        failed=frozenset(part.call for part in parts if part.call and not part.tool and _failed(part.text)),
+    )
+
+
+def moves(every: Sequence[Told]) -> dict[str, Move]:
+    """Return what these messages moved or deleted, by the old path; what came back later is not in it."""
+    failed = frozenset(call for one in every for call in one.failed)
     there: dict[str, Move] = {}
-    for part in parts:
-        for path, now in _of(part, failed):
-            if now:
-                there.pop(now, None)
-            if path != now and len(path) + len(now) <= MOVE_CHARS_MAX:
-                there[path] = Move(path=path, now=now, number=part.number)
+    for call, move in (moved for one in every for moved in one.moves):
+        if call in failed:
+            continue
+        if move.now:
+            there.pop(move.now, None)
+        if move.path != move.now and len(move.path) + len(move.now) <= MOVE_CHARS_MAX:
+            there[move.path] = move
     return there
 
 
@@ -80,9 +97,7 @@ def gone(path: str, moved: Mapping[str, Move]) -> Move | None:
     return next((moved[head] for head in heads if head in moved), None)
 
 
-def _of(part: Heard, failed: frozenset[str]) -> Iterator[tuple[str, str]]:
-    if part.call in failed:
-        return
+def _of(part: Heard) -> Iterator[tuple[str, str]]:
     if part.tool:
         yield from _commanded(part.tool, part.text)
     elif part.trust != "assistant":
@@ -92,25 +107,24 @@ def _of(part: Heard, failed: frozenset[str]) -> Iterator[tuple[str, str]]:
 def _commanded(name: str, arguments: str) -> Iterator[tuple[str, str]]:
     """Yield what a call moves or deletes: a shell's command, or the arguments of a tool that says so by its name."""
     data = encoded(arguments)
-    for match in scan.matches(_MOVED, data, most=MOVES_MAX):
-        old, new = match.group(1).decode().rstrip("/"), match.group(2).decode()
+    for _, before, after in groups(_MOVED, data, most=MOVES_MAX):
+        old, new = before.decode().rstrip("/"), after.decode()
         # into a folder: it keeps its name there
         yield old, new + old.rpartition("/")[2] if new.endswith("/") else new
-    for match in scan.matches(_REMOVED, data, most=MOVES_MAX):
-        for path in found(_WORD, match.group(1), group=1, most=MOVES_MAX):
+    for _, files, *_ in groups(_REMOVED, data, most=MOVES_MAX):
+        for path in found(_WORD, files, group=1, most=MOVES_MAX):
             yield path.rstrip("/"), ""
     if stands(_MOVES, encoded(name)):
-        match = next(scan.matches(_FROM_TO, data, most=1), None)
-        if match:
-            yield match.group(1).decode(), match.group(2).decode()
+        for _, source, target in groups(_FROM_TO, data, most=1):
+            yield source.decode(), target.decode()
     elif stands(_REMOVES, encoded(name)):
         for path in found(_PATH_ARGUMENT, data, group=1, most=1):
             yield path.rstrip("/"), ""
 
 
 def _told(data: bytes) -> Iterator[tuple[str, str]]:
-    for match in scan.matches(_MOVED_SAID, data, most=MOVES_MAX):
-        old, new = (match.group(1) or match.group(3)).decode(), (match.group(2) or match.group(4)).decode()
+    for _, source, target, renamed, to in groups(_MOVED_SAID, data, most=MOVES_MAX):
+        old, new = (source or renamed).decode(), (target or to).decode()
         if _is_file(old) and _is_file(new):
             yield old, new
     for path in found(_REMOVED_SAID, data, group=1, most=MOVES_MAX):

@@ -52,8 +52,11 @@ def shown_failure(text: str, said: str, kind: Kind, *, room: int, index: float, 
     return "\n".join(filter(None, (said, shown_result(text, kind, room=max(0, rest), index=index, count=count))))
 
 
-def shown_words(text: str, *, room: int, count: Count) -> str:
-    """Return what a user said within *room* tokens: how it begins and how it ends, word for word if they fit."""
+def shown_words(text: str, *, room: int, index: float, count: Count) -> str:
+    """Return what a user said within *room* tokens: how it begins and how it ends, word for word if they fit.
+
+    Up to the share *index* of the room names values of what is left out between them.
+    """
     text = messages.without_surrogates(text)
     if len(text) <= room * FIT_CHARS_PER_TOKEN and count(text) <= room:
         return text
@@ -65,7 +68,12 @@ def shown_words(text: str, *, room: int, count: Count) -> str:
     if left < 0:
         return shorten_text(text, tokens_max=room, count=count)
     middle = text[len(opening) : len(text) - len(closing)]
-    between = shorten_text(middle, tokens_max=left, count=count) or f"[… {len(middle):,} characters left out …]"
+    index_tokens = min(left, int(room * index))
+    short = shorten_text(middle, tokens_max=left - index_tokens, count=count)
+    there = f"{opening}{short}{closing}"
+    values = [value for value in values_of(middle) if value not in there] if index_tokens else []
+    named = named_values(values, tokens_max=index_tokens - 2, count=count)
+    between = "\n".join(filter(None, (short or f"[… {len(middle):,} characters left out …]", named)))
     return f"{opening}{between}\n{closing}" if closing else f"{opening}{between}"
 
 

@@ -150,10 +150,9 @@ def _found(data: bytes) -> Iterator[tuple[int, int]]:
         if not stands(_EXPRESSION, data[start:end]):
             yield start, end
     for pattern, least in _ASSIGNED:
-        for match in scan.matches(pattern, data, most=SECRETS_MAX):
-            start, end = match.span(3)
+        for _, key, _, (start, end) in scan.places(pattern, data, most=SECRETS_MAX):
             end -= len(data[start:end]) - len(data[start:end].rstrip(b".:"))
-            if _is_secret(match.group(1), data[start:end], least):
+            if _is_secret(data[slice(*key)], data[start:end], least):
                 yield start, end
 
 

@@ -193,8 +193,8 @@ def _is_reading(large: Large) -> bool:
 
 
 def _is_words(large: Large) -> bool:
-    """Tell what somebody said from what a tool returned or was called with."""
-    return large.part.kind == "text" and not is_result(large.entry, large.part)
+    """Tell what a user said from what a tool returned, or an assistant."""
+    return large.part.kind == "text" and large.entry.role == "user" and not is_result(large.entry, large.part)
 
 
 def _declined(entry: Entry) -> CompactionDeclined:
@@ -238,9 +238,9 @@ def _pointer(large: Large, text: str, kind: Kind, lead: str, count: Count) -> st
     if _is_words(large):
 
         def body(room: int) -> str:
-            return shown_words(text, room=room, count=count)
+            return shown_words(text, room=room, index=index, count=count)
 
-    elif said := error_text(text):
+    elif large.entry.role == "tool" and (said := error_text(text)):
 
         def body(room: int) -> str:
             return shown_failure(text, said, kind, room=room, index=index, count=count)
@@ -271,7 +271,10 @@ def _whole(large: Large, text: str, lead: str, count: Count) -> int:
     # a cap in bytes says little by itself of what a pointer may cost in tokens
     cap = min(large.cap, most // ESTIMATE_BYTES_PER_TOKEN) if heavy else large.cap
     whole = pointer_room(cap, large.policy)
-    if _is_words(large):
+    if large.entry.role == "assistant":
+        # the next step mostly follows from it, so that it keeps more than a tool's result
+        whole = max(whole, min(cap, share_of(part.tokens, wanted.medium_keep)))
+    elif _is_words(large):
         ends = sum(count(messages.without_surrogates(end)) for end in ends_of(text))
         whole = max(whole, count(lead) + ends + GAP_TOKENS + 2)
     if repeats(large.entry, part, large.policy):

@@ -13,7 +13,8 @@ from typing import Literal
 
 import msgspec
 
-from protocol.facts import DigestItem, MessageRepaired, RepairKind
+from protocol.codec import Commit
+from protocol.facts import ConversationErased, DigestItem, MessageRepaired, RepairKind
 from protocol.limits import WRITERS_REMEMBERED_MAX
 from protocol.policy import Policy
 from protocol.subjects import Actor
@@ -122,8 +123,6 @@ class OpenCall(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     number: int
     tool: str = ""
     kind: str = ""
-    batch: tuple[int, ...] = ()
-    """Tokens of the results of its batch that came so far."""
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,6 +158,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     quiet_tokens: int = 0
     """After compaction could not help, none begins before the view is larger than this."""
     open_calls: tuple[OpenCall, ...] = ()
+    batch: tuple[int, ...] = ()
+    """Tokens of the results that came so far to the batch of calls that is open."""
     recent_calls: tuple[str, ...] = ()
     recent_results: tuple[tuple[str, int], ...] = ()
     """Hashes of newer results with the number of the message that had each first."""
@@ -180,6 +181,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens as the provider counts them / as we do; 0: it never said."""
     refusals: int = 0
     """Overflows reported in a row."""
+    erased: bool = False
+    """Only the tombstone is left; what is said after it is not heard."""
 
     @property
     def usable_tokens(self) -> int:
@@ -225,6 +228,25 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 def initial(genesis: bytes) -> State:
     """Return the state before anything was said."""
     return State(hash=genesis, said_hash=genesis)
+
+
+def is_tombstone(commit: Commit) -> bool:
+    """Tell whether *commit* is what an erased conversation leaves."""
+    return any(isinstance(fact, ConversationErased) for fact in commit.facts)
+
+
+def tombstone(commit: Commit, *, seq: int) -> State:
+    """Return the state of an erased conversation."""
+    return State(
+        hash=commit.hash,
+        said_hash=commit.said_hash,
+        version=commit.version,
+        seq=seq,
+        done_seq=seq,
+        said_seq=commit.upto,
+        tokenizer=commit.tokenizer,
+        erased=True,
+    )
 
 
 def remember_writer(state: State, writer: str, count: int) -> State | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import re2
 
-from .scan import found
+from .scan import found, groups, stands
 
 WITHIN_KEPT = 16_384
 """Values whose inside stays in memory: each is looked into at every compaction for as long as it is kept."""
@@ -46,6 +46,10 @@ PATTERNS: tuple[tuple[str, Any, int], ...] = tuple(
         ("url", r"\b(?:https?|wss?|ftp|s3|gs|ssh|git|file|postgres(?:ql)?|mysql|mongodb(?:\+srv)?|redis|amqps?|nats)"
                 r"://[^\s\"'<>)\]}\\`]+"),
         ("email", r"[\w.+-]+@[\w-]+\.[\w.-]*\w"),
+        # a rate, before its end is taken for a path
+        ("amount", r"(?m)(?:^|[\s(\[\"'`=~<>])"
+                   r"(\d[\d,.]*\s?/\s?(?:s|sec|second|min|minute|hr?|hour|d|day|week|month|year))"
+                   r"(?:[\s,;:!?)\]\"'`<>]|\.(?:\s|$)|$)"),
         ("path", r"(?:~/|\.{1,2}/|/)?(?:[\w.@+-]+/)+[\w.@+-]*\w"),
         ("path", r"\b[A-Za-z]:\\{1,2}(?:[\w.@+ -]+\\{1,2})*[\w.@+-]+\w"),
         ("commit", r"\b[0-9a-f]{40}\b"),
@@ -79,12 +83,15 @@ PATTERNS: tuple[tuple[str, Any, int], ...] = tuple(
     )
 )  # fmt: skip
 
-_INSIDE: tuple[Any, ...] = tuple(
-    pattern
+_MARKS: dict[str, bytes] = {"path": rb"/\\", "host": b".:", "setting": b"=:"}
+"""One of these bytes stands in every value of the category, but for `localhost`."""
+
+_INSIDE: tuple[tuple[Any, bytes], ...] = tuple(
+    (pattern, _MARKS.get(category, b""))
     for category, pattern, group in PATTERNS
     if category in ("path", "id", "symbol", "setting", "host") and not group
 )
-"""What may stand inside another value."""
+"""What may stand inside another value, with the bytes of which it has one."""
 
 _SETTING = re2.compile(r"\A([\w.-]+)\"?\s?[=:]\s?(.+)\z")
 _CONFIGURED = re2.compile(
@@ -113,8 +120,13 @@ def within(text: str) -> frozenset[str]:
     if text.isalnum():
         return frozenset()
     data = text.encode("utf-8", "replace")
+    # asked of every value that a digest shows: eight of thirteen patterns need a mark that most values lack
+    there = set(data)
     inside = {
-        value.rstrip(".,:;") for pattern in _INSIDE for value in found(pattern, data, most=VALUES_PER_MESSAGE_MAX)
+        value.rstrip(".,:;")
+        for pattern, marks in _INSIDE
+        if not marks or not there.isdisjoint(marks) or b"localhost" in data
+        for value in found(pattern, data, most=VALUES_PER_MESSAGE_MAX)
     }
     steps = text.split("/")
     for at in range(1, len(steps)):
@@ -130,13 +142,10 @@ def key_of(category: str, value: str, *, printed: bool) -> str:
     are two values, not an older and a newer one. *printed* ones need a name that is a setting's anywhere.
     """
     pattern = {"setting": _SETTING, "version": _PINNED}.get(category)
-    match = pattern.search(value) if pattern else None
-    if match is None:
-        return ""
-    name = match.group(1)
-    if printed and category == "setting" and not _CONFIGURED.search(name):
-        return ""
-    return f"{category} {name.lower()}"
+    for _, name, *_ in groups(pattern, value.encode("utf-8", "replace"), most=1) if pattern else ():
+        if not (printed and category == "setting" and not stands(_CONFIGURED, name)):
+            return f"{category} {name.decode('utf-8', 'replace').lower()}"
+    return ""
 
 
 def _telling(category: str, value: str) -> bool:

@@ -12,22 +12,21 @@ from functools import cached_property, lru_cache
 
 import msgspec
 
-from protocol import messages
 from protocol.errors import BudgetRefused, NotReady
 from protocol.formats.alternate import FILLER, FILLER_MESSAGE
 from protocol.formats.render import Piece, piece
 from protocol.formats.render import render as written
-from protocol.messages import ANTHROPIC, CHAT, Profile
+from protocol.messages import ANTHROPIC, Profile
 from protocol.semconv import Category
 
 from .caps import oversized
 from .cut import plan_cut
-from .entry import ABORTED, CATEGORIES, MESSAGE_TOKENS, Count, Entry, shown_message, verbatim
+from .entry import CATEGORIES, MESSAGE_TOKENS, Count, Entry
 from .state import State
 from .units import goes_on, instructions
 
-WRITTEN_KEPT = 512
-"""Changed messages whose JSON stays in memory: a view shows the same ones again and again."""
+ADDED_KEPT = 512
+"""Digests and notes whose formats stay in memory: a view shows the same ones again and again."""
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -122,14 +121,15 @@ def _shown(state: State, staying: Sequence[Entry], *, with_digest: bool) -> tupl
     notes: list[Piece] = []
     categories: dict[Category, int] = dict.fromkeys(CATEGORIES, 0)
     for index, entry in enumerate(staying):
-        if not goes_on(entry):
+        if notes and not goes_on(entry):
             out += notes
             notes = []
         if index == head and digest is not None:
             out.append(_added(digest))
-        out += pieces(entry)
-        notes += [_added(msgspec.json.encode({"role": role, "content": note.text})) for note in entry.notes]
-        for category, tokens in entry.by_category().items():
+        out += entry.pieces
+        for note in entry.notes:
+            notes.append(_added(msgspec.json.encode({"role": role, "content": note.text})))
+        for category, tokens in entry.by_category.items():
             categories[category] += tokens
     if not state.open_calls:
         # nobody speaks between a call and its results
@@ -142,27 +142,11 @@ def _shown(state: State, staying: Sequence[Entry], *, with_digest: bool) -> tupl
     return out, categories
 
 
-def pieces(entry: Entry) -> list[Piece]:
-    """Return an entry as it is shown, in its own format, with the written answers to its aborted calls."""
-    shown = Piece(raw=entry.raw, native=entry.native) if verbatim(entry) else _changed(entry)
-    return [shown, *map(_aborted, entry.answers)]
-
-
 def message_bytes(entry: Entry) -> list[bytes]:
-    """Return the JSON of `pieces`."""
-    return [one.raw for one in pieces(entry)]
+    """Return the JSON of an entry as it is shown."""
+    return [one.raw for one in entry.pieces]
 
 
-def _aborted(call: str) -> Piece:
-    answer = {"role": "tool", "tool_call_id": call, "content": ABORTED}
-    return Piece(raw=msgspec.json.encode(answer), native=(CHAT,))
-
-
-@lru_cache(maxsize=WRITTEN_KEPT)
+@lru_cache(maxsize=ADDED_KEPT)
 def _added(raw: bytes) -> Piece:
     return piece(raw)
-
-
-@lru_cache(maxsize=WRITTEN_KEPT)
-def _changed(entry: Entry) -> Piece:
-    return piece(messages.encode(shown_message(entry)))

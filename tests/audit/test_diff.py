@@ -9,7 +9,7 @@ import pytest
 
 from actors.audit.diff import diff, text_diff
 from actors.audit.trail import tokens_of
-from actors.replay import decisions
+from actors.folding import decisions
 from protocol.errors import NotFound
 from protocol.facts import HistoryDigested
 from tests.builders import Talk, assistant, policy, result, user, words

@@ -9,8 +9,7 @@ import pytest
 
 from actors.audit.trail import tokens_of, versioned
 from actors.audit.versions import served, versions
-from actors.conversations import fold
-from actors.replay import decisions, head
+from actors.folding import decisions, fold, head
 from actors.rules.state import initial
 from protocol import codec
 from protocol.errors import BadId, ChainBroken, NotFound

@@ -8,7 +8,7 @@ import pytest
 
 from actors.audit.loss import Tally, loss
 from actors.audit.where import Span, claimed, where
-from actors.replay import decisions
+from actors.folding import decisions
 from protocol import messages
 from protocol.errors import Rejected
 from protocol.facts import Claim, MessagesAppended, SaidMessage

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from actors.bootstrap import runtime
+from actors.bootstrap import runtime, warmed
 from actors.cli.session import located, settings_of
 from storage.ports import Slot, Wakes
 
@@ -31,6 +31,7 @@ async def squeeze(data: Path, llm_url: str) -> None:
     """Work until the process ends."""
     settings = located(settings_of(config=None, data=data, llm_url=llm_url))
     async with runtime(settings, role="squeeze") as running:
+        await warmed(running, ["squeeze"])
         worker = running.worker("squeeze")
         sys.stderr.write("squeeze works on one slot\n")
         sys.stderr.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 
 from nats.js.client import JetStreamContext
@@ -69,7 +70,7 @@ async def _queued(bench: Bench, count: int) -> None:
 
 def _said() -> list[dict[str, str]]:
     """Return messages like nobody else's: equal questions would be asked once."""
-    mark = fresh_id()[:6]
+    mark = secrets.token_hex(4)
     said = []
     for turn in range(12):
         text = " ".join(f"partOf{turn}Name{mark}{index}" for index in range(60))

@@ -12,7 +12,8 @@ from typing import Any
 from nats.js.api import ConsumerConfig, DeliverPolicy
 
 from actors.bootstrap import Runtime, runtime, work
-from actors.conversations import Conversations, fold
+from actors.conversations import Conversations
+from actors.folding import fold
 from actors.rules.state import initial
 from protocol import codec, subjects
 from protocol.codec import genesis
@@ -232,6 +233,7 @@ async def stall_figures(bench: Bench) -> list[Figure]:
         task = asyncio.create_task(work(running))
         try:
             await asyncio.sleep(0.5)
+            await _ingest(bench, running, "what is imported and loaded at first use is no stall of a running service")
             idle = await _longest_gap(asyncio.sleep(1.0))
             stalls = {}
             for name, text in _large().items():

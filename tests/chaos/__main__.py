@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -23,11 +23,12 @@ from actors.settings import Settings
 from protocol import subjects
 from protocol.client import Client
 from protocol.ids import Address, address, fresh_id
+from storage.streams import consumers
 from tests.stack import scripted_llm
 
 from .agent import Tally, insisted, play
 from .audit import audited
-from .faults import Herd, herd, inject, schedule
+from .faults import CHAOS_ACK_WAIT_SECONDS, Herd, herd, inject, schedule
 from .speech import Script, scripts
 
 SAMPLE = Path(__file__).parents[1] / "data" / "sample.json"
@@ -56,6 +57,7 @@ class Run:
             settings, stack = await held.enter_async_context(started_stack(Settings(data=str(data))))
             llm = await held.enter_async_context(scripted_llm(ANSWERS))
             running = await held.enter_async_context(runtime(settings, role="chaos"))
+            await _hasty(running)
             environment = {"JETTISON_LLM__BASE_URL": llm.base_url, "JETTISON_LLM__API_KEY": "none"}
             environment |= {"OTEL_SDK_DISABLED": "true"}
             workers = await held.enter_async_context(herd(data, environment))
@@ -127,9 +129,12 @@ class Run:
         self.tally.violations += [f"{at} has no dead letter" for at in poisoned - set(letters)]
 
     async def _progress(self, workers: Herd) -> None:
-        before = 0
+        before = shown = 0
         while True:
             await asyncio.sleep(PROGRESS_SECONDS)
+            for violation in self.tally.violations[shown:]:
+                told(f"violation: {violation}")
+            shown = len(self.tally.violations)
             workers.look()
             rate = (self.tally.turns - before) / PROGRESS_SECONDS
             before = self.tally.turns
@@ -147,8 +152,6 @@ class Run:
     def table(self, workers: Herd, *, requests: int) -> str:
         """Return the figures of the run."""
         tally = self.tally
-        spent = sorted(tally.ask_seconds) or [0.0]
-        p50, p99 = spent[len(spent) // 2], spent[len(spent) * 99 // 100]
         rows = {
             "seed": self.options.seed,
             "turns, each with a checked view": f"{tally.turns:,}",
@@ -156,7 +159,8 @@ class Run:
             "messages acknowledged": f"{tally.messages:,}",
             "time": self.clock(),
             "faults": ", ".join(f"{kind} {count}" for kind, count in sorted(self.faults.items())),
-            "asking, p50 and p99": f"{p50 * 1000:.0f} ms, {p99 * 1000:.0f} ms",
+            "appending": _spent(tally.append_seconds),
+            "asking for a view": _spent(tally.ask_seconds),
             "levels of the views": dict(tally.levels.most_common()),
             "pointers read back": tally.reads,
             "calls made again": dict(tally.retries.most_common()),
@@ -174,6 +178,21 @@ class Run:
             kept = Path(tempfile.gettempdir()) / f"jettison-chaos-{self.options.seed}.log"
             kept.write_bytes(log.read_bytes())
             told(f"the workers' log: {kept}")
+
+
+async def _hasty(running: Runtime) -> None:
+    """Let the slots of killed workers come back sooner: each takes a dozen along, and all agents would wait."""
+    jetstream = running.connection.jetstream()
+    for wanted in consumers():
+        await jetstream.add_consumer(subjects.WAKE_STREAM, wanted.evolve(ack_wait=CHAOS_ACK_WAIT_SECONDS))
+
+
+def _spent(seconds: Sequence[float]) -> str:
+    if not seconds:
+        return "never"
+    spent = sorted(seconds)
+    p50, p99 = spent[len(spent) // 2], spent[len(spent) * 99 // 100]
+    return f"p50 {p50 * 1000:.0f} ms, mean {sum(spent) / len(spent) * 1000:.0f} ms, p99 {p99 * 1000:.0f} ms"
 
 
 def told(text: str) -> None:

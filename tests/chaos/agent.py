@@ -22,7 +22,7 @@ T = TypeVar("T")
 ASK_SECONDS = 1.0
 """How long one question waits; an answer of a service that was killed is given up five seconds later."""
 
-STUCK_SECONDS = 120.0
+STUCK_SECONDS = 240.0
 """A call that fails for so long is a violation: no fault lasts half of it."""
 
 READ_SHARE = 0.05
@@ -37,6 +37,7 @@ class Tally:
     reads: int = 0
     retries: Counter[str] = field(default_factory=Counter)
     levels: Counter[str] = field(default_factory=Counter)
+    append_seconds: list[float] = field(default_factory=list)
     ask_seconds: list[float] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
 
@@ -56,7 +57,9 @@ async def play(client: Client, script: Script, tally: Tally, rng: random.Random)
     try:
         talk = await insisted(lambda: client.open(script.name, tenant="chaos", policy=script.policy), tally)
         for turn, budget in zip(script.turns, script.budgets, strict=True):
+            started = time.monotonic()
             await insisted(lambda turn=turn: talk.append(turn), tally)  # type: ignore[misc]
+            tally.append_seconds.append(time.monotonic() - started)
             spoken.add(turn)
             tally.messages += len(turn)
             await _turn(talk, budget, spoken, hashes, tally, rng)

@@ -8,10 +8,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from actors.conversations import fold
+from actors.folding import folded as folded_log
 from actors.replay import replay
 from actors.rules.legal import problems
-from actors.rules.state import State, initial
+from actors.rules.state import State
 from protocol import codec, messages
 from protocol.client import Context
 from protocol.facts import ContextServed
@@ -113,7 +113,7 @@ def wrong_in_the_end(
     replayed = replay(at, records)
     if replayed.divergence is not None:
         found.append(f"replay differs: {replayed.divergence}")
-    folded = fold(initial(codec.genesis(at)), records)
+    folded = folded_log(at, records)
     if folded != live:
         differing = [name for name in folded.__struct_fields__ if getattr(folded, name) != getattr(live, name)]
         found.append(f"the live state is not the fold of the log: {differing}")

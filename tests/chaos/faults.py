@@ -18,13 +18,16 @@ from actors.embedded import EmbeddedStack
 from storage.streams import ACK_WAIT_SECONDS
 from tests.bench.servers import resident_mb
 
-HERD = ("spill", "digest", "squeeze", "cut", "spill", "cut")
-"""The workers: two of those that every turn needs."""
+HERD = ("spill", "cut") * 4 + ("digest", "squeeze") * 2
+"""The workers: one lives for six seconds on average, of which it needs one or two to connect and to load."""
 
 NATS_SECONDS = (15.0, 30.0)
 S3_SECONDS = (20.0, 40.0)
 ZOMBIE_SECONDS = (40.0, 60.0)
-ZOMBIE_STOPS_SECONDS = ACK_WAIT_SECONDS + 3.0
+CHAOS_ACK_WAIT_SECONDS = ACK_WAIT_SECONDS / 3 + 1.0
+"""As short as workers, who say every third of the real one that they are at it, allow."""
+
+ZOMBIE_STOPS_SECONDS = CHAOS_ACK_WAIT_SECONDS + 3.0
 
 
 @dataclass(frozen=True, kw_only=True)

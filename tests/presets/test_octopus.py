@@ -140,7 +140,7 @@ def test_three_turns_that_nothing_can_make_fit_are_refused_by_name_and_nothing_i
     with pytest.raises(BudgetRefused) as refused:
         talk.view()
     assert refused.value.fields["budget"] == 10
-    assert len(refused.value.fields["parts"]) == 3
+    assert "largest: message " in str(refused.value)
     assert not [fact for fact in talk.facts if isinstance(fact, ContextServed)]
 
 
@@ -296,10 +296,8 @@ def test_what_a_user_says_has_no_cap_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("preset", EVERY)
-@pytest.mark.parametrize("mode", ["hard", "soft"])
-def test_every_view_of_the_recorded_run_keeps_the_invariants(preset: str, mode: str) -> None:
-    policy = wanted(preset, 12_000, cut={"floor": {"mode": mode}}, squeeze={"model": "m"})
-    lightened_sample(policy, answer=extractive)
+def test_every_view_of_the_recorded_run_keeps_the_invariants(preset: str) -> None:
+    lightened_sample(wanted(preset, 12_000, squeeze={"model": "m"}), answer=extractive)
 
 
 def test_every_case_is_accounted_for() -> None:

@@ -83,7 +83,10 @@ def policies(draw: st.DrawFn) -> Policy:
         cut={
             "pins": draw(st.sampled_from((["last_user"], ["last_user", "first_user"]))),
             "on_overflow": draw(st.sampled_from(("shrink", "shrink", "refuse"))),
+            "by": draw(st.sampled_from(("units", "units", "blocks"))),
+            "floor": draw(st.sampled_from(({}, {}, {"blocks": 2}, {"blocks": 3, "mode": "hard"}))),
         },
+        spill={"users": draw(st.sampled_from(("spill", "spill", "keep")))},
         squeeze=mode,
     )
 

@@ -9,6 +9,7 @@ from actors.rules.squeeze import WORDS_PER_TOKEN, Ask
 from tests.builders import COUNT
 
 _VALUE = re.compile(r"[\w.~/:@=#?&%+\-]*[\d/_@][\w.~/:@=#?&%+\-]*\w")
+_PATH = re.compile(r"[\w.-]*/[\w./-]+\w")
 _RULE = re.compile(
     r"[^.\n]*\b(?:must|never|always|only|decided|should|muss|nie)\b[^.\n]*(?:\.\S[^.\n]*)*\.?", re.IGNORECASE
 )
@@ -32,6 +33,12 @@ def extractive(asked: Ask) -> str:
         if room > 0 and len(value) > 3:
             values.insert(0, value)
     return "Summary.\n" + "\n".join(kept) + "\n" + " ".join(values)
+
+
+def naming(asked: Ask) -> str:
+    """Name the newer half of the paths in the input."""
+    found = list(dict.fromkeys(_PATH.findall(history_of(asked))))
+    return "The agent worked on these files: " + " ".join(found[len(found) // 2 :])
 
 
 def lossy(asked: Ask) -> str:

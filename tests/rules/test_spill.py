@@ -78,11 +78,33 @@ def test_a_text_smaller_than_its_pointer_stays_whatever_its_bytes() -> None:
     assert next_actor(waiting(user(" " * 5000), wanted=policy(10_000, spill={"bytes": 400})).state) is None
 
 
-@pytest.mark.parametrize(
-    "said", [system(words(900)), assistant(words(900)), assistant(None, "c", arguments=words(900))]
-)
-def test_instructions_and_what_the_assistant_said_are_never_spilled(said: dict[str, Any]) -> None:
+@pytest.mark.parametrize("said", [system(words(900)), assistant(None, "c", arguments=words(900))])
+def test_instructions_and_the_arguments_of_calls_are_never_spilled(said: dict[str, Any]) -> None:
     assert spill(waiting(said).state, uploads={}, count=COUNT) is None
+
+
+def test_what_an_assistant_said_over_the_cap_keeps_a_part_of_itself_up_to_the_cap() -> None:
+    said = "\n".join(f"agent {number} reports on ORD-{number}" for number in range(4000))
+    talk = waiting(assistant(said))
+    found = spilled(talk)
+    (fact,) = found.facts
+    assert isinstance(fact, ToolOutputSpilled)
+    assert found.bodies == (said.encode(),)
+    assert 0.9 * CAP < fact.text_tokens <= CAP
+    assert fact.text.startswith(f"[{COUNT(said):,} tokens of ")
+
+
+def test_what_an_assistant_said_is_half_of_itself_where_that_is_less_than_the_cap() -> None:
+    said = "\n".join(f"line {number} of it" for number in range(300))
+    (fact,) = spilled(waiting(assistant(said), wanted=policy(10_000, spill={"share": 0.15, "preview": 0.1}))).facts
+    assert isinstance(fact, ToolOutputSpilled)
+    assert 1500 < fact.tokens < 3000
+    assert 0.8 * fact.tokens / 2 < fact.text_tokens <= fact.tokens / 2
+
+
+def test_a_policy_may_keep_whatever_an_assistant_said() -> None:
+    wanted = policy(10_000, spill={"assistants": "keep"})
+    assert spill(waiting(assistant(words(9000)), wanted=wanted).state, uploads={}, count=COUNT) is None
 
 
 def test_a_spilled_result_is_an_artifact_and_a_pointer() -> None:

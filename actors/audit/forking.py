@@ -1,0 +1,80 @@
+"""Forking: begin a conversation as a copy of another one at a version.
+
+The hashes cover the address, so every commit is sealed anew; what was said is copied byte for byte. The copy needs
+nothing of its parent: it is replayed, verified, exported and erased by itself. Artifacts belong to the tenant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from actors.folding import Decision
+from protocol import codec
+from protocol.errors import Rejected
+from protocol.facts import ConversationForked
+from protocol.ids import Address
+from storage.ports import Record
+
+from .heads import ORIGIN_HEADER
+from .trail import trail
+
+
+def forked(at: Address, records: Sequence[Record], *, version: int, new: Address, name: str) -> tuple[Record, ...]:
+    """Return the log with which *new*, called *name*, begins: that of *at* up to *version*, and where it is from.
+
+    Raises `Rejected` for another tenant, `NotFound` if *at* has no such version.
+    """
+    if new.tenant != at.tenant:
+        raise Rejected(f"a fork stays with its tenant: {new} is not of {at.tenant}", address=str(new))
+    if new == at:
+        raise Rejected(f"{at} cannot be a fork of itself", address=str(at))
+    copies: list[Record] = []
+    sequences = {0: 0}
+    first = codec.genesis(new)
+    hash_, said_hash = first, first
+    waiting = [record for record in records if record.side == "said"]
+    decision: Decision | None = None
+    for decision in trail(at, records, upto=version):
+        seen = decision.before.said_seq
+        for record in _taken(waiting, seen):
+            copies.append(_placed(record, len(copies) + 1, record.body))
+            sequences[record.seq] = len(copies)
+            said_hash = codec.roll(said_hash, record.body)
+        commit = _sealed(decision.commit, prev_hash=hash_, said_hash=said_hash, upto=sequences[seen])
+        hash_ = commit.hash
+        copies.append(_placed(decision.record, len(copies) + 1, codec.encode_commit(commit)))
+    assert decision is not None, "trail refuses what has no version"
+    marker = ConversationForked(name=name, parent=str(at), version=version, hash=decision.commit.hash)
+    last = msgspec.structs.replace(
+        decision.commit, version=version + 1, facts=(marker,), policy=b"", writer="fork", hash=b""
+    )
+    commit = _sealed(last, prev_hash=hash_, said_hash=said_hash, upto=sequences[decision.before.said_seq])
+    copies.append(Record(seq=len(copies) + 1, side="done", body=codec.encode_commit(commit)))
+    return tuple(copies)
+
+
+def _taken(waiting: list[Record], upto: int) -> Iterable[Record]:
+    """Take from *waiting* what was said up to the sequence *upto*."""
+    while waiting and waiting[0].seq <= upto:
+        yield waiting.pop(0)
+
+
+def _sealed(commit: codec.Commit, *, prev_hash: bytes, said_hash: bytes, upto: int) -> codec.Commit:
+    step = ",".join(type(fact).__name__ for fact in commit.facts) or "adopt"
+    return codec.seal(
+        msgspec.structs.replace(
+            commit,
+            commit_id=codec.commit_id(prev_hash=prev_hash, step=step),
+            prev_hash=prev_hash,
+            said_hash=said_hash,
+            upto=upto,
+        )
+    )
+
+
+def _placed(record: Record, seq: int, body: bytes) -> Record:
+    """Return *record* as the one at *seq* of a log that was in no stack before."""
+    headers = {name: text for name, text in record.headers.items() if name != ORIGIN_HEADER}
+    return Record(seq=seq, side=record.side, body=body, headers=headers, time=record.time)

@@ -1,0 +1,120 @@
+"""What `expand`, `rewind` and `fork` do."""
+
+from __future__ import annotations
+
+import sys
+
+import msgspec
+
+from actors.audit.bundle import Bundle
+from actors.audit.forking import forked
+from actors.audit.importing import imported
+from actors.audit.trail import versioned
+from actors.bootstrap import Runtime
+from actors.rules.flow import next_actor
+from actors.undo import Undo
+from protocol.ask import ExpandAsked
+from protocol.errors import Erased, NotFound, Rejected
+from protocol.ids import Address, written_address
+from storage.pause import paused
+
+from .audit_read import Options
+from .session import printed
+from .verify import connected
+
+
+class Forked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a fork did."""
+
+    address: str
+    parent: str
+    version: int
+    """Of the parent."""
+    records: int
+    """Written now; none when it was there already."""
+
+
+def expand(conv: str, *, messages: str, artifact: str, options: Options) -> int:
+    """Put back; see `jettison expand --help`."""
+
+    async def main(running: Runtime) -> int:
+        at = written_address(conv)
+        found = await _undo(running).expand(at, ExpandAsked(messages=messages, artifact=artifact), headers={})
+        await _wake(running, at)
+        if options.as_json:
+            printed(found)
+        elif not found.restored and not found.parts:
+            sys.stdout.write(f"{at}: the view shows it in full already\n")
+        else:
+            sys.stdout.write(
+                f"{at}@{found.version}: {len(found.restored)} messages and {found.parts} parts put back, "
+                f"{found.before_tokens:,} -> {found.after_tokens:,} tokens\n"
+            )
+        return 0
+
+    return connected(main, config=options.config, nats=options.nats, data=options.data)
+
+
+def rewind(conv: str, *, to: int, options: Options) -> int:
+    """Go back; see `jettison rewind --help`."""
+
+    async def main(running: Runtime) -> int:
+        at = written_address(conv)
+        found = await _undo(running).rewind(at, to=to, headers={})
+        await _wake(running, at)
+        if options.as_json:
+            printed(found)
+        else:
+            sys.stdout.write(
+                f"{at}@{found.version}: the context is that of version {to} again, up to message {found.upto}, "
+                f"{found.before_tokens:,} -> {found.after_tokens:,} tokens\n"
+            )
+        return 0
+
+    return connected(main, config=options.config, nats=options.nats, data=options.data)
+
+
+def fork(conv: str, new: str, *, options: Options) -> int:
+    """Copy; see `jettison fork --help`."""
+
+    async def main(running: Runtime) -> int:
+        (at, version), to = versioned(conv), _named(new, conv)
+        records = await running.log.read(at, after=0)
+        state = await running.conversations.load(at)
+        if not state.version:
+            raise NotFound(f"there is no version of {at}", address=str(at))
+        if state.erased:
+            raise Erased(f"{at} was erased", address=str(at))
+        version = state.version if version is None else version
+        copies = forked(at, records, version=version, new=to, name=new.rpartition("/")[2])
+        async with paused(running.connection):
+            found = await imported(Bundle(at=to, records=copies), log=running.log, artifacts=running.artifacts)
+            if found.records:
+                await running.conversations.renew(to)
+        await _wake(running, to)
+        row = Forked(address=str(to), parent=str(at), version=version, records=found.records)
+        if options.as_json:
+            printed(row)
+        else:
+            sys.stdout.write(f"{to}: begins with {at}@{version}, {found.records} records written\n")
+        return 0
+
+    return connected(main, config=options.config, nats=options.nats, data=options.data)
+
+
+def _named(new: str, conv: str) -> Address:
+    """Return the address of *new*: of the tenant of *conv* where it names none."""
+    if not new:
+        raise Rejected("a fork needs a name")
+    tenant = "" if "/" in new or "/" not in conv else conv.partition("/")[0] + "/"
+    return written_address(tenant + new)
+
+
+def _undo(running: Runtime) -> Undo:
+    return Undo(conversations=running.conversations, log=running.log, artifacts=running.artifacts)
+
+
+async def _wake(running: Runtime, at: Address) -> None:
+    follower = next_actor(await running.conversations.load(at))
+    if follower is not None:
+        await running.wakes.wake(follower, at, headers={})

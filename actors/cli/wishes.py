@@ -1,0 +1,63 @@
+"""Commands that change a conversation: `expand`, `rewind`, `fork`, `erase`. Each is one fact in the log."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .options import Config, Conv, Data, Json, Nats
+
+wishes = typer.Typer()
+
+
+@wishes.command()
+def expand(
+    conv: Conv,
+    messages: Annotated[str, typer.Option(help="Numbers, such as 4-9; a call comes with its results.")] = "",
+    artifact: Annotated[str, typer.Option(help="SHA-256 of a spilled part, or its first digits.")] = "",
+    config: Config = None,
+    nats: Nats = "",
+    data: Data = None,
+    json: Json = False,
+) -> int:
+    """Put messages that left the view, or a spilled part, back in full, until the next compaction."""
+    from .audit_read import Options
+    from .undo import expand as run
+
+    options = Options(config=config, nats=nats, data=data, as_json=json)
+    return run(conv, messages=messages, artifact=artifact, options=options)
+
+
+@wishes.command()
+def rewind(
+    conv: Conv,
+    to: Annotated[int, typer.Option("--to", help="The version to go back to.", min=1)],
+    config: Config = None,
+    nats: Nats = "",
+    data: Data = None,
+    json: Json = False,
+) -> int:
+    """Make the context that of an earlier version again; the log keeps everything."""
+    from .audit_read import Options
+    from .undo import rewind as run
+
+    return run(conv, to=to, options=Options(config=config, nats=nats, data=data, as_json=json))
+
+
+@wishes.command()
+def fork(
+    conv: Annotated[
+        str, typer.Argument(help="CONV@VERSION; the newest version without one.", metavar="CONV[@VERSION]")
+    ],
+    new: Annotated[str, typer.Argument(help="The new conversation, of the same tenant.", metavar="NEW")],
+    config: Config = None,
+    nats: Nats = "",
+    data: Data = None,
+    json: Json = False,
+) -> int:
+    """Begin a new conversation with the history of another one up to a version."""
+    from .audit_read import Options
+    from .undo import fork as run
+
+    return run(conv, new, options=Options(config=config, nats=nats, data=data, as_json=json))

@@ -1,0 +1,89 @@
+"""Folding: what a log adds up to, and every commit of it with the state that it was decided on."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from protocol import codec
+from protocol.errors import ChainBroken, PastNeeded
+from protocol.ids import Address
+from storage.ports import Record
+
+from .rules.evolve import evolve
+from .rules.hear import hear
+from .rules.past import Past, Step
+from .rules.state import State, initial, is_tombstone
+from .tokens import counter, tokenizer_for
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """One commit as it lies in the log, the state that it was decided on, and the state after it."""
+
+    record: Record
+    commit: codec.Commit
+    before: State
+    after: State
+
+
+def fold(state: State, records: Iterable[Record]) -> State:
+    """Return *state* after *records*, in order.
+
+    Raises `ChainBroken` and `BadEnvelope`; `PastNeeded` where a commit goes back to a version before *state*.
+    """
+    for record in records:
+        if record.side == "said":
+            state = hear(state, record.body, seq=record.seq, count=counter(tokenizer_for(state.model).encoding))
+        else:
+            state = evolve(state, codec.decode_commit(record.body), seq=record.seq)
+    return state
+
+
+def folded(at: Address, records: Sequence[Record]) -> State:
+    """Return the state at the end of the whole log of *at*, whatever its commits go back to.
+
+    Raises `ChainBroken` and `BadEnvelope`.
+    """
+    try:
+        return fold(initial(codec.genesis(at)), records)
+    except PastNeeded:
+        (last,) = deque(decisions(at, records), maxlen=1)
+        state = head(last, at, records)
+        # a message that its commit's writer had not seen was heard after it
+        return msgspec.structs.replace(state, seq=records[-1].seq)
+
+
+def decisions(
+    at: Address, records: Iterable[Record], *, behind: Decision | None = None, past: Past | None = None
+) -> Iterator[Decision]:
+    """Yield every commit in *records*, in order; they go on behind that decision, or begin the log.
+
+    A commit names the messages its writer had seen (`said_hash`); those that landed between reading
+    and writing are folded after it, as its writer did. *past* holds the commits up to it.
+    Raises `ChainBroken`, `BadEnvelope`.
+    """
+    state = behind.after if behind else initial(codec.genesis(at))
+    known = dict(past or {})
+    unseen: list[Record] = []
+    for record in records:
+        if record.side == "said":
+            unseen.append(record)
+            continue
+        commit = codec.decode_commit(record.body)
+        # by hash, not by sequence: an imported record has another sequence here than where it was said
+        while unseen and commit.said_hash != state.said_hash:
+            state = fold(state, (unseen.pop(0),))
+        if commit.said_hash != state.said_hash and not is_tombstone(commit):
+            raise ChainBroken(f"the messages up to {commit.upto} are not those that were said", version=commit.version)
+        changed = evolve(state, commit, seq=record.seq, past=known)
+        known[commit.version] = Step(before=state, after=changed)
+        yield Decision(record=record, commit=commit, before=state, after=changed)
+        state = changed
+
+
+def head(last: Decision | None, at: Address, records: Sequence[Record]) -> State:
+    """Return the state at the end of the log, whose newest commit is *last*."""
+    state = last.after if last else initial(codec.genesis(at))
+    return fold(state, [record for record in records if record.side == "said" and record.seq > state.said_seq])

@@ -1,0 +1,68 @@
+// The chart of one conversation: tokens by version, against what is usable, the trigger and the target.
+// The only script of ours; the table on the same page has the same numbers.
+"use strict";
+
+(() => {
+  const STAGES = ["spill", "digest", "squeeze", "cut"];
+  const HEIGHT = 300;
+  const place = document.getElementById("chart");
+  let plot = null;
+
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+
+  function line(name, extra) {
+    return { label: name, stroke: colour(name), width: 1.5, points: { show: false }, ...extra };
+  }
+
+  function dots(stage) {
+    return {
+      label: stage, stroke: colour(stage), paths: () => null,
+      points: { show: true, size: 7, fill: colour(stage), stroke: colour(stage) },
+    };
+  }
+
+  function axis(extra) {
+    return { stroke: colour("text"), grid: { stroke: colour("line"), width: 0.5 }, ticks: { stroke: colour("line") }, ...extra };
+  }
+
+  function draw(columns) {
+    const there = STAGES.filter((_, index) => columns.stage.includes(index + 1));
+    const marks = there.map((stage) => {
+      const code = STAGES.indexOf(stage) + 1;
+      return columns.tokens.map((tokens, index) => (columns.stage[index] === code ? tokens : null));
+    });
+    if (plot) plot.destroy();
+    place.textContent = "";
+    place.setAttribute("role", "img");
+    plot = new uPlot({
+      width: place.clientWidth, height: HEIGHT,
+      scales: { x: { time: false }, y: { range: (u, low, high) => [0, (high || 1) * 1.05] } },
+      axes: [axis({}), axis({ size: 64 })],
+      series: [
+        { label: "version" },
+        line("tokens", {}),
+        line("usable", { width: 1 }),
+        line("trigger", { width: 1, dash: [8, 4] }),
+        line("target", { width: 1, dash: [2, 4] }),
+        ...there.map(dots),
+      ],
+      cursor: { drag: { x: true, y: false } },
+    }, [columns.version, columns.tokens, columns.usable, columns.trigger, columns.target, ...marks], place);
+    place.dataset.drawn = String(columns.version.length);
+  }
+
+  async function load() {
+    const answer = await fetch(place.dataset.from, { headers: { Accept: "application/json" } });
+    if (answer.status === 202) return setTimeout(load, 1000);
+    if (!answer.ok) {
+      place.textContent = "The chart cannot be loaded.";
+      return;
+    }
+    const columns = await answer.json();
+    draw(columns);
+    addEventListener("resize", () => plot.setSize({ width: place.clientWidth, height: HEIGHT }));
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw(columns));
+  }
+
+  if (place) load();
+})();

@@ -1,0 +1,109 @@
+"""The page over the real NATS and S3, with all actors at work, and the command that serves it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from actors.bootstrap import Runtime
+from actors.cli.page import serving
+from actors.cli.verify import sources_of
+from actors.page.app import page
+from actors.settings import Settings
+from protocol.client import Client
+from storage.memory import MemoryArtifacts, MemoryLog
+from tests.conftest import SAMPLE, layer, settled
+from tests.stack import ROOT, free_port
+
+from .shown import Html, app_over, client_of
+
+TURNS = 40
+
+
+async def test_what_real_actors_did_is_on_the_page(working: Runtime, client: Client, name: str, tmp_path: Path) -> None:
+    talk = await client.open(name, model="gpt-4o", policy=layer(window=4000))
+    for message in SAMPLE[:TURNS]:
+        await talk.append([message])
+        if message["role"] == "user":
+            await talk.context()
+    await talk.context()
+    state = await settled(working, talk.at)
+    at = f"/c/{talk.at}"
+    app = page(sources_of(working), working.conversations, traces=tmp_path, wait_seconds=30)
+    async with client_of(app) as browser:
+        listed = Html((await browser.get(f"/?q={name}")).text)
+        timeline = Html((await browser.get(at)).text)
+        verdict = Html((await browser.get(f"{at}/verify?run=1")).text)
+        artifacts = Html((await browser.get(f"{at}/artifacts")).text)
+        kept = [link for link in artifacts.links() if "/artifact/" in link]
+        slices = Html((await browser.get(f"{kept[0]}?lines=1-2")).text)
+        why = await browser.get(f"{at}/why/3")
+        await talk.append([{"role": "user", "content": "and now?"}])
+        later = await settled(working, talk.at)
+        after = (await browser.get(at)).text
+    assert [row.split()[0] for row in listed.rows()] == [str(talk.at)]
+    assert timeline.rows()[0].split()[0] == str(state.version)
+    assert "fine Everything is as it was written" in verdict.text("main")
+    assert len(slices.all("pre")[0].text) > 2
+    assert why.status_code == 200
+    assert f"<dd>{later.messages:,}</dd>" in after
+
+
+async def test_the_command_serves_until_it_is_told_to_stop(settings: Settings, tmp_path: Path) -> None:
+    port = free_port()
+    command = [
+        sys.executable,
+        "-c",
+        "from actors.cli import main; main()",
+        "serve",
+        "--port",
+        str(port),
+        "--nats",
+        settings.nats.url,
+    ]
+    environment = {
+        **os.environ,
+        "JETTISON_S3__ENDPOINT": settings.s3.endpoint,
+        "JETTISON_S3__ACCESS_KEY": settings.s3.access_key,
+        "JETTISON_S3__SECRET_KEY": settings.s3.secret_key,
+    }
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
+    try:
+        status, text = await asyncio.to_thread(_asked, f"http://127.0.0.1:{port}/", process)
+        assert (status, "<h1>Conversations</h1>" in text) == (200, True)
+        process.send_signal(signal.SIGTERM)
+        _, told = await asyncio.to_thread(process.communicate, None, 20)
+        assert process.returncode == 0
+        assert f"page     http://127.0.0.1:{port}/" in told
+    finally:
+        process.kill()
+        process.communicate()
+
+
+async def test_a_taken_port_is_one_sentence() -> None:
+    app = app_over(MemoryLog(), MemoryArtifacts())
+    async with serving(app) as url:
+        port = int(url.rstrip("/").rpartition(":")[2])
+        with pytest.raises(OSError, match=r"in use"):
+            async with serving(app, port=port):
+                pass
+
+
+def _asked(url: str, process: subprocess.Popen[str]) -> tuple[int, str]:
+    for _ in range(300):
+        assert process.poll() is None, process.communicate()[1]
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.URLError:
+            time.sleep(0.1)
+    raise AssertionError("nobody serves")

@@ -1,0 +1,1 @@
+"""Promises: what operators may rely on, each proven by injecting its fault."""

@@ -1,0 +1,153 @@
+"""Servers that a test may kill and start again, and what long tests have in common."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sysconfig
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import nats
+import nats.errors
+import pytest
+from nats.aio.client import Client as NatsConnection
+
+from actors.settings import Settings
+from protocol import codec
+from protocol.facts import MessagesAppended, SaidMessage
+from storage.streams import provision
+from tests.stack import LOOPBACK, free_port
+
+only_in_chaos = pytest.mark.skipif("JETTISON_CHAOS" not in os.environ, reason="takes long: `make chaos` runs it")
+
+
+@dataclass(kw_only=True)
+class Server:
+    """One nats-server process; killed and started again on the same store and port."""
+
+    config: Path
+    port: int
+    store: Path
+    process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+
+    @property
+    def url(self) -> str:
+        """Return where clients connect."""
+        return f"nats://{LOOPBACK}:{self.port}"
+
+    def start(self) -> None:
+        """Start it; it answers a moment later."""
+        binary = shutil.which("nats-server", path=sysconfig.get_path("scripts"))
+        assert binary is not None
+        with self.config.with_suffix(".log").open("ab") as out:
+            self.process = subprocess.Popen([binary, "-c", str(self.config)], stderr=out, stdout=out)
+
+    def kill(self) -> None:
+        """Kill it as kill -9 does."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait(timeout=10)
+            self.process = None
+
+
+@asynccontextmanager
+async def one(folder: Path, *, store: Path | None = None, sync: str = "always") -> AsyncIterator[Server]:
+    """Run one server, provisioned."""
+    port = free_port()
+    config = folder / f"one-{port}.conf"
+    store = store or folder / f"store-{port}"
+    config.write_text(
+        f'listen: "{LOOPBACK}:{port}"\nmax_payload: 1MB\njetstream {{ store_dir: "{store}", sync_interval: {sync} }}\n'
+    )
+    server = Server(config=config, port=port, store=store)
+    server.start()
+    try:
+        connection = await connected(server.url)
+        await provision(connection)
+        await connection.close()
+        yield server
+    finally:
+        server.kill()
+
+
+@asynccontextmanager
+async def three(folder: Path, *, stores: list[Path] | None = None, sync: str = "always") -> AsyncIterator[list[Server]]:
+    """Run a cluster of three on loopback, provisioned with three replicas."""
+    ports = [(free_port(), free_port()) for _ in range(3)]
+    routes = ", ".join(f'"nats://{LOOPBACK}:{route}"' for _, route in ports)
+    servers = []
+    async with AsyncExitStack() as held:
+        for number, (port, route) in enumerate(ports):
+            store = stores[number] if stores else folder / f"store-{port}"
+            config = folder / f"n{number}-{port}.conf"
+            config.write_text(
+                f'server_name: n{number}\nlisten: "{LOOPBACK}:{port}"\nmax_payload: 1MB\n'
+                f'jetstream {{ store_dir: "{store}", sync_interval: {sync} }}\n'
+                f'cluster {{ name: three, listen: "{LOOPBACK}:{route}", routes: [{routes}] }}\n'
+            )
+            server = Server(config=config, port=port, store=store)
+            server.start()
+            held.callback(server.kill)
+            servers.append(server)
+        connection = await connected(",".join(server.url for server in servers))
+        await provisioned(connection)
+        await connection.close()
+        yield servers
+
+
+async def connected(url: str) -> NatsConnection:
+    """Connect as soon as the server answers."""
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                return await nats.connect(url.split(","), connect_timeout=1, error_cb=_silent)
+            except (OSError, nats.errors.Error):
+                await asyncio.sleep(0.05)
+
+
+async def provisioned(connection: NatsConnection) -> None:
+    """Provision as soon as the cluster has found its leader."""
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                return await provision(connection, replicas=3)
+            except Exception:
+                await asyncio.sleep(0.2)
+
+
+async def _silent(error: Exception) -> None:
+    """Take what is expected here."""
+
+
+def at_server(settings: Settings, url: str) -> Settings:
+    """Return *settings* with another NATS."""
+    return msgspec.structs.replace(settings, nats=msgspec.structs.replace(settings.nats, url=url))
+
+
+def said_body(text: str, *, writer: str = "w", count: int = 1) -> bytes:
+    """Return an agent's envelope with one message of a user."""
+    raw = msgspec.json.encode({"role": "user", "content": text})
+    return codec.encode_said(
+        codec.Said(writer=writer, count=count, facts=(MessagesAppended(messages=(SaidMessage(raw=raw),)),))
+    )
+
+
+def environment(settings: Settings, **more: str) -> Mapping[str, str]:
+    """Return the environment of a program of ours that works on *settings*' servers."""
+    return {
+        **os.environ,
+        "JETTISON_NATS__URL": settings.nats.url,
+        "JETTISON_S3__ENDPOINT": settings.s3.endpoint,
+        "JETTISON_S3__ACCESS_KEY": settings.s3.access_key,
+        "JETTISON_S3__SECRET_KEY": settings.s3.secret_key,
+        "JETTISON_DATA": settings.data,
+        "OTEL_SDK_DISABLED": "true",
+        **more,
+    }

@@ -1,0 +1,148 @@
+"""Effects: a model is asked once, its answer is recorded once, and whoever came second adopts it (promises 13-15)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import msgspec
+import pytest
+
+from actors import worker as worker_module
+from actors.bootstrap import Runtime, runtime
+from actors.cli.session import started_stack
+from actors.replay import replay
+from actors.settings import Settings
+from protocol import subjects
+from protocol.client import Client, Conversation
+from protocol.facts import CompactionDeclined, DigestSqueezed, DoneFact, HistorySummarized
+from protocol.ids import fresh_id
+from protocol.subjects import Actor
+from storage.streams import consumer
+from tests.actors.test_squeeze_path import good, policy
+from tests.conftest import SAMPLE, done_facts, settled
+from tests.promises.harness import only_in_chaos
+from tests.stack import ScriptedLlm, scripted_llm
+
+ACK_WAIT_SECONDS = 5.0
+"""A third of the real one; shorter, a busy machine would be late with its signs of life."""
+
+
+@pytest.fixture(scope="module")
+async def apart(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Settings]:
+    """Yield servers of their own, whose squeeze slots come back soon."""
+    async with started_stack(Settings(data=str(tmp_path_factory.mktemp("effects")))) as (ours, _):
+        async with runtime(ours, role="test") as running:
+            for lane in subjects.LANES:
+                await running.connection.jetstream().add_consumer(
+                    subjects.WAKE_STREAM, consumer("squeeze", lane).evolve(ack_wait=ACK_WAIT_SECONDS)
+                )
+        yield ours
+
+
+@asynccontextmanager
+async def workers(settings: Settings, llm: ScriptedLlm, *actors: Actor) -> AsyncIterator[Runtime]:
+    """Run each of *actors* with a connection and a memory of its own."""
+    model = msgspec.structs.replace(settings, llm=msgspec.structs.replace(settings.llm, base_url=llm.base_url))
+    async with AsyncExitStack() as held:
+        runtimes = [await held.enter_async_context(runtime(model, role=actor)) for actor in actors]
+        tasks = [asyncio.create_task(one.worker(actor).run()) for one, actor in zip(runtimes, actors, strict=True)]
+        try:
+            yield runtimes[0]
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def asked(llm: ScriptedLlm, count: int = 1) -> None:
+    async with asyncio.timeout(20):
+        while len(llm.requests) < count:
+            await asyncio.sleep(0.01)
+
+
+async def squeeze_outcomes(running: Runtime, talk: Conversation) -> list[DoneFact]:
+    records = await running.log.read(talk.at, after=0)
+    assert replay(talk.at, records).divergence is None
+    return [fact for fact in done_facts(records) if _is_outcome(fact)]
+
+
+def _is_outcome(fact: DoneFact) -> bool:
+    declined = isinstance(fact, CompactionDeclined) and fact.stage == "squeeze"
+    return declined or isinstance(fact, (DigestSqueezed, HistorySummarized))
+
+
+@only_in_chaos
+@pytest.mark.slow
+async def test_a_model_that_takes_three_ack_waits_is_asked_once(
+    apart: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "ACK_WAIT_SECONDS", ACK_WAIT_SECONDS)
+    async with (
+        scripted_llm([ACK_WAIT_SECONDS * 3]) as llm,
+        Client.connect(apart.nats.url) as client,
+        workers(apart, llm, "spill", "digest", "squeeze", "squeeze", "cut") as running,
+    ):
+        talk = await client.open(f"long-{fresh_id()}", policy=policy(attempts=1, deadline_seconds=40.0))
+        await talk.append(SAMPLE[:40])
+        await asked(llm)
+        await settled(running, talk.at, seconds=40)
+        assert len(llm.requests) == 1
+        assert len(await squeeze_outcomes(running, talk)) == 1
+
+
+@pytest.mark.slow
+async def test_of_two_answers_one_is_recorded_and_the_other_worker_adopts_it(apart: Settings) -> None:
+    async with (
+        scripted_llm([good, lambda body: f"{good(body)} And so on."]) as llm,
+        Client.connect(apart.nats.url) as client,
+        workers(apart, llm, "spill", "digest", "cut") as running,
+    ):
+        talk = await client.open(f"two-{fresh_id()}", policy=policy(attempts=1))
+        await talk.append(SAMPLE[:40])
+        async with asyncio.timeout(20):
+            while (state := await running.conversations.load(talk.at)).episode is None or (
+                state.episode.stage != "squeeze"
+            ):
+                await asyncio.sleep(0.01)
+        async with runtime(_with(apart, llm), role="one") as one, runtime(_with(apart, llm), role="two") as two:
+            both = [await each.conversations.load(talk.at) for each in (one, two)]
+            steps = await asyncio.gather(
+                *(each.steps.step("squeeze", talk.at, seen) for each, seen in zip((one, two), both, strict=True))
+            )
+            assert len(llm.requests) == 2
+            assert steps[0].facts != steps[1].facts, "they were told different things"
+            landed = await asyncio.gather(
+                *(
+                    each.conversations.commit(talk.at, seen, step.facts, headers={})
+                    for each, seen, step in zip((one, two), both, steps, strict=True)
+                )
+            )
+            assert sorted(landed) == [False, True]
+            after = [await each.conversations.load(talk.at) for each in (one, two)]
+            assert after[0] == after[1]
+        (outcome,) = await squeeze_outcomes(running, talk)
+        assert outcome in (steps[landed.index(True)].facts)
+
+
+def _with(settings: Settings, llm: ScriptedLlm) -> Settings:
+    return msgspec.structs.replace(settings, llm=msgspec.structs.replace(settings.llm, base_url=llm.base_url))
+
+
+@pytest.mark.slow
+async def test_a_squeeze_survives_what_is_said_meanwhile_without_a_second_call(apart: Settings) -> None:
+    async with (
+        scripted_llm([0.7]) as llm,
+        Client.connect(apart.nats.url) as client,
+        workers(apart, llm, "spill", "digest", "squeeze", "cut") as running,
+    ):
+        talk = await client.open(f"meanwhile-{fresh_id()}", policy=policy(attempts=1, deadline_seconds=20.0))
+        await talk.append(SAMPLE[:40])
+        await asked(llm)
+        for number in range(3):
+            # what is said, and what is served: both come between the question and its answer
+            await talk.append([{"role": "user", "content": f"meanwhile {number}"}])
+        await settled(running, talk.at, seconds=20)
+        assert len(await squeeze_outcomes(running, talk)) == len(llm.requests) == 1
+        assert (await running.conversations.load(talk.at)).messages == 43
