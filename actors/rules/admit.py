@@ -61,7 +61,16 @@ def after_stage(state: State, stage: Actor, *, applied: bool) -> State:
     if stage == "cut" or not over_target(state):
         return _closed(state, episode)
     follower: Actor = "squeeze" if asks and mode == "squeeze" else "cut"
+    if follower == "cut" and not _must_cut(state, episode):
+        return _closed(state, episode)
     return msgspec.structs.replace(state, episode=msgspec.structs.replace(episode, stage=follower))
+
+
+def _must_cut(state: State, episode: Episode) -> bool:
+    """Tell whether units must leave that no digest stands for: not while the view fits and digest had too little to do."""
+    assert state.policy is not None
+    fits = state.live_tokens <= state.usable_tokens
+    return episode.applied or not fits or episode.cause == "overflow" or state.policy.digest.mode == "off"
 
 
 def _closed(state: State, episode: Episode) -> State:

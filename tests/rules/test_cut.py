@@ -152,7 +152,7 @@ def test_a_policy_that_does_not_shrink_refuses_at_once() -> None:
 
 def asked(*said: dict[str, Any], **sections: dict[str, object]) -> Talk:
     """Return a conversation of which digest is over and cut is asked."""
-    talk = Talk(policy(1000, spill={"share": 1.0}, **sections))
+    talk = Talk(policy(1000, spill={"share": 1.0}, digest={"mode": "off"}, **sections))
     talk.append(*said)
     boundary = talk.state.live[-1].number
     talk.land(talk.sealed((CompactionDeclined(boundary=boundary, stage="digest", reason=""),)))

@@ -58,7 +58,7 @@ def test_the_view_must_be_strictly_above_the_trigger(tokens: int, follower: Acto
 
 
 def test_a_declined_stage_hands_on_like_a_done_one() -> None:
-    talk = over()
+    talk = over(digest={"mode": "off"})
     seen: list[Actor | None] = []
     for stage in ("digest", "cut"):
         seen.append(next_actor(talk.state))
@@ -77,8 +77,19 @@ def test_squeeze_follows_digest_where_a_model_is_configured_and_cut_follows_both
     assert next_actor(plain.state) == "cut"
 
 
+def test_where_a_digest_wins_too_little_nothing_is_dropped_while_the_view_fits() -> None:
+    fits, full = over(), over()
+    full.append(user(words(100)), user(words(100)))
+    for talk, follower in ((fits, None), (full, "digest")):
+        talk.land(talk.sealed((CompactionDeclined(boundary=9, stage="digest", reason="would win too little"),)))
+        assert next_actor(talk.state) == follower
+    assert fits.state.quiet_tokens == fits.state.live_tokens + 50
+    full.land(full.sealed((CompactionDeclined(boundary=10, stage="digest", reason="would win too little"),)))
+    assert next_actor(full.state) == "cut"
+
+
 def test_without_a_digest_there_is_nothing_to_squeeze() -> None:
-    talk = over(squeeze=SQUEEZING)
+    talk = over(squeeze=SQUEEZING, digest={"mode": "off"})
     talk.land(talk.sealed((CompactionDeclined(boundary=9, stage="digest", reason=""),)))
     assert next_actor(talk.state) == "cut"
 
