@@ -44,7 +44,7 @@ lint: .venv/.installed
 bench: .venv/.installed .venv-bench/.installed
 	@$(BIN)/python -m tests.bench --write
 
-quality: .venv/.installed
+quality: .venv/.installed .venv-bench/.installed
 	@$(BIN)/python -m tests.quality
 
 faults: .venv/.installed

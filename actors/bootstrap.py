@@ -96,7 +96,7 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
     log = JetStreamLog(connection)
     name = writer_name(role)
     snapshots = SealedSnapshots(JetStreamSnapshots(connection), keys=JetStreamKeys(connection), artifacts=artifacts)
-    conversations = Conversations(log=log, snapshots=snapshots, artifacts=artifacts, writer=name)
+    conversations = Conversations(log=log, snapshots=snapshots, writer=name)
     has_model = settings.llm.base_url or settings.llm.api_key
     # a layer that cannot be used would refuse every new conversation
     policies.resolve([settings.policy])

@@ -24,7 +24,7 @@ from protocol.errors import (
 from protocol.facts import DoneFact
 from protocol.ids import Address
 from protocol.limits import SNAPSHOT_COMMITS
-from storage.ports import Artifacts, EventLog, Record, Snapshots
+from storage.ports import EventLog, Record, Snapshots
 
 from .folding import fold, folded
 from .rules.state import State, initial, is_tombstone
@@ -52,10 +52,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 class Conversations:
     """All conversations that this process works on."""
 
-    def __init__(self, *, log: EventLog, snapshots: Snapshots, artifacts: Artifacts, writer: str) -> None:
+    def __init__(self, *, log: EventLog, snapshots: Snapshots, writer: str) -> None:
         self._log = log
         self._snapshots = snapshots
-        self._artifacts = artifacts
         self._writer = writer
         self._warm: OrderedDict[Address, State] = OrderedDict()
 

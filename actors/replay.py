@@ -17,6 +17,7 @@ from protocol.errors import BadEnvelope, BudgetRefused, ChainBroken, NotReady
 from protocol.facts import (
     CompactionDeclined,
     ContextServed,
+    ConversationErased,
     ConversationForked,
     ConversationRewound,
     DigestSqueezed,
@@ -131,8 +132,10 @@ def _decided(before: State, recorded: tuple[DoneFact, ...], count: Count) -> tup
             return digest(before, count=count)
         case CompactionDeclined(stage="cut"):
             return cut(before, count=count)
-        case CompactionDeclined(stage="squeeze") | HistoryExpanded() | ConversationRewound() | ConversationForked():
-            # people's wishes, and what a model did not do
+        case ConversationErased() | ConversationForked() | ConversationRewound() | HistoryExpanded():
+            # wishes of people
+            return None
+        case CompactionDeclined(stage="squeeze"):
             return None
         case _:
             return _spilled_again(before, recorded, count)

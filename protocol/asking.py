@@ -12,7 +12,7 @@ from nats.aio.client import Client as NatsConnection
 from . import semconv, subjects
 from .ask import WORKING, Answer, ContextAsked, ExpandAsked, ReadAsked, UploadAsked, raised
 from .connection import TRANSIENT
-from .errors import Busy, NotReady, Unavailable
+from .errors import Busy, NotReady, Rejected, Unavailable
 from .ids import Address
 from .tracing import inject, span
 
@@ -38,7 +38,7 @@ async def ask(
         inject(headers)
         while True:
             try:
-                return await _ask_once(connection, at, verb, msgspec.json.encode(asked), headers)
+                return await _ask_once(connection, at, verb, _written(asked), headers)
             except (_Silent, NotReady, Busy) as error:
                 left = ends - time.monotonic()
                 # who waited for an actor has used up what it was given
@@ -72,6 +72,13 @@ async def _ask_once(
         raise _Silent(f"no answer to {verb} ({type(error).__name__}); is the service running?") from None
     finally:
         await subscription.unsubscribe()
+
+
+def _written(asked: Asked) -> bytes:
+    try:
+        return msgspec.json.encode(asked)
+    except UnicodeEncodeError:
+        raise Rejected("a question holds text that UTF-8 cannot: lone surrogates") from None
 
 
 class _Silent(Unavailable):

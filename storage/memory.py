@@ -109,6 +109,10 @@ class MemoryArtifacts:
         except KeyError:
             raise NotFound(f"no artifact {sha256[:16]}", sha256=sha256) from None
 
+    async def delete(self, tenant: Token, sha256: str) -> None:
+        """See `Artifacts.delete`."""
+        self._bodies.pop((tenant, sha256), None)
+
     async def find(self, tenant: Token, prefix: str) -> str:
         """See `Artifacts.find`."""
         found = [key for owner, key in self._bodies if owner == tenant and key.startswith(prefix)]

@@ -92,6 +92,10 @@ class Artifacts(Protocol):
         """Return the verified bytes. Raises `NotFound`, `ArtifactDamaged`, `ArtifactsUnavailable`."""
         ...
 
+    async def delete(self, tenant: Token, sha256: str) -> None:
+        """Remove the bytes; harmless where there are none. Raises `ArtifactsUnavailable`."""
+        ...
+
     async def find(self, tenant: Token, prefix: str) -> str:
         """Return the SHA-256 that begins with *prefix*. Raises `NotFound` if there is none or more than one."""
         ...

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,10 +21,14 @@ from protocol.tracing import s3_span
 
 T = TypeVar("T")
 
+log = logging.getLogger("jettison.s3")
+
 THREADS = 4
 """boto3's throughput does not grow beyond four threads; more only add latency (measured)."""
 
 UPLOAD_SECONDS = 900
+
+ENCRYPTED: dict[str, Any] = {"Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]}
 
 ANCHORS_PREFIX = "anchors.v1/"
 """A tenant's token has no dot, so no tenant's artifacts are below it."""
@@ -49,7 +54,7 @@ class S3Artifacts:
         self._made: Any = None
 
     async def prepare(self) -> None:
-        """Create the bucket where it is missing. Raises `ArtifactsUnavailable`."""
+        """Create the bucket where it is missing, and have it encrypt. Raises `ArtifactsUnavailable`."""
         await self._run("CreateBucket", "", self._create_bucket)
 
     async def put(self, tenant: Token, body: bytes) -> str:
@@ -71,6 +76,11 @@ class S3Artifacts:
                 f"artifact {sha256[:16]} has other bytes than were stored", sha256=sha256, found=found, bytes=len(body)
             )
         return body
+
+    async def delete(self, tenant: Token, sha256: str) -> None:
+        """See `Artifacts.delete`."""
+        key = f"{tenant}/{sha256}"
+        await self._run("DeleteObject", key, lambda: self._client.delete_object(Bucket=self._bucket, Key=key))
 
     async def find(self, tenant: Token, prefix: str) -> str:
         """See `Artifacts.find`."""
@@ -116,6 +126,12 @@ class S3Artifacts:
         except ClientError as error:
             if error.response["Error"]["Code"] not in ("BucketAlreadyOwnedByYou", "BucketAlreadyExists"):
                 raise
+        try:
+            # each object under a key of its own, which goes with it: what a store deletes stays on its disks for long
+            self._client.put_bucket_encryption(Bucket=self._bucket, ServerSideEncryptionConfiguration=ENCRYPTED)
+        except ClientError as error:
+            code = error.response["Error"]["Code"]
+            log.warning("the bucket %s is not encrypted by default: %s", self._bucket, code)
 
     @property
     def _bucket(self) -> str:

@@ -11,6 +11,8 @@ from typing import overload
 
 from actors.folding import Decision, decisions
 from actors.rules.past import Step
+from actors.rules.state import is_tombstone
+from protocol import codec
 from protocol.errors import BadEnvelope, ChainBroken
 from protocol.ids import Address
 from storage.ports import Record
@@ -38,6 +40,10 @@ class Folded(Sequence[Record]):
         more = tuple(new)
         if not more:
             return self
+        erased = next((index for index in range(len(more) - 1, -1, -1) if _is_tombstone(more[index])), None)
+        if erased is not None and (erased or self._records):
+            # nothing of what was may be told any more
+            return Folded(self.at).extended(more[erased:])
         records = (*self._records, *more)
         if self.damage is not None:
             return Folded(self.at, records=records, commits=self.commits, damage=self.damage)
@@ -82,3 +88,10 @@ class Folded(Sequence[Record]):
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self._records)
+
+
+def _is_tombstone(record: Record) -> bool:
+    try:
+        return record.side == "done" and is_tombstone(codec.decode_commit(record.body))
+    except BadEnvelope:
+        return False

@@ -15,7 +15,7 @@ import msgspec
 
 from actors.conversations import STATE_SCHEMA, Snapshot
 from actors.folding import folded
-from actors.rules.state import State, initial, remember_writer
+from actors.rules.state import State, initial, is_tombstone, remember_writer
 from protocol import codec
 from protocol.errors import BadEnvelope, JettisonError
 from protocol.facts import MessagesAppended, ToolOutputSpilled, ToolOutputTrimmed
@@ -83,6 +83,8 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     """Commits behind the newest anchor: changing one would show, cutting them off would not."""
     first: Problem | None
     problems: tuple[Problem, ...]
+    erased: bool = False
+    """Only the tombstone is left of it."""
 
 
 class _Chain(msgspec.Struct, kw_only=True):
@@ -99,7 +101,11 @@ def verify(evidence: Evidence) -> Verified:
     at, records = evidence.at, evidence.records
     chain = _walked(at, records)
     head = next(reversed(chain.at_seq.values()))
-    anchored_seq, anchored = _against_anchors(at, evidence.marks, chain, records)
+    erased = _tombstone(records)
+    if erased is not None:
+        anchored_seq, anchored = 0, _against_tombstone(erased, evidence.marks)
+    else:
+        anchored_seq, anchored = _against_anchors(at, evidence.marks, chain, records)
     sound = chain.problem is None and anchored is None
     found = [
         *([chain.problem] if chain.problem else []),
@@ -124,7 +130,27 @@ def verify(evidence: Evidence) -> Verified:
         unanchored_commits=sum(record.side == "done" and record.seq > anchored_seq for record in records),
         first=found[0] if found else None,
         problems=tuple(found),
+        erased=erased is not None,
     )
+
+
+def _tombstone(records: Sequence[Record]) -> codec.Commit | None:
+    """Return the tombstone that the log begins with, if it was erased."""
+    try:
+        first = codec.decode_commit(records[0].body) if records and records[0].side == "done" else None
+    except BadEnvelope:
+        return None
+    return first if first is not None and is_tombstone(first) else None
+
+
+def _against_tombstone(erased: codec.Commit, marks: Sequence[Mark]) -> Problem | None:
+    """Compare what anchors saw with what the tombstone follows; what lies before that is gone on purpose."""
+    follows = {erased.version - 1: erased.prev_hash, erased.version: erased.hash}
+    for mark in marks:
+        if mark.head.version > erased.version or follows.get(mark.head.version, mark.head.hash) != mark.head.hash:
+            reason = f"the tombstone does not follow what anchor {mark.anchor} saw"
+            return _at("rewritten", mark.head.version, 1, mark.head.seq, reason)
+    return None
 
 
 class Mention(msgspec.Struct, frozen=True, kw_only=True):
@@ -187,6 +213,16 @@ def _walked(at: Address, records: Sequence[Record]) -> _Chain:
             pending.append(record)
         else:
             commit = codec.decode_commit(record.body)
+            if is_tombstone(commit) and record is records[0]:
+                # what it covers was erased
+                rolled, covered_seq, done_seq = commit.said_hash, commit.upto, record.seq
+                chain.covered[record.seq] = covered_seq
+                head = chain.at_seq[record.seq] = after
+                continue
+            if is_tombstone(commit) and (commit.version, commit.prev_hash) != (head.version + 1, head.hash):
+                reason = "a tombstone does not follow what is left before it: erase again"
+                chain.problem = _at("commit", commit.version, done_seq + 1, record.seq, reason)
+                return chain
             taken, rolled = _covering(rolled, pending, commit.said_hash)
             last = taken[-1] if taken else last
             if rolled != commit.said_hash or not _is_last(commit, record, last):

@@ -257,6 +257,8 @@ def _fields(fact: Any) -> dict[str, Any]:
             value = [{"role": _role(one.raw), "bytes": len(one.raw), "claims": len(one.claims)} for one in value]
         elif name == "items":
             value = len(value)
+        elif name in ("hash", "head"):
+            value = value.hex()
         elif isinstance(value, bytes):
             value = value.decode("utf-8", "replace")
         out[name] = msgspec.to_builtins(value)

@@ -1,4 +1,4 @@
-"""What `expand`, `rewind` and `fork` do."""
+"""What `expand`, `rewind`, `fork` and `erase` do."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import msgspec
 
 from actors.audit.bundle import Bundle
+from actors.audit.erasing import Erasing
 from actors.audit.forking import forked
 from actors.audit.importing import imported
 from actors.audit.trail import versioned
@@ -97,6 +98,22 @@ def fork(conv: str, new: str, *, options: Options) -> int:
             printed(row)
         else:
             sys.stdout.write(f"{to}: begins with {at}@{version}, {found.records} records written\n")
+        return 0
+
+    return connected(main, config=options.config, nats=options.nats, data=options.data)
+
+
+def erase(conv: str, *, yes: bool, options: Options) -> int:
+    """Erase; see `jettison erase --help`."""
+    at = written_address(conv)
+    if not yes:
+        raise Rejected(f"nothing brings {at} back; say --yes", address=str(at))
+
+    async def main(running: Runtime) -> int:
+        erasing = Erasing(connection=running.connection, log=running.log, artifacts=running.artifacts)
+        async with paused(running.connection):
+            found = await erasing.erase(at, by=running.name, objects=[await running.snapshots.artifact(at)])
+        printed(found)
         return 0
 
     return connected(main, config=options.config, nats=options.nats, data=options.data)

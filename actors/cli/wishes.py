@@ -61,3 +61,18 @@ def fork(
     from .undo import fork as run
 
     return run(conv, new, options=Options(config=config, nats=nats, data=data, as_json=json))
+
+
+@wishes.command()
+def erase(
+    conv: Conv,
+    yes: Annotated[bool, typer.Option("--yes", help="Really: nothing brings it back.")] = False,
+    config: Config = None,
+    nats: Nats = "",
+    data: Data = None,
+) -> int:
+    """Erase a conversation for ever, and print the certificate (JSON); forks of it are others."""
+    from .audit_read import Options
+    from .undo import erase as run
+
+    return run(conv, yes=yes, options=Options(config=config, nats=nats, data=data))

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from actors.audit.diff import Diff, Row, diff, text_diff
+from actors.audit.loss import loss
 from actors.audit.text import digest_text, text_of
 from actors.audit.trail import DIGEST, count_of, touches
 from actors.audit.versions import Rebuilt, rebuilt, served_fact
@@ -91,6 +92,8 @@ async def version(request: Request, site: Site) -> Response:
     seen, refused, served = await asyncio.to_thread(_seen, decision, cast(Profile, profile) if profile else None)
     state = decision.before if served is not None else decision.after
     as_sent = request.query_params.get("as") == "sent"
+    changed = touches(decision)
+    lost = await asyncio.to_thread(loss, decision.before, decision.after) if changed else None
     return site.answer(
         request,
         "version.html",
@@ -105,7 +108,8 @@ async def version(request: Request, site: Site) -> Response:
         sent=[_pretty(raw) for raw in seen.messages] if seen is not None and as_sent else [],
         as_sent=as_sent,
         messages=[] if as_sent else _messages(state, seen),
-        touches=touches(decision),
+        touches=changed,
+        loss=lost if lost is not None and lost.categories else None,
         profile=profile,
         profiles=PROFILES,
         open_chars=OPEN_CHARS,

@@ -41,7 +41,7 @@ def chosen(
         room -= count(whole) + 1
     # a value brings the space before it, a sentence its line end
     shown = [_on_one_line(item) for item in found if item is not task]
-    priced = [(item, count(f" {item.value}") + (item.category in LINES)) for item in shown]
+    priced = [(item, max(1, count(f" {item.value}") + (item.category in LINES))) for item in shown]
     priced.sort(key=lambda one: (-score(one[0], newest) / one[1], -one[0].number, one[0].category, one[0].value))
     priced = _within_categories(priced, most)
     lines, room = _sentences(priced, room)

@@ -124,9 +124,9 @@ def plan_cut(
 
 
 def _unsaid_by(plan: Plan, entries: Sequence[Entry]) -> tuple[Entry, ...]:
-    """Return the entries that leave, and those of which a part is shortened that was shown as it was said."""
+    """Return the entries that leave, and those of which a part is shortened: a user's, or one not yet changed."""
     whole = {(entry.number, part.pointer) for entry in entries for part in entry.parts}
-    whole -= {(entry.number, one.pointer) for entry in entries for one in entry.shown}
+    whole -= {(entry.number, one.pointer) for entry in entries if entry.role != "user" for one in entry.shown}
     gone = {*plan.dropped, *(trim.number for trim in plan.trimmed if (trim.number, trim.pointer) in whole)}
     return tuple(entry for entry in entries if entry.number in gone)
 

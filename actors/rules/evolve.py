@@ -191,6 +191,9 @@ def _undue(state: State, hook: str) -> State:
 def _noted(state: State, fact: ReminderInjected) -> State:
     """Put a note behind its message, and take an earlier one of the same name away."""
     live = tuple(entry.without_note(fact.name) for entry in state.live)
+    if not fact.text:
+        # there was no room for one
+        return _with_live(state, live, state.digest)
     note = Noted(name=fact.name, text=fact.text, tokens=fact.tokens)
     live = tuple(
         msgspec.structs.replace(entry, notes=(*entry.notes, note)) if entry.number == fact.number else entry

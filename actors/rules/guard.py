@@ -59,7 +59,7 @@ def put_back(state: State, prose: str, *, most: int, count: Count) -> PutBack:
         return PutBack(reason=f"none of {len(values)} values is in the answer")
     current = _current_request(state)
     cap = share_of(state.usable_tokens, state.policy.squeeze.restore)
-    priced = [(item, count(f" {item.value}") + (item.category in LINES)) for item in missing]
+    priced = [(item, max(1, count(f" {item.value}") + (item.category in LINES))) for item in missing]
     firm = [(item, tokens) for item, tokens in priced if _firm(item, current)]
     used = sum(tokens for _, tokens in firm)
     if used > cap:

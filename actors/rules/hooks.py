@@ -92,7 +92,8 @@ def _hook_facts(due: Due, hook: Hook, count: Count) -> list[Fact]:
 
 
 def _note(due: Due, text: str, count: Count) -> ReminderInjected:
-    return ReminderInjected(number=due.number, name=due.hook, text=text, tokens=count(text) + MESSAGE_TOKENS)
+    tokens = count(text) + MESSAGE_TOKENS if text else 0
+    return ReminderInjected(number=due.number, name=due.hook, text=text, tokens=tokens)
 
 
 def _moment(entry: Entry) -> str | None:

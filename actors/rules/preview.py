@@ -28,8 +28,8 @@ def preview(text: str, *, tokens_max: int, count: Count) -> str:
     text = messages.without_surrogates(text)
     if len(text) <= tokens_max * FIT_CHARS_PER_TOKEN and count(text) <= tokens_max:
         return text
-    # four characters a token at first; counted and narrowed until it fits
-    chars = tokens_max * 4
+    # four characters a token at first, of a denser text all it has; counted and narrowed until it fits
+    chars = min(tokens_max * 4, len(text))
     for _ in range(12):
         if chars < 80:
             break

@@ -127,9 +127,8 @@ async def test_a_snapshot_of_an_unknown_kind_is_ignored(working: Runtime, settin
     warm = await settled(working, played.at)
     snapshots = JetStreamSnapshots(working.connection)
     older = msgspec.msgpack.encode(Snapshot(schema=STATE_SCHEMA - 1, state=b"?"))
-    lost = msgspec.msgpack.encode(Snapshot(schema=STATE_SCHEMA, artifact="0" * 64))
-    for body in (b"garbage", older, lost):
-        await snapshots.put(played.at, body)
+    for store, body in ((snapshots, b"garbage"), (snapshots, older), (working.snapshots, older)):
+        await store.put(played.at, body)
         async with runtime(settings, role="test") as other:
             assert await other.conversations.load(played.at) == warm
 
@@ -142,7 +141,7 @@ async def test_a_snapshot_ahead_of_the_log_stops_the_conversation(
     state = await settled(working, talk.at)
     ahead = msgspec.structs.replace(state, seq=state.seq + 10)
     body = msgspec.msgpack.encode(Snapshot(schema=STATE_SCHEMA, state=msgspec.msgpack.encode(ahead)))
-    await JetStreamSnapshots(working.connection).put(talk.at, body)
+    await working.snapshots.put(talk.at, body)
     async with runtime(settings, role="test") as other:
         with pytest.raises(LogRegression, match="ahead of the log"):
             await other.conversations.load(talk.at)

@@ -147,9 +147,7 @@ class Gone(Conversations):
 
 async def test_a_turn_that_had_not_begun_when_all_ended_is_handed_back(running: Runtime) -> None:
     wakes = Flood()
-    gone = Gone(
-        log=running.log, snapshots=JetStreamSnapshots(running.connection), artifacts=running.artifacts, writer="test"
-    )
+    gone = Gone(log=running.log, snapshots=JetStreamSnapshots(running.connection), writer="test")
     worker = dataclasses.replace(running.worker("spill"), wakes=wakes, conversations=gone)
     with pytest.raises(BaseExceptionGroup) as failed:
         await worker.run()
@@ -175,7 +173,6 @@ async def test_who_is_stopped_between_freeing_a_slot_and_looking_again_fills_it_
     stalling = Stalling(
         log=running.log,
         snapshots=JetStreamSnapshots(running.connection),
-        artifacts=running.artifacts,
         writer="test",
     )
     worker = dataclasses.replace(running, conversations=stalling).worker("spill")

@@ -154,7 +154,6 @@ async def replay_figures(bench: Bench) -> list[Figure]:
             again = Conversations(
                 log=running.log,
                 snapshots=JetStreamSnapshots(running.connection),
-                artifacts=running.artifacts,
                 writer="b",
             )
             began = time.perf_counter()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import multiprocessing
 import random
 import sys
@@ -48,6 +49,7 @@ class Run:
         self.faults: Counter[str] = Counter()
         self.conversations = 0
         self.started = time.monotonic()
+        self.ends = self.started + options.minutes * 60 if options.minutes else math.inf
 
     async def all(self) -> int:
         """Run to the end; return the exit code."""
@@ -97,9 +99,9 @@ class Run:
     ) -> None:
         """Play one conversation after the other, and compare each with its log at its end."""
         for script in waiting:
-            if self.options.minutes and time.monotonic() - self.started > self.options.minutes * 60:
+            if time.monotonic() > self.ends:
                 return
-            ended = await play(client, script, self.tally, random.Random(f"{script.name}/reads"))
+            ended = await play(client, script, self.tally, ends=self.ends)
             if ended is not None:
                 found = await insisted(lambda ended=ended: audited(running, ended, pool), self.tally)  # type: ignore[misc]
                 self.tally.violations += [f"{ended.at}: {wrong}" for wrong in found]
@@ -206,8 +208,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--turns", type=int, default=25_000)
     parser.add_argument("--seed", type=int, default=None, help="that of an earlier run repeats its schedule")
-    parser.add_argument("--minutes", type=float, default=0.0, help="begin no new conversation after so long")
-    parser.add_argument("--agents", type=int, default=32, help="conversations at once")
+    parser.add_argument("--minutes", type=float, default=0.0, help="say nothing new after so long")
+    parser.add_argument("--agents", type=int, default=40, help="conversations at once")
     parser.add_argument("--kill-seconds", type=float, default=0.5, help="between two killed workers")
     parser.add_argument("--transcripts", type=Path, nargs="*", default=[], help="recorded conversations to play too")
     parser.add_argument("--data", default="", help="keep the servers' data here")

@@ -51,12 +51,15 @@ class Ended:
     hashes: list[str]
 
 
-async def play(client: Client, script: Script, tally: Tally, rng: random.Random) -> Ended | None:
-    """Say *script* to its end; none where a call could not be made to succeed."""
+async def play(client: Client, script: Script, tally: Tally, *, ends: float) -> Ended | None:
+    """Say *script* to its end, or until *ends* by the clock; none where a call could not be made to succeed."""
+    rng = random.Random(f"{script.name}/reads")
     spoken, hashes = Spoken(), list[str]()
     try:
         talk = await insisted(lambda: client.open(script.name, tenant="chaos", policy=script.policy), tally)
         for turn, budget in zip(script.turns, script.budgets, strict=True):
+            if time.monotonic() > ends:
+                break
             started = time.monotonic()
             await insisted(lambda turn=turn: talk.append(turn), tally)  # type: ignore[misc]
             tally.append_seconds.append(time.monotonic() - started)

@@ -16,8 +16,12 @@ from pathlib import Path
 import boto3
 import openai
 
+from actors import conversations
 from actors.cli.serve import worker
 from actors.tokens import counter
+
+SNAPSHOT_COMMITS = 8
+"""Far fewer than in earnest: whoever begins anew every few seconds begins from snapshots, which tries those too."""
 
 
 def main(data: Path) -> None:
@@ -25,7 +29,8 @@ def main(data: Path) -> None:
     # what a worker loads at its first need, half a second each
     counter("o200k_base")
     boto3.client("s3", region_name="us-east-1", aws_access_key_id="none", aws_secret_access_key="none")
-    assert openai.AsyncOpenAI(api_key="none").chat.completions
+    assert openai.AsyncOpenAI(api_key="none").chat.completions is not None
+    conversations.SNAPSHOT_COMMITS = SNAPSHOT_COMMITS  # type: ignore[attr-defined]
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel forgets who ended
     born: list[int] = []

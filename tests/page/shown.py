@@ -109,7 +109,7 @@ def app_over(
     """Return the page over these stores."""
     snapshots = MemorySnapshots()
     sources = Sources(log=log, snapshots=snapshots, artifacts=artifacts, anchors=MemoryAnchors())
-    known = Conversations(log=log, snapshots=snapshots, artifacts=artifacts, writer="page")
+    known = Conversations(log=log, snapshots=snapshots, writer="page")
     return page(sources, known, traces=traces, wait_seconds=wait)
 
 

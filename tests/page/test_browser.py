@@ -1,6 +1,6 @@
 """The page in a real Chromium: Debian's, driven by Playwright. Without one these tests are skipped, and say so.
 
-`JETTISON_SHOTS=FOLDER` keeps a picture of each view, light and dark, wide and narrow, to be looked at.
+`PAGE_SHOTS=FOLDER` keeps a picture of each view, light and dark, wide and narrow, to be looked at.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser, Page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
-SHOTS = os.environ.get("JETTISON_SHOTS", "")
+SHOTS = os.environ.get("PAGE_SHOTS", "")
 WIDE, NARROW = 1280, 400
 
 pytestmark = [

@@ -120,6 +120,16 @@ async def test_a_version_shows_every_message_of_its_view_in_order() -> None:
     assert len(sent.all("article")) > 3
 
 
+async def test_a_compaction_says_what_it_lost() -> None:
+    talk = recorded()
+    (row, *_) = [row for row in versions(talk.at, talk.records, losses=True) if row.stage == "digest"]
+    assert row.loss is not None
+    async with shown(talk) as site:
+        page = await site.get(f"/c/{talk.at}/v/{row.version}")
+    for name, one in row.loss.categories.items():
+        assert f"{name} {one.retained:,} {one.recoverable:,} {one.lost:,}" in page.rows()
+
+
 async def test_a_diff_shows_what_the_audit_found() -> None:
     talk = recorded()
     version = next(row.version for row in versions(talk.at, talk.records) if row.stage == "digest")

@@ -313,6 +313,12 @@ class TestResultsAndReminder:
                     won += fact.before_tokens - fact.after_tokens
         assert [fact for fact in talk.facts if isinstance(fact, ReminderInjected)]
 
+    def test_where_there_is_no_room_for_a_reminder_there_is_none(self) -> None:
+        talk = Talk(digitorn(300))
+        talk.play(*(user(f"It is about ORD-7000{number}. {words(60)}") for number in range(9)))
+        assert {fact.text for fact in talk.facts if isinstance(fact, ReminderInjected)} == {""}
+        assert all(message["content"] for message in talk.shown())
+
     def test_the_agent_is_told_to_go_on_and_with_what(self) -> None:
         talk = self.reminded(200)
         text = [str(message["content"]) for message in talk.shown()]

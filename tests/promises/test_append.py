@@ -22,7 +22,6 @@ from protocol.errors import LogUnavailable, OutcomeUnknown
 from protocol.facts import MessageRepaired
 from protocol.ids import Address, address, fresh_id
 from storage.jetstream import JetStreamLog, JetStreamSnapshots
-from storage.memory import MemoryArtifacts
 from storage.streams import streams
 from tests.conftest import settled
 from tests.promises.harness import Server, connected, one, said_body, three
@@ -100,7 +99,6 @@ def _conversations(connection: NatsConnection, writer: str) -> Conversations:
     return Conversations(
         log=JetStreamLog(connection, patience_seconds=10.0),
         snapshots=JetStreamSnapshots(connection),
-        artifacts=MemoryArtifacts(),
         writer=writer,
     )
 

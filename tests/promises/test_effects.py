@@ -57,7 +57,7 @@ async def workers(settings: Settings, llm: ScriptedLlm, *actors: Actor) -> Async
 
 
 async def asked(llm: ScriptedLlm, count: int = 1) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(llm.requests) < count:
             await asyncio.sleep(0.01)
 

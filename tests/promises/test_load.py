@@ -6,10 +6,12 @@ import asyncio
 import os
 import signal
 import statistics
+import sys
 import time
 from collections.abc import AsyncIterator
 
 import pytest
+from nats.aio.msg import Msg
 
 from actors.bootstrap import Runtime, runtime
 from actors.cli.session import started_stack
@@ -24,7 +26,8 @@ from tests.actors.test_outages import LOG, call_and_result
 from tests.actors.test_poison import freed, letter, letters
 from tests.bench.servers import resident_mb
 from tests.conftest import Json, at_work, layer, settled
-from tests.promises.harness import only_in_chaos, said_body
+from tests.promises.harness import environment, only_in_chaos, said_body
+from tests.stack import LOOPBACK, ROOT, free_port
 
 SIZES = sorted(
     {
@@ -142,6 +145,43 @@ async def test_a_restarted_server_is_noticed_by_nobody_but_the_clock(apart: tupl
         async with asyncio.timeout(30):
             while len(asyncio.all_tasks()) > tasks:  # no call that waits for an answer that never comes
                 await asyncio.sleep(0.1)
+
+
+async def test_a_service_that_was_killed_while_it_answered_is_asked_no_more(
+    working: Runtime, client: Client, name: str
+) -> None:
+    swallowed: list[str] = []
+
+    async def swallow(message: Msg) -> None:
+        swallowed.append(message.subject)
+        await subscription.unsubscribe()
+
+    talk = await client.open(name)
+    await talk.append([{"role": "user", "content": "hello"}])
+    await settled(working, talk.at)
+    subscription = await working.connection.subscribe(
+        subjects.ask_filter("context"), queue=subjects.CONTEXT_GROUP, cb=swallow
+    )
+    started = time.monotonic()
+    while not swallowed:  # which of the group is asked is chance
+        assert (await talk.context(wait_seconds=20)).upto == 1
+        assert time.monotonic() - started < 20
+
+
+async def test_a_worker_waits_for_a_store_that_is_down_and_says_so(settings: Settings) -> None:
+    down = environment(settings, JETTISON_S3__ENDPOINT=f"http://{LOOPBACK}:{free_port()}")
+    command = (sys.executable, "-c", "from actors.cli import main; main()", "worker", "spill")
+    process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, env=dict(down), stderr=asyncio.subprocess.PIPE)
+    try:
+        assert process.stderr is not None
+        async with asyncio.timeout(60):
+            while b"spill waits: S3 " not in (line := await process.stderr.readline()):
+                assert line, "it ended"
+        assert process.returncode is None
+    finally:
+        process.terminate()
+        await process.communicate()
+    assert process.returncode == 0
 
 
 @only_in_chaos

@@ -21,7 +21,6 @@ from protocol.connection import connect
 from protocol.errors import Damaged, LogRegression
 from protocol.ids import Address, address, fresh_id
 from storage.jetstream import JetStreamLog, JetStreamSnapshots
-from storage.memory import MemoryArtifacts
 from tests.promises.harness import Server, connected, one, only_in_chaos, said_body, three
 
 DISK_MB = 96
@@ -304,6 +303,5 @@ def _conversations(connection) -> Conversations:  # type: ignore[no-untyped-def]
     return Conversations(
         log=JetStreamLog(connection, patience_seconds=10.0),
         snapshots=JetStreamSnapshots(connection),
-        artifacts=MemoryArtifacts(),
         writer="test",
     )

@@ -91,7 +91,7 @@ async def test_one_process_without_servers_decides_what_the_workers_decide(
 
     at = address(f"alone-{fresh_id()}")
     log, artifacts = MemoryLog(), MemoryArtifacts()
-    alone = Conversations(log=log, snapshots=MemorySnapshots(), artifacts=artifacts, writer="alone")
+    alone = Conversations(log=log, snapshots=MemorySnapshots(), writer="alone")
     for record in records:
         if record.side == "said":
             await log.say(at, record.body, message_id=fresh_id(), headers={})

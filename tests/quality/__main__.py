@@ -47,8 +47,8 @@ def rows(systems: Sequence[str], budgets: Sequence[int], said: Sequence[list[Jso
     for budget in budgets:
         large = [one for one in said if tokens_of(one) > LARGER * budget]
         for name in systems if large else ():
-            make = (OURS | PEERS)[name]
-            yield row(name, budget, [lived(one, make(budget), budget) for one in large])  # type: ignore[call-arg]
+            make = OURS[name] if name in OURS else PEERS[name]
+            yield row(name, budget, [lived(one, make(budget), budget) for one in large])
 
 
 def table(found: Sequence[Row]) -> str:
@@ -57,9 +57,9 @@ def table(found: Sequence[Row]) -> str:
         "budget  system           runs  turns   sent   cost  busts/100   kept    far  +behind  illegal  over  lost"
     ]
     lines += [
-        f"{one.budget_tokens:6,}  {one.system:15}  {one.conversations:4}  {one.turns:5}  {one.sent_share:5.1%}  {one.cost:5.2f}"
-        f"  {one.busts_per_100:9.1f}  {one.kept_share:5.1%}  {one.far_share:5.1%}  {one.far_behind_share:6.1%}"
-        f"  {one.illegal:7}  {one.over_budget:4}  {one.task_lost:4}"
+        f"{one.budget_tokens:6,}  {one.system:15}  {one.conversations:4}  {one.turns:5}  {one.sent_share:5.1%}"
+        f"  {one.cost:5.2f}  {one.busts_per_100:9.1f}  {one.kept_share:5.1%}  {one.far_share:5.1%}"
+        f"  {one.far_behind_share:6.1%}  {one.illegal:7}  {one.over_budget:4}  {one.task_lost:4}"
         for one in sorted(found, key=lambda one: one.budget_tokens)
     ]
     return "\n".join(lines)

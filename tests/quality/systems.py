@@ -7,10 +7,9 @@ The peers are imported where they are used: they live in an environment of their
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from actors.tokens import counter
 from tests.bench.peers import quieted
 from tests.quality.lived import Json, System, cleaned, tokens_of
 from tests.score_adapter import Jettison
@@ -126,8 +125,8 @@ class Headroom(Everything):
         return [dict(one) for one in shown.messages]
 
 
-OURS: Mapping[str, type[System]] = {"jettison": Jettison, "everything": Everything}
-PEERS: Mapping[str, type[System]] = {
+OURS: Mapping[str, Callable[[int], System]] = {"jettison": Jettison, "everything": Everything}
+PEERS: Mapping[str, Callable[[int], System]] = {
     "langchain trim": LangChainTrim,
     "langchain clear": LangChainClear,
     "haystack window": HaystackWindow,

@@ -8,7 +8,6 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from actors.rules.flow import next_actor
 from actors.rules.squeeze import Answer, Ask, next_ask
 from actors.rules.state import State
 from actors.rules.view import View, view
@@ -68,13 +67,6 @@ def events(talk: Talk, said: list[dict[str, Any]]) -> Iterator[State]:
         yield talk.state
         while talk.step():
             yield talk.state
-
-
-def settled(talk: Talk, said: list[dict[str, Any]]) -> Iterator[State]:
-    """Say *said* one by one, and yield the state whenever nobody has to act."""
-    for state in events(talk, said):
-        if next_actor(state) is None:
-            yield state
 
 
 def view_or_none(talk: Talk, profile: Profile | None = None) -> View | None:

@@ -18,9 +18,11 @@ from actors.folding import fold, folded
 from actors.replay import replay
 from actors.rules.legal import problems
 from actors.rules.past import Views, expand, look, rewind
+from protocol import codec
 from protocol.errors import BudgetRefused, ChainBroken, NotFound, PastNeeded
 from protocol.facts import ConversationRewound, HistoryExpanded, Unspilled
 from protocol.policy import Policy
+from storage.ports import Record
 from tests.audit.recorded import serve
 from tests.builders import LAWS, Talk, assistant, policy, result, user, words
 from tests.rules.conversations import conversations, policies
@@ -279,3 +281,16 @@ def test_whatever_is_undone_views_are_legal_within_the_budget_and_replayed(
         assert list(view.numbers) == sorted(set(view.numbers))
     assert replay(talk.at, talk.records).divergence is None
     assert folded(talk.at, talk.records) == talk.state
+
+
+def test_what_is_said_while_somebody_goes_back_is_heard_after_it() -> None:
+    talk = digested()
+    fact = rewind(talk.state, talk.past[1].after)
+    assert fact is not None
+    commit = talk.sealed((fact,))
+    talk.append(user("between"))
+    talk.records.append(Record(seq=talk.state.seq + 1, side="done", body=codec.encode_commit(commit)))
+    state = folded(talk.at, talk.records)
+    assert [entry.number for entry in state.entries] == [4 * TURNS + 1]
+    assert (state.seq, state.done_seq) == (talk.records[-1].seq, talk.records[-1].seq)
+    assert replay(talk.at, talk.records).divergence is None

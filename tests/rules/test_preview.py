@@ -60,3 +60,10 @@ def test_a_single_line_says_how_many_characters_are_gone() -> None:
 @LAWS
 def test_a_preview_is_never_above_its_bound(piece: str, times: int, tokens_max: int) -> None:
     assert COUNT(preview(piece * times, tokens_max=tokens_max, count=COUNT)) <= tokens_max
+
+
+@pytest.mark.parametrize("text", ["请不要重新启动" * 60, "a3f9c2d1e\n" * 40, "👩‍💻" * 90])
+def test_a_dense_text_just_over_its_bound_is_shown_in_part(text: str) -> None:
+    tokens = COUNT(text)
+    for bound in (tokens - 1, tokens - 5, tokens * 3 // 4):
+        assert bound // 2 < COUNT(preview(text, tokens_max=bound, count=COUNT)) <= bound

@@ -1,0 +1,185 @@
+"""Erasing: leave a tombstone, and of all else nothing that can be read.
+
+The order makes every step repeatable: the tombstone first, so that no writer goes on; the log last, since it says what
+else there is to be removed. Who is interrupted begins again. A log that is damaged can be erased too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import msgspec
+from nats.aio.client import Client as NatsConnection
+
+from actors.rules.state import is_tombstone
+from protocol import codec, subjects
+from protocol.errors import BadEnvelope, Contended, NotFound
+from protocol.facts import ConversationErased
+from protocol.ids import Address, fresh_id
+from protocol.limits import APPEND_ATTEMPTS_MAX
+from storage.erasure import overwritten
+from storage.ports import Artifacts, EventLog, Record
+
+from .trail import sayings
+from .verify import mentioned
+
+ROUNDS_MAX = 5
+"""Times that the log is looked at again: an agent that does not know may still be speaking."""
+
+
+class Certificate(msgspec.Struct, frozen=True, kw_only=True):
+    """What was erased. It names no content; the hashes are those that anchors hold."""
+
+    address: str
+    at_ms: int
+    by: str
+    version: int
+    """Of the tombstone."""
+    tombstone: str
+    """Its hash."""
+    head: str
+    """Hash of the last commit that was."""
+    said: int
+    commits: int
+    messages: int
+    records: int
+    """Overwritten by this run."""
+    snapshots: int
+    keys: int
+    wakes: int
+    dead_letters: int
+    artifacts: tuple[str, ...]
+    """Objects that were deleted."""
+    shared: tuple[str, ...]
+    """Objects that another conversation of the tenant relies on."""
+
+
+class Erasing(msgspec.Struct, frozen=True, kw_only=True):
+    """Who erases; the actors are paused meanwhile (`storage.pause`)."""
+
+    connection: NatsConnection
+    log: EventLog
+    artifacts: Artifacts
+
+    async def erase(self, at: Address, *, by: str, objects: Sequence[str] = ()) -> Certificate:
+        """Erase *at*, and *objects* that only its snapshots name. Again, it removes what came since.
+
+        Raises `NotFound` where nothing ever was, `Contended`, `Unavailable`.
+        """
+        records, commit, seq = await self._entombed(at, by=by)
+        fact = next(fact for fact in commit.facts if isinstance(fact, ConversationErased))
+        wanted = {*mentioned(at, records), *(one for one in objects if one)}
+        shared = await self._shared(at, wanted)
+        keys = await self._overwritten(subjects.SNAPSHOT_STREAM, subjects.key(at))
+        snapshots = await self._overwritten(subjects.SNAPSHOT_STREAM, subjects.snapshot(at))
+        wakes = letters = 0
+        for actor in subjects.ACTORS:
+            letters += await self._overwritten(subjects.DEAD_LETTER_STREAM, subjects.dead_letter(actor, at))
+            for lane in subjects.LANES:
+                wakes += await self._overwritten(subjects.WAKE_STREAM, subjects.wake(actor, at, lane))
+        gone = sorted(wanted - shared)
+        for sha256 in gone:
+            await self.artifacts.delete(at.tenant, sha256)
+        return Certificate(
+            address=str(at),
+            at_ms=fact.at_ms,
+            by=fact.by,
+            version=commit.version,
+            tombstone=commit.hash.hex(),
+            head=fact.head.hex(),
+            said=fact.said,
+            commits=fact.commits,
+            messages=fact.messages,
+            records=await self._log_overwritten(at, keep=seq),
+            snapshots=snapshots,
+            keys=keys,
+            wakes=wakes,
+            dead_letters=letters,
+            artifacts=tuple(gone),
+            shared=tuple(sorted(shared)),
+        )
+
+    async def _entombed(self, at: Address, *, by: str) -> tuple[list[Record], codec.Commit, int]:
+        """Return what is left of the log, with its tombstone and where it stands; append it if there is none."""
+        for _ in range(APPEND_ATTEMPTS_MAX):
+            records = await self.log.read(at, after=0)
+            if not records:
+                raise NotFound(f"there is no conversation {at}", address=str(at))
+            done = [record for record in records if record.side == "done"]
+            there = _commit(done[-1]) if done else None
+            if there is not None and is_tombstone(there):
+                return records, there, done[-1].seq
+            commit = tombstone(at, records, by=by, at_ms=time.time_ns() // 1_000_000)
+            seq = await self.log.append(
+                at,
+                codec.encode_commit(commit),
+                expected_seq=done[-1].seq if done else 0,
+                commit_id=fresh_id(),
+                headers={},
+            )
+            if seq is not None:
+                return records, commit, seq
+        raise Contended(f"other writers of {at} were faster, too often", address=str(at))
+
+    async def _shared(self, at: Address, wanted: set[str]) -> set[str]:
+        """Return those of *wanted* that another conversation of the tenant speaks of."""
+        shared: set[str] = set()
+        for other in await self.log.addresses():
+            if other.tenant == at.tenant and other != at and wanted - shared:
+                shared |= wanted & mentioned(other, await self.log.read(other, after=0)).keys()
+        return shared
+
+    async def _log_overwritten(self, at: Address, *, keep: int) -> int:
+        count = 0
+        for _ in range(ROUNDS_MAX):
+            found = await overwritten(self.connection, stream=subjects.LOG_STREAM, subject=subjects.both(at), keep=keep)
+            count += found
+            if not found:
+                return count
+        raise Contended(f"{at} is still spoken in; its agents do not know that it was erased", address=str(at))
+
+    async def _overwritten(self, stream: str, subject: str) -> int:
+        return await overwritten(self.connection, stream=stream, subject=subject)
+
+
+def tombstone(at: Address, records: Sequence[Record], *, by: str, at_ms: int) -> codec.Commit:
+    """Return the commit that ends the log of *at*, whatever state it is in."""
+    said_hash = codec.genesis(at)
+    last: codec.Commit | None = None
+    for record in records:
+        if record.side == "said":
+            said_hash = codec.roll(said_hash, record.body)
+        else:
+            last = _commit(record) or last
+    head = last.hash if last else codec.genesis(at)
+    said = [record for record in records if record.side == "said"]
+    fact = ConversationErased(
+        at_ms=at_ms,
+        by=by,
+        head=head,
+        said=len(said),
+        commits=len(records) - len(said),
+        messages=sum(1 for _ in sayings(at, records)),
+    )
+    return codec.seal(
+        codec.Commit(
+            version=(last.version if last else 0) + 1,
+            commit_id=codec.commit_id(prev_hash=head, step="ConversationErased"),
+            writer="erase",
+            upto=said[-1].seq if said else 0,
+            prev_hash=head,
+            said_hash=said_hash,
+            policy_hash=last.policy_hash if last else "",
+            rules_version=codec.RULES_VERSION,
+            tokenizer=last.tokenizer if last else "",
+            facts=(fact,),
+        )
+    )
+
+
+def _commit(record: Record) -> codec.Commit | None:
+    try:
+        return codec.decode_commit(record.body)
+    except BadEnvelope:
+        return None

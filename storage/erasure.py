@@ -1,0 +1,64 @@
+"""Erasure: overwrite messages of a stream on the disk, one by one.
+
+A purge only forgets where they are; the bytes stay in the file until the server writes it anew (measured: all of them,
+after purge and after rollup). A message that is deleted by its sequence is overwritten with random bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from nats.aio.client import Client as NatsConnection
+from nats.js.errors import APIError, NotFoundError
+
+from protocol.connection import TRANSIENT
+from protocol.errors import LogUnavailable, NotProvisioned
+
+AT_ONCE = 16
+ANSWER_SECONDS = 10.0
+SEQUENCE_NOT_FOUND = 10043
+
+
+async def overwritten(connection: NatsConnection, *, stream: str, subject: str, keep: int = 0) -> int:
+    """Overwrite all messages of *stream* on *subject* but the one at sequence *keep*; return how many there were.
+
+    Raises `LogUnavailable`, after which some are left, and `NotProvisioned` where the stream forbids it.
+    """
+    found = await _sequences(connection, stream=stream, subject=subject)
+    # the newest first: who is interrupted leaves the beginning of a log, which still follows from nothing
+    wanted = [seq for seq in reversed(found) if seq != keep]
+    for first in range(0, len(wanted), AT_ONCE):
+        batch = wanted[first : first + AT_ONCE]
+        await asyncio.gather(*(_overwrite(connection, stream=stream, seq=seq) for seq in batch))
+    return len(wanted)
+
+
+async def _sequences(connection: NatsConnection, *, stream: str, subject: str) -> list[int]:
+    jetstream = connection.jetstream(timeout=ANSWER_SECONDS)
+    found: list[int] = []
+    while True:
+        try:
+            message = await jetstream.get_msg(stream, seq=(found[-1] if found else 0) + 1, subject=subject, next=True)
+        except NotFoundError:
+            return found
+        except (APIError, *TRANSIENT) as error:
+            raise LogUnavailable(f"{stream} cannot be read: {type(error).__name__}") from None
+        assert message.seq is not None
+        found.append(message.seq)
+
+
+async def _overwrite(connection: NatsConnection, *, stream: str, seq: int) -> None:
+    try:
+        answer = await connection.request(
+            f"$JS.API.STREAM.MSG.DELETE.{stream}", json.dumps({"seq": seq}).encode(), timeout=ANSWER_SECONDS
+        )
+    except TRANSIENT as error:
+        raise LogUnavailable(f"a message of {stream} could not be erased: {type(error).__name__}") from None
+    failed = json.loads(answer.data).get("error")
+    if not failed or failed.get("err_code") == SEQUENCE_NOT_FOUND:
+        return
+    told = failed.get("description", "")
+    if "not permitted" in told:
+        raise NotProvisioned(f"{stream} forbids to delete messages: it was made before they could be erased")
+    raise LogUnavailable(f"a message of {stream} could not be erased: {told}")

@@ -1,0 +1,214 @@
+"""What is erased is on no disk any more, and nothing brings it back; the chain still proves that it was."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.audit.anchors import Mark
+from actors.audit.erasing import tombstone
+from actors.audit.folded import Folded
+from actors.audit.heads import Head, moved, start
+from actors.audit.verify import Evidence, verify
+from actors.bootstrap import runtime
+from actors.cli.session import pointed, running_stack
+from actors.folding import decisions, folded
+from actors.replay import replay
+from actors.rules.flow import next_actor
+from actors.settings import Settings
+from protocol import codec
+from protocol.client import Client
+from protocol.errors import Erased
+from protocol.facts import ConversationErased
+from protocol.ids import Address
+from storage.ports import Record
+from tests.actors.test_cli import jettison
+from tests.audit.test_undo_commands import data, refused, told  # noqa: F401
+from tests.builders import AT, Talk, user
+from tests.conftest import settled
+
+from .recorded import recorded
+
+
+def buried(talk: Talk) -> Record:
+    """Return the tombstone of *talk* as it stands in the log."""
+    commit = tombstone(talk.at, talk.records, by="test", at_ms=7)
+    return Record(seq=talk.records[-1].seq + 1, side="done", body=codec.encode_commit(commit))
+
+
+def last_head(talk: Talk) -> Head:
+    head = start(talk.at)
+    for record in talk.records:
+        head = moved(head, record)
+    return head
+
+
+def test_a_tombstone_follows_the_log_and_stands_without_it() -> None:
+    talk = recorded()
+    stone = buried(talk)
+    for records in ([*talk.records, stone], [stone]):
+        state = folded(AT, records)
+        assert (state.erased, state.version, state.live, state.messages) == (True, talk.state.version + 1, (), 0)
+        assert next_actor(state) is None
+        assert replay(AT, records).divergence is None
+    assert verify(Evidence(at=AT, records=[stone])).ok
+    (fact,) = codec.decode_commit(stone.body).facts
+    assert fact == ConversationErased(
+        at_ms=7,
+        by="test",
+        head=talk.state.hash,
+        said=len([one for one in talk.records if one.side == "said"]),
+        commits=len(talk.commits),
+        messages=talk.state.messages,
+    )
+
+
+def test_what_is_said_after_a_tombstone_is_not_heard() -> None:
+    talk = Talk(recorded().state.policy)
+    talk.play(user("a"))
+    stone = buried(talk)
+    zombie = Record(seq=stone.seq + 1, side="said", body=talk.say())
+    state = folded(AT, [stone, zombie])
+    assert (state.erased, state.messages, state.seq, next_actor(state)) == (True, 0, zombie.seq, None)
+    assert [one.after.erased for one in decisions(AT, [stone, zombie])] == [True]
+    assert verify(Evidence(at=AT, records=[stone, zombie])).ok
+
+
+def test_who_remembers_what_was_erased_forgets_it_with_the_tombstone() -> None:
+    talk = recorded()
+    known = Folded(AT).extended(talk.records).extended([buried(talk)])
+    assert (len(known), [one.after.erased for one in known.commits], known.damage) == (1, [True], None)
+
+
+def test_an_anchored_head_moves_on_to_the_tombstone() -> None:
+    talk = recorded()
+    head = start(AT)
+    for record in talk.records[:20]:
+        head = moved(head, record)
+    after = moved(head, buried(talk))
+    assert (after.version, after.hash) == (talk.state.version + 1, codec.decode_commit(buried(talk).body).hash)
+
+
+def test_a_forged_tombstone_amid_a_log_is_found() -> None:
+    talk = recorded()
+    forged = buried(talk)
+    found = verify(Evidence(at=AT, records=[*talk.records[:20], forged]))
+    assert found.first is not None
+    assert (found.first.what, "erase again" in found.first.reason) == ("commit", True)
+
+
+def test_a_log_that_is_damaged_can_be_buried() -> None:
+    talk = recorded()
+    broken = [Record(seq=1, side="done", body=b"garbage"), *talk.records[3:9], Record(seq=99, side="done", body=b"x")]
+    commit = tombstone(AT, broken, by="test", at_ms=7)
+    stone = Record(seq=100, side="done", body=codec.encode_commit(commit))
+    assert folded(AT, [stone]).erased
+
+
+def test_a_tombstone_that_does_not_follow_what_an_anchor_saw_is_found() -> None:
+    talk = recorded()
+    stone, mark = buried(talk), Mark(anchor=1, head=last_head(talk))
+    sound = verify(Evidence(at=AT, records=[stone], marks=[mark]))
+    assert (sound.ok, sound.erased) == (True, True)
+    other = Mark(
+        anchor=1,
+        head=Head(**{**{name: getattr(mark.head, name) for name in mark.head.__struct_fields__}, "hash": b"?" * 32}),
+    )
+    found = verify(Evidence(at=AT, records=[stone], marks=[other]))
+    assert found.first is not None
+    assert found.first.what == "rewritten"
+
+
+def hits(folder: Path, planted: str) -> dict[str, int]:
+    """Return in which files below *folder* the text stands, in any of the forms that text takes on a disk."""
+    forms = (planted.encode(), planted.encode("utf-16-le"), planted.encode().hex().encode())
+    found: dict[str, int] = {}
+    for file in folder.rglob("*"):
+        if file.is_file():
+            body = file.read_bytes()
+            count = sum(body.count(form) for form in forms)
+            if count:
+                found[str(file.relative_to(folder))] = count
+    return found
+
+
+async def test_after_an_erasure_no_file_holds_a_planted_text(data: Path) -> None:  # noqa: F811
+    planted = f"PLANTED{secrets.token_hex(12)}"
+    there = running_stack(data)
+    assert there is not None
+    settings = pointed(Settings(data=str(data)), there)
+    async with runtime(settings, role="test") as running, Client.connect(settings.nats.url) as client:
+        talk = await client.open("victim", policy={"budget": {"window": 12_000, "reserve": 0}})
+        shared = f"shared {secrets.token_hex(40_000)}"
+        bystander = await client.open("bystander", policy={"budget": {"window": 12_000, "reserve": 0}})
+        for other in (talk, bystander):
+            await other.append([user("look"), _call("s"), {"role": "tool", "tool_call_id": "s", "content": shared}])
+        for turn in range(60):
+            noise = f"{planted} {secrets.token_hex(300)}"
+            large = f"{planted} {secrets.token_hex(20_000)}" if turn % 10 == 0 else noise
+            await talk.append(
+                [
+                    user(f"{turn} {noise}"),
+                    _call(f"c{turn}"),
+                    {"role": "tool", "tool_call_id": f"c{turn}", "content": large},
+                ]
+            )
+            await talk.context()
+        await talk.append([user(f"{planted} {secrets.token_hex(200_000)}")])  # uploaded by claim check
+        await talk.context()
+        state = await settled(running, talk.at)
+        assert state.version > 50, "there must be snapshots"
+        untouched = await settled(running, bystander.at)
+        before = hits(data, planted)
+        assert any("CTX_LOG" in name for name in before), "the log is not encrypted: it must be found before"
+        assert not any("CTX_SNAP" in name or name.startswith("s3/") for name in before), before
+        artifacts = {key async for key in _objects(running, talk.at)}
+
+        assert "say --yes" in refused(data, "erase", "victim")
+        done = jettison("erase", "victim", "--yes", "--data", str(data))
+        assert done.returncode == 0, done.stderr
+        certificate: dict[str, Any] = json.loads(done.stdout)
+
+        assert hits(data, planted) == {}
+        assert (certificate["keys"], certificate["messages"]) == (1, state.messages)
+        assert len(certificate["shared"]) == 1
+        assert artifacts >= set(certificate["artifacts"])
+        assert not set(certificate["artifacts"]) & {key async for key in _objects(running, talk.at)}
+
+        # who goes on as before changes nothing
+        assert not await running.log.append(talk.at, b"late", expected_seq=state.done_seq, commit_id="z", headers={})
+        await talk.append([user(f"{planted} once more")])
+        with pytest.raises(Erased, match="was erased"):
+            await talk.context(wait_seconds=2)
+        with pytest.raises(Erased, match="was erased"):
+            await talk.expand(messages="1-2")
+        assert "was erased" in refused(data, "rewind", "victim", "--to", "1")
+        assert "was erased" in refused(data, "fork", "victim", "risen")
+        verdict = told(data, "verify", "victim")
+        assert (verdict["ok"], verdict["erased"]) == (True, True)
+        again = jettison("erase", "victim", "--yes", "--data", str(data))
+        assert json.loads(again.stdout)["tombstone"] == certificate["tombstone"]
+        assert hits(data, planted) == {}
+
+        # the other conversation is as it was
+        assert await running.conversations.load(bystander.at) == untouched
+        assert told(data, "verify", "bystander")["ok"] is True
+
+
+def _call(ident: str) -> dict[str, Any]:
+    call = {"id": ident, "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+async def _objects(running: Any, at: Address) -> Any:
+    listing = await running.artifacts.call(
+        "ListObjectsV2",
+        f"{at.tenant}/",
+        lambda client, bucket: client.list_objects_v2(Bucket=bucket, Prefix=f"{at.tenant}/"),
+    )
+    for entry in listing.get("Contents", ()):
+        yield entry["Key"].rpartition("/")[2]
