@@ -47,6 +47,14 @@ bench: .venv/.installed .venv-bench/.installed
 quality: .venv/.installed .venv-bench/.installed
 	@$(BIN)/python -m tests.quality
 
+# Power cuts need root; without it those tests fail here, and say so.
+chaos: .venv/.installed
+	@JETTISON_CHAOS=1 JETTISON_POWER=1 $(BIN)/python -m pytest --quiet tests/promises
+	@$(BIN)/python -m tests.chaos
+
+soak: .venv/.installed
+	@$(BIN)/python -m tests.chaos --turns 100000000 --minutes 60 --kill-seconds 30
+
 faults: .venv/.installed
 	@JETTISON_FAULTS=10000 $(BIN)/python -m pytest --quiet --timeout 1800 tests/audit/test_verify.py -k every_
 	@JETTISON_FAULTS=30000 $(BIN)/python -m pytest --quiet --timeout 1800 tests/audit/test_bundle.py -k every_

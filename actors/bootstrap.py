@@ -33,6 +33,7 @@ from .settings import Settings
 from .steps import Steps
 from .sweeper import Sweeper
 from .tokens import counter
+from .windows import window_of
 from .worker import Worker
 
 
@@ -145,8 +146,10 @@ async def work(running: Runtime, actors: Iterable[Actor] = ACTORS) -> None:
 
 
 async def warmed(running: Runtime, actors: Iterable[Actor]) -> None:
-    """Load what the first turn would wait for: the tokenizer (0.3 s), and for squeeze the model's client (1 s)."""
+    """Load what a first turn would wait for: the tokenizer (0.3 s), the models' table (0.4), squeeze's client (1)."""
     await asyncio.to_thread(counter, "o200k_base")
+    if "spill" in actors:
+        await asyncio.to_thread(window_of, "gpt-4o")
     if "squeeze" in actors and running.steps.model is not None:
         await asyncio.to_thread(importlib.import_module, "openai")
 

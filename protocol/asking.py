@@ -43,6 +43,8 @@ async def ask(
                 left = ends - time.monotonic()
                 # who waited for an actor has used up what it was given
                 if left <= 0 or error.fields.get("actor"):
+                    if isinstance(error, _Silent):
+                        raise Unavailable(str(error)) from None
                     raise
             if isinstance(asked, ContextAsked):
                 asked = msgspec.structs.replace(asked, wait_seconds=left)

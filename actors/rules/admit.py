@@ -67,7 +67,7 @@ def after_stage(state: State, stage: Actor, *, applied: bool) -> State:
 
 
 def _must_cut(state: State, episode: Episode) -> bool:
-    """Tell whether units must leave that no digest stands for: not while the view fits and digest had too little to do."""
+    """Tell whether units must leave that no digest stands for: not where the view fits and digest did nothing."""
     assert state.policy is not None
     fits = state.live_tokens <= state.usable_tokens
     return episode.applied or not fits or episode.cause == "overflow" or state.policy.digest.mode == "off"

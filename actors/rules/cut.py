@@ -59,7 +59,7 @@ def cut(state: State, *, count: Count) -> tuple[HistoryCut | CompactionDeclined,
             state.live,
             down_to=_down_to(state),
             within=state.usable_tokens,
-            shrunk=max(_down_to(state), share_of(state.usable_tokens, SHRUNK_SHARE)),
+            shrunk=_shrunk_to(state),
             count=count,
         )
     except BudgetRefused as refused:
@@ -137,6 +137,16 @@ def _down_to(state: State) -> int:
     if state.policy.cut.down_to == "usable" and not emergency:
         return state.usable_tokens
     return target_tokens(state)
+
+
+def _shrunk_to(state: State) -> int:
+    """Return the tokens to which all that stays is shortened, if it must be."""
+    assert state.policy is not None
+    if state.policy.cut.down_to == "usable":
+        return _down_to(state)
+    share = share_of(state.usable_tokens, SHRUNK_SHARE)
+    emergency = state.episode is not None and state.episode.cause == "overflow"
+    return min(share, target_tokens(state)) if emergency else share
 
 
 class _Order(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,14 +21,14 @@ from actors.replay import replay
 from actors.rules.flow import next_actor
 from actors.settings import Settings
 from protocol import codec
-from protocol.client import Client
+from protocol.client import Client, Conversation
 from protocol.errors import Erased
 from protocol.facts import ConversationErased
 from protocol.ids import Address
 from storage.ports import Record
 from tests.actors.test_cli import jettison
-from tests.audit.test_undo_commands import data, refused, told  # noqa: F401
-from tests.builders import AT, Talk, user
+from tests.audit.test_undo_commands import refused, told
+from tests.builders import AT, Talk, assistant, result, user
 from tests.conftest import settled
 
 from .recorded import recorded
@@ -136,30 +136,30 @@ def hits(folder: Path, planted: str) -> dict[str, int]:
     return found
 
 
-async def test_after_an_erasure_no_file_holds_a_planted_text(data: Path) -> None:  # noqa: F811
+async def spoken(client: Client, planted: str) -> tuple[Conversation, Conversation]:
+    """Say *planted* in every way into one conversation; another one shares a large result with it."""
+    layer = {"budget": {"window": 12_000, "reserve": 0}}
+    talk, bystander = await client.open("victim", policy=layer), await client.open("bystander", policy=layer)
+    shared = f"shared {secrets.token_hex(40_000)}"
+    for other in (talk, bystander):
+        await other.append([user("look"), assistant(None, "s"), result("s", shared)])
+    for turn in range(60):
+        noise = f"{planted} {secrets.token_hex(300)}"
+        large = f"{planted} {secrets.token_hex(20_000)}" if turn % 10 == 0 else noise
+        await talk.append([user(f"{turn} {noise}"), assistant(None, f"c{turn}"), result(f"c{turn}", large)])
+        await talk.context()
+    await talk.append([user(f"{planted} {secrets.token_hex(200_000)}")])  # uploaded by claim check
+    await talk.context()
+    return talk, bystander
+
+
+async def test_after_an_erasure_no_file_holds_a_planted_text(data: Path) -> None:
     planted = f"PLANTED{secrets.token_hex(12)}"
     there = running_stack(data)
     assert there is not None
     settings = pointed(Settings(data=str(data)), there)
     async with runtime(settings, role="test") as running, Client.connect(settings.nats.url) as client:
-        talk = await client.open("victim", policy={"budget": {"window": 12_000, "reserve": 0}})
-        shared = f"shared {secrets.token_hex(40_000)}"
-        bystander = await client.open("bystander", policy={"budget": {"window": 12_000, "reserve": 0}})
-        for other in (talk, bystander):
-            await other.append([user("look"), _call("s"), {"role": "tool", "tool_call_id": "s", "content": shared}])
-        for turn in range(60):
-            noise = f"{planted} {secrets.token_hex(300)}"
-            large = f"{planted} {secrets.token_hex(20_000)}" if turn % 10 == 0 else noise
-            await talk.append(
-                [
-                    user(f"{turn} {noise}"),
-                    _call(f"c{turn}"),
-                    {"role": "tool", "tool_call_id": f"c{turn}", "content": large},
-                ]
-            )
-            await talk.context()
-        await talk.append([user(f"{planted} {secrets.token_hex(200_000)}")])  # uploaded by claim check
-        await talk.context()
+        talk, bystander = await spoken(client, planted)
         state = await settled(running, talk.at)
         assert state.version > 50, "there must be snapshots"
         untouched = await settled(running, bystander.at)
@@ -197,11 +197,6 @@ async def test_after_an_erasure_no_file_holds_a_planted_text(data: Path) -> None
         # the other conversation is as it was
         assert await running.conversations.load(bystander.at) == untouched
         assert told(data, "verify", "bystander")["ok"] is True
-
-
-def _call(ident: str) -> dict[str, Any]:
-    call = {"id": ident, "type": "function", "function": {"name": "look", "arguments": "{}"}}
-    return {"role": "assistant", "content": None, "tool_calls": [call]}
 
 
 async def _objects(running: Any, at: Address) -> Any:

@@ -3,33 +3,12 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.actors.test_cli import ROOT, SAMPLE, jettison
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("undone")
-    command = [sys.executable, "-c", "from actors.cli import main; main()", "up", "--data", str(folder)]
-    up = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
-    assert up.stderr is not None
-    try:
-        for line in up.stderr:
-            if line.startswith("ready"):
-                break
-        yield folder
-    finally:
-        up.send_signal(signal.SIGTERM)
-        assert up.wait(timeout=30) == 0
-        up.stderr.close()
+from tests.actors.test_cli import SAMPLE, jettison
 
 
 @pytest.fixture
