@@ -164,7 +164,7 @@ class Conversation:
 
         With a *model* it also fits that model's window. Waits until large parts are stored and rules have
         been applied, never for an LLM. Raises
-        `NotReady` when no worker answers in time, `BudgetRefused` when the least view is larger.
+        `NotReady` when no worker answers in time, `BudgetRefused` when the least view is larger, `Erased`.
         """
         if budget != self._budget:
             await self.say((CompactionRequested(budget=budget, reason="context"),))

@@ -168,6 +168,7 @@ async def test_after_an_erasure_no_file_holds_a_planted_text(data: Path) -> None
         assert not any("CTX_SNAP" in name or name.startswith("s3/") for name in before), before
         artifacts = {key async for key in _objects(running, talk.at)}
 
+        assert told(data, "anchor")["refused"] == {}
         assert "say --yes" in refused(data, "erase", "victim")
         done = jettison("erase", "victim", "--yes", "--data", str(data))
         assert done.returncode == 0, done.stderr
@@ -190,9 +191,13 @@ async def test_after_an_erasure_no_file_holds_a_planted_text(data: Path) -> None
         assert "was erased" in refused(data, "fork", "victim", "risen")
         verdict = told(data, "verify", "victim")
         assert (verdict["ok"], verdict["erased"]) == (True, True)
+        assert told(data, "anchor")["refused"] == {}
         again = jettison("erase", "victim", "--yes", "--data", str(data))
         assert json.loads(again.stdout)["tombstone"] == certificate["tombstone"]
         assert hits(data, planted) == {}
+
+        verdict = told(data, "verify", "victim")
+        assert (verdict["ok"], verdict["erased"], verdict["anchors"] > 0) == (True, True, True)
 
         # the other conversation is as it was
         assert await running.conversations.load(bystander.at) == untouched

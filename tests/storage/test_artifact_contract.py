@@ -71,6 +71,15 @@ async def test_a_missing_one_is_not_found(artifacts: Artifacts, tenant: Token) -
         await artifacts.get(tenant, sha256(b"never stored"))
 
 
+async def test_a_deleted_one_is_gone_and_deleting_it_again_is_harmless(artifacts: Artifacts, tenant: Token) -> None:
+    sha256, other = await artifacts.put(tenant, b"gone"), await artifacts.put(tenant, b"stays")
+    for _ in range(2):
+        await artifacts.delete(tenant, sha256)
+        with pytest.raises(NotFound):
+            await artifacts.get(tenant, sha256)
+    assert await artifacts.get(tenant, other) == b"stays"
+
+
 async def test_tenants_do_not_see_each_other(artifacts: Artifacts, tenant: Token) -> None:
     key = await artifacts.put(tenant, b"mine")
     other = token(f"{tenant}x")
