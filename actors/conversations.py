@@ -73,7 +73,7 @@ class Conversations:
             else:
                 state = fold(state, records)
         except PastNeeded:
-            state = folded(at, await self._log.read(at, after=0))
+            state = await asyncio.to_thread(folded, at, await self._log.read(at, after=0))
         known = self._warm.get(at)
         if known is None or known.seq <= state.seq:
             self._warm[at] = state

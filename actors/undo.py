@@ -54,10 +54,7 @@ class Undo(msgspec.Struct, frozen=True, kw_only=True):
             raise Rejected("say what to expand: messages such as 4-9, or an artifact's key")
 
         async def decide(state: State, past: Sequence[Decision]) -> HistoryExpanded | None:
-            seen: Views = {}
-            for decision in past:
-                look(seen, decision.before)
-            look(seen, state)
+            seen = await asyncio.to_thread(_views, past, state)
             if asked.messages:
                 first, last = range_of(asked.messages)
                 return expand(state, seen, first=first, last=last)
@@ -147,6 +144,17 @@ class Undo(msgspec.Struct, frozen=True, kw_only=True):
             return body.decode()
         except UnicodeDecodeError:
             raise ArtifactDamaged(f"artifact {sha256[:16]} is no text", sha256=sha256) from None
+
+
+def _views(past: Sequence[Decision], state: State) -> Views:
+    """Return what the views before *state*, and its own, have shown."""
+    seen: Views = {}
+    live = None
+    for one in (*(decision.before for decision in past), state):
+        if one.live is not live:
+            look(seen, one)
+            live = one.live
+    return seen
 
 
 def _upto(at: Address, records: Sequence[Record], version: int) -> list[Decision]:

@@ -6,8 +6,10 @@ object that nothing names any more. The log itself needs no key: erasing overwri
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
+import zlib
 from collections import OrderedDict
 
 import msgspec
@@ -26,6 +28,8 @@ from .ports import Artifacts, Keys, Snapshots
 KEY_BYTES = 32
 NONCE_BYTES = 12
 KEPT_MAX = 1024
+COMPRESSION_LEVEL = 1
+"""Of zlib: a state of 200 KB becomes a third in 3 ms; higher levels win a tenth for three times the time."""
 
 
 class JetStreamKeys:
@@ -91,6 +95,8 @@ class SealedSnapshots:
         """See `Snapshots.put`."""
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # 30 ms, and only who keeps one pays
 
+        # before it is sealed: sealed bytes do not become smaller; in a thread: it may be a megabyte
+        body = await asyncio.to_thread(zlib.compress, body, COMPRESSION_LEVEL)
         try:
             nonce = os.urandom(NONCE_BYTES)
             closed = nonce + AESGCM(await self._keys.key(at)).encrypt(nonce, body, str(at).encode())
@@ -114,8 +120,9 @@ class SealedSnapshots:
             sealed = msgspec.msgpack.decode(stored, type=Sealed)
             closed = sealed.body or await self._artifacts.get(at.tenant, sealed.artifact)
             key = await self._keys.key(at)
-            return AESGCM(key).decrypt(closed[:NONCE_BYTES], closed[NONCE_BYTES:], str(at).encode())
-        except (msgspec.MsgspecError, UnicodeDecodeError, ValueError, InvalidTag):
+            # only who has the key can have written it: what it swells to is a state
+            return zlib.decompress(AESGCM(key).decrypt(closed[:NONCE_BYTES], closed[NONCE_BYTES:], str(at).encode()))
+        except (msgspec.MsgspecError, UnicodeDecodeError, ValueError, InvalidTag, zlib.error):
             return None
         except (NotFound, ArtifactDamaged, Unavailable):
             return None

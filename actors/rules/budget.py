@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, assert_never
 from protocol.hooks import AllOf, Always, AnyOf, Condition, Messages, Not, Pressure, ToolCalls, Turns
 from protocol.policy import share_of
 
+from .pins import droppable_tokens
+
 if TYPE_CHECKING:
     from .state import State
 
@@ -65,7 +67,8 @@ def over_trigger(state: State) -> bool:
 def begins(state: State) -> bool:
     """Tell whether compaction must begin: nothing but what it could not help before stops it over the budget."""
     if state.live_tokens <= state.quiet_tokens:
-        return False
+        # a unit that could not leave while it was the newest may do so now
+        return state.live_tokens > state.usable_tokens and droppable_tokens(state) >= gain_tokens_min(state)
     if state.live_tokens > state.usable_tokens:
         return True
     return over_trigger(state) and cooled(state) and pays(state)

@@ -19,9 +19,10 @@ from protocol.facts import CompactionDeclined, HistoryCut, Trim
 from protocol.policy import share_of
 
 from .budget import target_tokens
-from .digest import known_after, pinned_numbers
+from .digest import known_after
 from .entry import Count, Entry
 from .ledger import changes
+from .pins import pinned_numbers
 from .preview import preview
 from .state import State
 from .units import Unit, floor_units, units

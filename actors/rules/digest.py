@@ -10,7 +10,6 @@ from __future__ import annotations
 import msgspec
 
 from protocol.facts import CompactionDeclined, DigestItem, HistoryDigested
-from protocol.messages import INSTRUCTION_ROLES
 from protocol.policy import share_of
 
 from .budget import gain_tokens_min, moving_tokens, target_tokens
@@ -19,8 +18,9 @@ from .digest_text import FORM, render
 from .entry import MESSAGE_TOKENS, Count, Entry
 from .extract import LINES, found_in, standing_in
 from .ledger import Ledger, changes, merged, settled
+from .pins import pinned_numbers
 from .state import State
-from .units import Unit, answered_through, blocks_first, first_user, floor_units, instructions, last_user, units
+from .units import Unit, answered_through, blocks_first, floor_units, instructions, units
 
 TITLES_TOKENS = 24
 """The titles of the categories, each about two tokens."""
@@ -69,21 +69,6 @@ def digest_cap_tokens(state: State) -> int:
     share = share_of(moving_tokens(state), state.policy.digest.cap)
     most = state.policy.digest.cap_tokens
     return share if most is None else min(share, most)
-
-
-def pinned_numbers(state: State, entries: tuple[Entry, ...]) -> frozenset[int]:
-    """Return the numbers of the messages that stay, whatever their age."""
-    assert state.policy is not None
-    pins = {entry.number for entry in instructions(entries)}
-    if "system" in state.policy.cut.pins:
-        pins |= {entry.number for entry in entries if entry.role in INSTRUCTION_ROLES}
-    if "last_user" in state.policy.cut.pins:
-        pins.add(last_user(entries))
-    if "first_user" in state.policy.cut.pins:
-        pins.add(first_user(entries))
-    # a user may speak in one message with results: their calls stay with it
-    pinned = [unit.entries for unit in units(entries) if any(entry.number in pins for entry in unit.entries)]
-    return frozenset(pins.union(*({entry.number for entry in whole} for whole in pinned)) - {0})
 
 
 def _parted(state: State) -> tuple[tuple[Entry, ...], tuple[int, ...]]:

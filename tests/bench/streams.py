@@ -19,7 +19,6 @@ from protocol import codec, subjects
 from protocol.codec import genesis
 from protocol.facts import DoneFact, ToolOutputSpilled
 from protocol.ids import Address, Token, address, fresh_id
-from storage.jetstream import JetStreamSnapshots
 from storage.s3 import S3Artifacts
 from tests.bench.figures import Figure, median, number, spread
 from tests.bench.histories import turns
@@ -153,7 +152,7 @@ async def replay_figures(bench: Bench) -> list[Figure]:
             folded.append(time.perf_counter() - began)
             again = Conversations(
                 log=running.log,
-                snapshots=JetStreamSnapshots(running.connection),
+                snapshots=running.snapshots,
                 writer="b",
             )
             began = time.perf_counter()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from actors.rules.digest import digest, digest_cap_tokens, pinned_numbers
+from actors.rules.digest import digest, digest_cap_tokens
 from actors.rules.digest_text import FORM, render
 from actors.rules.entry import MESSAGE_TOKENS
 from actors.rules.extract import CATEGORIES, SPOKEN, score
+from actors.rules.pins import pinned_numbers
 from actors.rules.values import within
 from protocol.facts import CompactionDeclined, DigestItem, HistoryDigested
 from tests.builders import COUNT, Talk, assistant, policy, result, system, user, words
