@@ -33,14 +33,14 @@ class Cli:
     def __init__(self, data: str) -> None:
         self._data = data
 
-    async def __call__(self, *arguments: str, code: int) -> str:
-        """Run a command that has to end with *code*; return what it wrote to stdout."""
+    async def __call__(self, *arguments: str, code: int | None) -> str:
+        """Run a command that has to end with *code*, none: with any; return what it wrote to stdout."""
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("JETTISON_", "OTEL_"))}
         command = [sys.executable, "-c", "from actors.cli import main; main()", *arguments, "--data", self._data]
         done = await asyncio.to_thread(
             subprocess.run, command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60
         )
-        assert done.returncode == code, (arguments, done.returncode, done.stdout[-500:], done.stderr[-500:])
+        assert code in (None, done.returncode), (arguments, done.returncode, done.stdout[-500:], done.stderr[-500:])
         assert "Traceback" not in done.stderr
         return done.stdout
 
@@ -86,7 +86,8 @@ async def test_what_is_done_to_the_servers_is_found_and_what_is_lost_comes_back(
 ) -> None:
     at = await played(client, working, name)
     conv, file = str(at), str(tmp_path / "one.tar")
-    anchored = [json.loads(line) for line in (await cli("anchor", "--json", code=0)).splitlines()]
+    # of all tenants: other tests of the session damage theirs on purpose, and their anchors say so
+    anchored = [json.loads(line) for line in (await cli("anchor", "--json", code=None)).splitlines()]
     assert {row["tenant"] for row in anchored} >= {at.tenant}
     fine = json.loads(await cli("verify", conv, "--json", code=0))
     assert (fine["ok"], fine["anchors"], fine["unanchored_commits"], fine["unanchored_messages"]) == (True, 1, 0, 0)

@@ -107,5 +107,5 @@ def test_the_fingerprint_is_of_the_values_not_of_how_they_were_layered() -> None
 
 
 def test_the_fingerprint_of_the_defaults_never_changes_unseen() -> None:
-    assert policies.fingerprint(Policy()) == "fd3c8bf85bb2f6bb"
+    assert policies.fingerprint(Policy()) == "c0e8df3ae9ef60ba"
     assert list(json.loads(policies.encode(Policy()))) == list(Policy.__struct_fields__)

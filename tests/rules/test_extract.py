@@ -145,7 +145,7 @@ def test_twice_the_text_is_at_most_twice_the_work(text: str, monkeypatch: pytest
     read = [0]
     plain = scan.places
 
-    def counted(pattern: Any, data: bytes, *, most: int) -> list[tuple[tuple[int, int], ...]]:
+    def counted(pattern: Any, data: bytes, *, most: int) -> list[list[tuple[int, int]]]:
         # RE2 reads its text once, and each match once more
         found = plain(pattern, data, most=most)
         read[0] += len(data) + sum(end - start for (start, end), *_ in found)

@@ -20,7 +20,7 @@ TEXTS = st.text(alphabet="aZ09_-./:=@ \nké必", max_size=60)
 def test_places_are_those_of_finditer(pattern: str, text: str) -> None:
     compiled, data = re2.compile(pattern), text.encode()
     groups = range(compiled.groups + 1)
-    wanted = [tuple(match.span(group) for group in groups) for match in compiled.finditer(data)]
+    wanted = [[match.span(group) for group in groups] for match in compiled.finditer(data)]
     assert scan.places(compiled, data, most=1_000) == wanted
     assert scan.places(compiled, data, most=2) == wanted[:2]
 
