@@ -1,6 +1,8 @@
 # `make demo` shows it, `make test` proves it. Needed: Python 3.11+, make and a package index; nothing activated.
 PYTHON ?= python3
 UV ?= uv
+# Processes that test at once, each with servers of its own: most tests wait more than they compute.
+TESTERS ?= 3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 
@@ -29,7 +31,7 @@ demo: .venv/.installed
 
 test: lint
 	@echo 'test: pytest'
-	@$(BIN)/python -m pytest --quiet
+	@$(BIN)/python -m pytest --quiet --numprocesses $(TESTERS) --dist loadfile
 
 lint: .venv/.installed
 	@echo 'lint: ruff check'

@@ -17,6 +17,7 @@ from typing import cast
 
 import msgspec
 
+from protocol.connection import heed_cancellation
 from protocol.errors import BadEnvelope, Damaged, Unavailable
 from protocol.ids import Address, written_address
 from protocol.subjects import Actor
@@ -75,6 +76,7 @@ class Sweeper:
                 seen = revision
             except Unavailable as error:
                 log.warning("no sweep: %s", error)
+            heed_cancellation()
             await asyncio.sleep(self.sweep_seconds * random.uniform(0.8, 1.2))
 
     async def sweep(self, *, everything: bool = False) -> Swept:

@@ -20,6 +20,7 @@ from opentelemetry.context import Context
 
 from protocol import semconv, subjects
 from protocol.ask import Ready
+from protocol.connection import heed_cancellation
 from protocol.errors import Contended, JettisonError, LogUnavailable, NotProvisioned, Unavailable
 from protocol.facts import DoneFact, HookFired
 from protocol.ids import Address
@@ -347,6 +348,7 @@ async def _held(slot: Slot) -> AsyncIterator[None]:
                 await slot.hold()
             except LogUnavailable as error:
                 log.warning("the slot of %s: %s", slot.at, error)
+            heed_cancellation()
 
     task = asyncio.create_task(hold())
     try:

@@ -156,6 +156,17 @@ def _is_full(error: APIError) -> bool:
     return error.err_code == INSUFFICIENT_RESOURCES or (error.description or "").startswith(FULL)
 
 
+def heed_cancellation() -> None:
+    """Raise the `CancelledError` of a task whose cancellation was forgotten.
+
+    On Python 3.11 `asyncio.wait_for`, which nats-py waits with, gives a result that came at the same moment and
+    swallows the cancellation; a loop that goes on would never end.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
+
+
 async def _probe(url: str) -> None:
     """Raise at once where nothing listens: `nats.connect` itself would try for ever."""
     failure = "no address"

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from protocol.connection import heed_cancellation
 from protocol.errors import ArtifactsUnavailable, BadEnvelope, Damaged, NotFound, Unavailable
 from protocol.ids import Address, Token
 from storage.ports import Anchors, EventLog
@@ -59,6 +60,7 @@ class Anchoring:
                 await self.all_tenants()
             except Unavailable as error:
                 log.warning("no anchor was written: %s", error)
+            heed_cancellation()
 
     async def all_tenants(self) -> list[Anchored]:
         """Write an anchor for each tenant that has something new. Raises `Unavailable`."""

@@ -176,10 +176,17 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
 
         Written once: every view shows it again.
         """
-        shown = (
-            Piece(raw=self.raw, native=self.native) if verbatim(self) else piece(messages.encode(shown_message(self)))
-        )
+        shown = Piece(raw=self.raw, native=self.native) if verbatim(self) else _piece_of(shown_message(self))
         return (shown, *map(_aborted, self.answers))
+
+
+def _piece_of(shown: dict[str, Any]) -> Piece:
+    try:
+        return piece(messages.encode(shown))
+    except BadMessage:
+        # blocks of an unknown type, and the orphaned result that told their format became words: the words stay
+        blocks = [block for block in shown["content"] if block.get("type") == "text"]
+        return piece(messages.encode({"role": shown["role"], "content": blocks}))
 
 
 LOOSE = "[Result of a tool call that is not in this conversation]"

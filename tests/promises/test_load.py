@@ -105,16 +105,18 @@ def _nothing(sha256: str):  # type: ignore[no-untyped-def]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("child", ["nats", "s3"])
+@pytest.mark.parametrize("silent_seconds", [7.0, pytest.param(30.0, marks=only_in_chaos)])
 async def test_a_server_that_is_silent_for_seconds_gives_no_dead_letter_and_no_loss(
-    apart: tuple[Settings, EmbeddedStack], child: str
+    apart: tuple[Settings, EmbeddedStack], child: str, silent_seconds: float
 ) -> None:
     settings, stack = apart
     async with at_work(settings) as busy, Client.connect(settings.nats.url) as client:
+        client.patience_seconds = silent_seconds + 30  # the agents wait as long as it takes
         talks = [await client.open(f"silent-{number}", policy=layer()) for number in range(6)]
         appending = [asyncio.create_task(talk.append(call_and_result("a", LOG))) for talk in talks]
         os.kill(stack.pids[child], signal.SIGSTOP)
         try:
-            await asyncio.sleep(7.0)
+            await asyncio.sleep(silent_seconds)
         finally:
             os.kill(stack.pids[child], signal.SIGCONT)
         await asyncio.gather(*appending)
@@ -175,8 +177,10 @@ async def test_a_worker_waits_for_a_store_that_is_down_and_says_so(settings: Set
     try:
         assert process.stderr is not None
         async with asyncio.timeout(60):
+            told = b""
             while b"spill waits: S3 " not in (line := await process.stderr.readline()):
-                assert line, "it ended"
+                told += line
+                assert line, f"it ended: {told.decode()}"
         assert process.returncode is None
     finally:
         process.terminate()

@@ -1,0 +1,163 @@
+"""Full disks: who has no room says so, keeps what it acknowledged, and goes on with room again (promises 1b, 23b)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from actors.bootstrap import Runtime
+from actors.cli.session import started_stack
+from actors.settings import Settings
+from protocol import subjects
+from protocol.client import Client
+from protocol.connection import connect, publish
+from protocol.errors import Busy, OutcomeUnknown
+from protocol.facts import ToolOutputSpilled
+from protocol.ids import address, fresh_id
+from storage.jetstream import JetStreamLog
+from tests.actors.test_outages import LOG, call_and_result
+from tests.actors.test_poison import letters
+from tests.conftest import at_work, done_facts, layer, settled
+from tests.promises.harness import connected, one, only_in_chaos, said_body
+from tests.protocol.test_client import said, user
+
+DISK_MB = 16
+"""Room for the streams and some sixty snapshots; and for S3, which makes its volumes as they are written."""
+
+
+@contextmanager
+def small_disk(mounted: Path) -> Iterator[Path]:
+    """Mount a small disk of its own at *mounted*; skip with the reason where that is not allowed."""
+    mounted.mkdir(parents=True)
+    options = ("-o", f"size={DISK_MB}m")
+    try:
+        subprocess.run(("mount", "-t", "tmpfs", *options, "tmpfs", str(mounted)), check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        if os.environ.get("JETTISON_POWER"):
+            pytest.fail(f"a full disk needs root to mount one: {error}")
+        pytest.skip(f"a full disk needs root to mount one: {error}")
+    try:
+        yield mounted
+    finally:
+        subprocess.run(("umount", "--lazy", str(mounted)), check=True, capture_output=True)
+
+
+def filled(disk: Path) -> Path:
+    """Fill *disk* to the last byte, as a neighbour's log does; return the file to remove."""
+    ballast = disk / "ballast"
+    with ballast.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    return ballast
+
+
+async def until_full(running: Runtime, at_most: int = 400) -> None:
+    """Fill NATS' disk with snapshots of conversations of nobody, which may all be deleted."""
+    size, body = 190_000, os.urandom(190_000)
+    for number in range(at_most):
+        subject = subjects.snapshot(address(f"old-{number}", "old"))
+        headers = {"Nats-Msg-Id": fresh_id()}
+        try:
+            await publish(running.connection.jetstream(), subject, body[:size], headers=headers, deadline_seconds=10)
+        except Busy:
+            if size < 1_000:
+                return
+            size //= 4
+    raise AssertionError(f"{at_most} snapshots did not fill the disk")
+
+
+@pytest.mark.slow
+async def test_a_log_without_room_says_busy_and_goes_on_when_there_is_room_again(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "nats"):
+        async with (
+            started_stack(Settings(data=str(tmp_path))) as (settings, _),
+            at_work(settings) as busy,
+            Client.connect(settings.nats.url) as client,
+        ):
+            talk = await client.open("talk", policy=layer())
+            await talk.append([user("before")])
+            state = await settled(busy, talk.at)
+            await until_full(busy)
+            started = time.monotonic()
+            with pytest.raises(Busy, match="no room"):
+                await talk.append(call_and_result("a", LOG))
+            with pytest.raises(Busy, match="no room"):
+                await busy.log.append(
+                    talk.at, bytes(9_000), expected_seq=state.done_seq, commit_id=fresh_id(), headers={}
+                )
+            assert time.monotonic() - started < 2, "it is told at once"
+            assert await said(busy, talk.at) == [user("before")], "nothing of it was stored"
+            with pytest.raises(Busy, match="no room"):
+                await talk.context(wait_seconds=0.2)  # a view that cannot be written down is not served
+            assert await busy.connection.jetstream().purge_stream(subjects.SNAPSHOT_STREAM, subject="ctx.v1.snap.old.*")
+            await talk.append(call_and_result("a", LOG))
+            assert (await settled(busy, talk.at)).messages == 4
+            assert await said(busy, talk.at) == [user("before"), *call_and_result("a", LOG)]
+            facts = done_facts(await busy.log.read(talk.at, after=0))
+            assert [fact.number for fact in facts if isinstance(fact, ToolOutputSpilled)] == [4]
+            assert await letters(busy, talk.at) == []
+
+
+@only_in_chaos
+@pytest.mark.slow
+async def test_a_disk_that_others_fill_loses_nothing_and_a_restart_with_room_goes_on(tmp_path: Path) -> None:
+    """The server stops that stream at the first failed write, until it is started again (measured on 2.15)."""
+    with small_disk(tmp_path / "disk") as disk:
+        async with one(tmp_path, store=disk) as server:
+            connection = await connect(server.url, name="writer")
+            hasty, at = JetStreamLog(connection, patience_seconds=0.5), address("full")
+            bodies = [said_body(f"{count} " + "x" * 5_000, count=count) for count in range(1, 21)]
+            wanted = [await hasty.say(at, body, message_id=fresh_id(), headers={}) for body in bodies[:-1]]
+            ballast = filled(disk)
+            late = fresh_id()
+            with pytest.raises(OutcomeUnknown, match="it may still land"):
+                await hasty.say(at, bodies[-1], message_id=late, headers={})
+            kept = await hasty.read(at, after=0)
+            assert [(record.seq, record.body) for record in kept] == list(zip(wanted, bodies[:-1], strict=True))
+            ballast.unlink()
+            server.kill()
+            server.start()
+            await (await connected(server.url)).close()
+            patient = JetStreamLog(connection, patience_seconds=20.0)
+            wanted.append(await patient.say(at, bodies[-1], message_id=late, headers={}))
+            kept = await patient.read(at, after=0)
+            assert [(record.seq, record.body) for record in kept] == list(zip(wanted, bodies, strict=True))
+            await connection.close()
+
+
+@only_in_chaos
+@pytest.mark.slow
+async def test_a_store_without_room_holds_up_who_spills_and_no_other(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "s3") as disk:
+        async with (
+            started_stack(Settings(data=str(tmp_path))) as (settings, _),
+            at_work(settings) as busy,
+            Client.connect(settings.nats.url) as client,
+        ):
+            waits = layer(spill={"on_store_error": "wait"})
+            before, talk = await client.open("before", policy=waits), await client.open("talk", policy=waits)
+            await before.append(call_and_result("a", f"first\n{LOG}"))
+            await settled(busy, before.at)
+            ballast = filled(disk)
+            await talk.append(call_and_result("a", LOG))
+            for number in range(5):
+                other = await client.open(f"other-{number}", policy=waits)
+                await other.append([user("hello")])
+                assert (await other.context(wait_seconds=5)).messages == [user("hello")]
+            await asyncio.sleep(1.0)
+            facts = done_facts(await busy.log.read(talk.at, after=0))
+            assert [fact for fact in facts if isinstance(fact, ToolOutputSpilled)] == []
+            ballast.unlink()
+            assert (await settled(busy, talk.at)).messages == 3
+            for at, text in ((before.at, f"first\n{LOG}"), (talk.at, LOG)):
+                facts = done_facts(await busy.log.read(at, after=0))
+                (spilled,) = [fact for fact in facts if isinstance(fact, ToolOutputSpilled)]
+                assert (await busy.artifacts.get(at.tenant, spilled.sha256)).decode() == text
+                assert await letters(busy, at) == []

@@ -1,0 +1,98 @@
+"""A slow store: who spills waits for it, and nobody else (promise 23b)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from urllib.parse import urlsplit
+
+import msgspec
+import pytest
+
+from actors.bootstrap import Runtime
+from actors.replay import replay
+from actors.settings import Settings
+from protocol.client import Client
+from protocol.errors import NotReady
+from protocol.facts import ToolOutputSpilled
+from protocol.ids import fresh_id
+from tests.actors.test_outages import LOG, call_and_result
+from tests.actors.test_poison import letters
+from tests.conftest import at_work, done_facts, layer, settled
+from tests.promises.harness import only_in_chaos
+from tests.protocol.test_client import said, user
+from tests.stack import LOOPBACK
+
+ANSWER_SECONDS = 2.0
+"""How late the store answers: well above what others may take on a machine that is busy."""
+
+SPILLING = 6
+"""More than the store has threads (`storage.s3.THREADS`), and not more than a worker holds slots (`worker.CREDITS`):
+beyond these, others wait for the next slot that is free, or for another worker."""
+
+
+@asynccontextmanager
+async def slow(settings: Settings) -> AsyncIterator[Settings]:
+    """Yield *settings* whose store gives each answer late."""
+    port = urlsplit(settings.s3.endpoint).port
+    ends: set[asyncio.StreamWriter] = set()
+
+    async def carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, late: float) -> None:
+        with suppress(OSError):
+            while data := await source.read(65_536):
+                await asyncio.sleep(late)
+                sink.write(data)
+                await sink.drain()
+        sink.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection(LOOPBACK, port)
+        ends.update((writer, back))
+        await asyncio.gather(carry(reader, back, late=0.0), carry(there, writer, late=ANSWER_SECONDS))
+
+    server = await asyncio.start_server(serve, LOOPBACK, 0)
+    try:
+        endpoint = f"http://{LOOPBACK}:{server.sockets[0].getsockname()[1]}"
+        yield msgspec.structs.replace(settings, s3=msgspec.structs.replace(settings.s3, endpoint=endpoint))
+    finally:
+        server.close()
+        for end in ends:
+            end.transport.abort()
+        await asyncio.sleep(ANSWER_SECONDS)  # until the last answer has found that nobody waits for it
+
+
+@only_in_chaos
+@pytest.mark.slow
+async def test_a_slow_store_holds_up_who_spills_and_no_other(
+    settings: Settings, running: Runtime, client: Client
+) -> None:
+    async with slow(settings) as late, at_work(late) as busy:
+        spilling = [await client.open(f"spills-{fresh_id()}", policy=layer()) for _ in range(SPILLING)]
+        started = time.monotonic()
+        for number, talk in enumerate(spilling):
+            await talk.append(call_and_result("a", f"{number}\n{LOG}"))
+        # their agents ask at once, and so hold slots of both lanes
+        asking = [asyncio.create_task(talk.context(wait_seconds=60)) for talk in spilling]
+        with_no_spill = []
+        while time.monotonic() - started < ANSWER_SECONDS / 2:
+            other = await client.open(f"other-{fresh_id()}", policy=layer())
+            await other.append([user("hello")])
+            asked = time.monotonic()
+            assert (await other.context(wait_seconds=10)).messages == [user("hello")]
+            with_no_spill.append(time.monotonic() - asked)
+        with pytest.raises(NotReady, match="spill"):
+            await spilling[0].context(wait_seconds=0.1)
+        assert [context.upto for context in await asyncio.gather(*asking)] == [3] * SPILLING
+        for number, talk in enumerate(spilling):
+            assert (await settled(busy, talk.at)).messages == 3
+            records = await busy.log.read(talk.at, after=0)
+            # slow is not down: it is spilled, and not shortened in its place
+            (spilled,) = [fact for fact in done_facts(records) if isinstance(fact, ToolOutputSpilled)]
+            assert (await running.artifacts.get(talk.at.tenant, spilled.sha256)).decode() == f"{number}\n{LOG}"
+            assert await said(busy, talk.at) == call_and_result("a", f"{number}\n{LOG}")
+            assert replay(talk.at, records).divergence is None
+            assert await letters(busy, talk.at) == []
+        assert max(with_no_spill) < ANSWER_SECONDS, with_no_spill
+        assert time.monotonic() - started > ANSWER_SECONDS
