@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -30,6 +31,23 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])
+
+
+@contextmanager
+def jettison_up(folder: Path) -> Iterator[None]:
+    """Run `jettison up` on *folder*, as a user does; at the end it has to stop in order."""
+    command = [sys.executable, "-c", "from actors.cli import main; main()", "up", "--data", str(folder)]
+    up = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    assert up.stderr is not None
+    try:
+        for line in up.stderr:
+            if line.startswith("ready"):
+                break
+        yield
+    finally:
+        up.send_signal(signal.SIGTERM)
+        assert up.wait(timeout=30) == 0
+        up.stderr.close()
 
 
 def missing(what: str) -> None:

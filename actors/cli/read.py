@@ -26,20 +26,9 @@ from protocol.errors import NotFound, Rejected
 from protocol.ids import Address, Token, written_address
 from storage.ports import Record
 
-from .audit_read import named_file
+from .audit_read import MISMATCH, Options, named_file
 from .plain import one_line, plain
 from .session import located, printed, run, said, settings_of, traces_folder
-
-MISMATCH = 3
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to read, and how to print."""
-
-    config: Path | None
-    nats: str
-    data: Path | None
-    as_json: bool = False
 
 
 def ls(*, config: Path | None, nats: str, data: Path | None, as_json: bool) -> int:

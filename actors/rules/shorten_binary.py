@@ -9,7 +9,6 @@ import re2
 
 from .kinds import is_base64
 
-RUN_CHARS_MIN = 400
 _RUN = re2.compile(r"(?:data:[\w/+.;=-]+,)?[A-Za-z0-9+/_-]{400,}={0,2}")
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x89PNG", "PNG image"),

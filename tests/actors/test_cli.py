@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import sysconfig
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stack import free_port
+from tests.stack import free_port, jettison_up
 
 SAMPLE = Path(__file__).parents[1] / "data" / "sample.json"
 ROOT = Path(__file__).parents[2]
@@ -44,18 +43,8 @@ def jettison(*arguments: str, timeout: float = 60) -> subprocess.CompletedProces
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Run `jettison up` on a folder, with the sample compacted there; yield the folder."""
     data = tmp_path_factory.mktemp("up")
-    command = [sys.executable, "-c", "from actors.cli import main; main()", "up", "--data", str(data)]
-    up = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
-    assert up.stderr is not None
-    try:
-        for line in up.stderr:
-            if line.startswith("ready"):
-                break
+    with jettison_up(data):
         yield data
-    finally:
-        up.send_signal(signal.SIGTERM)
-        assert up.wait(timeout=30) == 0
-        up.stderr.close()
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,8 +18,9 @@ from actors.audit.why import why
 from actors.cli.audit_text import print_diff, version_text, where_text, why_text
 from actors.cli.plain import one_line, plain
 from actors.cli.read import drawn
-from tests.actors.test_cli import ROOT, SAMPLE, jettison
+from tests.actors.test_cli import SAMPLE, jettison
 from tests.builders import Talk, assistant, user
+from tests.stack import jettison_up
 
 from .recorded import recorded, small
 
@@ -35,20 +33,10 @@ OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 def conversation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """Play the sample turn by turn through `jettison up`; yield its address and the folder."""
     data = tmp_path_factory.mktemp("audited")
-    command = [sys.executable, "-c", "from actors.cli import main; main()", "up", "--data", str(data)]
-    up = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
-    assert up.stderr is not None
-    try:
-        for line in up.stderr:
-            if line.startswith("ready"):
-                break
+    with jettison_up(data):
         done = jettison("compact", str(SAMPLE), "--budget", "8000", "--by-turn", "--data", str(data), "--json")
         assert done.returncode == 0, done.stderr
         yield json.loads(done.stdout)["address"], data
-    finally:
-        up.send_signal(signal.SIGTERM)
-        assert up.wait(timeout=30) == 0
-        up.stderr.close()
 
 
 def asked(conversation: tuple[str, Path], command: str, *arguments: str, at: str = "") -> Any:
