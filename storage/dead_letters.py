@@ -20,8 +20,9 @@ from protocol.ids import Address, Token, fresh_id
 from protocol.subjects import Actor
 
 STREAM_NOT_FOUND = 10059
-SEQUENCE_NOT_FOUND = 10057
-"""It was dropped, or a newer one came in its place."""
+GONE = (10043, 10057)
+"""It was dropped, or a newer one came in its place: `sequence not found` where it lay outside of what is stored, else
+`message delete failed`."""
 
 READ_SECONDS = 5.0
 
@@ -114,7 +115,7 @@ class JetStreamDeadLetters:
         try:
             await self._jetstream.delete_msg(subjects.DEAD_LETTER_STREAM, kept.revision)
         except (APIError, *TRANSIENT) as error:
-            if getattr(error, "err_code", None) == SEQUENCE_NOT_FOUND:
+            if getattr(error, "err_code", None) in GONE:
                 return
             raise LogUnavailable(f"the letter could not be dropped: {type(error).__name__}") from None
 

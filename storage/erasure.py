@@ -59,6 +59,8 @@ async def _overwrite(connection: NatsConnection, *, stream: str, seq: int) -> No
     if not failed or failed.get("err_code") == SEQUENCE_NOT_FOUND:
         return
     told = failed.get("description", "")
+    if told == "no message found":
+        return
     if "not permitted" in told:
         raise NotProvisioned(f"{stream} forbids to delete messages: it was made before they could be erased")
     raise LogUnavailable(f"a message of {stream} could not be erased: {told}")

@@ -22,6 +22,7 @@ from nats.js.api import DiscardPolicy, StorageType
 
 from actors.bootstrap import Runtime, runtime, work
 from actors.settings import Settings
+from actors.sweeper import Sweeper, Swept
 from protocol import subjects
 from protocol.client import Client
 from protocol.errors import LogUnavailable
@@ -201,6 +202,14 @@ async def provisioned(operator: NatsConnection) -> None:
                 await asyncio.sleep(0.2)
 
 
+async def swept(sweeper: Sweeper) -> Swept:
+    """Sweep everything as soon as no other sweeper, the workers' own, is faster."""
+    async with asyncio.timeout(20):
+        while not (found := await sweeper.sweep(everything=True)).complete:
+            await asyncio.sleep(0.1)
+    return found
+
+
 @pytest.mark.slow
 async def test_three_servers_go_on_without_one_and_each_user_may_what_it_needs(
     tmp_path: Path, settings: Settings
@@ -217,8 +226,7 @@ async def test_three_servers_go_on_without_one_and_each_user_may_what_it_needs(
             talk = await agent.open(f"cluster-{fresh_id()}")
             await talk.append([{"role": "user", "content": "one"}])
             assert (await talk.context(wait_seconds=20)).upto == 1
-            swept = await busy.sweeper().sweep(everything=True)
-            assert swept.looked_at == 1
+            assert (await swept(busy.sweeper())).looked_at == 1
             processes[0].kill()
             started = time.monotonic()
             await talk.append([{"role": "user", "content": "two"}])
