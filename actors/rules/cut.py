@@ -2,8 +2,9 @@
 
 The ladder: `none`, `units` (drop the oldest units that are neither pinned nor in the floor), `floor`
 (shorten long texts inside the floor), `fewer` (lower a soft floor), `shrink` (shorten all that is left),
-`bare` (drop the digest too), and then a refusal that names what is too large. A call never parts from its
-results, and the order never changes.
+`bare` (drop the digest too), and then a refusal that names what is too large. What the user asked for last stays
+word for word, unless neither of the last two leaves room for it or it is most of the budget itself. A call never
+parts from its results, and the order never changes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .ledger import changes
 from .pins import pinned_numbers
 from .preview import preview
 from .state import State
-from .units import Unit, floor_units, units
+from .units import Unit, floor_units, last_user, units
 
 FLOOR_TOKENS_MIN = 256
 """A text of a soft floor is not shortened below this: rather, the floor is lowered."""
@@ -37,6 +38,10 @@ SHRUNK_TOKENS_MIN = 24
 SHRUNK_SHARE = 0.75
 """Of the usable tokens, for all that stays when texts must be shortened for good: with less room left, the next few
 messages would have instructions and requests shortened again, and the prompt cached anew."""
+
+
+VERBATIM_SHARE = 0.5
+"""Of the budget: up to here the user's last message is not shortened, though instructions and results are."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,8 +109,10 @@ def plan_cut(
         return Plan(level="units" if dropped else "none", dropped=dropped, tokens=tokens)
     if policy.on_overflow == "refuse":
         raise _refusal(entries, frozenset(dropped), tokens, within)
+    task = _task(entries, within)
     if order.soft:
-        trims, used = _shrink(_staying(entries, dropped), within - digest_tokens, count, least=FLOOR_TOKENS_MIN)
+        staying = _staying(entries, dropped)
+        trims, used = _shrink(staying, within - digest_tokens, count, least=FLOOR_TOKENS_MIN, verbatim=task)
         if used + digest_tokens <= within:
             return Plan(level="floor", dropped=dropped, trimmed=trims, tokens=used + digest_tokens)
         more, tokens = _drop(order.soft, tokens, within)
@@ -113,15 +120,22 @@ def plan_cut(
         if tokens <= within:
             return Plan(level="fewer", dropped=dropped, tokens=tokens)
     staying = _staying(entries, dropped)
-    for level, without_digest in (("shrink", False), ("bare", True)):
-        beside = 0 if without_digest else digest_tokens
-        spare = within - beside
-        wanted = spare if shrunk is None else min(spare, max(0, shrunk - beside))
-        trims, used = _shrink(staying, wanted, count, least=SHRUNK_TOKENS_MIN)
-        if used <= spare:
-            total = used + beside
-            return Plan(level=level, dropped=dropped, trimmed=trims, digest_dropped=without_digest, tokens=total)
+    for verbatim in dict.fromkeys((task, 0)):
+        for level, beside in (("shrink", digest_tokens), ("bare", 0)):
+            spare = within - beside
+            wanted = spare if shrunk is None else min(spare, max(0, shrunk - beside))
+            trims, used = _shrink(staying, wanted, count, least=SHRUNK_TOKENS_MIN, verbatim=verbatim)
+            if used <= spare:
+                total, gone = used + beside, level == "bare"
+                return Plan(level=level, dropped=dropped, trimmed=trims, digest_dropped=gone, tokens=total)
     raise _refusal(entries, frozenset(dropped), tokens, within)
+
+
+def _task(entries: Sequence[Entry], within: int) -> int:
+    """Return the number of what the user asked for last, 0 where it is so long that all others would pay for it."""
+    number = last_user(entries)
+    tokens = sum(entry.tokens for entry in entries if entry.number == number)
+    return number if tokens <= share_of(within, VERBATIM_SHARE) else 0
 
 
 def _unsaid_by(plan: Plan, entries: Sequence[Entry]) -> tuple[Entry, ...]:
@@ -225,10 +239,15 @@ def _pinned(unit: Unit, pins: frozenset[int]) -> bool:
     return any(entry.number in pins for entry in unit.entries)
 
 
-def _shrink(entries: Sequence[Entry], room: int, count: Count, *, least: int) -> tuple[tuple[Trim, ...], int]:
-    """Shorten the longest texts, each to the same height, until all fits *room* or nothing is left to shorten."""
+def _shrink(
+    entries: Sequence[Entry], room: int, count: Count, *, least: int, verbatim: int
+) -> tuple[tuple[Trim, ...], int]:
+    """Shorten the longest texts, each to the same height, until all fits *room* or nothing is left to shorten.
+
+    The message numbered *verbatim* stays as it is.
+    """
     total = sum(entry.tokens for entry in entries)
-    texts = [one for entry in entries for one in _texts(entry)]
+    texts = [one for entry in entries if entry.number != verbatim for one in _texts(entry)]
     fixed = total - sum(tokens for *_, tokens in texts)
     trims: tuple[Trim, ...] = ()
     spare = max(0, room - fixed)

@@ -51,10 +51,17 @@ class Spoken:
         body = b"[" + b",".join(messages.encode(message) for message in context.messages) + b"]"
         if hashlib.sha256(body).hexdigest() != context.hash:
             found.append("its hash is that of other messages")
-        return found + self._misplaced(context.messages) + self._unresolved(body.decode("utf-8", "replace"))
+        return (
+            found
+            + self._misplaced(context.messages, context.budget)
+            + self._unresolved(body.decode("utf-8", "replace"))
+        )
 
-    def _misplaced(self, view: Sequence[Json]) -> list[str]:
-        """Match verbatim messages with what was said, in order; the last user must be the last of its kind."""
+    def _misplaced(self, view: Sequence[Json], budget: int) -> list[str]:
+        """Match verbatim messages with what was said, in order; the last user must be the last of its kind.
+
+        One that may cost more than half of the *budget* may be shortened.
+        """
         found, after = [], 0
         known = set(self._texts)
         for index, message in enumerate(view):
@@ -67,7 +74,7 @@ class Spoken:
                 found.append(f"message {index} of the view is out of order or there twice")
         users = [message for message in self.messages if message["role"] == "user"]
         shown = [message for message in view if message["role"] == "user"]
-        if users and len(str(users[-1]["content"])) < 4_000:
+        if users and len(str(users[-1]["content"]).encode("utf-8", "surrogatepass")) < min(4_000, budget):
             last = canonical(users[-1])
             if not shown or canonical(shown[-1]) != last:
                 found.append("the last user message is not the last of its kind")

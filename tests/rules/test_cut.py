@@ -105,6 +105,23 @@ def test_long_texts_are_shortened_where_units_are_not_enough() -> None:
     assert all(COUNT(trim.text) == trim.tokens for trim in found.trimmed)
 
 
+def test_the_users_last_words_are_shortened_after_all_others_and_only_if_they_are_most_of_the_budget() -> None:
+    talk = live(system(words(600)), user(words(190)), assistant(None, "c"), result("c", words(600)))
+    found = plan(talk, 400)
+    assert (found.level, [trim.number for trim in found.trimmed]) == ("shrink", [1, 4])
+    assert talk.shown(400)[1] == user(words(190))
+    larger = plan(live(system(words(600)), user(words(210))), 400)
+    assert (larger.level, [trim.number for trim in larger.trimmed]) == ("shrink", [1, 2])
+
+
+def test_the_digest_goes_before_the_users_last_words_are_shortened() -> None:
+    talk = Talk(policy(1000, spill={"share": 1.0}))
+    talk.play(*(user(f"{words(90)} ORD-{number:05}") for number in range(12)))
+    assert talk.state.digest is not None and talk.state.digest.tokens > 120
+    found = plan(talk, 220)
+    assert (found.level, found.trimmed, found.digest_dropped) == ("bare", (), True)
+
+
 def test_short_texts_are_left_alone_while_long_ones_are_shortened() -> None:
     talk = live(system(words(SHRUNK_TOKENS_MIN)), user(words(900)))
     assert [trim.number for trim in plan(talk, 300).trimmed] == [2]
