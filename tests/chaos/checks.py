@@ -74,7 +74,7 @@ class Spoken:
                 found.append(f"message {index} of the view is out of order or there twice")
         users = [message for message in self.messages if message["role"] == "user"]
         shown = [message for message in view if message["role"] == "user"]
-        if users and len(str(users[-1]["content"]).encode("utf-8", "surrogatepass")) < min(4_000, budget):
+        if users and len(str(users[-1]["content"]).encode("utf-8", "surrogatepass")) < min(4_000, 2 * budget):
             last = canonical(users[-1])
             if not shown or canonical(shown[-1]) != last:
                 found.append("the last user message is not the last of its kind")

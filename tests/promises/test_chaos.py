@@ -52,7 +52,7 @@ def test_the_checks_find_what_is_wrong() -> None:
         "the last user message is not the last of its kind",
     ]
     assert spoken._misplaced([*fine, fine[-1]], 1_000)[-1] == "the last user message is there twice"
-    assert spoken._misplaced(fine[:1], 4) == [], "it may be shortened where it is most of the budget"
+    assert spoken._misplaced(fine[:1], 2) == [], "it may be shortened where it is most of the budget"
     assert pointers('read it with read_artifact("messages:3-9") or `read_artifact("0123456789abcdef")`') == [
         "messages:3-9",
         "0123456789abcdef",
