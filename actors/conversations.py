@@ -27,6 +27,7 @@ from protocol.limits import SNAPSHOT_COMMITS
 from storage.ports import EventLog, Record, Snapshots
 
 from .folding import fold, folded
+from .rules.sealed import sealed
 from .rules.state import State, initial, is_tombstone
 from .tokens import tokenizer_for
 
@@ -92,23 +93,8 @@ class Conversations:
         adopt: policies.Policy | None = None,
     ) -> bool:
         """Append one step that was decided on *state*; false if another came first: load and decide again."""
-        policy = adopt or state.policy
-        assert policy is not None
-        commit = codec.seal(
-            codec.Commit(
-                version=state.version + 1,
-                commit_id=codec.commit_id(prev_hash=state.hash, step=step_of(facts)),
-                writer=self._writer,
-                upto=state.said_seq,
-                prev_hash=state.hash,
-                said_hash=state.said_hash,
-                policy_hash=policies.fingerprint(policy),
-                rules_version=codec.RULES_VERSION,
-                tokenizer=tokenizer_for(state.model).id,
-                facts=facts,
-                policy=policies.encode(policy) if adopt else b"",
-            )
-        )
+        tokenizer = tokenizer_for(state.model).id
+        commit = sealed(state, facts, writer=self._writer, tokenizer=tokenizer, adopt=adopt)
         body = codec.encode_commit(commit)
         seq = await self._log.append(at, body, expected_seq=state.done_seq, commit_id=commit.commit_id, headers=headers)
         if seq and commit.version % SNAPSHOT_COMMITS == 0:
@@ -177,8 +163,3 @@ def _is_erased(record: Record) -> bool:
         return record.side == "done" and is_tombstone(codec.decode_commit(record.body))
     except BadEnvelope:
         return False
-
-
-def step_of(facts: tuple[DoneFact, ...]) -> str:
-    """Return the name of a step: after the same commit, the same kind of step lands at most once."""
-    return ",".join(type(fact).__name__ for fact in facts) or "adopt"

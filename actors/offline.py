@@ -20,6 +20,7 @@ from .rules.entry import Count
 from .rules.evolve import evolve
 from .rules.flow import next_actor
 from .rules.hear import hear
+from .rules.sealed import sealed
 from .rules.spill import spill
 from .rules.state import State, initial
 from .rules.view import View, view
@@ -71,22 +72,6 @@ class OfflineConversation:
         return (CompactionDeclined(boundary=boundary, stage="squeeze", reason="no model offline"),)
 
     def _commit(self, facts: tuple[DoneFact, ...], *, adopt: policy.Policy | None = None) -> None:
-        wanted = adopt or self.state.policy
-        assert wanted is not None
-        commit = codec.seal(
-            codec.Commit(
-                version=self.state.version + 1,
-                commit_id=codec.commit_id(prev_hash=self.state.hash, step="offline"),
-                writer="offline",
-                upto=self.state.said_seq,
-                prev_hash=self.state.hash,
-                said_hash=self.state.said_hash,
-                policy_hash=policy.fingerprint(wanted),
-                rules_version=codec.RULES_VERSION,
-                tokenizer="o200k_base",
-                facts=facts,
-                policy=policy.encode(wanted) if adopt else b"",
-            )
-        )
+        commit = sealed(self.state, facts, writer="offline", tokenizer="o200k_base", adopt=adopt)
         self.commits.append(commit)
         self.state = evolve(self.state, commit, seq=self.state.seq + 1)

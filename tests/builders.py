@@ -18,6 +18,7 @@ from actors.rules.evolve import evolve
 from actors.rules.flow import next_actor
 from actors.rules.hear import hear
 from actors.rules.past import Step
+from actors.rules.sealed import sealed
 from actors.rules.spill import spill
 from actors.rules.squeeze import Answer, Ask, next_ask
 from actors.rules.state import State, initial
@@ -153,22 +154,7 @@ class Talk:
 
     def sealed(self, facts: tuple[DoneFact, ...], *, adopt: Policy | None = None) -> codec.Commit:
         """Return *facts* as the commit that follows the present state."""
-        wanted = adopt or self.state.policy
-        assert wanted is not None
-        commit = codec.Commit(
-            version=self.state.version + 1,
-            commit_id=codec.commit_id(prev_hash=self.state.hash, step="test"),
-            writer="test",
-            upto=self.state.said_seq,
-            prev_hash=self.state.hash,
-            said_hash=self.state.said_hash,
-            policy_hash=policies.fingerprint(wanted),
-            rules_version=codec.RULES_VERSION,
-            tokenizer="o200k_base",
-            facts=facts,
-            policy=policies.encode(wanted) if adopt else b"",
-        )
-        return codec.seal(commit)
+        return sealed(self.state, facts, writer="test", tokenizer="o200k_base", adopt=adopt)
 
     def land(self, commit: codec.Commit) -> None:
         """Fold *commit* as it comes out of the log, perhaps after messages that its writer had not seen."""

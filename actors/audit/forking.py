@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from actors.folding import Decision
+from actors.rules.sealed import step_of
 from protocol import codec
 from protocol.errors import Rejected
 from protocol.facts import ConversationForked
@@ -62,11 +63,10 @@ def _taken(waiting: list[Record], upto: int) -> Iterable[Record]:
 
 
 def _sealed(commit: codec.Commit, *, prev_hash: bytes, said_hash: bytes, upto: int) -> codec.Commit:
-    step = ",".join(type(fact).__name__ for fact in commit.facts) or "adopt"
     return codec.seal(
         msgspec.structs.replace(
             commit,
-            commit_id=codec.commit_id(prev_hash=prev_hash, step=step),
+            commit_id=codec.commit_id(prev_hash=prev_hash, step=step_of(commit.facts)),
             prev_hash=prev_hash,
             said_hash=said_hash,
             upto=upto,

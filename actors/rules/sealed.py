@@ -1,0 +1,44 @@
+"""Sealed: a decision becomes the commit that follows the state it was made on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from protocol import codec
+from protocol import policy as policies
+from protocol.facts import DoneFact
+
+from .state import State
+
+
+def sealed(
+    state: State,
+    facts: tuple[DoneFact, ...],
+    *,
+    writer: str,
+    tokenizer: str,
+    adopt: policies.Policy | None = None,
+) -> codec.Commit:
+    """Return *facts* as the next commit after *state*; with *adopt*, the conversation's policy from there on."""
+    policy = adopt or state.policy
+    assert policy is not None, "the first commit adopts a policy"
+    return codec.seal(
+        codec.Commit(
+            version=state.version + 1,
+            commit_id=codec.commit_id(prev_hash=state.hash, step=step_of(facts)),
+            writer=writer,
+            upto=state.said_seq,
+            prev_hash=state.hash,
+            said_hash=state.said_hash,
+            policy_hash=policies.fingerprint(policy),
+            rules_version=codec.RULES_VERSION,
+            tokenizer=tokenizer,
+            facts=facts,
+            policy=policies.encode(policy) if adopt else b"",
+        )
+    )
+
+
+def step_of(facts: Iterable[DoneFact]) -> str:
+    """Return the name of a step: after the same commit, the same kind of step lands at most once."""
+    return ",".join(type(fact).__name__ for fact in facts) or "adopt"
