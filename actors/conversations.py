@@ -33,7 +33,7 @@ from .tokens import tokenizer_for
 
 log = logging.getLogger("jettison.conversations")
 
-STATE_SCHEMA = 1
+STATE_SCHEMA = 2
 """Raised whenever `State` changes its meaning: older snapshots are then ignored and the log is folded."""
 
 WARM_MAX = 512

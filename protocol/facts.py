@@ -271,6 +271,7 @@ class HookFired(_Fact, frozen=True, tag="HookFired.1"):
     hook: str
     action: str
     detail: str = ""
+    """The line of a log, the name of a call, or why no compaction began."""
 
 
 class ReminderInjected(_Fact, frozen=True, tag="ReminderInjected.1"):

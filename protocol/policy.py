@@ -249,8 +249,15 @@ class Policy(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @property
     def usable_tokens(self) -> int:
         """Return the tokens that a view may have."""
-        free = self.budget.window - self.budget.reserve - self.budget.tools
-        return max(0, share_of(free, 1 - self.budget.headroom))
+        return self._usable(self.budget.window, self.budget.reserve)
+
+    def usable_tokens_in(self, window: int) -> int:
+        """Return the tokens that a view may have in a model's *window* that turned out to be smaller."""
+        window = min(window, self.budget.window)
+        return self._usable(window, min(self.budget.reserve, share_of(window, self.budget.reserve_share)))
+
+    def _usable(self, window: int, reserve: int) -> int:
+        return max(0, share_of(window - reserve - self.budget.tools, 1 - self.budget.headroom))
 
 
 def share_of(tokens: int, share: float) -> int:

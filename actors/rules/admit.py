@@ -119,7 +119,13 @@ def _counted(state: State, counted: Counted) -> State:
     number = state.live[-1].number
     if state.refusals >= policy.emergency.retries:
         return msgspec.structs.replace(state, due=(*state.due, Due(number=number, hook=OVERFLOW)))
-    state = msgspec.structs.replace(state, ratio=max(state.ratio, told), refusals=state.refusals + 1, quiet_tokens=0)
+    state = msgspec.structs.replace(
+        state,
+        ratio=max(state.ratio, told),
+        window=counted.window or state.window,
+        refusals=state.refusals + 1,
+        quiet_tokens=0,
+    )
     down_to = min(target_tokens(state), share_of(state.live_tokens, OVERFLOW_SHARE))
     before = state.live_tokens
     episode = Episode(boundary=number, stage="digest", cause="overflow", down_to=max(1, down_to), before=before)

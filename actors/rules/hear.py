@@ -88,7 +88,7 @@ def _overflow(state: State, fact: OverflowReported) -> State:
     ours = dict(state.served).get(fact.view_hash, 0)
     told = (fact.requested_tokens - _tools(state)) / ours if ours and fact.requested_tokens > 0 else 0.0
     assumed = (state.ratio or 1.0) * (state.policy.emergency.ratio if state.policy else 1.25)
-    counted = Counted(ratio=told if told > 0 else assumed, refused=True)
+    counted = Counted(ratio=told if told > 0 else assumed, refused=True, window=max(0, fact.limit_tokens))
     return msgspec.structs.replace(state, waiting=(*state.waiting, counted))
 
 

@@ -34,13 +34,23 @@ def fired(state: State, entry: Entry) -> State:
         known = next((one.times for one in state.hooks if one.hook == hook.id), 0)
         memory = HookMemory(hook=hook.id, times=known + 1, turns=state.turns, at_ms=state.now_ms)
         others = tuple(one for one in state.hooks if one.hook != hook.id)
-        state = msgspec.structs.replace(
-            state, hooks=(*others, memory), due=(*state.due, Due(number=entry.number, hook=hook.id))
-        )
-        if isinstance(hook.do, Compact) and state.episode is None and state.live_tokens > target_tokens(state):
+        idle = _idle(state) if isinstance(hook.do, Compact) else ""
+        due = Due(number=entry.number, hook=hook.id, idle=idle)
+        state = msgspec.structs.replace(state, hooks=(*others, memory), due=(*state.due, due))
+        if isinstance(hook.do, Compact) and not idle:
             episode = Episode(boundary=entry.number, stage="digest", cause="hook", before=state.live_tokens)
             state = msgspec.structs.replace(state, episode=episode)
     return state
+
+
+def _idle(state: State) -> str:
+    """Return why no compaction begins though a hook asks for it; empty if one does."""
+    if state.episode is not None:
+        return "a compaction is under way"
+    target = target_tokens(state)
+    if state.live_tokens <= target:
+        return f"{state.live_tokens:,} tokens are not above the target of {target:,}"
+    return ""
 
 
 def due_facts(state: State, *, count: Count) -> tuple[Fact, ...]:
@@ -82,7 +92,7 @@ def reminder_text(state: State, *, count: Count) -> str:
 def _hook_facts(due: Due, hook: Hook, count: Count) -> list[Fact]:
     match hook.do:
         case Compact():
-            return [HookFired(number=due.number, hook=hook.id, action="compact")]
+            return [HookFired(number=due.number, hook=hook.id, action="compact", detail=due.idle)]
         case Note():
             return [HookFired(number=due.number, hook=hook.id, action="log", detail=hook.do.text)]
         case Call():

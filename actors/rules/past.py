@@ -164,6 +164,7 @@ def _returned(state: State, earlier: State) -> State:
         unrecorded=state.unrecorded,
         served=state.served,
         ratio=state.ratio,
+        window=state.window,
         due=(),
         episode=None,
         quiet_tokens=earlier.live_tokens,

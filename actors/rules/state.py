@@ -76,6 +76,8 @@ class Due(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
     number: int
     hook: str
+    idle: str = ""
+    """Why a hook that asks for a compaction begins none."""
 
 
 REMINDER = ""
@@ -104,6 +106,8 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
     ratio: float
     refused: bool = False
+    window: int = 0
+    """Tokens that it allows; 0: it did not say."""
 
 
 class Arrived(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -179,6 +183,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     """Hash and tokens of the newest served views: what a provider's count is compared with."""
     ratio: float = 0.0
     """Tokens as the provider counts them / as we do; 0: it never said."""
+    window: int = 0
+    """Tokens that the provider said it allows when it refused a view; 0: it never did."""
     refusals: int = 0
     """Overflows reported in a row."""
     erased: bool = False
@@ -217,9 +223,11 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
     def _within(self, budget: int) -> int:
         assert self.policy is not None
-        usable = self.policy.usable_tokens
-        asked = min(budget, usable) if budget else usable
         calibrate = self.policy.budget.calibrate
+        usable = self.policy.usable_tokens
+        if self.window and calibrate != "off":
+            usable = min(usable, self.policy.usable_tokens_in(self.window))
+        asked = min(budget, usable) if budget else usable
         if calibrate == "off" or not self.ratio or (calibrate == "tighten" and self.ratio <= 1):
             return asked
         return max(1, int(asked / self.ratio))

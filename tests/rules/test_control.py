@@ -248,6 +248,24 @@ class TestOverflow:
         assert [message["role"] for message in talk.shown()][:2] == ["system", "user"]
         assert not [fact for fact in talk.facts if getattr(fact, "stage", "") == "squeeze"]
 
+    def test_a_window_that_is_smaller_than_the_policys_is_learned(self) -> None:
+        talk = self.agent()
+        tokens = talk.view().tokens
+        talk.say(OverflowReported(view_hash=served(talk), requested_tokens=tokens, limit_tokens=800))
+        assert (talk.state.ratio, talk.state.usable_tokens) == (1.0, 800)
+        talk.settle()
+        for turn in range(12, 24):
+            talk.play(assistant(None, f"c{turn}"), result(f"c{turn}", words(80)))
+            assert talk.view().tokens <= 800
+
+    def test_of_a_learned_window_a_share_stays_free_for_the_answer(self) -> None:
+        talk = self.agent(budget={"window": 2000, "reserve": 400, "tools": 100})
+        talk.say(OverflowReported(view_hash=served(talk), limit_tokens=1000, requested_tokens=talk.view().tokens + 100))
+        assert talk.state.usable_tokens == 1000 - 250 - 100
+        talk.settle()
+        talk.say(OverflowReported(limit_tokens=9000))
+        assert talk.state.usable_tokens == int(1500 / 1.25), "it is never larger than the policy's"
+
     def test_without_numbers_the_policys_ratio_is_assumed(self) -> None:
         talk = self.agent()
         talk.say(OverflowReported(view_hash=served(talk), message="prompt is too long"))
