@@ -18,11 +18,14 @@ from protocol import policy as policies
 from protocol.connection import connect
 from protocol.errors import JettisonError
 from protocol.ids import fresh_id
+from protocol.keys import FolderKeys, JetStreamKeys, TenantKeys
 from protocol.subjects import ACTORS, Actor
+from storage.begun import JetStreamBegun
 from storage.changes import Changes
 from storage.dead_letters import JetStreamDeadLetters
+from storage.encrypted import EncryptedLog, EncryptedSnapshots
+from storage.ghosts import Ghosts
 from storage.jetstream import JetStreamLog, JetStreamSnapshots
-from storage.keys import JetStreamKeys, SealedSnapshots
 from storage.s3 import S3Artifacts, S3Settings
 from storage.wakes import JetStreamWakes
 
@@ -31,8 +34,10 @@ from .conversations import Conversations
 from .llm import ModelSettings, OpenAiModel
 from .settings import Settings
 from .steps import Steps
+from .suspects import Suspects
 from .sweeper import Sweeper
 from .tokens import counter
+from .trial import Trial
 from .windows import window_of
 from .worker import Worker
 
@@ -41,16 +46,18 @@ from .worker import Worker
 class Runtime:
     """Everything that a worker, a service or a command works with."""
 
+    settings: Settings
     connection: NatsConnection
-    log: JetStreamLog
+    log: EncryptedLog
     artifacts: S3Artifacts
     wakes: JetStreamWakes
     conversations: Conversations
     steps: Steps
     dead_letters: JetStreamDeadLetters
     changes: Changes
-    snapshots: SealedSnapshots
+    snapshots: EncryptedSnapshots
     name: str
+    tenants: TenantKeys | None
 
     def worker(self, actor: Actor) -> Worker:
         """Return a worker of *actor*."""
@@ -60,6 +67,12 @@ class Runtime:
             conversations=self.conversations,
             steps=self.steps,
             dead_letters=self.dead_letters,
+            suspects=Suspects(
+                actor=actor,
+                worker=self.name,
+                begun=JetStreamBegun(self.connection),
+                trial=Trial(settings=self.settings),
+            ),
             announcer=self.connection,
             name=self.name,
         )
@@ -72,6 +85,7 @@ class Runtime:
             conversations=self.conversations,
             wakes=self.wakes,
             dead_letters=self.dead_letters,
+            ghosts=Ghosts(self.connection),
         )
 
     def context_service(self) -> ContextService:
@@ -82,6 +96,7 @@ class Runtime:
             artifacts=self.artifacts,
             log=self.log,
             wakes=self.wakes,
+            begun=JetStreamBegun(self.connection),
         )
 
 
@@ -94,9 +109,11 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
     options = {"user": settings.nats.user, "password": settings.nats.password} if settings.nats.user else {}
     connection = await connect(settings.nats.url, name=f"jettison-{role}", options=options)
     artifacts = S3Artifacts(S3Settings(**msgspec.structs.asdict(settings.s3)))
-    log = JetStreamLog(connection)
+    tenants = tenant_keys(settings)
+    keys = JetStreamKeys(connection, tenants=tenants)
+    log = EncryptedLog(JetStreamLog(connection), keys=keys)
     name = writer_name(role)
-    snapshots = SealedSnapshots(JetStreamSnapshots(connection), keys=JetStreamKeys(connection), artifacts=artifacts)
+    snapshots = EncryptedSnapshots(JetStreamSnapshots(connection), keys=keys, artifacts=artifacts)
     conversations = Conversations(log=log, snapshots=snapshots, writer=name)
     has_model = settings.llm.base_url or settings.llm.api_key
     # a layer that cannot be used would refuse every new conversation
@@ -104,6 +121,7 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
     model = OpenAiModel(ModelSettings(**msgspec.structs.asdict(settings.llm))) if has_model else None
     try:
         yield Runtime(
+            settings=settings,
             connection=connection,
             log=log,
             artifacts=artifacts,
@@ -114,6 +132,7 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
             changes=Changes(connection),
             snapshots=snapshots,
             name=name,
+            tenants=tenants,
         )
     finally:
         await connection.close()
@@ -162,6 +181,13 @@ def _first(failed: BaseExceptionGroup[JettisonError]) -> JettisonError:
 def writer_name(role: str) -> str:
     """Return the name under which this process commits: for people, never for decisions."""
     return f"{role}@{socket.gethostname()[:32]}:{os.getpid()}:{fresh_id()[:6]}"
+
+
+def tenant_keys(settings: Settings) -> TenantKeys | None:
+    """Return what wraps the keys of conversations; none where the log is kept in plain text."""
+    if not settings.keys.folder:
+        return None
+    return FolderKeys(folder=Path(settings.keys.folder), makes=settings.keys.make)
 
 
 def with_endpoints(settings: Settings, *, nats_url: str, s3: S3Settings) -> Settings:

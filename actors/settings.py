@@ -62,6 +62,15 @@ class TelemetrySection(_Section, frozen=True, kw_only=True):
     folder: str = ""
 
 
+class KeysSection(_Section, frozen=True, kw_only=True):
+    """The tenants' keys, a file `TENANT.key` each; without a folder the log is kept in plain text."""
+
+    folder: str = ""
+    """Empty means `keys` below the data folder where the stack is the embedded one, and none where NATS is given."""
+    make: bool = False
+    """Make the key of a tenant that has none; the embedded stack does so in its own folder."""
+
+
 class AnchorSection(_Section, frozen=True, kw_only=True):
     """Anchors that `jettison up` writes by itself; elsewhere `jettison anchor --every` does."""
 
@@ -78,6 +87,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     llm: LlmSection = LlmSection()
     telemetry: TelemetrySection = TelemetrySection()
     anchor: AnchorSection = AnchorSection()
+    keys: KeysSection = KeysSection()
     policy: dict[str, Any] = {}
     """The service's layer of the policy."""
 

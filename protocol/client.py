@@ -16,22 +16,23 @@ import asyncio
 import hashlib
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 from nats.aio.client import Client as NatsConnection
 
-from . import codec, messages, semconv, subjects
+from . import cipher, codec, messages, semconv, subjects
 from .ask import ContextAsked, ExpandAsked, Expanded, ReadAsked, Ready, UploadAsked
 from .asking import ask
 from .connection import connect, publish, until
+from .envelopes import Repeatable, batches_of, check_readable
 from .errors import (
     ArtifactsUnavailable,
-    BadEnvelope,
     BadMessage,
+    Busy,
     OutcomeUnknown,
     Rejected,
 )
@@ -46,8 +47,10 @@ from .facts import (
     UsageReported,
 )
 from .ids import Address, address, fresh_id
+from .keys import JetStreamKeys, TenantKeys
 from .limits import CLAIM_BYTES_MIN, ENVELOPE_BYTES_MAX
 from .messages import Profile
+from .overflow import counts_in
 from .policy import converted
 from .tools import read_asked
 from .tracing import inject, span
@@ -75,6 +78,7 @@ class Context:
     tokenizer: str
     estimated: bool
     squeezing: bool
+    compacted: bool
 
 
 @dataclass(kw_only=True)
@@ -83,14 +87,22 @@ class Client:
 
     connection: NatsConnection
     patience_seconds: float = PATIENCE_SECONDS
+    keys: JetStreamKeys | None = None
 
     @staticmethod
     @asynccontextmanager
-    async def connect(url: str, *, name: str = "agent", **options: Any) -> AsyncIterator[Client]:
-        """Connect, and close at the end. Raises `LogUnavailable` within two seconds if nothing answers."""
+    async def connect(
+        url: str, *, name: str = "agent", keys: TenantKeys | None = None, **options: Any
+    ) -> AsyncIterator[Client]:
+        """Connect, and close at the end. Raises `LogUnavailable` within two seconds if nothing answers.
+
+        With the tenant's *keys* (`FolderKeys`) what is said is encrypted before it is sent; without, the log has it in
+        plain text.
+        """
         connection = await connect(url, name=name, options=options)
+        ours = JetStreamKeys(connection, tenants=keys, read="direct") if keys else None
         try:
-            yield Client(connection=connection)
+            yield Client(connection=connection, keys=ours)
         finally:
             await connection.close()
 
@@ -129,7 +141,9 @@ class Conversation:
     _unconfirmed: list[codec.Said] = field(default_factory=list)
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _budget: int = 0
-    _broken_off: list[tuple[SaidMessage, ...]] = field(default_factory=list)
+    _owed: Repeatable[codec.Said] = field(default_factory=Repeatable)
+    """What was not confirmed to who said it, though it may have been to another call since."""
+    _broken_off: Repeatable[list[tuple[SaidMessage, ...]]] = field(default_factory=Repeatable)
     """What was confirmed of a large append whose later part was not."""
 
     async def append(self, new: Iterable[Mapping[str, Any]], *, key: str = "") -> int:
@@ -141,21 +155,19 @@ class Conversation:
         """
         said = [await self._prepared(index, message) for index, message in enumerate(new)]
         writer = "k-" + hashlib.sha256(f"{self.at}/{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        batches = list(_batches(said))
+        batches = list(batches_of(said))
         if key:
             for index, batch in enumerate(batches, 1):
                 facts = (MessagesAppended(messages=batch),)
                 await self._send(codec.Said(writer=writer, count=index, facts=facts, at_ms=_now_ms()))
             return self._seq
-        confirmed, self._broken_off = self._broken_off, []
-        if batches[: len(confirmed)] != confirmed:
-            confirmed = []
+        confirmed = next((one for one in self._broken_off.taken() if batches[: len(one)] == one), [])
         for index in range(len(confirmed), len(batches)):
             try:
                 await self.say((MessagesAppended(messages=batches[index]),))
             except BaseException:
                 # the same call again goes on here: what was confirmed before must not be said twice
-                self._broken_off = batches[:index]
+                self._broken_off.keep(batches[:index])
                 raise
         return self._seq
 
@@ -167,8 +179,10 @@ class Conversation:
         `NotReady` when no worker answers in time, `BudgetRefused` when the least view is larger, `Erased`.
         """
         if budget != self._budget:
-            await self.say((CompactionRequested(budget=budget, reason="context"),))
-            self._budget = budget
+            # a log without room is no reason to refuse a view: the service may have one that was served before
+            with suppress(Busy):
+                await self.say((CompactionRequested(budget=budget, reason="context"),))
+                self._budget = budget
         asked = ContextAsked(upto_seq=self._seq, budget=budget, model=model, wait_seconds=wait_seconds)
         answer, body = await ask(self.client.connection, self.at, "context", asked, wait_seconds)
         assert answer.context is not None
@@ -223,8 +237,10 @@ class Conversation:
     ) -> None:
         """Tell that the provider refused a served view as too long; the next `context()` is a shorter one.
 
-        Give what its error says of its own count; without it, more than we count is assumed.
+        Give its error's text, or the numbers themselves; where neither names any, more than we count is assumed.
         """
+        if not requested_tokens and not limit_tokens:
+            requested_tokens, limit_tokens = counts_in(message)
         overflow = OverflowReported(
             view_hash=view_hash,
             requested_tokens=requested_tokens,
@@ -248,13 +264,23 @@ class Conversation:
         Raises `Rejected` for values that no reader could take, before anything is sent.
         """
         async with self._lock:
-            repeated = any(said.facts == facts and said.writer == self._writer for said in self._unconfirmed)
-            if not repeated:
+            said = self._repeated(facts)
+            if said is None:
                 said = codec.Said(writer=self._writer, count=self._count + 1, facts=facts, at_ms=_now_ms())
-                _check_readable(said)
+                check_readable(said)
                 self._count += 1
                 self._unconfirmed.append(said)
-            return await self._flush()
+            try:
+                return await self._flush()
+            except BaseException:
+                if said in self._unconfirmed:
+                    self._owed.keep(said)
+                raise
+
+    def _repeated(self, facts: tuple[SaidFact, ...]) -> codec.Said | None:
+        """Return the envelope that this call says once more, if it does."""
+        mine = [one for one in self._unconfirmed if one.writer == self._writer]
+        return next((one for one in (*self._owed.taken(), *mine) if one.facts == facts), None)
 
     async def _send(self, said: codec.Said) -> int:
         async with self._lock:
@@ -270,7 +296,7 @@ class Conversation:
                 self._seq = max(self._seq, await self._publish(self._unconfirmed[0]))
             except Rejected:
                 # it will never be taken: kept, it would stand in the way of all that comes after it
-                del self._unconfirmed[0]
+                self._owed.forget(self._unconfirmed.pop(0))
                 raise
             del self._unconfirmed[0]
         return self._seq
@@ -280,10 +306,13 @@ class Conversation:
         attributes = {semconv.MESSAGING_SYSTEM: "nats", semconv.GEN_AI_CONVERSATION_ID: self.at.conversation}
         with span(semconv.PUBLISH_SAID, kind="producer", attributes=attributes):
             inject(headers)
+            body = codec.encode_said(said)
+            if self.client.keys:
+                body = cipher.record(body, key=await self.client.keys.key(self.at), at=self.at, side="said")
             return await publish(
                 self.client.connection.jetstream(),
                 subjects.said(self.at),
-                codec.encode_said(said),
+                body,
                 headers=headers,
                 deadline_seconds=self.client.patience_seconds,
             )
@@ -341,29 +370,6 @@ class Conversation:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _check_readable(said: codec.Said) -> None:
-    """Raise `Rejected` where a value is not of its field's type, or too large for any."""
-    try:
-        codec.decode_said(codec.encode_said(said))
-    except (OverflowError, TypeError, ValueError, BadEnvelope) as error:
-        raise Rejected(f"a value cannot be sent: {error}"[:200]) from None
-
-
-def _batches(said: list[SaidMessage]) -> Iterator[tuple[SaidMessage, ...]]:
-    """Group messages so that each envelope stays within its limit; order is kept."""
-    batch: list[SaidMessage] = []
-    size = 0
-    for message in said:
-        length = len(message.raw) + 64 + 96 * len(message.claims)
-        if batch and size + length > ENVELOPE_BYTES_MAX:
-            yield tuple(batch)
-            batch, size = [], 0
-        batch.append(message)
-        size += length
-    if batch:
-        yield tuple(batch)
 
 
 def _put(request: urllib.request.Request) -> None:

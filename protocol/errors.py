@@ -15,9 +15,11 @@
     │   ├── LogUnavailable
     │   ├── OutcomeUnknown   sent, not confirmed: it may land, and sending it again is harmless
     │   ├── ArtifactsUnavailable
+    │   ├── KeysUnavailable  the tenant's key is not where this process looks for it
     │   ├── ModelUnavailable
     │   ├── NotReady         the actors have not caught up within the wait
     │   └── Contended        other writers were faster, too often
+    ├── Deadly               a conversation whose turn ends the process that does it
     └── Damaged              what was kept is not what was written: writes of that conversation stop
         ├── ArtifactDamaged
         ├── ChainBroken
@@ -92,6 +94,10 @@ class ArtifactsUnavailable(Unavailable):
     """The S3 store could not be reached or answered with a server error."""
 
 
+class KeysUnavailable(Unavailable):
+    """What is asked for is encrypted, and this process has no key of the tenant that opens it; says what to set."""
+
+
 class ModelUnavailable(Unavailable):
     """The LLM endpoint could not be reached, refused for load, or was too slow."""
 
@@ -102,6 +108,10 @@ class NotReady(Unavailable):
 
 class Contended(Unavailable):
     """Other writers committed first, more often than we are willing to retry."""
+
+
+class Deadly(JettisonError):
+    """A process that did one turn of a conversation, and nothing else, died of it."""
 
 
 class Damaged(JettisonError):

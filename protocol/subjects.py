@@ -6,8 +6,9 @@ ctx.v1.wake.{actor}.{tenant}.{conversation}      one slot each                  
 ctx.v1.urge.{actor}.{tenant}.{conversation}      the same, while an agent waits  stream CTX_WAKE
 ctx.v1.dlq.{actor}.{tenant}.{conversation}       a wake-up that was given up     stream CTX_DLQ
 ctx.v1.snap.{tenant}.{conversation}              two newest snapshots            stream CTX_SNAP
-ctx.v1.key.{tenant}.{conversation}               key of the snapshots                stream CTX_SNAP
+ctx.v1.key.{tenant}.{conversation}               its wrapped key                 stream CTX_KEYS
 ctx.v1.sweep                                     how far the sweeper came        stream CTX_SNAP
+ctx.v1.begun.{actor}.{tenant}.{conversation}     a turn that may not be ended     stream CTX_SNAP
 ctx.v1.ready.{tenant}.{conversation}             announcements, not stored
 ctx.v1.ask.{verb}.{tenant}.{conversation}        requests to the context service
 ctx.v1.hook.{tenant}.{conversation}.{name}       calls of a policy's hooks, not stored
@@ -23,6 +24,7 @@ from .ids import Address, Token
 LOG_STREAM = "CTX_LOG"
 WAKE_STREAM = "CTX_WAKE"
 SNAPSHOT_STREAM = "CTX_SNAP"
+KEY_STREAM = "CTX_KEYS"
 DEAD_LETTER_STREAM = "CTX_DLQ"
 
 LOG_SUBJECTS = "ctx.v1.log.*.*.*"
@@ -31,6 +33,7 @@ URGENT_SUBJECTS = "ctx.v1.urge.*.*.*"
 SNAPSHOT_SUBJECTS = "ctx.v1.snap.*.*"
 KEY_SUBJECTS = "ctx.v1.key.*.*"
 SWEEP_SUBJECT = "ctx.v1.sweep"
+BEGUN_SUBJECTS = "ctx.v1.begun.*.*.*"
 DEAD_LETTER_SUBJECTS = "ctx.v1.dlq.*.*.*"
 
 SAID_SUBJECTS = "ctx.v1.log.*.*.said"
@@ -79,13 +82,18 @@ def dead_letter(actor: Actor, at: Address) -> str:
     return f"ctx.v1.dlq.{actor}.{at.tenant}.{at.conversation}"
 
 
+def begun(actor: Actor, at: Address) -> str:
+    """Return where it is written down that *actor* began a turn for *at*."""
+    return f"ctx.v1.begun.{actor}.{at.tenant}.{at.conversation}"
+
+
 def snapshot(at: Address) -> str:
     """Return where snapshots of *at* are kept."""
     return f"ctx.v1.snap.{at.tenant}.{at.conversation}"
 
 
 def key(at: Address) -> str:
-    """Return where the key of the snapshots of *at* is kept."""
+    """Return where the key of *at* is kept, wrapped by its tenant's."""
     return f"ctx.v1.key.{at.tenant}.{at.conversation}"
 
 
@@ -120,7 +128,7 @@ def address_of(subject: str) -> Address:
     match parts:
         case ["ctx", "v1", "log", tenant, conversation, "said" | "done"]:
             pass
-        case ["ctx", "v1", "wake" | "urge" | "dlq" | "ask", _, tenant, conversation]:
+        case ["ctx", "v1", "wake" | "urge" | "dlq" | "begun" | "ask", _, tenant, conversation]:
             pass
         case ["ctx", "v1", "snap" | "key" | "ready", tenant, conversation]:
             pass

@@ -26,8 +26,8 @@ GONE = (10043, 10057)
 
 READ_SECONDS = 5.0
 
-Reason = Literal["fault", "unreadable", "damaged"]
-"""Whose fault it is: ours, a newer writer's, or that of what keeps the bytes."""
+Reason = Literal["fault", "unreadable", "damaged", "deadly"]
+"""Whose fault it is: ours, a newer writer's, or that of what keeps the bytes; `deadly`: its turn ends the process."""
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):

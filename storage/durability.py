@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import urllib.error
 import urllib.request
 from typing import Any
 
@@ -50,14 +51,46 @@ async def is_synced(monitor_url: str) -> bool:
 
     Raises `LogUnavailable` if nothing answers there, or not a NATS server with JetStream.
     """
+    return bool((await _of_jetstream(monitor_url, "config")).get("sync_always", False))
 
-    def asked() -> Any:
-        with urllib.request.urlopen(f"{monitor_url.rstrip('/')}/varz", timeout=MONITOR_SECONDS) as answer:
-            return msgspec.json.decode(answer.read())
+
+async def filled(monitor_url: str) -> float:
+    """Return the share of its storage that a server has given away. Raises `LogUnavailable` as `is_synced` does."""
+    stats, config = await _of_jetstream(monitor_url, "stats"), await _of_jetstream(monitor_url, "config")
+    return int(stats.get("storage", 0)) / max(1, int(config.get("max_storage", 0)))
+
+
+async def trouble(monitor_url: str) -> str:
+    """Return what a server says is wrong with itself, empty if nothing is: a write that failed, a stream that is away.
+
+    After a write that failed (a full disk), a stream takes no other one until its server is started anew, though
+    there is room again, and says so nowhere else: who publishes is told nothing (measured on 2.15). Raises
+    `LogUnavailable` if no NATS server answers there.
+    """
+    found = await _asked(monitor_url, "healthz")
+    return "" if found.get("status") == "ok" else str(found.get("error") or found.get("status"))
+
+
+async def _of_jetstream(monitor_url: str, what: str) -> dict[str, Any]:
+    found = (await _asked(monitor_url, "varz")).get("jetstream")
+    part = found.get(what) if isinstance(found, dict) else None
+    if not isinstance(part, dict):
+        raise LogUnavailable(f"the server at {monitor_url} has no JetStream")
+    return part
+
+
+async def _asked(monitor_url: str, page: str) -> dict[str, Any]:
+    def asked() -> bytes:
+        try:
+            with urllib.request.urlopen(f"{monitor_url.rstrip('/')}/{page}", timeout=MONITOR_SECONDS) as answer:
+                return bytes(answer.read())
+        except urllib.error.HTTPError as error:
+            # who is not healthy says so with a 503
+            return error.read()
 
     try:
-        return bool((await asyncio.to_thread(asked))["jetstream"]["config"].get("sync_always", False))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return msgspec.json.decode(await asyncio.to_thread(asked), type=dict[str, Any])
+    except (OSError, ValueError) as error:
         raise LogUnavailable(f"no NATS server answers at {monitor_url}: {type(error).__name__}") from None
 
 

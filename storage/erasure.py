@@ -12,12 +12,16 @@ import json
 from nats.aio.client import Client as NatsConnection
 from nats.js.errors import APIError, NotFoundError
 
+from protocol import subjects
 from protocol.connection import TRANSIENT
-from protocol.errors import LogUnavailable, NotProvisioned
+from protocol.errors import Contended, LogUnavailable, NotProvisioned
+from protocol.ids import Address
+from protocol.keys import DESTROYED, is_taken
 
 AT_ONCE = 16
 ANSWER_SECONDS = 10.0
 SEQUENCE_NOT_FOUND = 10043
+ROUNDS_MAX = 5
 
 
 async def overwritten(connection: NatsConnection, *, stream: str, subject: str, keep: int = 0) -> int:
@@ -32,6 +36,32 @@ async def overwritten(connection: NatsConnection, *, stream: str, subject: str, 
         batch = wanted[first : first + AT_ONCE]
         await asyncio.gather(*(_overwrite(connection, stream=stream, seq=seq) for seq in batch))
     return len(wanted)
+
+
+async def key_destroyed(connection: NatsConnection, at: Address) -> int:
+    """Overwrite the key of *at*, and leave a mark that there will be no other; return how many keys there were.
+
+    Raises `Contended` where others make keys all the time, `LogUnavailable`, `NotProvisioned`.
+    """
+    jetstream, subject, count = connection.jetstream(timeout=ANSWER_SECONDS), subjects.key(at), 0
+    for _ in range(ROUNDS_MAX):
+        try:
+            if (await jetstream.get_msg(subjects.KEY_STREAM, subject=subject)).data == DESTROYED:
+                return count
+        except NotFoundError:
+            pass
+        except (APIError, *TRANSIENT) as error:
+            raise LogUnavailable(f"the key of {at} cannot be read: {type(error).__name__}") from None
+        count += await overwritten(connection, stream=subjects.KEY_STREAM, subject=subject)
+        try:
+            # refused where somebody was faster and made a key: then that one goes too
+            await jetstream.publish(subject, DESTROYED, headers={"Nats-Expected-Last-Subject-Sequence": "0"})
+        except APIError as error:
+            if not is_taken(error):
+                raise LogUnavailable(f"the key of {at} cannot be destroyed: {error.description}") from None
+        except TRANSIENT:
+            continue  # looked at again: it may have landed
+    raise Contended(f"the key of {at} cannot be destroyed: others make new ones", address=str(at))
 
 
 async def _sequences(connection: NatsConnection, *, stream: str, subject: str) -> list[int]:

@@ -24,7 +24,9 @@ from protocol.ids import Address
 
 from .ports import Record
 
-WRONG_LAST_SEQUENCE = 10071
+WRONG_LAST_SEQUENCES = (10071, 10164)
+"""Another writer came first. The second is a cluster's word for one whose commit is still being stored."""
+
 STREAM_NOT_FOUND = 10059
 NO_STREAM = "the streams do not exist on this server; run `jettison provision`"
 READ_BATCH = 512
@@ -66,7 +68,7 @@ class JetStreamLog:
                     subjects.done(at), body, timeout=TRY_SECONDS, headers=dict(all_headers)
                 )
             except APIError as error:
-                if error.err_code == WRONG_LAST_SEQUENCE:
+                if error.err_code in WRONG_LAST_SEQUENCES:
                     return 0
                 raise
             return 0 if ack.duplicate else ack.seq
@@ -123,7 +125,7 @@ class JetStreamLog:
         return list(found["state"].get("subjects") or ()), int(found.get("total", 0))
 
     async def end(self) -> int:
-        """Return the newest sequence of the whole log. Raises `NotProvisioned`, `LogUnavailable`."""
+        """See `EventLog.end`. Raises `NotProvisioned`, `LogUnavailable`."""
         try:
             return (await self._jetstream.stream_info(subjects.LOG_STREAM)).state.last_seq
         except NotFoundError:

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 
+from protocol.cipher import KEY_BYTES, Key
 from protocol.errors import LogRegression, NotFound
 from protocol.ids import Address, Token
 from protocol.subjects import Actor, Lane
@@ -57,6 +58,10 @@ class MemoryLog:
         """See `EventLog.addresses`."""
         return sorted(self._records)
 
+    async def end(self) -> int:
+        """See `EventLog.end`."""
+        return self._seq
+
     def _store(self, at: Address, record: Record) -> int:
         self._seq += 1
         stored = Record(seq=self._seq, side=record.side, body=record.body, headers=record.headers)
@@ -82,12 +87,18 @@ class MemorySnapshots:
 class MemoryKeys:
     """`Keys` of one process."""
 
-    def __init__(self) -> None:
-        self._keys: dict[Address, bytes] = {}
+    wraps = True
 
-    async def key(self, at: Address) -> bytes:
+    def __init__(self) -> None:
+        self._keys: dict[Address, Key] = {}
+
+    async def key(self, at: Address) -> Key:
         """See `Keys.key`."""
-        return self._keys.setdefault(at, secrets.token_bytes(32))
+        return self._keys.setdefault(at, Key(secrets.token_bytes(KEY_BYTES)))
+
+    async def known(self, at: Address) -> Key | None:
+        """See `Keys.known`."""
+        return self._keys.get(at)
 
 
 class MemoryArtifacts:
@@ -162,11 +173,13 @@ class MemorySlot:
     lane: Lane = "wake"
     deliveries: int = 1
     ended: asyncio.Event = field(default_factory=asyncio.Event)
+    makes_room: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def done(self) -> None:
         """See `Slot.done`."""
         self.owner.filled.discard((self.actor, self.lane, self.at))
         self.ended.set()
+        self.makes_room.set()
 
     async def later(self, seconds: float) -> None:
         """See `Slot.later`."""
@@ -174,6 +187,11 @@ class MemorySlot:
         again = MemorySlot(self.at, self.headers, self.owner, self.actor, self.lane, self.deliveries + 1)
         loop.call_later(seconds, self.owner.queue(self.actor, self.lane).put_nowait, again)
         self.ended.set()
+        self.makes_room.set()
+
+    def make_room(self) -> None:
+        """See `Slot.make_room`."""
+        self.makes_room.set()
 
     async def hold(self) -> None:
         """See `Slot.hold`."""
@@ -200,9 +218,9 @@ class MemoryWakes:
         """See `Wakes.slots`."""
         unfinished: list[MemorySlot] = []
         while True:
-            unfinished = [slot for slot in unfinished if not slot.ended.is_set()]
+            unfinished = [slot for slot in unfinished if not slot.makes_room.is_set()]
             if len(unfinished) >= credits:
-                waits = [asyncio.ensure_future(slot.ended.wait()) for slot in unfinished]
+                waits = [asyncio.ensure_future(slot.makes_room.wait()) for slot in unfinished]
                 try:
                     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
                 finally:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from protocol.cipher import Key
 from protocol.ids import Address, Token
 from protocol.subjects import Actor, Lane
 
@@ -60,6 +61,10 @@ class EventLog(Protocol):
         """Return all conversations that have a record, sorted."""
         ...
 
+    async def end(self) -> int:
+        """Return the newest sequence of all conversations together."""
+        ...
+
 
 class Snapshots(Protocol):
     """Folded states that save time and nothing else; losing them all changes no answer."""
@@ -74,10 +79,22 @@ class Snapshots(Protocol):
 
 
 class Keys(Protocol):
-    """One secret for each conversation, with which what is kept beside the log is encrypted."""
+    """One secret for each conversation, with which what is kept of it is encrypted.
 
-    async def key(self, at: Address) -> bytes:
-        """Return the 32 bytes of *at*, always the same ones; made when first asked for. Raises `Unavailable`."""
+    Both calls raise `Erased` where the key was destroyed, `KeysUnavailable`, `LogUnavailable`, `Damaged`.
+    """
+
+    @property
+    def wraps(self) -> bool:
+        """Tell whether tenants' keys protect the keys: else the log is kept in plain text."""
+        ...
+
+    async def key(self, at: Address) -> Key:
+        """Return the key of *at*, always the same one; made when first asked for."""
+        ...
+
+    async def known(self, at: Address) -> Key | None:
+        """Return the key of *at*; none if nobody asked for it before."""
         ...
 
 
@@ -154,6 +171,10 @@ class Slot(Protocol):
 
     async def later(self, seconds: float) -> None:
         """Give the slot back, to be delivered again after *seconds*."""
+        ...
+
+    def make_room(self) -> None:
+        """Let another slot be taken in its place: the work only waits now, for a store or for another turn."""
         ...
 
     async def hold(self) -> None:

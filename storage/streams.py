@@ -1,4 +1,4 @@
-"""The four streams and the two consumers of each actor, made by `jettison provision`, never by a worker.
+"""The five streams and the two consumers of each actor, made by `jettison provision`, never by a worker.
 
 A consumer that a worker could make is a consumer that a second worker could make differently.
 """
@@ -78,7 +78,7 @@ def streams(replicas: int = 1) -> tuple[StreamConfig, ...]:
         ),
         StreamConfig(
             name=subjects.SNAPSHOT_STREAM,
-            subjects=[subjects.SNAPSHOT_SUBJECTS, subjects.KEY_SUBJECTS, subjects.SWEEP_SUBJECT],
+            subjects=[subjects.SNAPSHOT_SUBJECTS, subjects.SWEEP_SUBJECT, subjects.BEGUN_SUBJECTS],
             retention=RetentionPolicy.LIMITS,
             storage=StorageType.FILE,
             num_replicas=replicas,
@@ -88,6 +88,7 @@ def streams(replicas: int = 1) -> tuple[StreamConfig, ...]:
             duplicate_window=120.0,
             compression=StoreCompression.S2,
         ),
+        _keys(replicas),
         StreamConfig(
             name=subjects.DEAD_LETTER_STREAM,
             subjects=[subjects.DEAD_LETTER_SUBJECTS],
@@ -98,6 +99,23 @@ def streams(replicas: int = 1) -> tuple[StreamConfig, ...]:
             max_msgs_per_subject=1,
             duplicate_window=120.0,
         ),
+    )
+
+
+def _keys(replicas: int) -> StreamConfig:
+    return StreamConfig(
+        name=subjects.KEY_STREAM,
+        subjects=[subjects.KEY_SUBJECTS],
+        retention=RetentionPolicy.LIMITS,
+        storage=StorageType.FILE,
+        num_replicas=replicas,
+        # the first key of a conversation stays: an agent may make one, and nobody writes over it
+        max_msgs_per_subject=1,
+        discard=DiscardPolicy.NEW,
+        discard_new_per_subject=True,
+        allow_direct=True,
+        deny_delete=False,
+        duplicate_window=120.0,
     )
 
 

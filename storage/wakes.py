@@ -84,6 +84,10 @@ class JetStreamSlot:
         finally:
             self.credit.back()
 
+    def make_room(self) -> None:
+        """See `Slot.make_room`."""
+        self.credit.back()
+
     async def hold(self) -> None:
         """See `Slot.hold`."""
         try:

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 
+from actors.rules.state import is_tombstone
+from protocol import codec
 from protocol.connection import heed_cancellation
-from protocol.errors import ArtifactsUnavailable, BadEnvelope, Damaged, NotFound, Unavailable
+from protocol.errors import ArtifactsUnavailable, BadEnvelope, Damaged, KeysUnavailable, NotFound, Unavailable
 from protocol.ids import Address, Token
 from storage.ports import Anchors, EventLog
 
@@ -41,7 +44,7 @@ class Anchored(msgspec.Struct, frozen=True, kw_only=True):
     moved: int
     """Heads that this round anchored anew; none: there was nothing new, and nothing was written."""
     refused: dict[str, str]
-    """Conversations whose log does not follow from its anchored head, and why."""
+    """Conversations whose log does not follow from its anchored head, or cannot be read here, and why."""
 
 
 class Anchoring:
@@ -76,7 +79,7 @@ class Anchoring:
             heads = [one for one in found.values() if isinstance(one, Head)]
             refused = {name: one for name, one in found.items() if isinstance(one, str)}
             for name, reason in refused.items():
-                log.error("the log of %s/%s does not follow from anchor %d: %s", tenant, name, book.newest, reason)
+                log.error("%s/%s is not anchored behind anchor %d: %s", tenant, name, book.newest, reason)
             if heads:
                 anchor = follow(book, heads, time=datetime.now(UTC).isoformat(timespec="seconds"))
                 if not await self._anchors.put(tenant, anchor.seal.number, encode(anchor)):
@@ -104,6 +107,9 @@ class Anchoring:
             async with limit:
                 try:
                     head = await self._gone_on(at, before)
+                except KeysUnavailable as error:
+                    out[at.conversation] = str(error)
+                    return
                 except (Damaged, BadEnvelope) as error:
                     again = await self._imported(at, before)
                     if again is None:
@@ -113,9 +119,7 @@ class Anchoring:
             if head != before:
                 out[at.conversation] = head
 
-        async with asyncio.TaskGroup() as group:
-            for at in addresses:
-                group.create_task(follow_log(at))
+        await _together(map(follow_log, addresses))
         return out
 
     async def _gone_on(self, at: Address, before: Head) -> Head:
@@ -126,7 +130,9 @@ class Anchoring:
         return head
 
     async def _imported(self, at: Address, before: Head) -> Head | None:
-        """Return the head of a log that was lost and imported again with all that *before* saw; none for any other."""
+        """Return the head of a log that was lost and imported again with all that *before* saw, or that was erased
+        once more since *before* saw its tombstone; none for any other.
+        """
         try:
             records = await self._log.read(at, after=0)
             head = start(at)
@@ -134,6 +140,8 @@ class Anchoring:
                 head = moved(head, record)
         except (Damaged, BadEnvelope):
             return None
+        if records and records[0].side == "done" and is_tombstone(first := codec.decode_commit(records[0].body)):
+            return head if first.hash == before.hash else None
         kept = any(heads[before.seq][0] == before for heads in earlier(at, records) if before.seq in heads)
         return head if kept else None
 
@@ -155,11 +163,22 @@ async def book_of(tenant: Token, anchors: Anchors, *, whole: bool = False) -> Bo
                 return  # gone since it was listed: `read` names the gap
 
     wanted = numbers if whole else numbers_needed(numbers)
-    async with asyncio.TaskGroup() as group:
-        for number in wanted:
-            group.create_task(fetch(number))
+    await _together(map(fetch, wanted))
     book = read(tenant, bodies)
     there = set(numbers)
     older = range(numbers[0], wanted[0]) if numbers else range(0)
     gaps = tuple(Flaw(anchor=number, reason="is not there") for number in older if number not in there)
     return msgspec.structs.replace(book, flaws=(*gaps, *book.flaws))
+
+
+async def _together(jobs: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Do all *jobs* at once. A service that is down is raised as itself: a group would pass whoever waits for it by."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for job in jobs:
+                group.create_task(job)
+    except BaseExceptionGroup as failed:
+        ours, others = failed.split(Unavailable)
+        if ours is None or others is not None:
+            raise
+        raise ours.exceptions[0] from None

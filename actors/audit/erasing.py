@@ -1,7 +1,8 @@
 """Erasing: leave a tombstone, and of all else nothing that can be read.
 
-The order makes every step repeatable: the tombstone first, so that no writer goes on; the log last, since it says what
-else there is to be removed. Who is interrupted begins again. A log that is damaged can be erased too.
+The order makes every step repeatable: the tombstone first, so that no writer goes on; the key and the log last, since
+they say what else there is to be removed. Who is interrupted begins again. A log that is damaged can be erased too, one
+whose tenant's key is not here cannot: nothing would say which objects are to go.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from protocol.errors import BadEnvelope, Contended, NotFound
 from protocol.facts import ConversationErased
 from protocol.ids import Address, fresh_id
 from protocol.limits import APPEND_ATTEMPTS_MAX
-from storage.erasure import overwritten
+from storage.erasure import key_destroyed, overwritten
+from storage.jetstream import JetStreamLog
 from storage.ports import Artifacts, EventLog, Record
 
 from .trail import sayings
@@ -71,16 +73,18 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
         fact = next(fact for fact in commit.facts if isinstance(fact, ConversationErased))
         wanted = {*mentioned(at, records), *(one for one in objects if one)}
         shared = await self._shared(at, wanted)
-        keys = await self._overwritten(subjects.SNAPSHOT_STREAM, subjects.key(at))
         snapshots = await self._overwritten(subjects.SNAPSHOT_STREAM, subjects.snapshot(at))
         wakes = letters = 0
         for actor in subjects.ACTORS:
             letters += await self._overwritten(subjects.DEAD_LETTER_STREAM, subjects.dead_letter(actor, at))
+            wakes += await self._overwritten(subjects.SNAPSHOT_STREAM, subjects.begun(actor, at))
             for lane in subjects.LANES:
                 wakes += await self._overwritten(subjects.WAKE_STREAM, subjects.wake(actor, at, lane))
         gone = sorted(wanted - shared)
         for sha256 in gone:
             await self.artifacts.delete(at.tenant, sha256)
+        # not before: who begins again reads with it what else there is
+        keys = await key_destroyed(self.connection, at)
         return Certificate(
             address=str(at),
             at_ms=fact.at_ms,
@@ -111,7 +115,8 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
             if there is not None and is_tombstone(there):
                 return records, there, done[-1].seq
             commit = tombstone(at, records, by=by, at_ms=time.time_ns() // 1_000_000)
-            seq = await self.log.append(
+            # in plain text: the key goes, and it quotes nothing
+            seq = await JetStreamLog(self.connection).append(
                 at,
                 codec.encode_commit(commit),
                 expected_seq=done[-1].seq if done else 0,

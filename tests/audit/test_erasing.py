@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from actors.audit.anchors import Mark
-from actors.audit.erasing import tombstone
+from actors.audit.erasing import Erasing, tombstone
 from actors.audit.folded import Folded
 from actors.audit.heads import Head, moved, start
 from actors.audit.verify import Evidence, verify
@@ -20,11 +20,12 @@ from actors.folding import decisions, folded
 from actors.replay import replay
 from actors.rules.flow import next_actor
 from actors.settings import Settings
-from protocol import codec
+from protocol import codec, subjects
 from protocol.client import Client, Conversation
-from protocol.errors import Erased
+from protocol.errors import ArtifactsUnavailable, Erased
 from protocol.facts import ConversationErased
-from protocol.ids import Address
+from protocol.ids import Address, fresh_id
+from storage.pause import paused
 from storage.ports import Record
 from tests.actors.test_cli import jettison
 from tests.audit.test_undo_commands import refused, told
@@ -136,10 +137,23 @@ def hits(folder: Path, planted: str) -> dict[str, int]:
     return found
 
 
+def holding(folder: Path, secret: bytes) -> list[str]:
+    """Return the files below *folder* that hold *secret*."""
+    return [file.name for file in folder.rglob("*") if file.is_file() and secret in file.read_bytes()]
+
+
+def of_stack(data: Path) -> Settings:
+    """Return the settings of the stack that runs on *data*."""
+    there = running_stack(data)
+    assert there is not None
+    return pointed(Settings(data=str(data)), there)
+
+
 async def spoken(client: Client, planted: str) -> tuple[Conversation, Conversation]:
     """Say *planted* in every way into one conversation; another one shares a large result with it."""
     layer = {"budget": {"window": 12_000, "reserve": 0}}
-    talk, bystander = await client.open("victim", policy=layer), await client.open("bystander", policy=layer)
+    names = (f"{name}-{fresh_id()[:8]}" for name in ("victim", "bystander"))
+    talk, bystander = [await client.open(name, policy=layer) for name in names]
     shared = f"shared {secrets.token_hex(40_000)}"
     for other in (talk, bystander):
         await other.append([user("look"), assistant(None, "s"), result("s", shared)])
@@ -153,24 +167,27 @@ async def spoken(client: Client, planted: str) -> tuple[Conversation, Conversati
     return talk, bystander
 
 
-async def test_after_an_erasure_no_file_holds_a_planted_text(data: Path) -> None:
-    planted = f"PLANTED{secrets.token_hex(12)}"
-    there = running_stack(data)
-    assert there is not None
-    settings = pointed(Settings(data=str(data)), there)
-    async with runtime(settings, role="test") as running, Client.connect(settings.nats.url) as client:
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("agent", ["encrypts", "speaks in plain text"])
+async def test_after_an_erasure_no_file_holds_a_planted_text(data: Path, agent: str) -> None:
+    planted, encrypts = f"PLANTED{secrets.token_hex(12)}", agent == "encrypts"
+    settings = of_stack(data)
+    async with (
+        runtime(settings, role="test") as running,
+        Client.connect(settings.nats.url, keys=running.tenants if encrypts else None) as client,
+    ):
         talk, bystander = await spoken(client, planted)
         state = await settled(running, talk.at)
         assert state.version > 50, "there must be snapshots"
         untouched = await settled(running, bystander.at)
         before = hits(data, planted)
-        assert any("CTX_LOG" in name for name in before), "the log is not encrypted: it must be found before"
-        assert not any("CTX_SNAP" in name or name.startswith("s3/") for name in before), before
+        assert bool(before) != encrypts
+        assert all("CTX_LOG" in name for name in before), "what an agent says in plain text lies in the log alone"
         artifacts = {key async for key in _objects(running, talk.at)}
 
         assert told(data, "anchor")["refused"] == {}
-        assert "say --yes" in refused(data, "erase", "victim")
-        done = jettison("erase", "victim", "--yes", "--data", str(data))
+        assert "say --yes" in refused(data, "erase", str(talk.at))
+        done = jettison("erase", str(talk.at), "--yes", "--data", str(data))
         assert done.returncode == 0, done.stderr
         certificate: dict[str, Any] = json.loads(done.stdout)
 
@@ -183,25 +200,62 @@ async def test_after_an_erasure_no_file_holds_a_planted_text(data: Path) -> None
         # who goes on as before changes nothing
         assert not await running.log.append(talk.at, b"late", expected_seq=state.done_seq, commit_id="z", headers={})
         await talk.append([user(f"{planted} once more")])
+        if encrypts:
+            assert hits(data, planted) == {}, "its key is known to that agent alone, and lies nowhere"
+            async with Client.connect(settings.nats.url, keys=running.tenants) as fresh:
+                with pytest.raises(Erased, match="key destroyed"):
+                    await fresh.open(str(talk.at.conversation))
         with pytest.raises(Erased, match="was erased"):
             await talk.context(wait_seconds=2)
         with pytest.raises(Erased, match="was erased"):
             await talk.expand(messages="1-2")
-        assert "was erased" in refused(data, "rewind", "victim", "--to", "1")
-        assert "was erased" in refused(data, "fork", "victim", "risen")
-        verdict = told(data, "verify", "victim")
+        assert "was erased" in refused(data, "show", str(talk.at))
+        assert "was erased" in refused(data, "rewind", str(talk.at), "--to", "1")
+        assert "was erased" in refused(data, "fork", str(talk.at), "risen")
+        verdict = told(data, "verify", str(talk.at))
         assert (verdict["ok"], verdict["erased"]) == (True, True)
         assert told(data, "anchor")["refused"] == {}
-        again = jettison("erase", "victim", "--yes", "--data", str(data))
+        again = jettison("erase", str(talk.at), "--yes", "--data", str(data))
         assert json.loads(again.stdout)["tombstone"] == certificate["tombstone"]
         assert hits(data, planted) == {}
 
-        verdict = told(data, "verify", "victim")
+        verdict = told(data, "verify", str(talk.at))
         assert (verdict["ok"], verdict["erased"], verdict["anchors"] > 0) == (True, True, True)
 
         # the other conversation is as it was
         assert await running.conversations.load(bystander.at) == untouched
-        assert told(data, "verify", "bystander")["ok"] is True
+        assert told(data, "verify", str(bystander.at))["ok"] is True
+
+
+class Refusing:
+    """An S3 store that is down when something is to be deleted."""
+
+    async def delete(self, tenant: str, sha256: str) -> None:
+        raise ArtifactsUnavailable("the store is down")
+
+
+async def test_an_erasure_that_broke_off_still_knows_what_is_to_go(data: Path) -> None:
+    settings = of_stack(data)
+    async with (
+        runtime(settings, role="test") as running,
+        Client.connect(settings.nats.url, keys=running.tenants) as client,
+    ):
+        talk = await client.open(f"broken-{fresh_id()[:8]}", policy={"budget": {"window": 12_000, "reserve": 0}})
+        await talk.append([user("look"), assistant(None, "c"), result("c", secrets.token_hex(40_000))])
+        await talk.context()
+        await settled(running, talk.at)
+        wrapped = await running.connection.jetstream().get_msg(subjects.KEY_STREAM, subject=subjects.key(talk.at))
+        assert len(holding(data, wrapped.data or b"")) == 1
+        artifacts: Any = Refusing()
+        broken = Erasing(connection=running.connection, log=running.log, artifacts=artifacts)
+        whole = Erasing(connection=running.connection, log=running.log, artifacts=running.artifacts)
+        async with paused(running.connection):
+            with pytest.raises(ArtifactsUnavailable):
+                await broken.erase(talk.at, by="test")
+            certificate = await whole.erase(talk.at, by="test")
+        assert (len(certificate.artifacts), certificate.keys) == (1, 1)
+        assert holding(data, wrapped.data or b"") == []
+        assert certificate.artifacts[0] not in {key async for key in _objects(running, talk.at)}
 
 
 async def _objects(running: Any, at: Address) -> Any:

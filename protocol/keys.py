@@ -1,0 +1,273 @@
+"""Keys: each conversation has a random one, kept on NATS as its tenant's key wrapped it.
+
+The wrapped keys have a stream of their own, apart from what they open: a copy of the log without that stream, or
+without the tenant's key, is noise. An erased conversation has a mark in its key's place, so that nobody makes another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+import secrets
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+import msgspec
+from nats.aio.client import Client as NatsConnection
+from nats.js.errors import APIError, NotFoundError
+
+from . import cipher, subjects
+from .connection import PAUSE_SECONDS, TRY_SECONDS, until
+from .errors import Damaged, Erased, KeysUnavailable, LogUnavailable, NotProvisioned
+from .ids import Address, Token
+
+KEPT_MAX = 4096
+"""Keys that one process remembers; the least recent is asked for again (half a millisecond)."""
+
+KEY_ID_BYTES = 8
+"""Of the tenant key's SHA-256: which of a tenant's keys wrapped this one."""
+
+WRAPPED = b"\x01"
+"""The version of what `FolderKeys` writes: version, key id, nonce, encrypted key."""
+
+WRONG_LAST_SEQUENCE = 10071
+PER_SUBJECT = "maximum messages per subject exceeded"
+"""A taken place and a full stream have the same number; only the second is a key that is not kept."""
+STREAM_NOT_FOUND = 10059
+
+SET_KEYS = "set keys.folder (JETTISON_KEYS__FOLDER), or give a client its keys"
+
+
+class TenantKeys(Protocol):
+    """What wraps the keys of a tenant's conversations: a folder, or a key management service.
+
+    Both raise `KeysUnavailable` where the tenant's key is not to be had.
+    """
+
+    async def wrap(self, at: Address, key: bytes) -> bytes:
+        """Return *key* as it may be kept by anybody, bound to the address."""
+        ...
+
+    async def unwrap(self, at: Address, wrapped: bytes) -> bytes:
+        """Return the key again. Raises `Damaged` if this is not what `wrap` returned for *at*."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class FolderKeys:
+    """`TenantKeys` of a folder: `TENANT.key` has a line of 64 hex digits; of several lines the last one wraps.
+
+    Earlier lines still open what they wrapped. A missing file is made only where *makes* says so, and to wrap.
+    """
+
+    folder: Path
+    makes: bool = False
+
+    async def wrap(self, at: Address, key: bytes) -> bytes:
+        """See `TenantKeys.wrap`."""
+        path = self._path(at.tenant)
+        if self.makes and not path.exists():
+            try:
+                _make(path)
+            except OSError as error:
+                reason = f"a key of tenant {at.tenant} cannot be made in {self.folder}: {type(error).__name__}"
+                raise KeysUnavailable(reason, tenant=at.tenant) from None
+        ours = self._keys(at.tenant)[-1]
+        return WRAPPED + _id(ours) + cipher.Key(ours).encrypt(key, str(at))
+
+    async def unwrap(self, at: Address, wrapped: bytes) -> bytes:
+        """See `TenantKeys.unwrap`."""
+        version, ident, closed = wrapped[:1], wrapped[1 : 1 + KEY_ID_BYTES], wrapped[1 + KEY_ID_BYTES :]
+        if version != WRAPPED:
+            raise KeysUnavailable(
+                f"the key of {at} was wrapped by something else than a folder of keys", address=str(at)
+            )
+        keys = {_id(key): key for key in self._keys(at.tenant)}
+        if ident not in keys:
+            there = ", ".join(one.hex() for one in keys)
+            raise KeysUnavailable(
+                f"the key of {at} was wrapped by key {ident.hex()} of its tenant; {self._path(at.tenant)} has {there}",
+                address=str(at),
+            )
+        key = cipher.Key(keys[ident]).decrypt(closed, str(at))
+        if key is None:
+            raise Damaged(f"the key of {at} does not open with its tenant's key", address=str(at))
+        return key
+
+    def _keys(self, tenant: Token) -> list[bytes]:
+        path = self._path(tenant)
+        try:
+            lines = path.read_text(encoding="ascii").split()
+        except FileNotFoundError:
+            raise KeysUnavailable(
+                f"tenant {tenant} has no key in {self.folder}; `openssl rand -hex 32` makes one for {path.name}",
+                tenant=tenant,
+            ) from None
+        except (OSError, ValueError) as error:
+            raise KeysUnavailable(f"{path} cannot be read: {type(error).__name__}", tenant=tenant) from None
+        if not lines or not all(_HEX.fullmatch(line) for line in lines):
+            raise KeysUnavailable(f"{path} must hold lines of 64 hex digits, one for each key", tenant=tenant)
+        return [bytes.fromhex(line) for line in lines]
+
+    def _path(self, tenant: Token) -> Path:
+        return self.folder / f"{tenant}.key"
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="key.1", tag_field="kind"):
+    """What lies on a conversation's key subject: its key, wrapped or as it is; neither, and it is destroyed."""
+
+    wrapped: bytes = b""
+    plain: bytes = b""
+
+
+DESTROYED = msgspec.msgpack.encode(Kept())
+
+
+class JetStreamKeys:
+    """The keys of conversations on the stream `CTX_KEYS`, which keeps the first one of each for ever.
+
+    Without *tenants* it makes keys that lie there as they are. An agent, which may ask for its own tenant's subjects
+    only, reads *direct*; what a commit rests on is read from the leader.
+    """
+
+    def __init__(
+        self,
+        connection: NatsConnection,
+        *,
+        tenants: TenantKeys | None = None,
+        read: Literal["leader", "direct"] = "leader",
+        patience_seconds: float = 30.0,
+    ) -> None:
+        self._jetstream = connection.jetstream(timeout=TRY_SECONDS)
+        self._tenants = tenants
+        self._direct = read == "direct"
+        self._patience_seconds = patience_seconds
+        self._known: OrderedDict[Address, cipher.Key] = OrderedDict()
+
+    @property
+    def wraps(self) -> bool:
+        """Tell whether tenants' keys are at hand."""
+        return self._tenants is not None
+
+    async def key(self, at: Address) -> cipher.Key:
+        """Return the key of *at*, always the same one; made when first asked for.
+
+        Raises `Erased`, `KeysUnavailable`, `Damaged`, `LogUnavailable`.
+        """
+        for pause in PAUSE_SECONDS:
+            found = await self.known(at) or await self._made(at)
+            if found is not None:
+                return found
+            await asyncio.sleep(pause)  # somebody else made it, and the replica that was asked does not know it yet
+        raise LogUnavailable(f"the key of {at} is there, and cannot be read", address=str(at))
+
+    async def known(self, at: Address) -> cipher.Key | None:
+        """Return the key of *at*; none if nobody made one. Raises as `key` does."""
+        if found := self._known.get(at):
+            self._known.move_to_end(at)
+            return found
+        body = await self._stored(at)
+        if body is None:
+            return None
+        return self._remembered(at, await self._unwrapped(at, body))
+
+    async def _unwrapped(self, at: Address, body: bytes) -> bytes:
+        try:
+            kept = msgspec.msgpack.decode(body, type=Kept)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            raise Damaged(f"the key of {at} is not readable", address=str(at)) from None
+        if kept == Kept():
+            raise Erased(f"{at} was erased, and its key destroyed", address=str(at))
+        if kept.wrapped and self._tenants is None:
+            raise KeysUnavailable(f"{at} is encrypted with a key of its tenant; {SET_KEYS}", address=str(at))
+        key = kept.plain or await self._tenants.unwrap(at, kept.wrapped)  # type: ignore[union-attr]  # asked above
+        if len(key) != cipher.KEY_BYTES:
+            raise Damaged(f"the key of {at} has {len(key)} bytes", address=str(at))
+        return key
+
+    async def _made(self, at: Address) -> cipher.Key | None:
+        """Return a new key that is kept; none if there is one already."""
+        made = secrets.token_bytes(cipher.KEY_BYTES)
+        kept = Kept(wrapped=await self._tenants.wrap(at, made)) if self._tenants else Kept(plain=made)
+        body, first = msgspec.msgpack.encode(kept), {"Nats-Expected-Last-Subject-Sequence": "0"}
+
+        async def attempt() -> int:
+            try:
+                await self._jetstream.publish(subjects.key(at), body, headers=first, timeout=TRY_SECONDS)
+            except APIError as error:
+                if is_taken(error):
+                    return 0
+                raise
+            return 1
+
+        return self._remembered(at, made) if await self._until(attempt, f"the key of {at} cannot be kept") else None
+
+    async def _stored(self, at: Address) -> bytes | None:
+        found: list[bytes] = []
+
+        async def attempt() -> int:
+            try:
+                message = await self._jetstream.get_msg(
+                    subjects.KEY_STREAM, subject=subjects.key(at), direct=self._direct
+                )
+            except NotFoundError as error:
+                if error.err_code == STREAM_NOT_FOUND:
+                    raise NotProvisioned(
+                        "the stream of keys does not exist on this server; run `jettison provision`",
+                        stream=subjects.KEY_STREAM,
+                    ) from None
+                return 0
+            found.append(message.data or b"")
+            return 1
+
+        return found[-1] if await self._until(attempt, f"the key of {at} cannot be read") else None
+
+    async def _until(self, attempt: Callable[[], Awaitable[int]], what: str) -> int:
+        try:
+            return await until(attempt, deadline_seconds=self._patience_seconds, what=what)
+        except APIError as error:
+            raise LogUnavailable(f"{what}: {error.description}", err_code=error.err_code) from None
+
+    def _remembered(self, at: Address, secret: bytes) -> cipher.Key:
+        key = self._known[at] = cipher.Key(secret)
+        if len(self._known) > KEPT_MAX:
+            self._known.popitem(last=False)
+        return key
+
+
+def is_taken(error: APIError) -> bool:
+    """Tell whether a first key was refused because there is one."""
+    return error.err_code == WRONG_LAST_SEQUENCE or error.description == PER_SUBJECT
+
+
+_HEX = re.compile(r"[0-9a-fA-F]{64}")
+
+
+def _id(key: bytes) -> bytes:
+    return hashlib.sha256(key).digest()[:KEY_ID_BYTES]
+
+
+def _make(path: Path) -> None:
+    """Make a tenant's key, on the disk before anything is wrapped with it; whoever is second finds the first one's."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(file, secrets.token_bytes(cipher.KEY_BYTES).hex().encode() + b"\n")
+        os.fsync(file)
+        os.link(partial, path)
+    except FileExistsError:
+        return
+    finally:
+        os.close(file)
+        partial.unlink()
+    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

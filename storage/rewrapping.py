@@ -1,0 +1,86 @@
+"""Rewrapping: wrap the keys of a tenant's conversations anew, so that an old key of the tenant can be thrown away.
+
+Copies of the stream of keys that were made before then open nothing any more, not even with all that is left: that is
+how an erasure reaches backups that hold wrapped keys.
+"""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+from nats.aio.client import Client as NatsConnection
+from nats.js.errors import APIError, NotFoundError
+
+from protocol import subjects
+from protocol.connection import TRANSIENT
+from protocol.errors import Contended, Damaged, LogUnavailable, NotProvisioned
+from protocol.ids import Address, Token
+from protocol.keys import DESTROYED, WRONG_LAST_SEQUENCE, Kept, TenantKeys
+
+from .erasure import ANSWER_SECONDS, overwritten
+
+ATTEMPTS_MAX = 5
+
+
+async def rewrapped(connection: NatsConnection, *, tenants: TenantKeys, tenant: Token) -> int:
+    """Wrap every key of *tenant* anew, also those that lay there as they were; return how many.
+
+    Who is interrupted begins again. Raises `KeysUnavailable`, `Damaged`, `LogUnavailable`, `NotProvisioned`.
+    """
+    jetstream = connection.jetstream(timeout=ANSWER_SECONDS)
+    try:
+        config = (await jetstream.stream_info(subjects.KEY_STREAM)).config
+        # for the moment in which a key lies there twice
+        await jetstream.update_stream(config.evolve(max_msgs_per_subject=2))
+        try:
+            found = await _addresses(connection, tenant)
+            return sum([await _rewrapped(connection, at, tenants) for at in found])
+        finally:
+            await jetstream.update_stream(config.evolve(max_msgs_per_subject=1))
+    except NotFoundError:
+        raise NotProvisioned("there is no stream of keys; run `jettison provision`") from None
+    except (APIError, *TRANSIENT) as error:
+        raise LogUnavailable(f"the keys of {tenant} cannot be wrapped anew: {type(error).__name__}; again") from None
+
+
+async def _rewrapped(connection: NatsConnection, at: Address, tenants: TenantKeys) -> int:
+    jetstream, subject = connection.jetstream(timeout=ANSWER_SECONDS), subjects.key(at)
+    for _ in range(ATTEMPTS_MAX):
+        message = await jetstream.get_msg(subjects.KEY_STREAM, subject=subject)
+        if message.data == DESTROYED:
+            return 0
+        try:
+            kept = msgspec.msgpack.decode(message.data or b"", type=Kept)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            raise Damaged(f"the key of {at} is not readable", address=str(at)) from None
+        key = kept.plain or await tenants.unwrap(at, kept.wrapped)
+        body = msgspec.msgpack.encode(Kept(wrapped=await tenants.wrap(at, key)))
+        try:
+            # refused where it was erased meanwhile
+            ack = await jetstream.publish(
+                subject, body, headers={"Nats-Expected-Last-Subject-Sequence": str(message.seq)}
+            )
+        except APIError as error:
+            if error.err_code != WRONG_LAST_SEQUENCE:
+                raise
+            continue
+        await overwritten(connection, stream=subjects.KEY_STREAM, subject=subject, keep=ack.seq)
+        return 1
+    raise Contended(f"the key of {at} is written all the time", address=str(at))
+
+
+async def _addresses(connection: NatsConnection, tenant: Token) -> list[Address]:
+    found: list[Address] = []
+    while True:
+        request = {"subjects_filter": f"ctx.v1.key.{tenant}.*", "offset": len(found)}
+        answer = await connection.request(
+            f"$JS.API.STREAM.INFO.{subjects.KEY_STREAM}", json.dumps(request).encode(), timeout=ANSWER_SECONDS
+        )
+        state = json.loads(answer.data)
+        if "error" in state:
+            raise LogUnavailable(f"the keys of {tenant} cannot be listed: {state['error'].get('description', '')}")
+        page = state["state"].get("subjects") or {}
+        found += [subjects.address_of(subject) for subject in page]
+        if not page or len(found) >= int(state.get("total", 0)):
+            return sorted(found)

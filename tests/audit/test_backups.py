@@ -1,0 +1,97 @@
+"""What a backup made before an erasure still opens, and what ends it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import pytest
+
+from actors.audit.erasing import Erasing
+from actors.bootstrap import Runtime
+from actors.cli.compact import stack_for
+from actors.settings import KeysSection, Settings
+from protocol import codec, messages
+from protocol.client import Client
+from protocol.errors import KeysUnavailable
+from protocol.facts import ConversationErased, MessagesAppended
+from protocol.ids import Address, Token, address
+from storage.pause import paused
+from storage.rewrapping import rewrapped
+from storage.streams import drift
+from tests.builders import user
+from tests.conftest import done_facts, settled
+
+from .test_erasing import hits
+
+AT = address("victim")
+
+
+def stack(data: Path, keys: Path) -> AbstractAsyncContextManager[tuple[Runtime, str]]:
+    """Run a stack on *data* with the tenants' keys of another folder."""
+    return stack_for(Settings(data=str(data), keys=KeysSection(folder=str(keys), make=True)), workers=0)
+
+
+async def texts(running: Runtime, at: Address) -> list[str]:
+    """Return what was said in *at*."""
+
+    out = []
+    for record in await running.log.read(at, after=0):
+        for fact in codec.decode_said(record.body).facts if record.side == "said" else ():
+            if isinstance(fact, MessagesAppended):
+                out += [messages.decode(one.raw)["content"] for one in fact.messages]
+    return out
+
+
+async def erase(running: Runtime, at: Address) -> None:
+    async with paused(running.connection):
+        await Erasing(connection=running.connection, log=running.log, artifacts=running.artifacts).erase(at, by="test")
+
+
+async def test_a_backup_opens_with_the_wrapped_keys_and_the_tenants_key_together_and_no_other_way(
+    tmp_path: Path,
+) -> None:
+    planted = f"PLANTED{secrets.token_hex(12)}"
+    live, keys, backup = tmp_path / "live", tmp_path / "keys", tmp_path / "backup"
+    async with stack(live, keys) as (running, url), Client.connect(url, keys=running.tenants) as client:
+        for name in ("victim", "bystander"):
+            talk = await client.open(name)
+            await talk.append([user(f"{planted} of {name}")])
+            await talk.context()
+            await settled(running, talk.at)
+    shutil.copytree(live, backup)
+    assert hits(backup, planted) == {}, "nothing of it lies on the disk, erased or not"
+    old = (keys / "default.key").read_text()
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "default.key").write_text(old)
+
+    async with stack(live, keys) as (running, _):
+        await erase(running, AT)
+        assert any(isinstance(fact, ConversationErased) for fact in done_facts(await running.log.read(AT, after=0)))
+        # the tenant's key is replaced, and the old one thrown away
+        (keys / "default.key").write_text(old + os.urandom(32).hex() + "\n")
+        assert running.tenants is not None
+        assert await rewrapped(running.connection, tenants=running.tenants, tenant=Token("default")) == 1
+        assert await drift(running.connection) == []
+        (keys / "default.key").write_text((keys / "default.key").read_text().splitlines()[-1])
+    async with stack(live, keys) as (running, _):
+        assert await texts(running, address("bystander")) == [f"{planted} of bystander"]
+        assert await texts(running, AT) == []
+
+    # a whole copy, and the tenant's key of that time: everything
+    async with stack(backup, tmp_path / "old") as (running, _):
+        assert await texts(running, AT) == [f"{planted} of victim"]
+    # a whole copy, and the tenant's key of today
+    async with stack(backup, keys) as (running, _):
+        with pytest.raises(KeysUnavailable, match="was wrapped by key"):
+            await running.log.read(AT, after=0)
+    # a copy without the stream of keys, and whatever key
+    (folder,) = backup.glob("nats/jetstream/*/streams/CTX_KEYS")
+    shutil.rmtree(folder)
+    async with stack(backup, tmp_path / "old") as (running, _):
+        with pytest.raises(KeysUnavailable, match="restore the stream of keys"):
+            await running.log.read(AT, after=0)
+    assert hits(backup, planted) == {}

@@ -1,0 +1,123 @@
+"""What the commands say of keys: which there are, which is missing, and how an old one is thrown away."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from actors.bootstrap import tenant_keys
+from actors.settings import Settings
+from protocol.client import Client
+from protocol.ids import fresh_id
+from protocol.keys import FolderKeys
+from tests.actors.test_cli import jettison
+from tests.audit.test_erasing import of_stack
+from tests.builders import user
+
+
+@pytest.fixture
+async def spoken(data: Path) -> tuple[Settings, str]:
+    """Return where the stack is, and a conversation in which something was said and answered."""
+    settings = of_stack(data)
+    async with Client.connect(settings.nats.url, keys=tenant_keys(settings)) as client:
+        talk = await client.open(f"keys-{fresh_id()[:8]}")
+        await talk.append([user("hello")])
+        await talk.context()
+    return settings, str(talk.at)
+
+
+@pytest.mark.parametrize("command", ["log", "verify", "replay", "versions", "export", "show", "erase"])
+async def test_a_command_without_the_tenants_key_says_what_to_set(
+    spoken: tuple[Settings, str], data: Path, tmp_path: Path, command: str
+) -> None:
+    _, talk = spoken
+    config = tmp_path / "jettison.toml"
+    config.write_text(f'[keys]\nfolder = "{tmp_path}"\n')
+    more = {"export": ("--out", str(tmp_path / "x.tar")), "erase": ("--yes",)}.get(command, ())
+    done = jettison(command, talk, *more, "--config", str(config), "--data", str(data))
+    assert (done.returncode, done.stdout) == (4, "")
+    assert f"tenant default has no key in {tmp_path}; `openssl rand -hex 32` makes one for default.key" in done.stderr
+    assert not (tmp_path / "x.tar").exists()
+
+
+async def test_a_command_without_any_keys_says_how_to_name_them(spoken: tuple[Settings, str], tmp_path: Path) -> None:
+    settings, talk = spoken
+    done = jettison("log", talk, "--nats", settings.nats.url, "--data", str(tmp_path))
+    assert (done.returncode, done.stdout) == (4, "")
+    assert "is encrypted with a key of its tenant; set keys.folder (JETTISON_KEYS__FOLDER)" in done.stderr
+
+
+async def test_another_key_of_the_tenant_is_told_from_the_right_one(
+    spoken: tuple[Settings, str], data: Path, tmp_path: Path
+) -> None:
+    _, talk = spoken
+    (tmp_path / "default.key").write_text(os.urandom(32).hex())
+    config = tmp_path / "jettison.toml"
+    config.write_text(f'[keys]\nfolder = "{tmp_path}"\n')
+    done = jettison("log", talk, "--config", str(config), "--data", str(data))
+    assert done.returncode == 4
+    assert "was wrapped by key" in done.stderr
+
+
+async def test_an_auditor_makes_no_key(spoken: tuple[Settings, str], data: Path, tmp_path: Path) -> None:
+    config = tmp_path / "jettison.toml"
+    config.write_text(f'[keys]\nfolder = "{tmp_path / "empty"}"\nmake = true\n')
+    assert jettison("log", "nobody/never-spoke", "--config", str(config), "--data", str(data)).returncode == 1
+    assert jettison("log", spoken[1], "--config", str(config), "--data", str(data)).returncode == 4
+    assert not (tmp_path / "empty").exists()
+
+
+async def test_the_doctor_names_the_keys(data: Path, tmp_path: Path, spoken: tuple[Settings, str]) -> None:
+    def found(*more: str) -> tuple[int, dict[str, object]]:
+        done = jettison("doctor", "--json", *more)
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        return done.returncode, next(row for row in rows if row["what"] == "keys")
+
+    code, row = found("--data", str(data))
+    assert (code, row["ok"], row["fix"]) == (0, True, "")
+    assert f"1 tenants in {data / 'keys'}" in str(row["detail"])
+    copy = tmp_path / "copy"
+    shutil.copytree(data / "keys", copy)
+    (copy / "default.key").chmod(0o644)
+    config = tmp_path / "jettison.toml"
+    config.write_text(f'[keys]\nfolder = "{copy}"\n')
+    code, row = found("--data", str(data), "--config", str(config))
+    assert (code, row["ok"], row["fix"]) == (4, False, f"chmod 600 {copy}/*.key")
+    _, row = found("--nats", spoken[0].nats.url, "--data", str(tmp_path))
+    assert row["ok"] is True
+    assert "none: the log is kept in plain text" in str(row["detail"])
+
+
+async def test_an_old_key_can_be_thrown_away_once_everything_is_wrapped_anew(
+    spoken: tuple[Settings, str], data: Path
+) -> None:
+    _, talk = spoken
+    file = data / "keys" / "default.key"
+    file.write_text(file.read_text() + os.urandom(32).hex() + "\n")
+    done = jettison("rewrap", "--data", str(data), "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["keys"] >= 1
+    file.write_text(file.read_text().splitlines()[-1] + "\n")
+    assert jettison("log", talk, "--data", str(data)).returncode == 0
+    assert json.loads(jettison("doctor", "--data", str(data), "--json").stdout.splitlines()[1])["ok"] is True
+
+
+async def test_a_conversation_whose_key_is_missing_hides_no_other(
+    spoken: tuple[Settings, str], data: Path, tmp_path: Path
+) -> None:
+    settings, talk = spoken
+    (tmp_path / "locked.key").write_text(os.urandom(32).hex())
+    async with Client.connect(settings.nats.url, keys=FolderKeys(folder=tmp_path)) as client:
+        locked = await client.open("ours-alone", tenant="locked")
+    # the log has it before any worker looks at it, and none can
+    for command, shown in (("ls", talk), ("stats", '"conversations"'), ("verify", talk)):
+        more = ("--all",) if command == "verify" else ()
+        done = jettison(command, *more, "--json", "--data", str(data))
+        assert done.returncode == 4, done.stderr
+        assert shown in done.stdout
+        assert "tenant locked has no key" in done.stderr
+    assert str(locked.at) not in jettison("ls", "--json", "--data", str(data)).stdout
