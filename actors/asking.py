@@ -35,7 +35,8 @@ class Asking:
         count = cache(count)
         ends = asyncio.get_running_loop().time() + (deadline_seconds(state) if state.policy else 0)
         answers: tuple[Answer, ...] = ()
-        while isinstance(found := next_ask(state, answers, count=count), Ask):
+        # what became of the digest's values is looked for in all that stays, which takes tens of milliseconds
+        while isinstance(found := await asyncio.to_thread(next_ask, state, answers, count=count), Ask):
             outcome = self.outcomes.get((found.id, found.boundary)) or await self._outcome(state, found, answers, ends)
             # kept, failed or not: whoever commits first in between (an agent is served) costs no second call
             self.outcomes[found.id, found.boundary] = outcome

@@ -18,6 +18,7 @@ from typing import TypeVar
 import msgspec
 from nats.aio.client import Client as NatsConnection
 from nats.aio.msg import Msg
+from opentelemetry.trace import get_current_span
 
 from protocol import semconv, subjects
 from protocol.ask import (
@@ -36,19 +37,23 @@ from protocol.errors import (
     ArtifactDamaged,
     ArtifactsUnavailable,
     BadEnvelope,
+    Busy,
     Contended,
+    Deadly,
     Erased,
     JettisonError,
     NotFound,
     NotReady,
     Rejected,
+    Unavailable,
 )
 from protocol.facts import ContextServed
 from protocol.formats.uploads import filled
 from protocol.ids import Address
 from protocol.limits import APPEND_ATTEMPTS_MAX, REPLY_CHUNK_BYTES
-from protocol.subjects import Verb
+from protocol.subjects import Actor, Verb
 from protocol.tracing import extract, inject, span
+from storage.begun import JetStreamBegun
 from storage.ports import Artifacts, EventLog, Wakes
 
 from .admission import Admission
@@ -86,6 +91,7 @@ class ContextService:
     artifacts: Artifacts
     log: EventLog
     wakes: Wakes
+    begun: JetStreamBegun
 
     async def run(self) -> None:
         """Answer until cancelled."""
@@ -149,8 +155,11 @@ class ContextService:
             if not seen.messages:
                 # no provider takes an empty list; most often the agent asks before it has appended
                 raise NotFound(f"there is no message in {at} yet", address=str(at))
-            if await self._record(at, state, seen, budget):
-                return Answer(context=_meta(state, seen, budget)), await self._with_media(at, state, seen)
+            if version := await self._record(at, state, seen, budget):
+                meta = _meta(state, seen, budget, version)
+                if meta.compacted:
+                    get_current_span().set_attribute(semconv.GEN_AI_CONVERSATION_COMPACTED, True)
+                return Answer(context=meta), await self._with_media(at, state, seen)
             state = await self.conversations.load(at)
         raise Contended(f"the view of {at} could not be recorded: other writers were faster", address=str(at))
 
@@ -159,6 +168,7 @@ class ContextService:
         ends = time.monotonic() + min(max(0.0, asked.wait_seconds), WAIT_SECONDS_MAX)
         urgent = time.monotonic() + URGENT_AFTER_SECONDS[0]
         looks = 0
+        await self._check_survivable(at)
         while True:
             state = await self.conversations.load(at)
             if state.erased:
@@ -176,9 +186,24 @@ class ContextService:
                 )
             if time.monotonic() >= urgent:
                 urgent += URGENT_AFTER_SECONDS[1]
-                await self.wakes.wake(waits_for, at, headers=_traced(), lane="urge")
+                await self._urge(waits_for, at)
             await asyncio.sleep(POLL_SECONDS[min(looks, len(POLL_SECONDS) - 1)])
             looks += 1
+
+    async def _check_survivable(self, at: Address) -> None:
+        """Raise `Deadly` before this process folds for the first time what a process died of."""
+        if self.conversations.is_warm(at):
+            return
+        found = await self.begun.find("spill", at)
+        if found is not None and found.is_deadly:
+            raise Deadly(f"{at} ends each process that works on it; see `jettison dlq show {at}`", address=str(at))
+
+    async def _urge(self, actor: Actor, at: Address) -> None:
+        """Let *actor* take *at* before what nobody waits for; without it, it comes to it in its turn."""
+        try:
+            await self.wakes.wake(actor, at, headers=_traced(), lane="urge")
+        except Unavailable as error:
+            log.warning("%s cannot be urged for %s: %s", actor, at, error)
 
     async def _with_media(self, at: Address, state: State, seen: View) -> bytes:
         """Return the view's bytes with its uploaded images in them; one that is gone stays a name."""
@@ -195,7 +220,8 @@ class ContextService:
             body = filled(body, name, text.decode("utf-8", "replace"))
         return body
 
-    async def _record(self, at: Address, state: State, seen: View, budget: int) -> bool:
+    async def _record(self, at: Address, state: State, seen: View, budget: int) -> int:
+        """Write down what is served; return the version that says so, 0 if another writer came first."""
         assert state.policy is not None
         served = ContextServed(
             upto=seen.upto,
@@ -205,7 +231,14 @@ class ContextService:
             tokens=seen.tokens,
             level=seen.level,
         )
-        return await self.conversations.commit(at, state, (served,), headers=_traced())
+        try:
+            landed = await self.conversations.commit(at, state, (served,), headers=_traced())
+        except Busy:
+            if seen.hash not in dict(state.served):
+                raise
+            # there is no room to say that it is served again, and no need: that it was is written down
+            return state.version
+        return state.version + 1 if landed else 0
 
     async def _upload(self, at: Address, message: Msg) -> tuple[Answer, bytes]:
         asked = _decoded(message.data, UploadAsked)
@@ -220,6 +253,7 @@ class ContextService:
 
     async def _expand(self, at: Address, message: Msg) -> tuple[Answer, bytes]:
         asked = _decoded(message.data, ExpandAsked)
+        await self._check_survivable(at)
         undo = Undo(conversations=self.conversations, log=self.log, artifacts=self.artifacts)
         return Answer(), msgspec.json.encode(await undo.expand(at, asked, headers=_traced()))
 
@@ -249,10 +283,10 @@ def _budget(asked: ContextAsked, state: State) -> int:
     return budget if window is None else max(1, min(budget, window - state.policy.budget.reserve))
 
 
-def _meta(state: State, seen: View, budget: int) -> ContextMeta:
+def _meta(state: State, seen: View, budget: int, version: int) -> ContextMeta:
     tokenizer = tokenizer_for(state.model)
     return ContextMeta(
-        version=state.version + 1,
+        version=version,
         upto=seen.upto,
         tokens=seen.tokens,
         budget=budget,
@@ -262,6 +296,7 @@ def _meta(state: State, seen: View, budget: int) -> ContextMeta:
         tokenizer=tokenizer.id,
         estimated=tokenizer.estimate,
         squeezing=next_actor(state) == "squeeze",
+        compacted=state.compacted is not None or seen.level != "none",
     )
 
 

@@ -37,7 +37,10 @@ STATE_SCHEMA = 2
 """Raised whenever `State` changes its meaning: older snapshots are then ignored and the log is folded."""
 
 WARM_MAX = 512
-"""Conversations whose state a process keeps; a state is about as large as the model's window."""
+"""Conversations whose state a process keeps."""
+
+WARM_TOKENS_MAX = 16_000_000
+"""Tokens of all kept states together, some 500 MB: a token takes about 30 bytes with all that is known of it."""
 
 BYTES_AT_ONCE_MAX = 65_536
 """Folded on the loop itself, a few milliseconds; more gets a thread, and other conversations go on."""
@@ -58,6 +61,7 @@ class Conversations:
         self._snapshots = snapshots
         self._writer = writer
         self._warm: OrderedDict[Address, State] = OrderedDict()
+        self._warm_tokens = 0
 
     async def load(self, at: Address) -> State:
         """Return the state at the head of the log.
@@ -77,11 +81,20 @@ class Conversations:
             state = await asyncio.to_thread(folded, at, await self._log.read(at, after=0))
         known = self._warm.get(at)
         if known is None or known.seq <= state.seq:
-            self._warm[at] = state
-        self._warm.move_to_end(at)
-        if len(self._warm) > WARM_MAX:
-            self._warm.popitem(last=False)
+            self._keep_warm(at, state)
         return state
+
+    def _keep_warm(self, at: Address, state: State) -> None:
+        """Remember *state* as the newest, and forget those that were not asked for the longest."""
+        self._warm_tokens += _tokens(state) - _tokens(self._warm.pop(at, None))
+        self._warm[at] = state
+        while len(self._warm) > 1 and (len(self._warm) > WARM_MAX or self._warm_tokens > WARM_TOKENS_MAX):
+            _, forgotten = self._warm.popitem(last=False)
+            self._warm_tokens -= _tokens(forgotten)
+
+    def is_warm(self, at: Address) -> bool:
+        """Tell whether this process has folded *at* before."""
+        return at in self._warm
 
     async def commit(
         self,
@@ -108,7 +121,7 @@ class Conversations:
         """
         state = folded(at, await self._log.read(at, after=0))
         await self._keep(at, state)
-        self._warm[at] = state
+        self._keep_warm(at, state)
 
     async def _from_snapshot(self, at: Address) -> State:
         start = initial(codec.genesis(at))
@@ -148,6 +161,10 @@ class Conversations:
         """Keep *state*; it saves time only, and the commit before it has landed."""
         raw = msgspec.msgpack.encode(state)
         await self._snapshots.put(at, msgspec.msgpack.encode(Snapshot(schema=STATE_SCHEMA, state=raw)))
+
+
+def _tokens(state: State | None) -> int:
+    return state.live_tokens + sum(entry.tokens for entry in state.arrived) if state else 0
 
 
 def _is_commit(record: Record, wanted: bytes) -> bool:

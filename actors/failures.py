@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections import OrderedDict
 
-from protocol.errors import BadEnvelope, Damaged, JettisonError, Unavailable
+from protocol.errors import BadEnvelope, Damaged, Deadly, JettisonError, Unavailable
 from protocol.ids import Address
 from protocol.subjects import Actor
 from storage.dead_letters import DeadLetter, Reason
@@ -68,6 +68,8 @@ def reason_of(error: Exception) -> Reason:
     assert not isinstance(error, Unavailable)
     if isinstance(error, Damaged):
         return "damaged"
+    if isinstance(error, Deadly):
+        return "deadly"
     return "unreadable" if isinstance(error, BadEnvelope) else "fault"
 
 
@@ -90,6 +92,12 @@ def letter_of(
         seq=state.seq if state else 0,
         worker=worker,
     )
+
+
+def pause_after(error: Unavailable, deliveries: int) -> float:
+    """Return seconds until the next try after *error*: what it asks for, else the usual ones."""
+    told = error.fields.get("retry_after_seconds")
+    return told if isinstance(told, float) else pause(deliveries)
 
 
 def pause(deliveries: int) -> float:

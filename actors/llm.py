@@ -102,8 +102,8 @@ class OpenAiModel:
         raise AssertionError("the last attempt either returns or raises")
 
     async def _once(self, asked: Ask, attempt: int) -> Answer:
-        import openai
-
+        # in a thread: on the loop, no turn of this process would give a sign of life for seconds (measured)
+        openai = await asyncio.to_thread(_openai)
         try:
             while True:
                 dialect = self._dialects.get(asked.model, _Dialect())
@@ -128,7 +128,8 @@ class OpenAiModel:
 
     async def _said(self, asked: Ask, dialect: _Dialect, attempt: int) -> Answer:
         with llm_span(asked.model) as span:
-            reply = await self._connected().chat.completions.create(
+            client = await self._connected()
+            reply = await client.chat.completions.create(
                 model=asked.model,
                 messages=[{"role": "system", "content": asked.system}, {"role": "user", "content": asked.user}],
                 **dialect.arguments(asked),
@@ -168,16 +169,27 @@ class OpenAiModel:
             await self._client.close()
             self._client = None
 
-    def _connected(self) -> AsyncOpenAI:
+    async def _connected(self) -> AsyncOpenAI:
         if self._client is None:
-            from openai import AsyncOpenAI
-
-            self._client = AsyncOpenAI(
-                base_url=self._settings.base_url or None,
-                api_key=self._settings.api_key or "none",
-                max_retries=0,
-            )
+            made = await asyncio.to_thread(self._made)
+            # another turn may have been faster
+            self._client = self._client or made
         return self._client
+
+    def _made(self) -> AsyncOpenAI:
+        made: AsyncOpenAI = _openai().AsyncOpenAI(
+            base_url=self._settings.base_url or None,
+            api_key=self._settings.api_key or "none",
+            max_retries=0,
+        )
+        assert made.chat.completions is not None, "imports the second half of the package"
+        return made
+
+
+def _openai() -> Any:
+    import openai
+
+    return openai
 
 
 def _pause_until(ends: float) -> Callable[[Exception], bool | float]:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from protocol import policy as policies
-from protocol.errors import ArtifactsUnavailable, BadPolicy, NotFound
+from protocol.errors import ArtifactsUnavailable, BadPolicy, Busy, NotFound
 from protocol.facts import DoneFact, MessageRepaired, StageFailed
 from protocol.ids import Address
 from protocol.subjects import Actor
@@ -34,6 +35,9 @@ from .windows import window_of
 
 DEGRADE_AFTER_ATTEMPTS = 4
 """Attempts (about 4 s of a store that is down) before spill goes on without it."""
+
+STORING_MAX = 32
+"""Conversations of one process that wait for the store, with what they store in memory; others pause, and come back."""
 
 BYTES_AT_ONCE_MAX = 65_536
 """Looked at on the loop itself, some ten milliseconds; for more a rule gets a thread, and the loop goes on."""
@@ -59,14 +63,21 @@ class Steps:
     _outages: Failures = field(default_factory=Failures)
     """How often the store was not there for each conversation: the server's deliveries count other things too."""
 
+    _at_store: int = 0
+
     def __post_init__(self) -> None:
         self._asking = Asking(model=self.model)
 
-    async def step(self, actor: Actor, at: Address, state: State) -> Step:
-        """Return what *actor* does with *state*. Raises `ArtifactsUnavailable` while spill should wait."""
+    async def step(
+        self, actor: Actor, at: Address, state: State, *, make_room: Callable[[], None] = lambda: None
+    ) -> Step:
+        """Return what *actor* does with *state*; *make_room* is called where it begins to wait for the store.
+
+        Raises `ArtifactsUnavailable` while spill should wait, `Busy` while too many others do.
+        """
         count = counter(tokenizer_for(state.model).encoding)
         actions: dict[Actor, Callable[[], Awaitable[Step]]] = {
-            "spill": lambda: self._spill(at, state, count),
+            "spill": lambda: self._spill(at, state, count, make_room),
             # a window of 128,000 tokens takes a fifth of a second: the loop goes on beside it
             "digest": lambda: _digested(state, count),
             "squeeze": lambda: self._squeeze(state, count),
@@ -74,17 +85,22 @@ class Steps:
         }
         return await actions[actor]()
 
-    async def _spill(self, at: Address, state: State, count: Count) -> Step:
+    async def _spill(self, at: Address, state: State, count: Count, make_room: Callable[[], None]) -> Step:
         if state.policy is None:
             return self._adopt(state)
         try:
-            uploads = {sha256: await self._upload(at, sha256) for sha256 in claims(state)}
+            uploads = {}
+            if wanted := claims(state):
+                with self._storing(make_room):
+                    uploads = {sha256: await self._upload(at, sha256) for sha256 in wanted}
             if _bytes_coming(state) > BYTES_AT_ONCE_MAX:
                 spilled = await asyncio.to_thread(spill, state, uploads=uploads, count=count)
             else:
                 spilled = spill(state, uploads=uploads, count=count)
-            for body in spilled.bodies if spilled else ():
-                await self.artifacts.put(at.tenant, body)
+            if spilled and spilled.bodies:
+                with self._storing(make_room):
+                    for body in spilled.bodies:
+                        await self.artifacts.put(at.tenant, body)
         except ArtifactsUnavailable as error:
             attempts = self._outages.add(at)
             if state.policy.spill.on_store_error == "wait" or attempts < DEGRADE_AFTER_ATTEMPTS:
@@ -92,6 +108,18 @@ class Steps:
             spilled = degraded(state, reason=f"{error}"[:120], count=count)
         self._outages.forget(at)
         return await _ready(spilled.facts if isinstance(spilled, Spilled) else ())
+
+    @contextmanager
+    def _storing(self, make_room: Callable[[], None]) -> Iterator[None]:
+        """Wait for the store among a bounded number: each holds its bodies in memory, and no other slot up."""
+        if self._at_store >= STORING_MAX:
+            raise Busy(f"{STORING_MAX} conversations wait for the store already")
+        self._at_store += 1
+        make_room()
+        try:
+            yield
+        finally:
+            self._at_store -= 1
 
     async def _upload(self, at: Address, sha256: str) -> str | None:
         try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import cast
@@ -20,12 +20,11 @@ import msgspec
 from protocol.connection import heed_cancellation
 from protocol.errors import BadEnvelope, Damaged, Unavailable
 from protocol.ids import Address, written_address
-from protocol.subjects import Actor
 from protocol.tracing import inject
 from storage.changes import Changes, Mark
-from storage.dead_letters import JetStreamDeadLetters
-from storage.jetstream import JetStreamLog
-from storage.ports import Wakes
+from storage.dead_letters import DeadLetter, JetStreamDeadLetters
+from storage.ghosts import Ghosts
+from storage.ports import EventLog, Wakes
 
 from .conversations import Conversations
 from .rules.flow import next_actor
@@ -49,6 +48,8 @@ class Swept(msgspec.Struct, frozen=True, kw_only=True):
     """Those of them whose slot was empty: nobody had been told."""
     parked: int = 0
     """Those of them that are dead letters, and wait for a person."""
+    freed: int = 0
+    """Slots that were done and still filled: nobody could have been told in them again."""
     complete: bool = True
     """It reached the end that it set out for, and no other sweeper was faster."""
 
@@ -57,11 +58,12 @@ class Swept(msgspec.Struct, frozen=True, kw_only=True):
 class Sweeper:
     """One of any number."""
 
-    log: JetStreamLog
+    log: EventLog
     changes: Changes
     conversations: Conversations
     wakes: Wakes
     dead_letters: JetStreamDeadLetters
+    ghosts: Ghosts
     sweep_seconds: float = SWEEP_SECONDS
 
     async def run(self) -> None:
@@ -91,13 +93,15 @@ class Sweeper:
         claimed = await self.changes.put_mark(mark, expected=revision)
         if not claimed:
             return Swept(complete=False)
-        round_ = _Round(self, parked={(kept.letter.actor, kept.letter.at) async for kept in self.dead_letters.all()})
+        freed = await self.ghosts.free()
+        round_ = _Round(self, letters=[kept.letter async for kept in self.dead_letters.all()])
         for written in mark.unsettled:
             await round_.visit(written_address(written))
         reached = await self._new(mark, round_)
         unsettled = tuple(str(at) for at in round_.unsettled)
         done = await self.changes.put_mark(Mark(seq=reached, upto=end, unsettled=unsettled), expected=claimed)
-        return msgspec.structs.replace(round_.swept, complete=bool(done) and reached >= mark.upto)
+        complete = bool(done) and reached >= mark.upto
+        return msgspec.structs.replace(round_.swept, freed=freed, complete=complete)
 
     async def _new(self, mark: Mark, round_: _Round) -> int:
         """Visit what changed; return the sequence up to which everything was."""
@@ -115,9 +119,11 @@ class Sweeper:
 class _Round:
     """One sweep under way: each conversation is visited once."""
 
-    def __init__(self, sweeper: Sweeper, *, parked: set[tuple[Actor, Address]]) -> None:
+    def __init__(self, sweeper: Sweeper, *, letters: Sequence[DeadLetter]) -> None:
         self._sweeper = sweeper
-        self._parked = parked
+        self._parked = {(letter.actor, letter.at) for letter in letters}
+        # to look at one may be enough to die of it
+        self._deadly = {letter.at for letter in letters if letter.reason == "deadly"}
         self._seen: set[Address] = set()
         self.unsettled: list[Address] = []
         self.swept = Swept()
@@ -128,6 +134,8 @@ class _Round:
             return
         self._seen.add(at)
         self._count(looked_at=1)
+        if at in self._deadly:
+            return self._count(open=1, parked=1)
         try:
             actor = next_actor(await self._sweeper.conversations.load(at))
         except (Damaged, BadEnvelope):

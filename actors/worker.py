@@ -9,35 +9,34 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 import msgspec
 from nats.aio.client import Client as NatsConnection
 from nats.errors import Error as NatsError
-from opentelemetry.context import Context
 
-from protocol import semconv, subjects
+from protocol import subjects
 from protocol.ask import Ready
-from protocol.connection import heed_cancellation
 from protocol.errors import Contended, JettisonError, LogUnavailable, NotProvisioned, Unavailable
 from protocol.facts import DoneFact, HookFired
 from protocol.ids import Address
 from protocol.limits import APPEND_ATTEMPTS_MAX
 from protocol.subjects import LANES, Actor, Lane
-from protocol.tracing import CARRIED, extract, inject, link_to, span
+from protocol.tracing import inject
 from storage.dead_letters import JetStreamDeadLetters
 from storage.ports import Slot, Wakes
-from storage.streams import ACK_WAIT_SECONDS
 
 from .conversations import Conversations
-from .failures import ATTEMPTS_MAX, FAULTS_MAX, RETRY_SECONDS, Failures, is_passed_by, letter_of, pause
+from .failures import ATTEMPTS_MAX, FAULTS_MAX, RETRY_SECONDS, Failures, is_passed_by, letter_of, pause, pause_after
 from .rules.budget import pressure
 from .rules.flow import next_actor
 from .rules.state import State
 from .steps import Steps, given_up
 from .stepspan import step_span
+from .suspects import Suspects
+from .turns import Turn, carried, give_back, held, turn_span
 
 log = logging.getLogger("jettison.worker")
 
@@ -58,12 +57,14 @@ class Worker:
     conversations: Conversations
     steps: Steps
     dead_letters: JetStreamDeadLetters
+    suspects: Suspects
     announcer: NatsConnection | None = None
     name: str = ""
     """Written into dead letters, for people."""
     grace_seconds: float = GRACE_SECONDS
     _failures: Failures = field(default_factory=Failures)
     _unbegun: dict[int, Slot] = field(default_factory=dict)
+    _places: WeakValueDictionary[Address, asyncio.Lock] = field(default_factory=WeakValueDictionary)
 
     async def run(self) -> None:
         """Work until cancelled; then take nothing new, and finish or give back what was taken.
@@ -87,7 +88,7 @@ class Worker:
         await asyncio.gather(serving, return_exceptions=True)
         # a turn that was cancelled before its first step never learned of its slot
         for slot in self._unbegun.values():
-            await _give_back(slot, 0.0)
+            await give_back(slot, 0.0)
         self._unbegun.clear()
 
     async def _serve(self, stopping: asyncio.Event) -> None:
@@ -108,11 +109,13 @@ class Worker:
     async def _turn(self, slot: Slot) -> None:
         """Do what one slot asks for, and free it; whatever happens, the slot is not lost."""
         del self._unbegun[id(slot)]
-        turn = _Turn(slot)
+        turn = Turn(slot)
         try:
-            with _turn_span(self.actor, slot):
-                await self._work_and_free(turn)
+            with turn_span(self.actor, slot):
+                async with held(slot), self._place(slot):
+                    await self._work_and_free(turn)
             self._failures.forget(slot.at)
+            self.suspects.know(slot.at)
         except asyncio.CancelledError:
             await asyncio.shield(self._put_back(turn, 0.0))
             raise
@@ -121,32 +124,46 @@ class Worker:
             raise
         except Unavailable as error:
             log.warning("%s of %s waits: %s", self.actor, slot.at, error)
-            await self._put_back(turn, pause(slot.deliveries))
+            await self._put_back(turn, pause_after(error, slot.deliveries))
         except Exception as error:
             await self._failed(turn, error)
 
-    async def _work_and_free(self, turn: _Turn) -> None:
+    def _place(self, slot: Slot) -> asyncio.Lock:
+        """Return what one turn of a conversation has at a time; its slot may come again, or in the other lane."""
+        place = self._places.setdefault(slot.at, asyncio.Lock())
+        if place.locked():
+            slot.make_room()
+        return place
+
+    async def _work_and_free(self, turn: Turn) -> None:
         slot = turn.slot
-        async with _held(slot):
-            turn.state = await self._work(turn)
-            await self._hand_over(slot, turn.state)
+        await self.suspects.begin(turn)
+        async for state in self.work(slot.at, make_room=slot.make_room):
+            turn.state = state
+            if self.actor == "squeeze" and next_actor(state) == "squeeze":
+                await self.suspects.ask(turn, state)
+        assert turn.state is not None
+        await self._hand_over(slot, turn.state)
+        await self.suspects.end(turn)
         turn.is_ending = True
         await slot.done()
         turn.is_free = True
         await self._look_again(slot.at, turn.state)
 
-    async def _put_back(self, turn: _Turn, seconds: float) -> None:
+    async def _put_back(self, turn: Turn, seconds: float) -> None:
         """Let somebody go on: with the slot, and where it is free or may be, by filling it again."""
+        # first: whoever gets the slot next must not take this turn for one that nobody ended
+        await self.suspects.end(turn)
         if not turn.is_free:
-            await _give_back(turn.slot, seconds)
+            await give_back(turn.slot, seconds)
         if not turn.is_ending:
             return
         try:
-            await self.wakes.wake(self.actor, turn.slot.at, headers=_carried(turn.slot))
+            await self.wakes.wake(self.actor, turn.slot.at, headers=carried(turn.slot))
         except Unavailable as error:
             log.warning("%s of %s was not woken again: %s", self.actor, turn.slot.at, error)
 
-    async def _failed(self, turn: _Turn, error: Exception) -> None:
+    async def _failed(self, turn: Turn, error: Exception) -> None:
         """Count a failure that no waiting mends; after the last one the slot gives way to a dead letter."""
         slot = turn.slot
         if turn.is_free:
@@ -158,44 +175,46 @@ class Worker:
                 error if isinstance(error, JettisonError) else type(error).__name__,
             )
             return await self._put_back(turn, 0.0)
+        await self.suspects.end(turn)
         attempts = self._failures.add(slot.at)
         if isinstance(error, JettisonError):
             log.error("%s of %s failed (%d of %d): %s", self.actor, slot.at, attempts, ATTEMPTS_MAX, error)
         else:
             log.exception("%s of %s failed (%d of %d)", self.actor, slot.at, attempts, ATTEMPTS_MAX)
         if attempts < ATTEMPTS_MAX:
-            return await _give_back(slot, pause(attempts))
+            return await give_back(slot, pause(attempts))
         letter = letter_of(slot, error, actor=self.actor, attempts=attempts, state=turn.state, worker=self.name)
         try:
             # first the letter, then the slot: a crash in between writes it twice, and loses nothing
-            await self.dead_letters.put(letter, headers=_carried(slot))
+            await self.dead_letters.put(letter, headers=carried(slot))
             await slot.done()
             log.error("%s of %s is given up; see `jettison dlq show %s`", self.actor, slot.at, slot.at)
         except JettisonError as unkept:
             log.error("the dead letter of %s cannot be kept: %s", slot.at, unkept)
-            await _give_back(slot, RETRY_SECONDS[-1])
+            await give_back(slot, RETRY_SECONDS[-1])
 
-    async def _work(self, turn: _Turn) -> State:
-        """Step until this actor has nothing left to do."""
-        at = turn.slot.at
-        state = turn.state = await self.conversations.load(at)
+    async def work(self, at: Address, *, make_room: Callable[[], None] = lambda: None) -> AsyncIterator[State]:
+        """Step until this actor has nothing left to do; yield the state before each step, and the last one."""
+        state = await self.conversations.load(at)
+        yield state
         for _ in range(APPEND_ATTEMPTS_MAX * 64):
             if next_actor(state) != self.actor:
-                return state
-            after = await self._one_step(at, state)
+                return
+            after = await self._one_step(at, state, make_room)
             if after is None:
                 await asyncio.sleep(random.uniform(0, 0.01))
                 after = await self.conversations.load(at)
-            state = turn.state = after
+            state = after
+            yield state
         raise Contended(f"{self.actor} of {at}: other writers were faster, too often", address=str(at))
 
-    async def _one_step(self, at: Address, state: State) -> State | None:
+    async def _one_step(self, at: Address, state: State, make_room: Callable[[], None]) -> State | None:
         """Decide and commit once; return the state with it, or none if another writer came first."""
         with step_span(self.actor, at, state) as recorded:
             headers: dict[str, str] = {}
             inject(headers)
             try:
-                step = await self.steps.step(self.actor, at, state)
+                step = await self.steps.step(self.actor, at, state, make_room=make_room)
                 await self._call_hooks(at, step.facts, headers)
                 landed = await self.conversations.commit(at, state, step.facts, headers=headers, adopt=step.adopt)
             except Exception as error:
@@ -275,16 +294,6 @@ class Worker:
             await self._announce(at, state, headers)
 
 
-@dataclass
-class _Turn:
-    """One slot's turn: what was last known of its conversation, and whether the slot may be and is free again."""
-
-    slot: Slot
-    state: State | None = None
-    is_ending: bool = False
-    is_free: bool = False
-
-
 def _reference(state: State) -> bytes:
     """Return what a wake-up says of the state: where it is, not what it holds."""
     return msgspec.json.encode(
@@ -298,60 +307,7 @@ def _reference(state: State) -> bytes:
     )
 
 
-@contextmanager
-def _turn_span(actor: Actor, slot: Slot) -> Iterator[None]:
-    """Record one delivery. The first belongs to the agent's own trace; a later one only refers to it."""
-    first = slot.deliveries <= 1
-    attributes = {
-        semconv.MESSAGING_SYSTEM: "nats",
-        semconv.MESSAGING_OPERATION_NAME: "process",
-        semconv.GEN_AI_CONVERSATION_ID: slot.at.conversation,
-        semconv.NATS_NUM_DELIVERED: slot.deliveries,
-    }
-    with span(
-        f"process {semconv.wake_template(actor)}",
-        kind="consumer",
-        parent=extract(slot.headers) if first else Context(),
-        links=() if first else link_to(slot.headers),
-        attributes=attributes,
-    ):
-        yield
-
-
-def _carried(slot: Slot) -> dict[str, str]:
-    """Return the trace of the wake-up, as it came."""
-    return {name: slot.headers[name] for name in CARRIED if name in slot.headers}
-
-
 async def _cancel_after(stopping: asyncio.Event, pulls: Iterable[asyncio.Task[None]]) -> None:
     await stopping.wait()
     for pull in pulls:
         pull.cancel()
-
-
-async def _give_back(slot: Slot, seconds: float) -> None:
-    try:
-        await slot.later(seconds)
-    except LogUnavailable as error:
-        # not lost: the server delivers it again when the ack wait is over
-        log.warning("the slot of %s: %s", slot.at, error)
-
-
-@asynccontextmanager
-async def _held(slot: Slot) -> AsyncIterator[None]:
-    """Tell the server every third of the ack wait that work goes on."""
-
-    async def hold() -> None:
-        while True:
-            await asyncio.sleep(ACK_WAIT_SECONDS / 3)
-            try:
-                await slot.hold()
-            except LogUnavailable as error:
-                log.warning("the slot of %s: %s", slot.at, error)
-            heed_cancellation()
-
-    task = asyncio.create_task(hold())
-    try:
-        yield
-    finally:
-        task.cancel()

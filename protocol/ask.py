@@ -89,6 +89,8 @@ class ContextMeta(msgspec.Struct, frozen=True, kw_only=True):
     estimated: bool
     squeezing: bool
     """An LLM is still shortening the digest: the next view may be smaller."""
+    compacted: bool = False
+    """Messages have left the view, or were shortened to make room: `gen_ai.conversation.compacted` of the call."""
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,11 +34,14 @@ async def ask(
     """
     headers: dict[str, str] = {}
     ends = time.monotonic() + wait_seconds
-    with span(f"ask {verb}", kind="client", attributes={semconv.GEN_AI_CONVERSATION_ID: at.conversation}):
+    with span(f"ask {verb}", kind="client", attributes={semconv.GEN_AI_CONVERSATION_ID: at.conversation}) as current:
         inject(headers)
         while True:
             try:
-                return await _ask_once(connection, at, verb, _written(asked), headers)
+                answer, body = await _ask_once(connection, at, verb, _written(asked), headers)
+                if answer.context is not None and answer.context.compacted:
+                    current.set_attribute(semconv.GEN_AI_CONVERSATION_COMPACTED, True)
+                return answer, body
             except (_Silent, NotReady, Busy) as error:
                 left = ends - time.monotonic()
                 # who waited for an actor has used up what it was given

@@ -19,6 +19,15 @@ RULES_VERSION = "1"
 """Version of the rules in `actors/rules`; recorded in each commit."""
 
 
+ENCRYPTED = b"\xc1\x01"
+"""What an encrypted record of the log begins with, and no envelope: MessagePack has no 0xC1. Then its version."""
+
+
+def is_encrypted(kept: bytes) -> bool:
+    """Tell whether a record of the log is encrypted (`cipher`); others are envelopes in plain text."""
+    return kept.startswith(ENCRYPTED)
+
+
 class Said(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="said.1", tag_field="envelope"):
     """What one writer says at once. `count` is the writer's own counter, from 1."""
 
@@ -71,7 +80,7 @@ def decode_said(body: bytes) -> Said:
     try:
         return _SAID.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadEnvelope(f"not a readable `said` envelope: {error}"[:300], bytes=len(body)) from None
+        raise BadEnvelope(_unreadable("`said` envelope", body, error), bytes=len(body)) from None
 
 
 def seal(commit: Commit) -> Commit:
@@ -90,7 +99,7 @@ def decode_commit(body: bytes) -> Commit:
     try:
         commit = _COMMIT.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadEnvelope(f"not a readable commit: {error}"[:300], bytes=len(body)) from None
+        raise BadEnvelope(_unreadable("commit", body, error), bytes=len(body)) from None
     # over the bytes as they are kept: encoded anew, an old commit has the fields that facts got since
     if len(commit.hash) != HASH_BYTES or _hash_of(body[: -HASH_BYTES - 2] + _NO_HASH) != commit.hash:
         raise BadEnvelope("the commit's bytes do not match its hash", version=commit.version)
@@ -113,6 +122,12 @@ def commit_id(*, prev_hash: bytes, step: str) -> str:
     A repeated step therefore lands at most once, and nobody who does not know the chain can squat it.
     """
     return hashlib.sha256(prev_hash + step.encode()).hexdigest()[:32]
+
+
+def _unreadable(what: str, body: bytes, error: Exception) -> str:
+    if is_encrypted(body):
+        return f"an encrypted {what} that the conversation's key does not open: changed, or of another one"
+    return f"not a readable {what}: {error}"[:300]
 
 
 def _hash_of(body: bytes) -> bytes:

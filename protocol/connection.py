@@ -41,6 +41,9 @@ FULL = "maximum "
 INSUFFICIENT_RESOURCES = 10023
 """A server whose stream («maximum messages exceeded») or disk is full; the status 503 is also that of a lost leader."""
 
+IN_PROCESS = 10158
+"""A cluster is storing this message id just now, from an earlier try: whether it lands is told to a later one."""
+
 
 async def connect(url: str, *, name: str, options: Mapping[str, Any] | None = None) -> NatsConnection:
     """Return a connection to *url* that reconnects without end.
@@ -128,7 +131,7 @@ async def until(attempt: Callable[[], Awaitable[int]], *, deadline_seconds: floa
         try:
             return await attempt()
         except APIError as error:
-            if not isinstance(error, ServiceUnavailableError):
+            if error.err_code != IN_PROCESS and not isinstance(error, ServiceUnavailableError):
                 raise
             if tries == 0 and _is_full(error):
                 # the only try, and it was refused: nothing of it can land later

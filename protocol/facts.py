@@ -146,6 +146,15 @@ class DigestItem(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """Superseded, or said to be gone: in a list of changes it leaves the ledger."""
 
 
+class Fate(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """How many values of one category a step left in the view, left a pointer to, or left neither of."""
+
+    category: str
+    retained: int = 0
+    recoverable: int = 0
+    lost: int = 0
+
+
 class HistoryDigested(_Fact, frozen=True, tag="HistoryDigested.1"):
     """Messages up to *through* left the view; *items* is the whole digest that stands for them."""
 
@@ -161,6 +170,8 @@ class HistoryDigested(_Fact, frozen=True, tag="HistoryDigested.1"):
     after_tokens: int
     ledger: tuple[DigestItem, ...] = ()
     """What changes in the ledger: new and newer entries, and those that are gone."""
+    fates: tuple[Fate, ...] = ()
+    """What became of the values in the messages that left, and in the digest before, by category."""
 
 
 class DigestSqueezed(_Fact, frozen=True, tag="DigestSqueezed.1"):
@@ -181,6 +192,8 @@ class DigestSqueezed(_Fact, frozen=True, tag="DigestSqueezed.1"):
     before_tokens: int
     after_tokens: int
     cost_microdollars: int = 0
+    fates: tuple[Fate, ...] = ()
+    """What became of the values in the digest before, by category."""
 
 
 class HistorySummarized(_Fact, frozen=True, tag="HistorySummarized.1"):
@@ -202,6 +215,8 @@ class HistorySummarized(_Fact, frozen=True, tag="HistorySummarized.1"):
     before_tokens: int
     after_tokens: int
     cost_microdollars: int = 0
+    fates: tuple[Fate, ...] = ()
+    """What became of the values in the digest before, by category."""
 
 
 class Trim(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -225,6 +240,8 @@ class HistoryCut(_Fact, frozen=True, tag="HistoryCut.1"):
     after_tokens: int
     ledger: tuple[DigestItem, ...] = ()
     """What changes in the ledger, as in `HistoryDigested`."""
+    fates: tuple[Fate, ...] = ()
+    """What became of the values in the messages that left or were shortened, by category."""
 
 
 class CompactionDeclined(_Fact, frozen=True, tag="CompactionDeclined.1"):

@@ -33,6 +33,9 @@ ARTIFACT_KIND = "jettison.artifact.kind"  # label of ARTIFACT_SIZE
 
 BEFORE_TOKENS = "jettison.before_tokens"
 AFTER_TOKENS = "jettison.after_tokens"
+VALUES_RETAINED = "jettison.values.retained"  # of what left or was shortened: stands in the view, or in the digest
+VALUES_RECOVERABLE = "jettison.values.recoverable"  # a pointer in the view leads to it
+VALUES_LOST = "jettison.values.lost"  # neither; the log has it
 COST_MICRODOLLARS = "jettison.cost_microdollars"  # what models were paid, by the table of prices; not set: not known
 LIMIT_TOKENS = "jettison.limit_tokens"  # what is usable: the window without reserve and headroom
 
@@ -66,6 +69,7 @@ GEN_AI_OPERATION_NAME = "gen_ai.operation.name"  # chat
 GEN_AI_PROVIDER_NAME = "gen_ai.provider.name"
 GEN_AI_REQUEST_MODEL = "gen_ai.request.model"
 GEN_AI_CONVERSATION_ID = "gen_ai.conversation.id"
+GEN_AI_CONVERSATION_COMPACTED = "gen_ai.conversation.compacted"  # true, and never set to false
 GEN_AI_USAGE_INPUT_TOKENS = "gen_ai.usage.input_tokens"
 GEN_AI_USAGE_OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
 GEN_AI_RESPONSE_FINISH_REASONS = "gen_ai.response.finish_reasons"

@@ -36,7 +36,7 @@ class _Freed:
     def __init__(self, slot: Slot, before: Callable[[], Awaitable[Any]]) -> None:
         self._slot, self._before = slot, before
         self.at, self.headers, self.deliveries, self.lane = slot.at, slot.headers, slot.deliveries, slot.lane
-        self.later, self.hold = slot.later, slot.hold
+        self.later, self.hold, self.make_room = slot.later, slot.hold, slot.make_room
 
     async def done(self) -> None:
         """See `Slot.done`."""
@@ -55,10 +55,11 @@ async def test_a_message_that_comes_while_the_slot_is_held_is_announced_too(
 
     await running.connection.subscribe(subjects.ready(talk.at), cb=listen)
     wakes = LastMoment(running.wakes, lambda: talk.append([{"role": "user", "content": "two"}]))
+    # before the worker begins: what it first finds is this message, and not the opening alone
+    await talk.append([{"role": "user", "content": "one"}])
     task = asyncio.create_task(dataclasses.replace(running.worker("spill"), wakes=wakes).run())
     try:
-        await talk.append([{"role": "user", "content": "one"}])
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             assert [await heard.get(), await heard.get()] == [1, 2]
     finally:
         task.cancel()

@@ -1,26 +1,26 @@
-"""An auditor rebuilds contexts from the log alone: no S3, no LLM, and a NATS user that can only read."""
+"""An auditor rebuilds contexts from log and keys alone: no S3, no LLM, and a NATS user that can only read."""
 
 import os
 import re
 import shutil
 import subprocess
 import sysconfig
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from actors.bootstrap import runtime
 from actors.cli.compact import CompactJob, play, policy_layer, stack_for
 from actors.cli.transcripts import transcripts
 from actors.replay import replay
-from actors.settings import NatsSection, S3Section, Settings
+from actors.settings import KeysSection, NatsSection, S3Section, Settings
 from protocol.client import Client
-from protocol.errors import LogUnavailable
+from protocol.errors import KeysUnavailable, LogUnavailable
 from storage.jetstream import JetStreamLog
-from tests.stack import free_port
+from tests.stack import free_port, listened_on
 
 SAMPLE = Path(__file__).parents[1] / "data" / "sample.json"
 CONFIGURATION = Path(__file__).parents[2] / "infra" / "nats" / "auditor.conf"
@@ -41,24 +41,28 @@ def read_only_server(data: Path) -> Iterator[str]:
         [binary, "-c", str(conf)], env={**os.environ, "AUDITOR_PASSWORD": "look"}, stderr=subprocess.DEVNULL
     )
     try:
-        time.sleep(0.5)
+        listened_on(port)
         yield f"nats://127.0.0.1:{port}"
     finally:
         server.terminate()
-        server.wait(timeout=10)
+        server.wait(timeout=30)
 
 
 async def test_a_reader_without_any_other_right_rebuilds_every_view(tmp_path: Path) -> None:
     job = CompactJob(file=SAMPLE, budget=8_000, by_turn=True)
     async with (
-        stack_for(Settings(data=str(tmp_path)), workers=0) as (_, url),
-        Client.connect(url) as client,
+        stack_for(Settings(data=str(tmp_path)), workers=0) as (running, url),
+        Client.connect(url, keys=running.tenants) as client,
     ):
         played = await play(client, transcripts(SAMPLE)[0], policy_layer(job), job, lambda *_: None)
     with read_only_server(tmp_path) as url:
-        settings = Settings(
+        without = Settings(
             nats=NatsSection(url=url, user="auditor", password="look"), s3=S3Section(endpoint="http://127.0.0.1:9")
         )
+        async with runtime(without, role="auditor") as reading:
+            with pytest.raises(KeysUnavailable, match="JETTISON_KEYS__FOLDER"):
+                await reading.log.read(played.address, after=0)
+        settings = msgspec.structs.replace(without, keys=KeysSection(folder=str(tmp_path / "keys")))
         async with runtime(settings, role="auditor") as reading:
             assert await reading.log.addresses() == [played.address]
             found = replay(played.address, await reading.log.read(played.address, after=0))

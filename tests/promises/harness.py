@@ -19,7 +19,7 @@ import nats.errors
 import pytest
 from nats.aio.client import Client as NatsConnection
 
-from actors.settings import Settings
+from actors.settings import PREFIX, Settings
 from protocol import codec
 from protocol.facts import MessagesAppended, SaidMessage
 from storage.streams import provision
@@ -53,7 +53,7 @@ class Server:
         """Kill it as kill -9 does."""
         if self.process is not None:
             self.process.send_signal(signal.SIGKILL)
-            self.process.wait(timeout=10)
+            self.process.wait(timeout=30)
             self.process = None
 
 
@@ -104,7 +104,7 @@ async def three(folder: Path, *, stores: list[Path] | None = None, sync: str = "
 
 async def connected(url: str) -> NatsConnection:
     """Connect as soon as the server answers."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             try:
                 return await nats.connect(url.split(","), connect_timeout=1, error_cb=_silent)
@@ -114,7 +114,7 @@ async def connected(url: str) -> NatsConnection:
 
 async def provisioned(connection: NatsConnection) -> None:
     """Provision as soon as the cluster has found its leader."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             try:
                 return await provision(connection, replicas=3)
@@ -141,12 +141,17 @@ def said_body(text: str, *, writer: str = "w", count: int = 1) -> bytes:
 
 def environment(settings: Settings, **more: str) -> Mapping[str, str]:
     """Return the environment of a program of ours that works on *settings*' servers."""
+    # not the switches of these tests either (`JETTISON_CHAOS`): a program of ours takes them for settings
+    outer = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     return {
-        **os.environ,
+        **outer,
         "JETTISON_NATS__URL": settings.nats.url,
         "JETTISON_S3__ENDPOINT": settings.s3.endpoint,
         "JETTISON_S3__ACCESS_KEY": settings.s3.access_key,
         "JETTISON_S3__SECRET_KEY": settings.s3.secret_key,
+        "JETTISON_LLM__BASE_URL": settings.llm.base_url,
+        "JETTISON_KEYS__FOLDER": settings.keys.folder,
+        "JETTISON_KEYS__MAKE": str(settings.keys.make).lower(),
         "JETTISON_DATA": settings.data,
         "OTEL_SDK_DISABLED": "true",
         **more,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from nats.aio.client import Client as NatsConnection
 
-from actors.bootstrap import Runtime
+from actors.bootstrap import Runtime, tenant_keys
 from actors.conversations import Conversations
 from actors.folding import folded
 from actors.settings import Settings
@@ -21,6 +21,8 @@ from protocol.connection import connect
 from protocol.errors import LogUnavailable, OutcomeUnknown
 from protocol.facts import MessageRepaired
 from protocol.ids import Address, address, fresh_id
+from protocol.keys import JetStreamKeys
+from storage.encrypted import EncryptedLog
 from storage.jetstream import JetStreamLog, JetStreamSnapshots
 from storage.streams import streams
 from tests.conftest import settled
@@ -69,16 +71,16 @@ async def test_a_commit_whose_answer_was_lost_is_stored_once_though_another_came
 ) -> None:
     """The pitfall P1: the retry finds another's commit at the head, and must not fold its own copy once more."""
     await running.log.say(at, said_body("hello"), message_id=fresh_id(), headers={})
-    writer = _conversations(running.connection, "writer")
+    writer = _conversations(running.connection, "writer", settings)
     async with proxied(settings) as proxy:
         cut_off = await connect(proxy.url, name="cut-off")
-        mine, other = _conversations(cut_off, "mine"), _conversations(running.connection, "other")
+        mine, other = _conversations(cut_off, "mine", settings), _conversations(running.connection, "other", settings)
         before = await mine.load(at)
         policy = running.steps._adopt(before).adopt
         assert policy is not None
         proxy.answers.clear()
         sending = asyncio.create_task(mine.commit(at, before, (), headers={}, adopt=policy))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while (state := await other.load(at)).version == 0:
                 await asyncio.sleep(0.01)
         repaired = MessageRepaired(number=1, kind="refused", detail="another's")
@@ -95,9 +97,10 @@ async def test_a_commit_whose_answer_was_lost_is_stored_once_though_another_came
     assert seen == await writer.load(at) == folded(at, await running.log.read(at, after=0))
 
 
-def _conversations(connection: NatsConnection, writer: str) -> Conversations:
+def _conversations(connection: NatsConnection, writer: str, settings: Settings | None = None) -> Conversations:
+    keys = JetStreamKeys(connection, tenants=tenant_keys(settings) if settings else None)
     return Conversations(
-        log=JetStreamLog(connection, patience_seconds=10.0),
+        log=EncryptedLog(JetStreamLog(connection, patience_seconds=60.0), keys=keys),
         snapshots=JetStreamSnapshots(connection),
         writer=writer,
     )
@@ -135,7 +138,7 @@ async def test_what_a_dead_server_did_not_confirm_is_unknown_and_never_failed(tm
     async with one(tmp_path) as server:
         connection = await connect(server.url, name="writer")
         hasty = JetStreamLog(connection, patience_seconds=1.0)
-        patient = JetStreamLog(connection, patience_seconds=20.0)
+        patient = JetStreamLog(connection, patience_seconds=60.0)
         at = address("unknown")
         server.kill()
         with pytest.raises(OutcomeUnknown, match="it may still land"):
@@ -199,6 +202,34 @@ async def test_a_repeated_commit_answers_the_same_on_one_server_and_on_a_cluster
         said_at = await log.say(at, b"said", message_id="m1", headers={})
         assert await log.say(at, b"said", message_id="m1", headers={}) == said_at
         assert [record.body for record in await log.read(at, after=0)] == [b"one", b"two", b"said"]
+        await connection.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [1, 3])
+async def test_a_try_that_meets_another_under_way_is_told_the_truth_and_never_that_it_failed(
+    tmp_path: Path, size: int
+) -> None:
+    """A cluster refuses what it is storing just now: a retry meets its own first try, a worker that of another one."""
+    async with _servers(tmp_path, size) as servers:
+        connection = await connected(",".join(server.url for server in servers))
+        log, after = JetStreamLog(connection), 0
+        for number in range(20):
+            at = address(f"same-{number}")
+            said_at = await asyncio.gather(
+                *(log.say(at, b"said", message_id=f"m{number}", headers={}) for _ in range(4))
+            )
+            assert len(set(said_at)) == 1
+            tries = [log.append(at, b"one", expected_seq=0, commit_id=f"c{number}", headers={}) for _ in range(4)]
+            landed = [seq for seq in await asyncio.gather(*tries) if seq]
+            assert [record.body for record in await log.read(at, after=0)] == [b"said", b"one"]
+            assert len(landed) <= 1
+            others = [
+                log.append(address("hot"), b"%d" % writer, expected_seq=after, commit_id=fresh_id(), headers={})
+                for writer in range(4)
+            ]
+            (after,) = [seq for seq in await asyncio.gather(*others) if seq]
+        assert len(await log.read(address("hot"), after=0)) == 20
         await connection.close()
 
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import math
 import sys
 
+import msgspec
 import pytest
 
+from protocol.facts import ContextServed
+from tests.builders import Talk, policy, user, words
 from tests.chaos.agent import Tally
-from tests.chaos.checks import Spoken, pointers
-from tests.chaos.faults import schedule
+from tests.chaos.checks import Audit, Json, Spoken, audit, pointers
+from tests.chaos.faults import ELDERS, HERD, schedule
 from tests.chaos.speech import scripts
+from tests.chaos.summary import Summary
+from tests.chaos.watch import Growth, Sample, grown
 from tests.conftest import SAMPLE
 from tests.stack import ROOT
 
@@ -19,7 +26,7 @@ from tests.stack import ROOT
 @pytest.mark.timeout(300)
 async def test_chaos_violates_nothing() -> None:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.chaos", "--turns", "60", "--agents", "8", "--seed", "7"),
+        *(sys.executable, "-m", "tests.chaos", "--turns", "60", "--agents", "8", "--seed", "7", "--json"),
         cwd=ROOT,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
@@ -27,8 +34,10 @@ async def test_chaos_violates_nothing() -> None:
     out, _ = await process.communicate()
     told = out.decode()
     assert process.returncode == 0, told
-    assert "seed 7" in told
-    assert "violations                       0" in told
+    found = msgspec.json.decode(told, type=Summary)
+    assert (found.seed, found.turns, found.violations) == (7, 60, [])
+    assert found.contexts_rebuilt >= found.turns
+    assert "contexts rebuilt byte for byte" in found.table()
 
 
 def test_a_seed_repeats_the_schedule_and_what_is_said() -> None:
@@ -39,6 +48,9 @@ def test_a_seed_repeats_the_schedule_and_what_is_said() -> None:
     assert first(3) == first(3)
     assert first(3) != first(4)
     assert Tally().violations == []
+    faults = schedule(3, kill_seconds=0.5, spared=ELDERS)
+    killed = {fault.index for fault in (next(faults) for _ in range(400)) if fault.kind == "worker"}
+    assert killed == set(range(len(HERD))) - set(ELDERS)
 
 
 def test_the_checks_find_what_is_wrong() -> None:
@@ -62,3 +74,97 @@ def test_the_checks_find_what_is_wrong() -> None:
         "the pointer 0123456789abcdef is of nothing that was said"
     ]
     assert spoken._unresolved('read_artifact("messages:1-3")') == []
+
+
+TURNS = 30
+
+
+def served() -> tuple[Talk, list[Json], list[str]]:
+    """Return a conversation of which a context was served after each turn, what was said, and what was served."""
+    talk, said, hashes = Talk(policy(900)), list[Json](), list[str]()
+    for number in range(TURNS):
+        said.append(user(f"{number} {words(80)}"))
+        talk.play(said[-1])
+        serve(talk, talk.view().hash)
+        hashes.append(talk.view().hash)
+    return talk, said, hashes
+
+
+def serve(talk: Talk, view_hash: str) -> None:
+    seen, budget = talk.view(), talk.state.usable_tokens
+    talk.land(
+        talk.sealed(
+            (
+                ContextServed(
+                    upto=seen.upto,
+                    budget=budget,
+                    profile=seen.profile,
+                    view_hash=view_hash,
+                    tokens=seen.tokens,
+                    level=seen.level,
+                ),
+            )
+        )
+    )
+
+
+def audited(talk: Talk, said: list[Json], hashes: list[str]) -> Audit:
+    return audit(talk.at, talk.records, live=talk.state, spoken=said, said=said, hashes=hashes)
+
+
+def test_the_audit_rebuilds_every_context_that_was_served() -> None:
+    talk, said, hashes = served()
+    assert audited(talk, said, hashes) == Audit(rebuilt=TURNS, commits=len(talk.commits), wrong=[])
+    assert len(talk.commits) > TURNS, "some of it was compacted"
+
+
+def test_the_audit_finds_a_context_that_is_not_what_was_served() -> None:
+    talk, said, hashes = served()
+    serve(talk, "0" * 64)
+    found = audited(talk, said, hashes)
+    assert found.rebuilt == TURNS
+    assert found.wrong[-1].startswith(f"version {talk.state.version} was served, and its bytes are not rebuilt")
+    assert audited(talk, said, [*hashes, "1" * 64]).wrong[-1] == "a served view is not recorded, or in another order"
+
+
+def test_the_audit_finds_a_broken_chain() -> None:
+    talk, said, hashes = served()
+    place = len(talk.records) // 2
+    body = bytearray(talk.records[place].body)
+    body[len(body) // 2] ^= 1
+    talk.records[place] = dataclasses.replace(talk.records[place], body=bytes(body))
+    assert any(wrong.startswith("the chain is broken: sequence") for wrong in audited(talk, said, hashes).wrong)
+
+
+def lived(rss_mb: list[float], files: list[int], tasks: list[int], *, full_seconds: float = 0.0) -> Growth | None:
+    samples = [
+        Sample(age_seconds=number * 10.0, rss_mb=mb, files=open_files, tasks=count)
+        for number, (mb, open_files, count) in enumerate(zip(rss_mb, files, tasks, strict=True))
+    ]
+    return grown("spill", 7, samples, full_seconds=full_seconds)
+
+
+def test_a_process_that_grows_after_its_caches_are_full_fails_the_run() -> None:
+    warm = [100.0 + 5 * min(number, 15) for number in range(100)]
+    busy = [10 + number % 20 for number in range(100)]
+    calm = lived(warm, busy, busy)
+    assert calm is not None
+    assert calm.wrong() == []
+    leaking = [number // 2 for number in range(100)]
+    leaky = lived([mb + number for number, mb in enumerate(warm)], leaking, leaking)
+    assert leaky is not None
+    assert leaky.wrong() == [
+        "the memory of spill 7 grew from 194 to 270 MB",
+        "the open files of spill 7 grew from 9 to 45",
+        "the tasks of spill 7 grew from 9 to 45",
+    ]
+
+
+def test_a_process_whose_caches_were_full_late_is_judged_from_there_or_not_at_all() -> None:
+    filling = [100.0 + 3 * min(number, 40) for number in range(100)]
+    quiet = [10] * 100
+    late = lived(filling, quiet, quiet, full_seconds=410.0)
+    assert late is not None
+    assert (late.rss_mb, late.wrong()) == ((220.0, 220.0), [])
+    assert lived(filling, quiet, quiet, full_seconds=700.0) is None
+    assert lived(filling, quiet, quiet, full_seconds=math.inf) is None

@@ -20,6 +20,7 @@ from actors.replay import replay
 from actors.settings import Settings
 from protocol import codec, messages, subjects
 from protocol.client import Client
+from protocol.errors import Unavailable
 from protocol.facts import ToolOutputSpilled
 from protocol.ids import fresh_id
 from protocol.subjects import LANES, Actor, Lane
@@ -94,14 +95,14 @@ async def test_a_worker_that_is_killed_anywhere_delays_a_step_and_neither_loses_
     async with Client.connect(apart.nats.url) as client, victim(apart, "spill", point, "KILL") as process:
         talk = await client.open(f"killed-{fresh_id()}", policy=layer())
         await talk.append(said)
-        assert await asyncio.wait_for(process.wait(), 15) == -signal.SIGKILL
+        assert await asyncio.wait_for(process.wait(), 60) == -signal.SIGKILL
         started = time.monotonic()
         async with healthy(apart, "spill"):
             state = await settled(idle, talk.at)
-            # after the ack wait at the latest; one second more for a machine that is busy
-            assert time.monotonic() - started < ACK_WAIT_SECONDS + 2
+            # after the ack wait at the latest; the rest is for a machine that is busy
+            assert time.monotonic() - started < ACK_WAIT_SECONDS + 14
             await talk.append([{"role": "user", "content": "And now?"}])
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(40):
                 while state.messages < 4:
                     state = await settled(idle, talk.at)
     records = await idle.log.read(talk.at, after=0)
@@ -120,14 +121,14 @@ async def test_a_worker_that_was_stopped_too_long_cannot_overwrite_what_others_d
         talk = await client.open(f"stopped-{fresh_id()}", policy=layer())
         await talk.append(said)
         assert process.stdout is not None
-        assert await asyncio.wait_for(process.stdout.readline(), 15) == b"after_effect\n"
+        assert await asyncio.wait_for(process.stdout.readline(), 60) == b"after_effect\n"
         async with healthy(apart, "spill"):
             before = await settled(idle, talk.at)
         os.kill(process.pid, signal.SIGCONT)
         await asyncio.sleep(1.0)
         await talk.append([{"role": "user", "content": "And now?"}])
         # the one that came back works on as if nothing had been
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             while (state := await settled(idle, talk.at)).messages < 4:
                 await asyncio.sleep(0.05)
     commits = [codec.decode_commit(one.body) for one in await idle.log.read(talk.at, after=0) if one.side == "done"]
@@ -173,11 +174,11 @@ async def test_what_is_said_between_the_last_look_and_the_freed_slot_is_worked_o
     task = asyncio.create_task(worker.run())
     async with Client.connect(apart.nats.url) as client:
         talk = await client.open(f"late-{fresh_id()}")
-        await asyncio.wait_for(speak, 10)
+        await asyncio.wait_for(speak, 30)
         await talk.append([{"role": "user", "content": "just now"}])
         await asyncio.sleep(0.2)  # its own wake-up has come and found the slot filled
         spoken.set()
-        assert (await settled(idle, talk.at, seconds=10)).messages == 1
+        assert (await settled(idle, talk.at)).messages == 1
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
@@ -189,7 +190,7 @@ async def test_a_hot_conversation_has_one_step_in_flight_and_no_answer_is_paid_t
     async with scripted_llm([0.3]) as llm:
         model = msgspec.structs.replace(settings, llm=msgspec.structs.replace(settings.llm, base_url=llm.base_url))
         sections = {"target": {"low_water": 0.05, "min_gain": 0.01}, "window": 6_000}
-        squeeze = {"mode": "squeeze", "model": "scripted", "attempts": 1, "deadline_seconds": 5.0}
+        squeeze = {"mode": "squeeze", "model": "scripted", "attempts": 1, "deadline_seconds": 30.0}
         async with (
             Client.connect(settings.nats.url) as client,
             healthy(model, "spill", "digest", "cut", "squeeze", "squeeze"),
@@ -202,14 +203,15 @@ async def test_a_hot_conversation_has_one_step_in_flight_and_no_answer_is_paid_t
             async def wake_again_and_again() -> None:
                 nonlocal woken
                 while not stopping.is_set():
-                    await running.wakes.wake("squeeze", talk.at, headers={})
-                    woken += 1
+                    with suppress(Unavailable):
+                        await running.wakes.wake("squeeze", talk.at, headers={})
+                        woken += 1
                     await asyncio.sleep(0.002)
 
             waking = asyncio.create_task(wake_again_and_again())
             for message in SAMPLE[:80]:
                 await talk.append([message])
-            await settled(running, talk.at, seconds=60)
+            await settled(running, talk.at, seconds=90)
             stopping.set()
             await waking
         records = await running.log.read(talk.at, after=0)

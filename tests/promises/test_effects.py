@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import dataclasses
+import signal
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, cast
 
 import msgspec
 import pytest
 
-from actors import worker as worker_module
+from actors import turns
 from actors.bootstrap import Runtime, runtime
 from actors.cli.session import started_stack
 from actors.replay import replay
@@ -19,14 +23,16 @@ from protocol.client import Client, Conversation
 from protocol.facts import CompactionDeclined, DigestSqueezed, DoneFact, HistorySummarized
 from protocol.ids import fresh_id
 from protocol.subjects import Actor
+from storage.begun import JetStreamBegun
+from storage.ports import Slot, Wakes
 from storage.streams import consumer
 from tests.actors.test_squeeze_path import good, policy
 from tests.conftest import SAMPLE, done_facts, settled
-from tests.promises.harness import only_in_chaos
+from tests.promises.test_cycle import victim
 from tests.stack import ScriptedLlm, scripted_llm
 
-ACK_WAIT_SECONDS = 5.0
-"""A third of the real one; shorter, a busy machine would be late with its signs of life."""
+ACK_WAIT_SECONDS = 1.0
+"""So short that a busy machine is late with its signs of life now and then, which must not matter."""
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +47,44 @@ async def apart(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Setti
         yield ours
 
 
+class Silent:
+    """`Wakes` whose slots give no sign of life: the server takes every turn for lost after the ack wait."""
+
+    def __init__(self, wakes: Wakes) -> None:
+        self._wakes = wakes
+        self.wake = wakes.wake
+        self.deliveries = 0
+
+    async def slots(self, actor: Actor, **asked: Any) -> AsyncIterator[Slot]:
+        """See `Wakes.slots`."""
+        async for slot in self._wakes.slots(actor, **asked):
+            self.deliveries = max(self.deliveries, slot.deliveries)
+            yield cast(Slot, SilentSlot(slot))
+
+
+@dataclasses.dataclass
+class SilentSlot:
+    slot: Slot
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.slot, name)
+
+    async def hold(self) -> None:
+        """Say nothing."""
+
+
 @asynccontextmanager
-async def workers(settings: Settings, llm: ScriptedLlm, *actors: Actor) -> AsyncIterator[Runtime]:
-    """Run each of *actors* with a connection and a memory of its own."""
-    model = msgspec.structs.replace(settings, llm=msgspec.structs.replace(settings.llm, base_url=llm.base_url))
+async def workers(
+    settings: Settings, llm: ScriptedLlm, *actors: Actor, wakes: Callable[[Wakes], Wakes] = lambda wakes: wakes
+) -> AsyncIterator[Runtime]:
+    """Run each of *actors* with a connection and a memory of its own, as separate processes have them."""
     async with AsyncExitStack() as held:
-        runtimes = [await held.enter_async_context(runtime(model, role=actor)) for actor in actors]
-        tasks = [asyncio.create_task(one.worker(actor).run()) for one, actor in zip(runtimes, actors, strict=True)]
+        runtimes = [await held.enter_async_context(runtime(_with(settings, llm), role=actor)) for actor in actors]
+        theirs = [
+            dataclasses.replace(one.worker(actor), wakes=wakes(one.wakes))
+            for one, actor in zip(runtimes, actors, strict=True)
+        ]
+        tasks = [asyncio.create_task(worker.run()) for worker in theirs]
         try:
             yield runtimes[0]
         finally:
@@ -73,23 +110,69 @@ def _is_outcome(fact: DoneFact) -> bool:
     return declined or isinstance(fact, (DigestSqueezed, HistorySummarized))
 
 
-@only_in_chaos
 @pytest.mark.slow
 async def test_a_model_that_takes_three_ack_waits_is_asked_once(
     apart: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_module, "ACK_WAIT_SECONDS", ACK_WAIT_SECONDS)
+    monkeypatch.setattr(turns, "ACK_WAIT_SECONDS", ACK_WAIT_SECONDS)
     async with (
         scripted_llm([ACK_WAIT_SECONDS * 3]) as llm,
         Client.connect(apart.nats.url) as client,
         workers(apart, llm, "spill", "digest", "squeeze", "squeeze", "cut") as running,
     ):
-        talk = await client.open(f"long-{fresh_id()}", policy=policy(attempts=1, deadline_seconds=40.0))
-        await talk.append(SAMPLE[:40])
-        await asked(llm)
-        await settled(running, talk.at, seconds=40)
-        assert len(llm.requests) == 1
-        assert len(await squeeze_outcomes(running, talk)) == 1
+        await asked_once(llm, client, running)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [1, 3])
+async def test_a_model_is_asked_once_though_no_sign_of_life_reaches_the_server(apart: Settings, processes: int) -> None:
+    silent: list[Silent] = []
+    squeezing: list[Actor] = ["squeeze"] * processes
+
+    def silenced(wakes: Wakes) -> Wakes:
+        silent.append(Silent(wakes))
+        return silent[-1]
+
+    async with (
+        scripted_llm([ACK_WAIT_SECONDS * 3]) as llm,
+        Client.connect(apart.nats.url) as client,
+        workers(apart, llm, "spill", "digest", "cut") as running,
+        workers(apart, llm, *squeezing, wakes=silenced),
+    ):
+        await asked_once(llm, client, running)
+    assert max(one.deliveries for one in silent) > 1, "the server gave the slot to somebody again"
+
+
+async def asked_once(llm: ScriptedLlm, client: Client, running: Runtime) -> None:
+    """Say so much that a model is asked, and check that it was once."""
+    talk = await client.open(f"long-{fresh_id()}", policy=policy(attempts=1, deadline_seconds=200.0))
+    await talk.append(SAMPLE[:40])
+    await asked(llm)
+    await settled(running, talk.at, seconds=60)
+    assert len(llm.requests) == 1
+    assert len(await squeeze_outcomes(running, talk)) == 1
+
+
+@pytest.mark.slow
+async def test_what_a_killed_worker_asked_is_asked_again_when_its_time_is_over(apart: Settings) -> None:
+    deadline_seconds = 8.0
+    async with (
+        scripted_llm([good]) as llm,
+        Client.connect(apart.nats.url) as client,
+        workers(apart, llm, "spill", "digest", "cut") as running,
+    ):
+        async with victim(_with(apart, llm), "squeeze", "before_effect", "KILL") as process:
+            talk = await client.open(f"asked-{fresh_id()}", policy=policy(deadline_seconds=deadline_seconds))
+            await talk.append(SAMPLE[:40])
+            assert await asyncio.wait_for(process.wait(), 60) == -signal.SIGKILL
+        killed = time.monotonic()
+        begun = await JetStreamBegun(running.connection).find("squeeze", talk.at)
+        assert begun is not None
+        assert 0 < begun.asks_seconds <= deadline_seconds
+        async with workers(apart, llm, "squeeze", "squeeze"):
+            await settled(running, talk.at, seconds=60)
+        assert time.monotonic() - killed >= begun.asks_seconds, "it might have been late, and not dead"
+        assert len(llm.requests) == len(await squeeze_outcomes(running, talk)) == 1
 
 
 @pytest.mark.slow

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
+import re
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from actors.bootstrap import Runtime
@@ -20,13 +24,15 @@ from protocol.client import Client
 from protocol.connection import connect, publish
 from protocol.errors import Busy, OutcomeUnknown
 from protocol.facts import ToolOutputSpilled
-from protocol.ids import address, fresh_id
+from protocol.ids import Address, address, fresh_id
+from storage.durability import trouble
 from storage.jetstream import JetStreamLog
 from tests.actors.test_outages import LOG, call_and_result
 from tests.actors.test_poison import letters
 from tests.conftest import at_work, done_facts, layer, settled
-from tests.promises.harness import connected, one, only_in_chaos, said_body
+from tests.promises.harness import Server, connected, one, only_in_chaos, said_body
 from tests.protocol.test_client import said, user
+from tests.stack import LOOPBACK, ROOT, free_port
 
 DISK_MB = 16
 """Room for the streams and some sixty snapshots; and for S3, which makes its volumes as they are written."""
@@ -95,7 +101,7 @@ async def test_a_log_without_room_says_busy_and_goes_on_when_there_is_room_again
             assert time.monotonic() - started < 2, "it is told at once"
             assert await said(busy, talk.at) == [user("before")], "nothing of it was stored"
             with pytest.raises(Busy, match="no room"):
-                await talk.context(wait_seconds=0.2)  # a view that cannot be written down is not served
+                await talk.context(wait_seconds=0.2)  # a view that was not served yet, and cannot be written down
             assert await busy.connection.jetstream().purge_stream(subjects.SNAPSHOT_STREAM, subject="ctx.v1.snap.old.*")
             await talk.append(call_and_result("a", LOG))
             assert (await settled(busy, talk.at)).messages == 4
@@ -130,6 +136,71 @@ async def test_a_disk_that_others_fill_loses_nothing_and_a_restart_with_room_goe
             kept = await patient.read(at, after=0)
             assert [(record.seq, record.body) for record in kept] == list(zip(wanted, bodies, strict=True))
             await connection.close()
+
+
+async def said_without_end(log: JetStreamLog, at: Address) -> None:
+    for count in itertools.count(1):
+        await log.say(at, said_body("x" * 100_000, count=count), message_id=fresh_id(), headers={})
+
+
+async def diagnosis(server: Server, monitor: str) -> list[dict[str, object]]:
+    """Return what `jettison doctor` says of the server itself; there is no store for it to look at."""
+    command = (sys.executable, "-c", "from actors.cli import main; main()", "doctor", "--json")
+    process = await asyncio.create_subprocess_exec(
+        *(*command, "--nats", server.url, "--monitor", monitor),
+        cwd=ROOT,
+        env={**os.environ, "JETTISON_S3__ENDPOINT": f"http://{LOOPBACK}:{free_port()}"},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    out, _ = await process.communicate()
+    return [found for line in out.splitlines() if (found := msgspec.json.decode(line))["what"] == "server"]
+
+
+async def monitored(server: Server, *, limit: str = "") -> str:
+    """Start *server* anew with a monitoring port, and a limit of its storage; return the port's URL."""
+    server.kill()
+    port = free_port()
+    config = server.config.read_text()
+    config = config.replace("sync_interval", f"max_file_store: {limit}, sync_interval") if limit else config
+    server.config.write_text(f'{config}http: "{LOOPBACK}:{port}"\n')
+    server.start()
+    await (await connected(server.url)).close()
+    return f"http://{LOOPBACK}:{port}"
+
+
+async def test_a_server_that_is_nearly_full_is_found_out_before_agents_are_refused(tmp_path: Path) -> None:
+    async with one(tmp_path) as server:
+        monitor = await monitored(server, limit="2MB")
+        async with Client.connect(server.url) as client:
+            log, at = JetStreamLog(client.connection), address("large")
+            with pytest.raises(Busy, match="no room"):
+                await said_without_end(log, at)
+        (found,) = await diagnosis(server, monitor)
+        assert found["ok"] is False
+        assert re.fullmatch(r"(9|10)\d% of its storage is filled", str(found["detail"]))
+
+
+@pytest.mark.slow
+async def test_a_server_whose_disk_was_full_is_found_out_until_it_is_started_anew(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        async with one(tmp_path, store=disk) as server:
+            monitor = await monitored(server)
+            assert await trouble(monitor) == ""
+            ballast = filled(disk)
+            async with Client.connect(server.url) as client:
+                hasty, at = JetStreamLog(client.connection, patience_seconds=0.1), address("full")
+                with pytest.raises(OutcomeUnknown):
+                    await said_without_end(hasty, at)
+            ballast.unlink()
+            (found,) = await diagnosis(server, monitor)
+            assert found["ok"] is False
+            assert "no space left on device" in str(found["detail"])
+            assert "restart that nats-server" in str(found["fix"])
+            server.kill()
+            server.start()
+            await (await connected(server.url)).close()
+            assert await trouble(monitor) == ""
 
 
 @only_in_chaos

@@ -93,7 +93,7 @@ async def test_an_upload_that_was_damaged_parks_its_conversation_and_no_other(
     assert (kept.letter.reason, kept.letter.error) == ("damaged", "ArtifactDamaged")
     await freed(working, talk.at)
     await other.append([{"role": "user", "content": "hello"}])
-    assert (await other.context(wait_seconds=10)).upto == 1
+    assert (await other.context(wait_seconds=30)).upto == 1
 
 
 def _nothing(sha256: str):  # type: ignore[no-untyped-def]
@@ -136,15 +136,16 @@ async def test_a_restarted_server_is_noticed_by_nobody_but_the_clock(apart: tupl
         tasks = len(asyncio.all_tasks())
         os.kill(stack.pids["nats"], signal.SIGKILL)
         appending = asyncio.create_task(talk.append([{"role": "user", "content": "while it is away"}]))
-        asking = asyncio.create_task(talk.context(wait_seconds=20))
+        asking = asyncio.create_task(talk.context(wait_seconds=40))
         started = time.monotonic()
         await appending
         await asking
-        context = await talk.context(wait_seconds=20)
+        context = await talk.context(wait_seconds=40)
         assert [message["content"] for message in context.messages] == ["before", "while it is away"]
-        assert time.monotonic() - started < 10
+        # three seconds on a calm machine; a pull or an answer that is waited for in vain takes twenty
+        assert time.monotonic() - started < 18
         assert (await settled(busy, talk.at)).messages == 2
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while len(asyncio.all_tasks()) > tasks:  # no call that waits for an answer that never comes
                 await asyncio.sleep(0.1)
 
@@ -166,8 +167,8 @@ async def test_a_service_that_was_killed_while_it_answered_is_asked_no_more(
     )
     started = time.monotonic()
     while not swallowed:  # which of the group is asked is chance
-        assert (await talk.context(wait_seconds=20)).upto == 1
-        assert time.monotonic() - started < 20
+        assert (await talk.context(wait_seconds=40)).upto == 1
+        assert time.monotonic() - started < 60
 
 
 async def test_a_worker_waits_for_a_store_that_is_down_and_says_so(settings: Settings) -> None:
@@ -228,15 +229,16 @@ async def test_the_last_of_five_thousand_turns_costs_what_the_first_did(
         spent: list[float] = []
         written: list[int] = []
         for number in range(5_000):
-            started = time.perf_counter()
+            # CPU time: client, actors and service are one process here, and what else runs makes no turn cost more
+            started = time.process_time()
             await talk.append(
                 [
                     {"role": "user", "content": f"turn {number} " + "word " * 40},
                     {"role": "assistant", "content": f"answer {number}"},
                 ]
             )
-            await talk.context(wait_seconds=20)
-            spent.append(time.perf_counter() - started)
+            await talk.context(wait_seconds=60)
+            spent.append(time.process_time() - started)
             if number % 100 == 99:
                 written.append((await jetstream.stream_info(subjects.LOG_STREAM)).state.bytes)
         first, last = statistics.median(spent[100:200]), statistics.median(spent[-100:])

@@ -7,17 +7,21 @@ import contextlib
 import os
 import random
 import shutil
+import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from nats.aio.client import Client as NatsConnection
+from nats.js.api import ClusterInfo
+from nats.js.errors import APIError
 
 from actors.conversations import Conversations
 from actors.settings import Settings
-from protocol.connection import connect
+from protocol.connection import TRANSIENT, connect, heed_cancellation
 from protocol.errors import Damaged, LogRegression
 from protocol.ids import Address, address, fresh_id
 from storage.jetstream import JetStreamLog, JetStreamSnapshots
@@ -74,7 +78,7 @@ async def written(url: str, *, writers: int, stopping: asyncio.Event) -> dict[in
     """Write until told to stop; return what was acknowledged, by its sequence."""
     acknowledged: dict[int, bytes] = {}
     connection = await connect(url, name="writers")
-    log = JetStreamLog(connection, patience_seconds=15.0)
+    log = JetStreamLog(connection, patience_seconds=60.0)
 
     async def write(number: int) -> None:
         count = 0
@@ -147,12 +151,12 @@ async def _until_cut(
     await asyncio.sleep(LOADED_SECONDS)
     for server in servers:
         assert server.process is not None
-        server.process.send_signal(19)  # SIGSTOP: the power goes for all of them at one moment
+        server.process.send_signal(signal.SIGSTOP)  # the power goes for all of them at one moment
     stopping.set()
     copies = await asyncio.to_thread(cut, images, folder)
     for server in servers:
         assert server.process is not None
-        server.process.send_signal(18)
+        server.process.send_signal(signal.SIGCONT)
     acknowledged = await writing
     for server in servers:
         server.kill()
@@ -166,7 +170,7 @@ def _mounted(held: ExitStack, copies: Sequence[Path], folder: Path) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _again(servers: Sequence[Server], copies: Sequence[Path]):  # type: ignore[no-untyped-def]
+async def _again(servers: Sequence[Server], copies: Sequence[Path]) -> AsyncIterator[None]:
     for server, copy in zip(servers, copies, strict=True):
         server.config.write_text(server.config.read_text().replace(str(server.store), str(copy)))
         server.start()
@@ -179,6 +183,7 @@ async def _again(servers: Sequence[Server], copies: Sequence[Path]):  # type: ig
 
 @only_in_chaos
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 async def test_a_cluster_that_loses_its_leader_again_and_again_loses_and_doubles_nothing(tmp_path: Path) -> None:
     async with three(tmp_path) as servers:
         url = ",".join(server.url for server in servers)
@@ -214,7 +219,8 @@ async def test_a_cluster_that_loses_its_leader_again_and_again_loses_and_doubles
                 leader.kill()
                 await asyncio.sleep(1.0)
                 leader.start()
-                await asyncio.sleep(8.0)
+                # two that are behind are no majority: who kills the next one earlier waits for the first
+                await _caught_up(connection)
             stopping.set()
         for name, bodies in landed.items():
             kept = [record.body for record in await log.read(address(name), after=0)]
@@ -224,13 +230,28 @@ async def test_a_cluster_that_loses_its_leader_again_and_again_loses_and_doubles
         await connection.close()
 
 
-async def _leader(connection, servers: Sequence[Server]) -> Server:  # type: ignore[no-untyped-def]
-    async with asyncio.timeout(30):
+async def _leader(connection: NatsConnection, servers: Sequence[Server]) -> Server:
+    cluster = await _cluster(connection, lambda found: bool(found.leader))
+    assert cluster.leader
+    return servers[int(cluster.leader.removeprefix("n"))]
+
+
+async def _caught_up(connection: NatsConnection) -> None:
+    def is_whole(found: ClusterInfo) -> bool:
+        return bool(found.leader) and all(one.current and not one.offline for one in found.replicas or ())
+
+    await _cluster(connection, is_whole)
+
+
+async def _cluster(connection: NatsConnection, is_so: Callable[[ClusterInfo], bool]) -> ClusterInfo:
+    """Wait until the log's cluster is as wanted."""
+    async with asyncio.timeout(90):
         while True:
-            with contextlib.suppress(Exception):
-                info = await connection.jetstream(timeout=2).stream_info("CTX_LOG")
-                if info.cluster and info.cluster.leader:
-                    return servers[int(info.cluster.leader.removeprefix("n"))]
+            with contextlib.suppress(*TRANSIENT, APIError):
+                found = (await connection.jetstream(timeout=2).stream_info("CTX_LOG")).cluster
+                if found and is_so(found):
+                    return found
+            heed_cancellation()
             await asyncio.sleep(0.1)
 
 
@@ -240,7 +261,7 @@ async def _leader(connection, servers: Sequence[Server]) -> Server:  # type: ign
 async def test_a_log_that_lost_its_end_on_the_disk_stops_the_conversation(tmp_path: Path, settings: Settings) -> None:
     async with one(tmp_path) as server:
         connection = await connect(server.url, name="before")
-        log, at = JetStreamLog(connection, patience_seconds=10.0), address("cut-short")
+        log, at = JetStreamLog(connection, patience_seconds=60.0), address("cut-short")
         knows = _conversations(connection)
         for count in range(400):
             await log.say(at, said_body(f"{count} " + "x" * 200, count=count + 1), message_id=fresh_id(), headers={})
@@ -268,7 +289,7 @@ async def test_a_bit_that_was_turned_on_the_disk_is_never_folded(tmp_path: Path)
     rng = random.Random(7)
     async with one(tmp_path) as server:
         connection = await connect(server.url, name="before")
-        log, at = JetStreamLog(connection, patience_seconds=10.0), address("turned")
+        log, at = JetStreamLog(connection, patience_seconds=60.0), address("turned")
         knows = _conversations(connection)
         for count in range(400):
             text = f"{count} " + "".join(rng.choices("abcdefgh", k=200))
@@ -299,9 +320,9 @@ async def _read_whole(knows: Conversations, log: JetStreamLog, at: Address, want
     raise AssertionError("a log with a turned bit was read as if nothing were")
 
 
-def _conversations(connection) -> Conversations:  # type: ignore[no-untyped-def]
+def _conversations(connection: NatsConnection) -> Conversations:
     return Conversations(
-        log=JetStreamLog(connection, patience_seconds=10.0),
+        log=JetStreamLog(connection, patience_seconds=60.0),
         snapshots=JetStreamSnapshots(connection),
         writer="test",
     )

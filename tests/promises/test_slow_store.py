@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -14,6 +15,9 @@ import pytest
 from actors.bootstrap import Runtime
 from actors.replay import replay
 from actors.settings import Settings
+from actors.steps import STORING_MAX, Steps
+from actors.worker import CREDITS
+from protocol import subjects
 from protocol.client import Client
 from protocol.errors import NotReady
 from protocol.facts import ToolOutputSpilled
@@ -28,9 +32,9 @@ from tests.stack import LOOPBACK
 ANSWER_SECONDS = 2.0
 """How late the store answers: well above what others may take on a machine that is busy."""
 
-SPILLING = 6
-"""More than the store has threads (`storage.s3.THREADS`), and not more than a worker holds slots (`worker.CREDITS`):
-beyond these, others wait for the next slot that is free, or for another worker."""
+SPILLING = 2 * sum(CREDITS.values())
+"""More than the store has threads (`storage.s3.THREADS`), and more than a worker holds slots: those that wait for the
+store hold none."""
 
 
 @asynccontextmanager
@@ -96,3 +100,30 @@ async def test_a_slow_store_holds_up_who_spills_and_no_other(
             assert await letters(busy, talk.at) == []
         assert max(with_no_spill) < ANSWER_SECONDS, with_no_spill
         assert time.monotonic() - started > ANSWER_SECONDS
+
+
+async def test_who_finds_too_many_at_the_store_comes_back_and_loses_nothing(running: Runtime, client: Client) -> None:
+    full = Steps(artifacts=running.artifacts)
+    full._at_store = STORING_MAX
+    worker = asyncio.create_task(dataclasses.replace(running, steps=full).worker("spill").run())
+    try:
+        talk = await client.open(f"crowded-{fresh_id()}", policy=layer())
+        await talk.append(call_and_result("a", LOG))
+        async with asyncio.timeout(60):
+            while not await given_back(running):
+                await asyncio.sleep(0.05)
+        facts = done_facts(await running.log.read(talk.at, after=0))
+        assert [fact for fact in facts if isinstance(fact, ToolOutputSpilled)] == []
+        full._at_store = 0
+        assert (await settled(running, talk.at)).messages == 3
+    finally:
+        worker.cancel()
+        await asyncio.gather(worker, return_exceptions=True)
+    facts = done_facts(await running.log.read(talk.at, after=0))
+    assert [fact.number for fact in facts if isinstance(fact, ToolOutputSpilled)] == [3]
+    assert await letters(running, talk.at) == []
+
+
+async def given_back(running: Runtime) -> bool:
+    info = await running.connection.jetstream().consumer_info(subjects.WAKE_STREAM, subjects.durable("spill"))
+    return bool(info.num_redelivered)

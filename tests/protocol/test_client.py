@@ -242,7 +242,7 @@ async def test_ready_announces_the_state_of_the_next_view(working: Runtime, clie
     listening = asyncio.create_task(first_with(3))
     await asyncio.sleep(0.1)
     await talk.append(chatter(2)[:3])
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         assert await listening > 100
 
 

