@@ -9,6 +9,7 @@ import msgspec
 
 from protocol import codec
 from protocol.errors import ChainBroken, PastNeeded
+from protocol.facts import ConversationRewound, HistoryExpanded
 from protocol.ids import Address
 from storage.ports import Record
 
@@ -49,19 +50,39 @@ def folded(at: Address, records: Sequence[Record]) -> State:
     try:
         return fold(initial(codec.genesis(at)), records)
     except PastNeeded:
-        (last,) = deque(decisions(at, records), maxlen=1)
+        (last,) = deque(decisions(at, records, needed=gone_back_to(records)), maxlen=1)
         state = head(last, at, records)
         # a message that its commit's writer had not seen was heard after it
         return msgspec.structs.replace(state, seq=records[-1].seq)
 
 
+def gone_back_to(records: Iterable[Record]) -> frozenset[int]:
+    """Return the versions that commits in *records* go back to. Raises `BadEnvelope`."""
+    versions: set[int] = set()
+    for record in records:
+        # most commits hold neither, and need not be read for this
+        if record.side == "done" and (b"ConversationRewound" in record.body or b"HistoryExpanded" in record.body):
+            for fact in codec.decode_commit(record.body).facts:
+                if isinstance(fact, ConversationRewound):
+                    versions.add(fact.to_version)
+                elif isinstance(fact, HistoryExpanded):
+                    versions |= {one.version for one in fact.restored}
+    return frozenset(versions)
+
+
 def decisions(
-    at: Address, records: Iterable[Record], *, behind: Decision | None = None, past: Past | None = None
+    at: Address,
+    records: Iterable[Record],
+    *,
+    behind: Decision | None = None,
+    past: Past | None = None,
+    needed: frozenset[int] | None = None,
 ) -> Iterator[Decision]:
     """Yield every commit in *records*, in order; they go on behind that decision, or begin the log.
 
     A commit names the messages its writer had seen (`said_hash`); those that landed between reading
-    and writing are folded after it, as its writer did. *past* holds the commits up to it.
+    and writing are folded after it, as its writer did. *past* holds the commits up to it. Only the *needed*
+    versions are remembered, where they are known (`gone_back_to`): all states of a long log fill the memory.
     Raises `ChainBroken`, `BadEnvelope`.
     """
     state = behind.after if behind else initial(codec.genesis(at))
@@ -78,7 +99,8 @@ def decisions(
         if commit.said_hash != state.said_hash and not is_tombstone(commit):
             raise ChainBroken(f"the messages up to {commit.upto} are not those that were said", version=commit.version)
         changed = evolve(state, commit, seq=record.seq, past=known)
-        known[commit.version] = Step(before=state, after=changed)
+        if needed is None or commit.version in needed:
+            known[commit.version] = Step(before=state, after=changed)
         yield Decision(record=record, commit=commit, before=state, after=changed)
         state = changed
 

@@ -119,8 +119,9 @@ def counter(encoding: EncodingName) -> TokenCounter:
     return TokenCounter(encoding)
 
 
+@lru_cache(maxsize=2)
 def load(name: EncodingName) -> tiktoken.Encoding:
-    """Return tiktoken's own encoding *name*, made from the rank file."""
+    """Return tiktoken's own encoding *name*, made from the rank file once: that takes a quarter of a second."""
     raw = gzip.decompress((_data_folder() / f"{name}.tiktoken.gz").read_bytes())
     found = hashlib.sha256(raw).hexdigest()
     assert found == _HASHES[name], f"the ranks of {name} are not tiktoken's: {found}"

@@ -24,12 +24,12 @@ OVERFLOW_SHARE = 0.5
 
 def admit(state: State) -> State:
     """Return the state with all messages admitted that nothing holds back."""
-    policy = state.policy
-    while state.waiting and policy is not None and state.episode is None and not state.due:
-        first = state.waiting[0]
+    policy, waiting, taken = state.policy, state.waiting, 0
+    while taken < len(waiting) and policy is not None and state.episode is None and not state.due:
+        first = waiting[taken]
         match first:
             case Asked():
-                state = msgspec.structs.replace(state, waiting=state.waiting[1:], budget=first.budget, quiet_tokens=0)
+                state = msgspec.structs.replace(state, budget=first.budget, quiet_tokens=0)
                 boundary = bool(state.live)
             case Counted():
                 state = _counted(state, first)
@@ -41,11 +41,13 @@ def admit(state: State) -> State:
                 boundary = first.entry.boundary
             case _:
                 assert_never(first)
+        taken += 1
         if boundary and state.episode is None and begins(state):
             number = state.live[-1].number
             episode = Episode(boundary=number, stage="digest", before=state.live_tokens)
             state = msgspec.structs.replace(state, episode=episode)
-    return state
+    # taken off at once: one by one, a backlog would be copied as often as it has messages
+    return msgspec.structs.replace(state, waiting=waiting[taken:]) if taken else state
 
 
 def after_stage(state: State, stage: Actor, *, applied: bool) -> State:
@@ -95,7 +97,6 @@ def _arrived(state: State, arrived: Arrived) -> State:
     entry = arrived.entry
     return msgspec.structs.replace(
         state,
-        waiting=state.waiting[1:],
         live=(*with_ended(state.live, arrived.ended), entry),
         live_tokens=state.live_tokens + entry.tokens + len(arrived.ended) * ABORTED_TOKENS,
         now_ms=max(state.now_ms, arrived.at_ms),
@@ -109,7 +110,6 @@ def _counted(state: State, counted: Counted) -> State:
     """Learn from a provider's count; one that refused a view starts an emergency, a bounded number of times."""
     policy = state.policy
     assert policy is not None
-    state = msgspec.structs.replace(state, waiting=state.waiting[1:])
     told = min(RATIO_MAX, max(RATIO_MIN, counted.ratio))
     if not counted.refused:
         ratio = (state.ratio + told) / 2 if state.ratio else told

@@ -61,7 +61,7 @@ def over_trigger(state: State) -> bool:
     if state.live_tokens > trigger_tokens(state):
         return True
     conditions = state.policy.trigger.conditions
-    return over_target(state) and any(holds(condition, state) for condition in conditions)
+    return bool(conditions) and over_target(state) and any(holds(condition, state) for condition in conditions)
 
 
 def begins(state: State) -> bool:

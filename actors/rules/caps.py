@@ -95,7 +95,7 @@ def oversized(entry: Entry, policy: Policy, usable_tokens: int) -> tuple[PartSiz
     else helps. A claimed text is not in the message and must be spilled; a claimed image is shown by its name. A
     result of medium size or one that repeats an earlier one is looked at once: spill shortens it, or declines.
     """
-    if not entry.role:
+    if not entry.role or entry.largest <= CAP_TOKENS_MIN:
         return ()
     there = {one.pointer for one in entry.shown}
     return tuple(

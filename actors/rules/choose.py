@@ -39,13 +39,21 @@ def chosen(
         whole = preview(task.value, tokens_max=int(room * TASK_SHARE), count=count)
         first = [msgspec.structs.replace(task, value=whole)] if whole else []
         room -= count(whole) + 1
-    # a value brings the space before it, a sentence its line end
-    shown = [_on_one_line(item) for item in found if item is not task]
-    priced = [(item, max(1, count(f" {item.value}") + (item.category in LINES))) for item in shown]
-    priced.sort(key=lambda one: (-score(one[0], newest) / one[1], -one[0].number, one[0].category, one[0].value))
-    priced = _within_categories(priced, most)
+    priced = _within_categories(_ranked((item for item in found if item is not task), newest, count), most)
     lines, room = _sentences(priced, room)
     return [*first, *lines, *_values(priced, room)]
+
+
+def _ranked(items: Iterable[DigestItem], newest: int, count: Count) -> list[Priced]:
+    """Return *items* with their tokens, those first that are worth most for them."""
+    ranked = []
+    for place, item in enumerate(map(_on_one_line, items)):
+        # a value brings the space before it, a sentence its line end
+        tokens = max(1, count(f" {item.value}") + (item.category in LINES))
+        # tuples, since there are ten thousand: a key function takes twice as long
+        ranked.append((-score(item, newest) / tokens, -item.number, item.category, item.value, place, item, tokens))
+    ranked.sort()
+    return [(one[5], one[6]) for one in ranked]
 
 
 def _on_one_line(item: DigestItem) -> DigestItem:
@@ -56,6 +64,8 @@ def _on_one_line(item: DigestItem) -> DigestItem:
 
 
 def _within_categories(priced: list[Priced], most: Mapping[str, int]) -> list[Priced]:
+    if not most:
+        return priced
     left = dict(most)
     kept = []
     for one in priced:
@@ -91,9 +101,11 @@ def _values(priced: list[Priced], room: int) -> list[DigestItem]:
         room -= tokens
         inside = within(item.value) - {item.value}
         # not `inside & values.keys()`, which goes through all keys each time
-        shorter = [values.pop(value) for value in sorted(inside) if value in values]
-        room += sum(freed for _, freed in shorter)
-        values[item.value] = (_heir(item, [one for one, _ in shorter]) if shorter else item, tokens)
+        shorter = [values.pop(value) for value in sorted(inside) if value in values] if inside else []
+        if shorter:
+            room += sum([freed for _, freed in shorter])
+            item = _heir(item, [one for one, _ in shorter])
+        values[item.value] = (item, tokens)
         covered |= inside
     return [item for item, _ in values.values()]
 

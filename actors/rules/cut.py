@@ -16,13 +16,14 @@ import msgspec
 
 from protocol import messages
 from protocol.errors import BudgetRefused
-from protocol.facts import CompactionDeclined, HistoryCut, Trim
+from protocol.facts import CompactionDeclined, Fate, HistoryCut, Trim
 from protocol.policy import share_of
 
 from .budget import target_tokens
 from .digest import known_after
 from .entry import Count, Entry
 from .ledger import changes
+from .loss import fates
 from .pins import pinned_numbers
 from .preview import preview
 from .state import State
@@ -82,6 +83,7 @@ def cut(state: State, *, count: Count) -> tuple[HistoryCut | CompactionDeclined,
         before_tokens=state.live_tokens,
         after_tokens=plan.tokens,
         ledger=changes(state.ledger, known_after(state, leaving)) if leaving else (),
+        fates=_fates(state, plan),
     )
     return (fact,)
 
@@ -144,6 +146,26 @@ def _unsaid_by(plan: Plan, entries: Sequence[Entry]) -> tuple[Entry, ...]:
     whole -= {(entry.number, one.pointer) for entry in entries if entry.role != "user" for one in entry.shown}
     gone = {*plan.dropped, *(trim.number for trim in plan.trimmed if (trim.number, trim.pointer) in whole)}
     return tuple(entry for entry in entries if entry.number in gone)
+
+
+def after_plan(entries: Sequence[Entry], plan: Plan) -> list[Entry]:
+    """Return *entries* without what *plan* drops, and with the texts that it shortens."""
+    gone = frozenset(plan.dropped)
+    staying = [entry for entry in entries if entry.number not in gone]
+    if not plan.trimmed:
+        return staying
+    places = {entry.number: place for place, entry in enumerate(staying)}
+    for trim in plan.trimmed:
+        place = places[trim.number]
+        staying[place] = staying[place].with_shown(trim.pointer, trim.text, trim.tokens)
+    return staying
+
+
+def _fates(state: State, plan: Plan) -> tuple[Fate, ...]:
+    touched = {*plan.dropped, *(trim.number for trim in plan.trimmed)}
+    changed = [entry for entry in state.live if entry.number in touched]
+    digest = None if plan.digest_dropped else state.digest
+    return fates(changed, after_plan(state.live, plan), before=state.digest, after=digest)
 
 
 def _down_to(state: State) -> int:

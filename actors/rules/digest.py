@@ -18,8 +18,9 @@ from .digest_text import FORM, render
 from .entry import MESSAGE_TOKENS, Count, Entry
 from .extract import LINES, found_in, standing_in
 from .ledger import Ledger, changes, merged, settled
+from .loss import fates
 from .pins import pinned_numbers
-from .state import State
+from .state import Digest, State
 from .units import Unit, answered_through, blocks_first, floor_units, instructions, units
 
 TITLES_TOKENS = 24
@@ -49,6 +50,10 @@ def digest(state: State, *, count: Count) -> tuple[HistoryDigested | CompactionD
     if before - after < least:
         reason = f"would win {before - after} tokens, less than {least}"
         return (CompactionDeclined(boundary=boundary, stage="digest", reason=reason),)
+    gone_numbers = frozenset(entry.number for entry in leaving)
+    staying = [entry for entry in state.live if entry.number not in gone_numbers]
+    prose = state.digest.prose if state.digest else ""
+    shown = Digest(through=through, form=FORM, items=items, tokens=tokens, prose=prose)
     fact = HistoryDigested(
         boundary=boundary,
         through=through,
@@ -59,6 +64,7 @@ def digest(state: State, *, count: Count) -> tuple[HistoryDigested | CompactionD
         before_tokens=before,
         after_tokens=after,
         ledger=changes(state.ledger, now),
+        fates=fates(leaving, staying, before=state.digest, after=shown),
     )
     return (fact,)
 

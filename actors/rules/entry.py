@@ -6,6 +6,7 @@ replay, and on every machine.
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -147,6 +148,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
         parts = sum(shown.get(part.pointer, part.tokens) for part in self.parts)
         notes = sum(note.tokens for note in self.notes)
         return self.frame_tokens + parts + len(self.answers) * ABORTED_TOKENS + notes
+
+    @cached_property
+    def largest(self) -> int:
+        """Return the tokens of its largest part, as it was said; one that was uploaded is larger than any."""
+        return max([sys.maxsize if part.sha256 else part.tokens for part in self.parts], default=0)
 
     def without_note(self, name: str) -> Entry:
         """Return the entry without its note of that name."""

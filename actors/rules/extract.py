@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Any
@@ -93,6 +93,11 @@ class _Read(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         values = [item.value for item in self.items if item.category not in LINES]
         return frozenset(chain(values, *map(within, values)))
 
+    @cached_property
+    def sentences(self) -> frozenset[str]:
+        """Return the sentences that stand in it."""
+        return frozenset([item.value for item in self.items if item.category in LINES])
+
 
 def items_of(entries: tuple[Entry, ...]) -> list[DigestItem]:
     """Return what is worth keeping of *entries*, each value once, with its newest message and its weight."""
@@ -121,6 +126,16 @@ def standing_in(entries: tuple[Entry, ...]) -> frozenset[str]:
         values = [item.value for item in found_in(entries).items if item.category not in LINES]
         return frozenset(chain(values, *map(within, values)))
     return frozenset[str]().union(*(one.standing for one in read))
+
+
+def sentences_in(entries: Iterable[Entry]) -> frozenset[str]:
+    """Return the sentences worth keeping that stand in *entries*."""
+    return frozenset[str]().union(*(_read(entry).sentences for entry in entries))
+
+
+def items_in(entry: Entry) -> tuple[DigestItem, ...]:
+    """Return what one message holds, whatever others say of it."""
+    return _read(entry).items
 
 
 @lru_cache(maxsize=READ_KEPT)

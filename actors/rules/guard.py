@@ -37,6 +37,9 @@ NEAR_CHARS = 24
 TITLE_TOKENS = 6
 """Bound on the title of a category, with its line end."""
 
+_DIGITS = frozenset("0123456789")
+"""Of other scripts, one Python knows more than another."""
+
 _WORD = re2.compile(r"\w{4,}")
 
 
@@ -146,7 +149,7 @@ class _Text:
         name, number = _name_and_number(setting)
         for at in _places(name, self._text) if number else ():
             near = self._text[at + len(name) : at + len(name) + NEAR_CHARS + len(number) + 1]
-            digit = next((place for place, char in enumerate(near) if char.isdigit()), None)
+            digit = next((place for place, char in enumerate(near) if char in _DIGITS), None)
             if digit is not None and digit in _places(number, near):
                 return True
         return False

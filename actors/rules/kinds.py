@@ -14,6 +14,8 @@ import re2
 
 from protocol import messages
 
+from .scan import stands
+
 Kind = Literal["json", "diff", "trace", "html", "log", "csv", "table", "search", "listing", "base64", "binary", "text"]
 
 SAMPLE_CHARS = 20_000
@@ -110,7 +112,7 @@ def _has_shape(pattern: Any, lines: list[bytes], least: float) -> bool:
     found = 0
     for line in lines:
         missing -= 1
-        found += pattern.search(line) is not None
+        found += stands(pattern, line)
         if found >= least or found + missing < least:
             break
     return found >= least

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import cache
+from itertools import islice
+
 from protocol import messages
 
 from .entry import Count
 from .extract import values_of
 from .kinds import Kind
 from .preview import FIT_CHARS_PER_TOKEN, preview
-from .shorten import shorten, shorten_text
+from .shorten import Shorter, shorten_text, shortener
 
 OPENING_CHARS = 300
 """Of a user's words, kept as they are: what is asked mostly stands first."""
@@ -28,36 +32,56 @@ VALUES_MAX = 400
 ALSO = "[Also in what is left out: "
 
 
-def shown_result(text: str, kind: Kind, *, room: int, index: float, count: Count) -> str:
-    """Return a tool's result within *room* tokens; up to the share *index* of it names what else is in it."""
-    short = shorten(text, kind, tokens_max=room, count=count)
-    index_tokens = int(room * index)
-    if not short or not index_tokens:
-        return short
-    values = values_of(messages.without_surrogates(text))
-    if all(value in short for value in values):
-        return short
-    short = shorten(text, kind, tokens_max=room - index_tokens - 1, count=count)
-    named = named_values([value for value in values if value not in short], tokens_max=index_tokens, count=count)
-    return "\n".join(filter(None, (named, short)))
+def shown_result(text: str, kind: Kind, *, index: float, count: Count) -> Shorter:
+    """Return what shows a tool's result; up to the share *index* of the room names what else is in it."""
+    shorter = shortener(text, kind, count=count)
+
+    @cache
+    def values() -> list[str]:
+        return values_of(messages.without_surrogates(text))
+
+    def shown(room: int) -> str:
+        short = shorter(room)
+        index_tokens = int(room * index)
+        if not short or not index_tokens or all(value in short for value in values()):
+            return short
+        short = shorter(room - index_tokens - 1)
+        left_out = (value for value in values() if value not in short)
+        named = named_values(left_out, tokens_max=index_tokens, count=count)
+        return "\n".join(filter(None, (named, short)))
+
+    return shown
 
 
-def shown_failure(text: str, said: str, kind: Kind, *, room: int, index: float, count: Count) -> str:
-    """Return the result of a failed call within *room* tokens: the words *said* of its failure stand first."""
-    short = shown_result(text, kind, room=room, index=index, count=count)
-    if said[:ERROR_SEEN_CHARS] in short[: ERROR_SEEN_CHARS * 2]:
-        return short
-    said = preview(said, tokens_max=room, count=count)
-    rest = room - count(said) - 1
-    return "\n".join(filter(None, (said, shown_result(text, kind, room=max(0, rest), index=index, count=count))))
+def shown_failure(text: str, said: str, kind: Kind, *, index: float, count: Count) -> Shorter:
+    """Return what shows the result of a failed call: the words *said* of its failure stand first."""
+    result = shown_result(text, kind, index=index, count=count)
+
+    def shown(room: int) -> str:
+        short = result(room)
+        if said[:ERROR_SEEN_CHARS] in short[: ERROR_SEEN_CHARS * 2]:
+            return short
+        first = preview(said, tokens_max=room, count=count)
+        rest = room - count(first) - 1
+        return "\n".join(filter(None, (first, result(max(0, rest)))))
+
+    return shown
 
 
-def shown_words(text: str, *, room: int, index: float, count: Count) -> str:
-    """Return what a user said within *room* tokens: how it begins and how it ends, word for word if they fit.
+def shown_words(text: str, *, index: float, count: Count) -> Shorter:
+    """Return what shows what a user said: how it begins and how it ends, word for word if they fit.
 
     Up to the share *index* of the room names values of what is left out between them.
     """
     text = messages.without_surrogates(text)
+
+    def shown(room: int) -> str:
+        return _words_within(text, room=room, index=index, count=count)
+
+    return shown
+
+
+def _words_within(text: str, *, room: int, index: float, count: Count) -> str:
     if len(text) <= room * FIT_CHARS_PER_TOKEN and count(text) <= room:
         return text
     opening, closing = ends_of(text)
@@ -66,10 +90,10 @@ def shown_words(text: str, *, room: int, index: float, count: Count) -> str:
         closing = ""
         left = room - count(opening) - GAP_TOKENS
     if left < 0:
-        return shorten_text(text, tokens_max=room, count=count)
+        return shorten_text(text, count=count)(room)
     middle = text[len(opening) : len(text) - len(closing)]
     index_tokens = min(left, int(room * index))
-    short = shorten_text(middle, tokens_max=left - index_tokens, count=count)
+    short = shorten_text(middle, count=count)(left - index_tokens)
     there = f"{opening}{short}{closing}"
     values = [value for value in values_of(middle) if value not in there] if index_tokens else []
     named = named_values(values, tokens_max=index_tokens - 2, count=count)
@@ -102,11 +126,11 @@ def shown_reading(text: str, *, room: int, count: Count) -> str:
     return f"[This answer is left out: {said}"
 
 
-def named_values(values: list[str], *, tokens_max: int, count: Count) -> str:
+def named_values(values: Iterable[str], *, tokens_max: int, count: Count) -> str:
     """Return the first of *values* on one line within *tokens_max* tokens, an empty text for none."""
     left = tokens_max - count(ALSO) - 2
     chosen: list[str] = []
-    for value in values[:VALUES_MAX]:
+    for value in islice(values, VALUES_MAX):
         left -= count(value) + 1
         if left < 0:
             break

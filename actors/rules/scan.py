@@ -6,7 +6,7 @@ it is two to three times faster than on text, because it need not translate plac
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import re2
@@ -14,20 +14,29 @@ import re2
 _ANYWHERE = re2._Anchor.UNANCHORED
 
 
+SHAPES_AT_ONCE = 9
+"""In one automaton. With all shapes of values, random digits make a new state at nearly every byte."""
+
+Gate = Callable[[bytes], Collection[Any]]
+"""Tells in one pass which of some patterns may stand in a text: the others need not be looked for one by one."""
+
+_LONG_REPEAT = re2.compile(r"\{(\d+),\d{2,}\}")
+
+
 def encoded(text: str) -> bytes:
     """Return *text* as patterns read it; lone surrogates become question marks."""
     return text.encode("utf-8", "replace")
 
 
-def places(pattern: Any, data: bytes, *, most: int) -> list[list[tuple[int, int]]]:
-    """Return the spans of *pattern* and its groups in *data*, at most *most* times; everything here goes through this.
+def places(pattern: Any, data: bytes, *, most: int, start: int = 0) -> list[list[tuple[int, int]]]:
+    """Return the spans of *pattern* and its groups in *data* from *start* on, at most *most* of them.
 
     Calls what `finditer` calls: its match objects and generators cost half as much again as RE2 itself (measured
     0.98 against 0.68 ms for all patterns of values on 8 KB). A test compares the two.
     """
-    match, at, end = pattern._regexp.Match, 0, len(data)
+    match, at, end = pattern._regexp.Match, start, len(data)
     out: list[list[tuple[int, int]]] = []
-    while len(out) < most:
+    for _ in range(most):
         spans_ = match(_ANYWHERE, data, at, end)
         first, last = spans_[0]
         if first < 0:
@@ -58,3 +67,36 @@ def found(pattern: Any, data: bytes, *, group: int = 0, most: int) -> list[str]:
 def stands(pattern: Any, data: bytes) -> bool:
     """Tell whether *pattern* stands anywhere in *data*."""
     return bool(places(pattern, data, most=1))
+
+
+def gate_of_words(patterns: Sequence[Any]) -> Gate:
+    """Return the gate of patterns that have words in them: those may stand whose words do (RE2 finds them itself)."""
+    words = re2.Filter()
+    for pattern in patterns:
+        words.Add(pattern.pattern)
+    words.Compile()
+
+    def gate(data: bytes) -> Collection[Any]:
+        return [patterns[index] for index in words.Match(data, potential=True) or ()]
+
+    return gate
+
+
+def gate_of_shapes(patterns: Sequence[Any]) -> Gate:
+    """Return the gate of patterns without words: it looks for them together.
+
+    A long repetition is looked for as an endless one: what counts has, beside others, states without number.
+    """
+    sets: list[tuple[Any, Sequence[Any]]] = []
+    for start in range(0, len(patterns), SHAPES_AT_ONCE):
+        some = patterns[start : start + SHAPES_AT_ONCE]
+        shapes = re2.Set.SearchSet()
+        for pattern in some:
+            shapes.Add(_LONG_REPEAT.sub(r"{\1,}", pattern.pattern))
+        shapes.Compile()
+        sets.append((shapes, some))
+
+    def gate(data: bytes) -> Collection[Any]:
+        return [some[index] for shapes, some in sets for index in shapes.Match(data) or ()]
+
+    return gate

@@ -15,7 +15,7 @@ from typing import Any
 import re2
 
 from . import scan
-from .scan import encoded, spans, stands
+from .scan import encoded, gate_of_words, spans, stands
 
 HANDLE_DIGITS = 8
 """Of the hash: enough to tell the secrets of one conversation apart, too few to try passwords against."""
@@ -83,6 +83,10 @@ _ASSIGNED: tuple[tuple[Any, int], ...] = (
 
 _IN_URL = re2.compile(r"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s:/@\"'<>`]*:([^\s/\"'<>`]+)@[\w.\[-]")
 _CURL_USER = re2.compile(r"\bcurl\b[^\n]*?\s(?:-u|--user)[ =]?\\?[\"']?[^\s:\"'\\]+:([^\s\"'\\]{4,})")
+_WRITTEN: tuple[tuple[Any, int], ...] = ((_IN_URL, 1), (_CURL_USER, 1))
+
+_possible = gate_of_words([pattern for pattern, _ in (*_KNOWN, *_WRITTEN, *_ASSIGNED)])
+
 _EXPRESSION = re2.compile(
     # what code and documents have in a secret's place: another name, a variable, a placeholder, a type
     r"(?i)\A(?:[$%#{*].*|[a-z_][a-z_]*(?:\.[a-z_]\w*)+|[A-Z][A-Z0-9]*_[A-Z0-9_]+|.*(?:\*\*\*|\.\.\.|…|xxx|redacted"
@@ -141,16 +145,16 @@ def _places(data: bytes) -> list[tuple[int, int]]:
 
 
 def _found(data: bytes) -> Iterator[tuple[int, int]]:
+    possible = _possible(data)
     for pattern, group in _KNOWN:
-        yield from spans(pattern, data, group=group, most=SECRETS_MAX)
-    for start, end in spans(_IN_URL, data, group=1, most=SECRETS_MAX):
-        if not stands(_EXPRESSION, data[start:end]):
-            yield start, end
-    for start, end in spans(_CURL_USER, data, group=1, most=SECRETS_MAX):
-        if not stands(_EXPRESSION, data[start:end]):
-            yield start, end
+        if pattern in possible:
+            yield from spans(pattern, data, group=group, most=SECRETS_MAX)
+    for pattern, group in _WRITTEN:
+        for start, end in spans(pattern, data, group=group, most=SECRETS_MAX) if pattern in possible else ():
+            if not stands(_EXPRESSION, data[start:end]):
+                yield start, end
     for pattern, least in _ASSIGNED:
-        for _, key, _, (start, end) in scan.places(pattern, data, most=SECRETS_MAX):
+        for _, key, _, (start, end) in scan.places(pattern, data, most=SECRETS_MAX) if pattern in possible else ():
             end -= len(data[start:end]) - len(data[start:end].rstrip(b".:"))
             if _is_secret(data[slice(*key)], data[start:end], least):
                 yield start, end

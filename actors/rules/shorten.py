@@ -6,6 +6,7 @@ Never more than it was, never above the bound, the same for the same text, and l
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 from protocol import messages
 
@@ -16,7 +17,7 @@ from .shorten_binary import describe_base64, describe_binary, without_base64
 from .shorten_diff import shorten_diff
 from .shorten_html import shorten_html
 from .shorten_json import shorten_json
-from .shorten_lines import shorten_lines, telling_lines
+from .shorten_lines import Shorter, shorten_lines, telling_lines
 from .shorten_log import shorten_log
 from .shorten_search import shorten_listing, shorten_search
 from .shorten_table import shorten_table
@@ -32,35 +33,46 @@ LINES_MIN = 8
 
 def shorten(text: str, kind: Kind, *, tokens_max: int, count: Count) -> str:
     """Return *text*, seen as *kind*, in at most *tokens_max* tokens; an empty text if nothing of it fits."""
+    return shortener(text, kind, count=count)(tokens_max)
+
+
+def shortener(text: str, kind: Kind, *, count: Count) -> Shorter:
+    """Return what shortens *text*, seen as *kind*: it is looked at once, however often its room is changed."""
     text = messages.without_surrogates(text)
-    if len(text) <= tokens_max * FIT_CHARS_PER_TOKEN and count(text) <= tokens_max:
-        return text
-    if len(text) > READ_CHARS_MAX:
-        return preview(text, tokens_max=tokens_max, count=count)
-    short = _by_kind(text, kind, tokens_max, count)
-    if not short or count(short) > tokens_max or len(short) > len(text):
-        short = preview(text, tokens_max=tokens_max, count=count)
-    return short
+
+    @cache
+    def looked_at() -> Shorter:
+        return _WAYS[kind](text, count=count)
+
+    def shorter(tokens_max: int) -> str:
+        if len(text) <= tokens_max * FIT_CHARS_PER_TOKEN and count(text) <= tokens_max:
+            return text
+        short = looked_at()(tokens_max) if len(text) <= READ_CHARS_MAX else ""
+        if not short or count(short) > tokens_max or len(short) > len(text):
+            short = preview(text, tokens_max=tokens_max, count=count)
+        # of a short text, what is said in place of the middle may be longer than the middle
+        return short if len(short) <= len(text) else ""
+
+    return shorter
 
 
-def shorten_text(text: str, *, tokens_max: int, count: Count) -> str:
-    """Return telling lines and both ends of *text*; of one without lines, nothing."""
+def shorten_text(text: str, *, count: Count) -> Shorter:
+    """Return what shows telling lines and both ends of *text*; of one without lines, nothing."""
     text = without_base64(text)
     lines = text.split("\n")
     if len(lines) < LINES_MIN:
-        return preview(text, tokens_max=tokens_max, count=count)
-    return shorten_lines(text, tokens_max=tokens_max, count=count, telling=telling_lines(lines))
+        return lambda tokens_max: preview(text, tokens_max=tokens_max, count=count)
+    return shorten_lines(lines, count=count, telling=telling_lines(lines))
 
 
-def _by_kind(text: str, kind: Kind, tokens_max: int, count: Count) -> str:
-    if kind == "base64":
-        return describe_base64(text)
-    if kind == "binary":
-        return describe_binary(text)
-    return _WAYS[kind](text, tokens_max=tokens_max, count=count)
+def _described(describe: Callable[[str], str]) -> Callable[..., Shorter]:
+    def way(text: str, *, count: Count) -> Shorter:
+        return lambda _: describe(text)
+
+    return way
 
 
-_WAYS: dict[Kind, Callable[..., str]] = {
+_WAYS: dict[Kind, Callable[..., Shorter]] = {
     "json": shorten_json,
     "diff": shorten_diff,
     "trace": shorten_trace,
@@ -71,6 +83,8 @@ _WAYS: dict[Kind, Callable[..., str]] = {
     "search": shorten_search,
     "listing": shorten_listing,
     "text": shorten_text,
+    "base64": _described(describe_base64),
+    "binary": _described(describe_binary),
 }
 
-__all__ = ["kind_of", "shorten", "shorten_text"]
+__all__ = ["Shorter", "kind_of", "shorten", "shorten_text", "shortener"]

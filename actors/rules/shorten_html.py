@@ -12,7 +12,7 @@ from typing import Any
 import re2
 
 from .entry import Count
-from .shorten_lines import shorten_lines, telling_lines
+from .shorten_lines import Shorter, shorten_lines, telling_lines
 
 _HIDDEN = re2.compile(
     rb"(?is)<script\b.*?</script\s*>|<style\b.*?</style\s*>|<noscript\b.*?</noscript\s*>|<svg\b.*?</svg\s*>"
@@ -26,10 +26,10 @@ _BREAKS = frozenset(
 )
 
 
-def shorten_html(text: str, *, tokens_max: int, count: Count) -> str:
-    """Return the readable text of a page, its links beside their words, within *tokens_max* tokens."""
+def shorten_html(text: str, *, count: Count) -> Shorter:
+    """Return what shows the readable text of a page, its links beside their words."""
     lines = readable(text).split("\n")
-    return shorten_lines("\n".join(lines), tokens_max=tokens_max, count=count, telling=telling_lines(lines))
+    return shorten_lines(lines, count=count, telling=telling_lines(lines))
 
 
 def readable(text: str) -> str:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import cache
 from typing import Any, NamedTuple
 
 from protocol import messages
 
 from .entry import Count
 from .kinds import parsed_json
-from .shorten_lines import is_telling
+from .shorten_lines import Shorter, is_telling
 
 RARE_SHARE = 0.1
 FEW_VALUES = 8
@@ -33,6 +34,9 @@ class Step(NamedTuple):
     depth: int
 
 
+Odd = dict[int, list[int]]
+"""The places of the outliers of each array that was looked at, by the array's identity: every step asks for them."""
+
 STEPS = (
     Step(10**9, 10**9, 10**9, 40),
     Step(200, 4000, 400, 30),
@@ -48,17 +52,23 @@ STEPS = (
 """From nothing but empties gone to little more than the shape."""
 
 
-def shorten_json(text: str, *, tokens_max: int, count: Count) -> str:
-    """Return the most of *text* that is JSON within *tokens_max* tokens; an empty text if not even its shape fits."""
+def shorten_json(text: str, *, count: Count) -> Shorter:
+    """Return what shows the most of *text* that is JSON; an empty text if not even its shape fits."""
     value = parsed_json(text)
-    if value is None:
-        return ""
     spaced = '": ' in text[:4000]
-    for step in STEPS:
-        shown = _written(_short(value, step, 0), spaced=spaced)
-        if len(shown) <= tokens_max * 8 and count(shown) <= tokens_max:
-            return shown
-    return ""
+    odd: Odd = {}
+
+    @cache
+    def shown(step: Step) -> str:
+        return _written(_short(value, step, 0, odd), spaced=spaced)
+
+    def shorter(tokens_max: int) -> str:
+        for step in STEPS if value is not None else ():
+            if len(shown(step)) <= tokens_max * 8 and count(shown(step)) <= tokens_max:
+                return shown(step)
+        return ""
+
+    return shorter
 
 
 def _written(value: Any, *, spaced: bool) -> str:
@@ -66,50 +76,52 @@ def _written(value: Any, *, spaced: bool) -> str:
     return messages.without_surrogates(json.dumps(value, ensure_ascii=False, separators=separators))
 
 
-def _short(value: Any, step: Step, depth: int) -> Any:
+def _short(value: Any, step: Step, depth: int, odd: Odd) -> Any:
     match value:
         case str():
             gone = len(value) - step.chars
             return f"{value[: step.chars]}[… {gone:,} characters …]" if gone > 30 else value
         case dict():
-            return _short_object(value, step, depth)
+            return _short_object(value, step, depth, odd)
         case list():
-            return _short_array(value, step, depth)
+            return _short_array(value, step, depth, odd)
         case _:
             return value
 
 
-def _short_object(value: dict[str, Any], step: Step, depth: int) -> Any:
+def _short_object(value: dict[str, Any], step: Step, depth: int, odd: Odd) -> Any:
     full = {key: item for key, item in value.items() if item not in (None, "", [], {})}
     if depth >= step.depth and full:
         return f"[… object of {len(full):,} keys …]"
-    out = {key: _short(item, step, depth + 1) for key, item in list(full.items())[: step.keys]}
+    out = {key: _short(item, step, depth + 1, odd) for key, item in list(full.items())[: step.keys]}
     if len(full) > step.keys:
         out["…"] = f"{len(full) - step.keys:,} more keys left out"
     return out
 
 
-def _short_array(value: list[Any], step: Step, depth: int) -> Any:
+def _short_array(value: list[Any], step: Step, depth: int, odd: Odd) -> Any:
     if depth >= step.depth and value:
         return f"[… array of {len(value):,} items …]"
     # the mark stands for at least two, or it would say less than what it replaces
     if len(value) <= step.items + 1:
-        return [_short(item, step, depth + 1) for item in value]
+        return [_short(item, step, depth + 1, odd) for item in value]
     out: list[Any] = []
     following = 0
-    for number in (*_telling_items(value, step.items), len(value)):
+    for number in (*_telling_items(value, step.items, odd), len(value)):
         if number > following:
             gone = number - following
             out.append(f"[… {gone:,} {'item' if gone == 1 else 'items'} left out …]")
         if number < len(value):
-            out.append(_short(value[number], step, depth + 1))
+            out.append(_short(value[number], step, depth + 1, odd))
         following = number + 1
     return out
 
 
-def _telling_items(value: list[Any], most: int) -> list[int]:
+def _telling_items(value: list[Any], most: int, odd: Odd) -> list[int]:
     """Return *most* places of an array: a third of them for outliers and errors, the rest for head and tail."""
-    chosen = set(_outliers(value)[: most // 3])
+    if id(value) not in odd:
+        odd[id(value)] = _outliers(value)
+    chosen = set(odd[id(value)][: most // 3])
     head, tail = 0, len(value) - 1
     while len(chosen) < most and head <= tail:
         chosen.add(head)

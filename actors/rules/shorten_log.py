@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from .entry import Count
-from .shorten_lines import shapes_of, shorten_lines, telling_lines
+from .shorten_lines import Shorter, shapes_of, shorten_lines, telling_lines
 
 RUN_MIN = 3
 
 
-def shorten_log(text: str, *, tokens_max: int, count: Count) -> str:
-    """Return *text* with its runs collapsed, then its errors and both ends within *tokens_max* tokens."""
+def shorten_log(text: str, *, count: Count) -> Shorter:
+    """Return what shows *text* with its runs collapsed, then its errors and both ends."""
     lines = collapsed(text.split("\n"))
-    return shorten_lines("\n".join(lines), tokens_max=tokens_max, count=count, telling=telling_lines(lines))
+    return shorten_lines(lines, count=count, telling=telling_lines(lines))
 
 
 def collapsed(lines: list[str]) -> list[str]:

@@ -2,44 +2,61 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import re2
 
 from .entry import Count
-from .shorten_lines import shorten_lines, telling_lines
+from .scan import groups
+from .shorten_lines import Shorter, shorten_lines, telling_lines
 
 _HIT = re2.compile(r"^((?:[\w.@+~-]*[/.][\w./@+~-]*|\w+)):(\d+)[:-](.*)$")
 HIT_CHARS_MAX = 240
 """A hit in a minified file is one line of thousands of characters."""
 
 
-def shorten_search(text: str, *, tokens_max: int, count: Count) -> str:
-    """Return the hits in *text* grouped by their file, within *tokens_max* tokens."""
+def shorten_search(text: str, *, count: Count) -> Shorter:
+    """Return what shows the hits in *text* grouped by their file."""
     lines: list[str] = []
     heads: list[int] = []
     path = ""
     for line in text.split("\n"):
-        hit = _HIT.match(line)
+        hit = next(groups(_HIT, line.encode(), most=1), None)
         if hit is None:
             path = ""
             lines.append(line)
             continue
-        if hit.group(1) != path:
-            path = hit.group(1)
+        _, file, number, said = (one.decode() for one in hit)
+        if file != path:
+            path = file
             heads.append(len(lines))
             lines.append(f"{path}:")
-        said = hit.group(3).rstrip()
+        said = said.rstrip()
         more = f"[… {len(said) - HIT_CHARS_MAX:,} characters …]" if len(said) > HIT_CHARS_MAX + 30 else ""
-        lines.append(f" {hit.group(2)}:{said[:HIT_CHARS_MAX] if more else said}{more}")
-    return shorten_lines("\n".join(lines), tokens_max=tokens_max, count=count, telling=heads)
+        lines.append(f" {number}:{said[:HIT_CHARS_MAX] if more else said}{more}")
+    return shorten_lines(lines, count=count, telling=heads)
 
 
-def shorten_listing(text: str, *, tokens_max: int, count: Count) -> str:
-    """Return the paths in *text*: all, if they fit under their folders, else both ends."""
-    if count(text) <= tokens_max:
-        return text
+def shorten_listing(text: str, *, count: Count) -> Shorter:
+    """Return what shows the paths in *text*: all, if they fit under their folders, else both ends."""
+    grouped = "\n".join(_folded(text.split("\n")))
+
+    @cache
+    def looked_at() -> Shorter:
+        lines = text.split("\n")
+        return shorten_lines(lines, count=count, telling=telling_lines(lines))
+
+    def shorter(tokens_max: int) -> str:
+        whole = next((one for one in (text, grouped) if count(one) <= tokens_max), None)
+        return looked_at()(tokens_max) if whole is None else whole
+
+    return shorter
+
+
+def _folded(lines: list[str]) -> list[str]:
     folded: list[str] = []
     folder = None
-    for line in text.split("\n"):
+    for line in lines:
         above, slash, name = line.strip().rpartition("/")
         if not slash or not name:
             folder = None
@@ -49,8 +66,4 @@ def shorten_listing(text: str, *, tokens_max: int, count: Count) -> str:
             folder = above
             folded.append(f"{above}/")
         folded.append(f" {name}")
-    grouped = "\n".join(folded)
-    if count(grouped) <= tokens_max:
-        return grouped
-    lines = text.split("\n")
-    return shorten_lines(text, tokens_max=tokens_max, count=count, telling=telling_lines(lines))
+    return folded

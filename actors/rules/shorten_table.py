@@ -6,7 +6,7 @@ from collections import Counter
 
 from .entry import Count
 from .kinds import columns
-from .shorten_lines import shorten_lines, telling_lines
+from .shorten_lines import Shorter, shorten_lines, telling_lines
 
 FEW_VALUES = 8
 """A column with at most this many different values names a state; a rare one of them is telling."""
@@ -15,12 +15,12 @@ RARE_SHARE = 0.1
 COLUMNS_MAX = 40
 
 
-def shorten_table(text: str, *, tokens_max: int, count: Count) -> str:
-    """Return header, telling rows and ends of *text* within *tokens_max* tokens."""
+def shorten_table(text: str, *, count: Count) -> Shorter:
+    """Return what shows header, telling rows and ends of *text*."""
     lines = text.split("\n")
     mark = next((mark for mark in (",", "\t", ";", "|") if lines[0].count(mark) >= 2), "")
     rows = [line.split(mark) if mark else columns(line) for line in lines]
-    return shorten_lines(text, tokens_max=tokens_max, count=count, telling=[0, *telling_lines(lines), *rare_rows(rows)])
+    return shorten_lines(lines, count=count, telling=[0, *telling_lines(lines), *rare_rows(rows)])
 
 
 def rare_rows(rows: list[list[str]]) -> list[int]:

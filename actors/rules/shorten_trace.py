@@ -5,7 +5,8 @@ from __future__ import annotations
 import re2
 
 from .entry import Count
-from .shorten_lines import gap, shorten_lines, telling_lines
+from .scan import stands
+from .shorten_lines import Shorter, gap, shorten_lines, telling_lines
 
 FRAMES_FIRST, FRAMES_LAST = 2, 3
 
@@ -23,21 +24,22 @@ _HEAD = re2.compile(
 )
 
 
-def shorten_trace(text: str, *, tokens_max: int, count: Count) -> str:
-    """Return *text* with the inner frames of each stack left out, then heads and causes within *tokens_max* tokens."""
+def shorten_trace(text: str, *, count: Count) -> Shorter:
+    """Return what shows *text* with the inner frames of each stack left out, then its heads and causes."""
     lines = _without_inner_frames(text.split("\n"))
-    heads = [number for number, line in enumerate(lines) if _HEAD.search(line[:1000])]
+    heads = [number for number, line in enumerate(lines) if stands(_HEAD, line[:1000].encode())]
     telling = [*reversed(heads), *telling_lines(lines)]
-    return shorten_lines("\n".join(lines), tokens_max=tokens_max, count=count, telling=telling)
+    return shorten_lines(lines, count=count, telling=telling)
 
 
 def _without_inner_frames(lines: list[str]) -> list[str]:
     out: list[str] = []
     frames: list[list[str]] = []
     for line in (*lines, None):
-        if line is not None and _FRAME.search(line[:1000]) and not (frames and _GO_PLACE.search(line[:1000])):
+        data = line[:1000].encode() if line is not None else b""
+        if line is not None and stands(_FRAME, data) and not (frames and stands(_GO_PLACE, data)):
             frames.append([line])
-        elif line is not None and frames and len(frames[-1]) < 4 and _CODE.search(line[:1000]):
+        elif line is not None and frames and len(frames[-1]) < 4 and stands(_CODE, data):
             frames[-1].append(line)
         else:
             out += _ends(frames)

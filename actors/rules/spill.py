@@ -6,7 +6,7 @@ Decides only. The worker stores the bytes before it appends the facts, so that n
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -234,22 +234,12 @@ def _fact(large: Large, text: str, body: bytes, count: Count) -> ToolOutputSpill
 def _pointer(large: Large, text: str, kind: Kind, lead: str, count: Count) -> str:
     """Return *lead* and below it as much of *text* as there is room for, counted as a whole."""
     part, index = large.part, large.policy.spill.index
-    body: Callable[[int], str]
     if _is_words(large):
-
-        def body(room: int) -> str:
-            return shown_words(text, room=room, index=index, count=count)
-
+        body = shown_words(text, index=index, count=count)
     elif large.entry.role == "tool" and (said := error_text(text)):
-
-        def body(room: int) -> str:
-            return shown_failure(text, said, kind, room=room, index=index, count=count)
-
+        body = shown_failure(text, said, kind, index=index, count=count)
     else:
-
-        def body(room: int) -> str:
-            return shown_result(text, kind, room=room, index=index, count=count)
-
+        body = shown_result(text, kind, index=index, count=count)
     whole = _whole(large, text, lead, count)
     room = whole - count(lead) - 1
     for _ in range(FITTING_TRIES):

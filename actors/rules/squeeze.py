@@ -23,6 +23,7 @@ from .budget import gain_tokens_min
 from .digest_text import FORM, render
 from .entry import MESSAGE_TOKENS, Count
 from .guard import put_back, required, unsaid
+from .loss import fates
 from .prompts import PROMPTS, Task, prompt_hash
 from .secrets import without_secrets
 from .state import Digest, State
@@ -264,11 +265,16 @@ def _judged(
         "answers": said,
         "before_tokens": state.live_tokens,
         "after_tokens": state.live_tokens - digest.tokens + tokens,
+        "fates": fates((), state.live, before=digest, after=_with(digest, prose, back.items, tokens)),
         **paid(answers),
     }
     if task == "squeeze":
         return DigestSqueezed(**common)
     return HistorySummarized(through=digest.through, **common)
+
+
+def _with(digest: Digest, prose: str, items: tuple[DigestItem, ...], tokens: int) -> Digest:
+    return msgspec.structs.replace(digest, prose=prose, items=items, tokens=tokens, pending=())
 
 
 def _declined(state: State, answers: Answers, reason: str) -> CompactionDeclined:

@@ -204,22 +204,27 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def coming(self) -> tuple[tuple[Entry, int], ...]:
         """Return the entries that are not admitted yet, each with the tokens usable when it will be."""
-        budget, out = self.budget, []
+        usable, out = self._within(self.budget), list[tuple[Entry, int]]()
         for one in self.waiting:
-            if isinstance(one, Asked):
-                budget = one.budget
-            elif isinstance(one, Arrived):
-                out.append((one.entry, self._within(budget)))
+            match one:
+                case Asked():
+                    usable = self._within(one.budget)
+                case Arrived():
+                    out += ((one.entry, usable),)
+                case Counted():
+                    pass
         return tuple(out)
 
     @property
     def entries(self) -> tuple[Entry, ...]:
         """Return all entries as they will be live, the waiting ones too."""
-        entries = self.live
+        entries = list(self.live)
         for one in self.waiting:
             if isinstance(one, Arrived):
-                entries = (*with_ended(entries, one.ended), one.entry)
-        return entries
+                if one.ended:
+                    entries[-1:] = with_ended(tuple(entries[-1:]), one.ended)
+                entries.append(one.entry)
+        return tuple(entries)
 
     def _within(self, budget: int) -> int:
         assert self.policy is not None

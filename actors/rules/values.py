@@ -11,7 +11,7 @@ from typing import Any
 
 import re2
 
-from .scan import found, groups, stands
+from .scan import found, gate_of_shapes, groups
 
 WITHIN_KEPT = 16_384
 """Values whose inside stays in memory: each is looked into at every compaction for as long as it is kept."""
@@ -83,21 +83,21 @@ PATTERNS: tuple[tuple[str, Any, int], ...] = tuple(
     )
 )  # fmt: skip
 
-_MARKS: dict[str, bytes] = {"path": rb"/\\", "host": b".:", "setting": b"=:"}
-"""One of these bytes stands in every value of the category, but for `localhost`."""
-
-_INSIDE: tuple[tuple[Any, bytes], ...] = tuple(
-    (pattern, _MARKS.get(category, b""))
+_INSIDE: tuple[Any, ...] = tuple(
+    pattern
     for category, pattern, group in PATTERNS
     if category in ("path", "id", "symbol", "setting", "host") and not group
 )
-"""What may stand inside another value, with the bytes of which it has one."""
+"""What may stand inside another value."""
 
-_SETTING = re2.compile(r"\A([\w.-]+)\"?\s?[=:]\s?(.+)\z")
+_there = gate_of_shapes([pattern for _, pattern, _ in PATTERNS])
+_there_inside = gate_of_shapes(_INSIDE)
+
+_SETTING = re2.compile(r"\A([\w.-]+)\"?\s?[=:]\s?(?:.+)\z")
 _CONFIGURED = re2.compile(
-    r"\A[A-Z][A-Z0-9]*_[A-Z0-9_]+\z|(?i)(?:\A|[._-])(?:port|version|replicas|image|branch|database|region"
-    r"|environment|model"
-    r"|endpoint|log_?level|workers|threads|max_?connections|pool_?size)\z"
+    r"\A([A-Z][A-Z0-9]*_[A-Z0-9_]+|(?i:(?:[\w.-]*[._-])?(?:port|version|replicas|image|branch|database|region"
+    r"|environment|model|endpoint|log_?level|workers|threads|max_?connections|pool_?size)))"
+    r"\"?\s?[=:]\s?(?:.+)\z"
 )
 _PINNED = re2.compile(r"\A([A-Za-z][\w.\[\],-]*?)(?:==|>=|<=|~=|@)")
 
@@ -105,7 +105,10 @@ _PINNED = re2.compile(r"\A([A-Za-z][\w.\[\],-]*?)(?:==|>=|<=|~=|@)")
 def values(data: bytes) -> Iterator[tuple[str, str]]:
     """Yield the values in *data* with their categories, a value as often as it stands there."""
     taken: dict[str, str] = {}
+    there = _there(data)
     for category, pattern, group in PATTERNS:
+        if pattern not in there:
+            continue
         for value in found(pattern, data, group=group, most=VALUES_PER_MESSAGE_MAX):
             value = value.rstrip(".,:;")
             if len(value) > VALUE_CHARS_MAX or not _telling(category, value):
@@ -117,15 +120,14 @@ def values(data: bytes) -> Iterator[tuple[str, str]]:
 @lru_cache(maxsize=WITHIN_KEPT)
 def within(text: str) -> frozenset[str]:
     """Return the values that stand verbatim inside *text*: who reads it reads them too."""
-    if text.isalnum():
+    # what else is a letter or a digit, Pythons do not agree about
+    if text.isascii() and text.replace("_", "").isalnum():
+        # one word: every pattern begins and ends where a word does
         return frozenset()
     data = text.encode("utf-8", "replace")
-    # asked of every value that a digest shows: eight of thirteen patterns need a mark that most values lack
-    there = set(data)
     inside = {
         value.rstrip(".,:;")
-        for pattern, marks in _INSIDE
-        if not marks or not there.isdisjoint(marks) or b"localhost" in data
+        for pattern in _there_inside(data)
         for value in found(pattern, data, most=VALUES_PER_MESSAGE_MAX)
     }
     steps = text.split("/")
@@ -141,10 +143,11 @@ def key_of(category: str, value: str, *, printed: bool) -> str:
     Most of what tools print as `name=number` counts or numbers something (`offset=180`, `line: 12`): two of them
     are two values, not an older and a newer one. *printed* ones need a name that is a setting's anywhere.
     """
-    pattern = {"setting": _SETTING, "version": _PINNED}.get(category)
-    for _, name, *_ in groups(pattern, value.encode("utf-8", "replace"), most=1) if pattern else ():
-        if not (printed and category == "setting" and not stands(_CONFIGURED, name)):
-            return f"{category} {name.decode('utf-8', 'replace').lower()}"
+    pattern = _PINNED if category == "version" else _CONFIGURED if printed else _SETTING
+    if category not in ("setting", "version"):
+        return ""
+    for _, name in groups(pattern, value.encode("utf-8", "replace"), most=1):
+        return f"{category} {name.decode('utf-8', 'replace').lower()}"
     return ""
 
 

@@ -19,8 +19,8 @@ from protocol.formats.render import render as written
 from protocol.messages import ANTHROPIC, Profile
 from protocol.semconv import Category
 
-from .caps import oversized
-from .cut import plan_cut
+from .caps import CAP_TOKENS_MIN, oversized
+from .cut import after_plan, plan_cut
 from .entry import CATEGORIES, MESSAGE_TOKENS, Count, Entry
 from .state import State
 from .units import goes_on, instructions
@@ -57,7 +57,9 @@ def unspilled(state: State) -> tuple[int, ...]:
     if state.policy is None:
         return tuple(entry.number for entry in state.arrived)
     policy = state.policy
-    return tuple(entry.number for entry, usable in state.coming if oversized(entry, policy, usable))
+    # asked after every step: of a long backlog, most are too small to be looked at
+    coming = [one for one in state.coming if one[0].largest > CAP_TOKENS_MIN]
+    return tuple(entry.number for entry, usable in coming if oversized(entry, policy, usable))
 
 
 def view(state: State, *, budget: int, count: Count, profile: Profile | None = None) -> View:
@@ -85,13 +87,7 @@ def _within(state: State, budget: int, *, profile: Profile, count: Count) -> Vie
     plan = plan_cut(state, entries, down_to=budget, within=budget, count=count)
     if plan.tokens > budget:
         raise BudgetRefused(f"the view needs {plan.tokens} tokens", tokens=plan.tokens, budget=budget)
-    gone = frozenset(plan.dropped)
-    staying = [entry for entry in entries if entry.number not in gone]
-    for trim in plan.trimmed:
-        staying = [
-            entry.with_shown(trim.pointer, trim.text, trim.tokens) if entry.number == trim.number else entry
-            for entry in staying
-        ]
+    staying = after_plan(entries, plan)
     shown, categories = _shown(state, staying, with_digest=not plan.digest_dropped)
     return View(
         messages=written(shown, profile),

@@ -107,6 +107,7 @@ def test_over_the_budget_the_oldest_pairs_leave_whole() -> None:
             before_tokens=20_006,
             after_tokens=7606,
             ledger=talk.facts[1].ledger,  # type: ignore[union-attr]
+            fates=talk.facts[1].fates,  # type: ignore[union-attr]
         ),
     ]
 

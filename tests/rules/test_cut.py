@@ -117,7 +117,8 @@ def test_the_users_last_words_are_shortened_after_all_others_and_only_if_they_ar
 def test_the_digest_goes_before_the_users_last_words_are_shortened() -> None:
     talk = Talk(policy(1000, spill={"share": 1.0}))
     talk.play(*(user(f"{words(90)} ORD-{number:05}") for number in range(12)))
-    assert talk.state.digest is not None and talk.state.digest.tokens > 120
+    assert talk.state.digest is not None
+    assert talk.state.digest.tokens > 120
     found = plan(talk, 220)
     assert (found.level, found.trimmed, found.digest_dropped) == ("bare", (), True)
 
@@ -180,7 +181,7 @@ def test_cut_goes_down_to_the_target_and_says_what_it_won() -> None:
     talk = asked(*(user(words(96)) for _ in range(10)), trigger={"ratio": 0.9}, target={"low_water": 0.6})
     (fact,) = cut(talk.state, count=COUNT)
     assert isinstance(fact, HistoryCut)
-    assert msgspec.structs.replace(fact, ledger=()) == HistoryCut(
+    assert msgspec.structs.replace(fact, ledger=(), fates=()) == HistoryCut(
         boundary=10,
         dropped=(1, 2, 3, 4),
         trimmed=(),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import re2
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.rules import scan
+from actors.rules import scan, secrets
 from actors.rules.values import PATTERNS
 
 TEXTS = st.text(alphabet="aZ09_-./:=@ \nké必", max_size=60)
 
 
+@settings(deadline=None)
 @given(text=TEXTS)
 @pytest.mark.parametrize(
     "pattern", ["", "a*", r"\b", "(?m)^", r"(\w+)=(\d+)?", "必|k", *(one.pattern for _, one, _ in PATTERNS)]
@@ -27,3 +30,20 @@ def test_places_are_those_of_finditer(pattern: str, text: str) -> None:
 
 def test_a_group_that_took_no_part_is_empty() -> None:
     assert list(scan.groups(re2.compile("(a)|(b)"), b"ba", most=9)) == [(b"b", b"", b"b"), (b"a", b"a", b"")]
+
+
+SHAPES = [pattern for _, pattern, _ in PATTERNS]
+SECRETS = [pattern for pattern, _ in (*secrets._KNOWN, *secrets._WRITTEN, *secrets._ASSIGNED)]
+PIECES = 'password paſſwd Token: = : " sk- ghp_ AKIA Bearer curl -u :// @ 0000000 - _ / . é C:\\ v1.2 12:30'
+LONG = (" ", "\n", "x" * 41, "A1" * 30)
+
+
+@settings(deadline=None)
+@given(text=st.lists(st.sampled_from((*PIECES.split(), *LONG)), max_size=14).map("".join))
+@pytest.mark.parametrize(
+    ("gate", "patterns"), [(scan.gate_of_words(SECRETS), SECRETS), (scan.gate_of_shapes(SHAPES), SHAPES)]
+)
+def test_a_gate_holds_no_pattern_back_that_stands(gate: scan.Gate, patterns: list[Any], text: str) -> None:
+    data = text.encode()
+    through = gate(data)
+    assert [pattern.pattern for pattern in patterns if scan.stands(pattern, data) and pattern not in through] == []

@@ -174,7 +174,7 @@ def test_encoded_bytes_are_described() -> None:
 
 def test_values_of_what_is_left_out_are_named() -> None:
     text = "\n".join(f"{words(20)} {'see /srv/hidden/file.py' if n == 40 else ''}" for n in range(99))
-    assert "/srv/hidden/file.py" in shown_result(text, "text", room=200, index=0.5, count=COUNT)
+    assert "/srv/hidden/file.py" in shown_result(text, "text", index=0.5, count=COUNT)(200)
     assert named_values(["x_y"] * 99, tokens_max=5, count=COUNT) == ""
 
 

@@ -64,6 +64,20 @@ def steps(count: int) -> Messages:
     ]
 
 
+def backlog(count: int) -> Messages:
+    """Return *count* steps that wait together and are compacted many times; no two sizes have a text in common."""
+    return [
+        message
+        for number in range(count)
+        for message in (
+            user(f"Look at ORD-{number % 20:05} of {count}."),
+            assistant(None, f"c{number}"),
+            result(f"c{number}", f"row REF-{number % 20:05} of {count} {words(200)}"),
+            assistant("It is fine."),
+        )
+    ]
+
+
 def idents(count: int) -> list[str]:
     return [f"c{number}" for number in range(count)]
 
@@ -139,7 +153,9 @@ def work_of(said: Messages, wanted: Policy, *, at_once: bool) -> Work:
     [
         (steps, 100, NARROW, False),
         (steps, 60, WIDE, True),
-        (steps, 100, preset_policy("octopus-fifo", 3000), False),
+        (backlog, 200, NARROW, True),
+        # the first 25 steps of either run fill the window, and nothing is cut
+        (steps, 150, preset_policy("octopus-fifo", 3000), False),
         (steps, 100, preset_policy("llm4s", 3000), False),
         *((make, 60, WIDE, True) for make in (batch, batch_backwards, batch_in_one_message, many_parts)),
         *((make, 60, WIDE, True) for make in (many_orphans, many_aborted)),
