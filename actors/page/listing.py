@@ -2,65 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from actors.audit.trail import STAGE_OF
 from actors.audit.versions import Version
-from actors.rules.flow import next_actor
-from actors.rules.state import State
-from protocol.errors import Damaged, Rejected
-from protocol.ids import Address
 
+from .glances import now_of
 from .site import Site, address_in, link, paged, whole
 from .stories import Story
+from .undone import Undoing, undoings
 
 CONVERSATIONS_SHOWN = 50
 VERSIONS_SHOWN = 100
-LOADS_MAX = 8
-"""Conversations that are loaded at once for one page."""
-
-CHARTED = ("spill", "digest", "squeeze", "cut")
+CHARTED = ("spill", "digest", "squeeze", "cut", "expand", "rewind")
 """Stages that have a mark in the chart; `chart.js` has the same order."""
 
 STAGES = tuple(dict.fromkeys(STAGE_OF.values()))
 OUTCOMES = ("applied", "served", "declined", "failed", "adopted", "noted")
-
-
-class Now(msgspec.Struct, frozen=True, kw_only=True):
-    """One conversation as it is now; `damage` is why nothing more is known."""
-
-    at: Address
-    name: str = ""
-    model: str = ""
-    version: int = 0
-    messages: int = 0
-    tokens: int = 0
-    usable: int = 0
-    waits_for: str = ""
-    damage: str = ""
-
-    @property
-    def share(self) -> float:
-        """Return the pressure: tokens in use / tokens usable."""
-        return self.tokens / self.usable if self.usable else 0.0
-
-
-def now_of(at: Address, state: State) -> Now:
-    """Return how *at* is now."""
-    return Now(
-        at=at,
-        name=state.name,
-        model=state.model,
-        version=state.version,
-        messages=state.messages,
-        tokens=state.live_tokens,
-        usable=state.usable_tokens if state.policy else 0,
-        waits_for=next_actor(state) or "",
-    )
 
 
 async def conversations(request: Request, site: Site) -> Response:
@@ -68,16 +28,7 @@ async def conversations(request: Request, site: Site) -> Response:
     wanted = request.query_params.get("q", "").strip()
     addresses = [at for at in await site.sources.log.addresses() if wanted.lower() in str(at).lower()]
     page = paged(addresses, request, size=CONVERSATIONS_SHOWN)
-    limit = asyncio.Semaphore(LOADS_MAX)
-
-    async def look(at: Address) -> Now:
-        async with limit:
-            try:
-                return now_of(at, await site.conversations.load(at))
-            except (Damaged, Rejected) as error:
-                return Now(at=at, damage=str(error))
-
-    rows = await asyncio.gather(*map(look, page.items))
+    rows = await site.glances.look(page.items)
     return site.answer(request, "conversations.html", rows=rows, page=page, wanted=wanted)
 
 
@@ -95,7 +46,9 @@ async def conversation(request: Request, site: Site) -> Response:
         marks=marks,
         damage=story.folded.damage,
         page=paged(rows, request, size=VERSIONS_SHOWN),
-        newest=len(story.rows),
+        oldest=story.oldest,
+        newest=story.newest,
+        undoings=_origin(story),
         summary=_summary(story),
         stages=STAGES,
         outcomes=OUTCOMES,
@@ -108,7 +61,7 @@ async def chart(request: Request, site: Site) -> Response:
     """Answer with the columns of the chart: version, tokens, usable, trigger, target, stage."""
     story = await site.story(request)
     columns = {
-        "version": list(range(1, len(story.rows) + 1)),
+        "version": [row.version for row in story.rows],
         "tokens": [row.after_tokens for row in story.rows],
         "usable": [mark.usable for mark in story.marks],
         "trigger": [mark.trigger for mark in story.marks],
@@ -129,6 +82,15 @@ async def goto_why(request: Request, site: Site) -> Response:
     """Lead from a form to the message that was typed in."""
     path = f"/c/{address_in(request)}/why/{whole(request, 'message', default=0)}"
     return Response(status_code=303, headers={"Location": link(path, {}, v=whole(request, "v", default=0) or "")})
+
+
+def _origin(story: Story) -> list[tuple[int, str, Undoing]]:
+    """Return where *story* is from if it is a fork, and that it was erased; each behind its version."""
+    found = []
+    for row, decision in zip(story.rows, story.folded.commits, strict=True):
+        if not row.facts.keys().isdisjoint(("ConversationForked", "ConversationErased")):
+            found += [(row.version, name, fact) for name, fact in undoings(decision.commit)]
+    return found
 
 
 def _stage_applied(row: Version) -> int:

@@ -27,13 +27,15 @@ from storage.ports import Artifacts
 
 from .site import Site, number_of, paged, whole
 from .stories import Story
+from .undone import undoings
+from .visible import Shown, shown
 
 GROUPS_SHOWN = 100
 LINES_SHOWN = 60
 """Of one change in a diff, unless all are asked for."""
 
-OPEN_CHARS = 6_000
-"""A longer message is folded up; opening it needs no script."""
+FULL_LINES_SHOWN = 5_000
+LINE_CHARS_SHOWN = 4_000
 
 SPANS_SHOWN = 100
 PLACES_SHOWN = 100
@@ -47,12 +49,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     role: str
     tokens: int
     changed: bool
-    text: str
-
-    @property
-    def long(self) -> bool:
-        """Tell whether it is folded up."""
-        return len(self.text) > OPEN_CHARS
+    text: Shown
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +82,8 @@ async def version(request: Request, site: Site) -> Response:
     """Answer with one version in full: its messages, or with `as=sent` the bytes of each."""
     story = await site.story(request)
     number = number_of(request.path_params["version"], "a version")
-    decision = story.decision(number)
+    index = story.index(number)
+    decision = story.folded.commits[index]
     profile = request.query_params.get("profile", "")
     if profile and profile not in PROFILES:
         raise Rejected(f"a profile is one of {', '.join(PROFILES)}, not {profile!r:.40}")
@@ -98,21 +96,23 @@ async def version(request: Request, site: Site) -> Response:
         request,
         "version.html",
         at=story.at,
-        row=story.rows[number - 1],
+        row=story.rows[index],
         commit=decision.commit,
-        marks=story.marks[number - 1],
-        newest=len(story.rows),
+        marks=story.marks[index],
+        oldest=story.oldest,
+        newest=story.newest,
+        erased=decision.after.erased,
+        undoings=undoings(decision.commit),
         seen=seen,
         refused=refused,
         served=served,
-        sent=[_pretty(raw) for raw in seen.messages] if seen is not None and as_sent else [],
+        sent=[shown(_pretty(raw)) for raw in seen.messages] if seen is not None and as_sent else [],
         as_sent=as_sent,
         messages=[] if as_sent else _messages(state, seen),
         touches=changed,
         loss=lost if lost is not None and lost.categories else None,
         profile=profile,
         profiles=PROFILES,
-        open_chars=OPEN_CHARS,
     )
 
 
@@ -120,7 +120,7 @@ async def served_bytes(request: Request, site: Site) -> Response:
     """Answer with the exact bytes of a served context, to be kept as a file."""
     story = await site.story(request)
     number = number_of(request.path_params["version"], "a version")
-    decision = story.decision(number)
+    decision = story.folded.commits[story.index(number)]
     if served_fact(decision) is None:
         raise NotFound(f"no context was served at version {number} of {story.at}")
     found = await asyncio.to_thread(rebuilt, decision)
@@ -133,8 +133,8 @@ async def served_bytes(request: Request, site: Site) -> Response:
 
 async def difference(request: Request, site: Site) -> Response:
     """Answer with what lies between two versions."""
-    story = await site.story(request)
-    newest = len(story.rows)
+    story = await site.whole_story(request)
+    newest = story.newest
     newer = whole(request, "b", default=newest)
     older = whole(request, "a", default=max(1, newer - 1))
     found: Diff = await asyncio.to_thread(diff, story.at, story.folded, older=older, newer=newer)
@@ -158,16 +158,18 @@ async def difference(request: Request, site: Site) -> Response:
 
 async def explanation(request: Request, site: Site) -> Response:
     """Answer with the history of one message."""
-    story = await site.story(request)
+    story = await site.whole_story(request)
     number = number_of(request.path_params["message"], "a message")
     upto = whole(request, "v", default=0) or None
     found = await asyncio.to_thread(why, story.at, story.folded, number=number, version=upto)
-    return site.answer(request, "why.html", at=story.at, found=found, upto=upto, newest=len(story.rows))
+    return site.answer(
+        request, "why.html", at=story.at, found=found, text=shown(found.text), upto=upto, newest=story.newest
+    )
 
 
 async def search(request: Request, site: Site) -> Response:
     """Answer with where a text is."""
-    story = await site.story(request)
+    story = await site.whole_story(request)
     text = request.query_params.get("text", "")
     found = None
     if text:
@@ -210,13 +212,13 @@ def _messages(state: State, seen: View | None) -> list[Message]:
             role=entry.role,
             tokens=entry.tokens,
             changed=message_bytes(entry) != [entry.raw],
-            text=text_of(entry),
+            text=shown(text_of(entry)),
         )
         for entry in entries
     ]
     if state.digest is None or (seen is not None and not seen.categories.get("digest")):
         return found
-    text = digest_text(state)
+    text = shown(digest_text(state))
     digest = Message(number=DIGEST, role="digest", tokens=state.digest.tokens, changed=True, text=text)
     head = next((index for index, entry in enumerate(entries) if not entry.leading), len(entries))
     return [*found[:head], digest, *found[head:]]
@@ -244,8 +246,14 @@ def _with_lines(group: Group, *, full: bool) -> Group:
         lines = text_diff(row.before, row.after)
     else:
         lines = [*("-" + line for line in _lines(row.before)), *("+" + line for line in _lines(row.after))]
-    shown = lines if full else lines[:LINES_SHOWN]
-    return msgspec.structs.replace(group, lines=shown, left=len(lines) - len(shown))
+    first = lines[: FULL_LINES_SHOWN if full else LINES_SHOWN]
+    return msgspec.structs.replace(group, lines=[*map(_line, first)], left=len(lines) - len(first))
+
+
+def _line(text: str) -> str:
+    """Return a line of a diff, a very long one without its end."""
+    found = shown(text, chars_max=LINE_CHARS_SHOWN)
+    return f"{found.text} … {found.left:,} more characters" if found.left else text
 
 
 def _lines(text: str) -> list[str]:

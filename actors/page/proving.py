@@ -45,7 +45,7 @@ async def verification(request: Request, site: Site) -> Response:
 
 async def artifacts(request: Request, site: Site) -> Response:
     """Answer with the artifacts that the log of a conversation speaks of."""
-    story = await site.story(request)
+    story = await site.whole_story(request)
     found = await asyncio.to_thread(mentioned, story.at, story.folded)
     page = paged(sorted(found.items(), key=lambda item: item[1].seq), request, size=ARTIFACTS_SHOWN)
     return site.answer(request, "artifacts.html", at=story.at, page=page)

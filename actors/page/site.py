@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
@@ -13,10 +14,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from actors.audit.evidence import Sources
-from actors.conversations import Conversations
-from protocol.errors import BadId, Rejected
+from protocol.errors import BadId, Erased, Rejected
 from protocol.ids import Address, written_address
 
+from .glances import Glances
 from .stories import Reading, Stories, Story
 from .visible import visible
 
@@ -43,7 +44,7 @@ class Site:
     """Where the page reads, and how it writes HTML."""
 
     sources: Sources
-    conversations: Conversations
+    glances: Glances
     stories: Stories
     traces: Path
     templates: Environment
@@ -59,6 +60,16 @@ class Site:
         found = await self.stories.read(address_in(request))
         if isinstance(found, Reading):
             raise StillReading(found)
+        return found
+
+    async def whole_story(self, request: Request) -> Story:
+        """Return the same, where there is more than a tombstone. Raises `Erased` too."""
+        found = await self.story(request)
+        if found.state.erased:
+            raise Erased(
+                f"{found.at} was erased; version {found.newest}, its tombstone, is all that is left",
+                address=str(found.at),
+            )
         return found
 
 
@@ -119,7 +130,13 @@ def templates() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
-    made.filters |= {"count": lambda value: f"{value:,}", "signed": lambda value: f"{value:+,}", "time": _time}
+    filters: dict[str, Callable[[Any], str]] = {
+        "count": lambda value: f"{value:,}",
+        "signed": lambda value: f"{value:+,}",
+        "time": _time,
+        "moment": _moment,
+    }
+    made.filters |= filters
     made.globals["link"] = link
     return made
 
@@ -134,3 +151,11 @@ def link(path: str, query: Mapping[str, str], **changed: object) -> str:
 def _time(text: str) -> str:
     """Return a time as people read it, to the second."""
     return text[:19].replace("T", " ")
+
+
+def _moment(at_ms: int) -> str:
+    """Return milliseconds since 1970 as people read them; a writer may have written any number."""
+    try:
+        return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} (UTC)"
+    except (ValueError, OverflowError, OSError):
+        return f"{at_ms} ms"

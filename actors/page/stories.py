@@ -14,7 +14,7 @@ import msgspec
 
 from actors.audit.folded import Folded
 from actors.audit.versions import Version, version_of
-from actors.folding import Decision, head
+from actors.folding import head
 from actors.rules.budget import target_tokens, trigger_tokens
 from actors.rules.state import State
 from protocol.errors import LogRegression, NotFound
@@ -63,13 +63,22 @@ class Story:
             return last.after if last else head(None, self.at, ())
         return head(last, self.at, self.folded)
 
-    def decision(self, version: int) -> Decision:
-        """Return the commit of *version*. Raises `NotFound`."""
-        newest = len(self.rows)
-        if not 1 <= version <= newest:
-            has = f"it has 1 to {newest}" if newest else "no worker has seen it yet"
+    @property
+    def oldest(self) -> int:
+        """Return the first version that is left, 0 if there is none: of an erased conversation its tombstone."""
+        return self.rows[0].version if self.rows else 0
+
+    @property
+    def newest(self) -> int:
+        """Return the newest version, 0 if there is none."""
+        return self.rows[-1].version if self.rows else 0
+
+    def index(self, version: int) -> int:
+        """Return where *version* is among the rows. Raises `NotFound`."""
+        if not (self.rows and self.oldest <= version <= self.newest):
+            has = f"it has {self.oldest} to {self.newest}" if self.rows else "no worker has seen it yet"
             raise NotFound(f"{self.at} has no version {version}; {has}", address=str(self.at), version=version)
-        return self.folded.commits[version - 1]
+        return version - self.oldest
 
     def extended(self, new: list[Record]) -> Story:
         """Return the story with the *new* records."""

@@ -81,7 +81,7 @@ async def test_the_command_serves_until_it_is_told_to_stop(settings: Settings, t
         status, text = await asyncio.to_thread(_asked, f"http://127.0.0.1:{port}/", process)
         assert (status, "<h1>Conversations</h1>" in text) == (200, True)
         process.send_signal(signal.SIGTERM)
-        _, told = await asyncio.to_thread(process.communicate, None, 20)
+        _, told = await asyncio.to_thread(process.communicate, None, 60)
         assert process.returncode == 0
         assert f"page     http://127.0.0.1:{port}/" in told
     finally:
@@ -102,7 +102,7 @@ def _asked(url: str, process: subprocess.Popen[str]) -> tuple[int, str]:
     for _ in range(300):
         assert process.poll() is None, "the command ended by itself"
         try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
+            with urllib.request.urlopen(url, timeout=30) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.URLError:
             time.sleep(0.1)

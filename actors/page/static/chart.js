@@ -1,9 +1,9 @@
 // The chart of one conversation: tokens by version, against what is usable, the trigger and the target.
-// The only script of ours; the table on the same page has the same numbers.
+// The table on the same page has the same numbers.
 "use strict";
 
 (() => {
-  const STAGES = ["spill", "digest", "squeeze", "cut"];
+  const STAGES = ["spill", "digest", "squeeze", "cut", "expand", "rewind"];
   const HEIGHT = 300;
   const place = document.getElementById("chart");
   let plot = null;
