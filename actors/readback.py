@@ -6,6 +6,7 @@ An answer is bounded, so that reading back cannot overflow the window that spill
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from protocol import messages
 from protocol.ask import ReadAsked
@@ -13,7 +14,7 @@ from protocol.codec import decode_said, genesis
 from protocol.errors import BadMessage, NotFound, Rejected
 from protocol.facts import Claim, MessagesAppended, SaidMessage
 from protocol.ids import Address, Token
-from storage.ports import Artifacts, EventLog
+from storage.ports import Artifacts, EventLog, Record
 
 from .rules.slices import part_of, range_of
 from .rules.state import initial, remember_writer
@@ -45,9 +46,14 @@ async def artifact(key: str, *, tenant: Token, artifacts: Artifacts) -> bytes:
 
 async def said_messages(at: Address, *, log: EventLog) -> list[SaidMessage]:
     """Return all messages of *at* as they were said, repeats left out, in order of their numbers."""
+    # in a thread: a log may have ten thousands, and others wait for their views
+    return await asyncio.to_thread(_said, at, await log.read(at, after=0))
+
+
+def _said(at: Address, records: Sequence[Record]) -> list[SaidMessage]:
     state = initial(genesis(at))
     found: list[SaidMessage] = []
-    for record in await log.read(at, after=0):
+    for record in records:
         if record.side != "said":
             continue
         try:

@@ -32,7 +32,7 @@ from protocol.facts import (
 from protocol.ids import Address
 from storage.ports import Record
 
-from .folding import Decision, decisions, head
+from .folding import Decision, decisions, gone_back_to, head
 from .rules.cut import cut
 from .rules.digest import digest
 from .rules.entry import Count
@@ -76,7 +76,7 @@ def replay(at: Address, records: Iterable[Record]) -> Replayed:
     divergence: Divergence | None = None
     last: Decision | None = None
     try:
-        for last in decisions(at, records):
+        for last in decisions(at, records, needed=gone_back_to(records)):
             commit, version = last.commit, last.after.version
             commits += 1
             facts += len(commit.facts)
@@ -154,13 +154,24 @@ def _spilled_again(before: State, recorded: tuple[DoneFact, ...], count: Count) 
 
 
 def _view_again(before: State, commit: codec.Commit, served: ContextServed, count: Count) -> Divergence | None:
+    """Build a served view again: its bytes, by their hash, and what was told of it must be the same."""
     try:
-        found = view(before, budget=served.budget, count=count).hash
+        seen = view(before, budget=served.budget, count=count)
     except (BudgetRefused, NotReady) as error:
-        found = type(error).__name__
-    if found == served.view_hash:
-        return None
-    return Divergence(version=commit.version, fact="ContextServed", field="view_hash", reason=f"rebuilt {found[:16]}")
+        reason = f"refused today: {type(error).__name__}"
+        return Divergence(version=commit.version, fact="ContextServed", field="view_hash", reason=reason)
+    if seen.hash != served.view_hash:
+        reason = f"rebuilt {seen.hash[:16]}"
+        return Divergence(version=commit.version, fact="ContextServed", field="view_hash", reason=reason)
+    again = ContextServed(
+        upto=seen.upto,
+        budget=served.budget,
+        profile=seen.profile,
+        view_hash=seen.hash,
+        tokens=seen.tokens,
+        level=seen.level,
+    )
+    return _difference(commit, (again,))
 
 
 def _difference(commit: codec.Commit, wanted: tuple[object, ...]) -> Divergence | None:

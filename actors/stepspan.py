@@ -56,6 +56,15 @@ class StepSpan:
         self.span.set_attributes(
             {semconv.ARTIFACTS_COUNT: len(spilled), semconv.ARTIFACTS_BYTES: sum(fact.bytes for fact in spilled)}
         )
+        left = [fate for fact in step.facts for fate in getattr(fact, "fates", ())]
+        if left:
+            self.span.set_attributes(
+                {
+                    semconv.VALUES_RETAINED: sum(fate.retained for fate in left),
+                    semconv.VALUES_RECOVERABLE: sum(fate.recoverable for fate in left),
+                    semconv.VALUES_LOST: sum(fate.lost for fate in left),
+                }
+            )
         cost = sum(getattr(fact, "cost_microdollars", 0) for fact in step.facts)
         if cost:
             self.span.set_attribute(semconv.COST_MICRODOLLARS, cost)

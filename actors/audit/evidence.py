@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 import msgspec
 
-from protocol.errors import ArtifactDamaged, LogRegression, NotFound
+from protocol.errors import ArtifactDamaged, KeysUnavailable, LogRegression, NotFound
 from protocol.ids import Address, Token
 from storage.ports import Anchors, Artifacts, EventLog, Record, Snapshots
 
@@ -42,7 +42,8 @@ async def all_verified(
 ) -> AsyncIterator[Verified]:
     """Yield the verdict on every conversation that the log or an anchor knows, as they come.
 
-    Every anchor of every tenant is read, not only those since the newest full one.
+    Every anchor of every tenant is read, not only those since the newest full one. A conversation whose key is missing
+    stops no other: `KeysUnavailable` is raised at the end.
     """
     logged = await sources.log.addresses()
     tenants = sorted({*(at.tenant for at in logged), *await sources.anchors.tenants()})
@@ -61,15 +62,22 @@ async def all_verified(
         if book.flaws:
             yield _of_anchors(tenant, book)
     tasks = [asyncio.create_task(one(at)) for at in addresses]
+    locked: list[KeysUnavailable] = []
     try:
         for number, task in enumerate(asyncio.as_completed(tasks), 1):
-            verdict = await task
+            try:
+                verdict = await task
+            except KeysUnavailable as error:
+                locked.append(error)
+                continue
             told(number, len(tasks))
             yield verdict
     finally:
         for unfinished in tasks:
             unfinished.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+    if locked:
+        raise KeysUnavailable(f"{len(locked)} conversations could not be read; the first: {locked[0]}")
 
 
 async def gathered(at: Address, sources: Sources, *, book: Book | None = None) -> Evidence:
@@ -82,7 +90,8 @@ async def gathered(at: Address, sources: Sources, *, book: Book | None = None) -
     if not records and not marks:
         raise NotFound(f"there is no conversation {at}", address=str(at))
     lost: dict[str, str] = {}
-    async for sha256, body in _fetched(at.tenant, mentioned(at, records), sources.artifacts):
+    keys = await asyncio.to_thread(mentioned, at, records)
+    async for sha256, body in _fetched(at.tenant, keys, sources.artifacts):
         if isinstance(body, str):
             lost[sha256] = f"is {body}" if body == "not there" else "has other bytes than were stored"
     return Evidence(

@@ -1,8 +1,7 @@
-"""Loss: which values a step took out of the view, and whether the view still says where to find them.
+"""Loss: what a step did to the values in the messages that it changed, counted as the rules count it, with the lost.
 
-*Retained* stands verbatim in the view. *Recoverable* does not, but a pointer in the view leads to it: the
-digest names its messages, or a part's pointer its artifact. *Lost* is neither: the model cannot know of it
-any more. The log holds it all the same, for people.
+A compaction records the counts itself (`actors/rules/loss.py`). Here they are made from the states around any commit,
+also where the recorded ones are missing, and the values that are lost are named.
 """
 
 from __future__ import annotations
@@ -12,12 +11,9 @@ from collections.abc import Iterable
 import msgspec
 
 from actors.rules.entry import Entry
-from actors.rules.extract import items_of
+from actors.rules.loss import fates, judged
 from actors.rules.state import State
-from actors.rules.view import message_bytes
-from protocol.facts import DigestItem
-
-from .text import digest_text, text_of
+from protocol.facts import DigestItem, Fate
 
 LOST_NAMED_MAX = 50
 """Lost values that are named one by one; the counts are of all."""
@@ -48,48 +44,42 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def total(self) -> Tally:
         """Return the sums over all categories."""
-        tallies = self.categories.values()
-        return Tally(
-            retained=sum(one.retained for one in tallies),
-            recoverable=sum(one.recoverable for one in tallies),
-            lost=sum(one.lost for one in tallies),
-        )
+        return _summed(self.categories.values())
 
 
 def loss(before: State, after: State) -> Loss:
     """Return what became of the values that stood in *before*'s view where *after* shows something else."""
     now = {entry.number: entry for entry in after.entries}
     changed = [entry for entry in before.entries if not _same(entry, now.get(entry.number))]
-    values = {(item.category, item.value): item for item in items_of(tuple(changed))}
-    if before.digest is not None and before.digest != after.digest:
-        values |= {(item.category, item.value): item for item in before.digest.items}
-    left = "\n".join((*map(text_of, now.values()), digest_text(after)))
-    # sentences are kept with their white space in one piece, and with their end left out
-    flat = " ".join(left.split())
-    found: dict[str, Tally] = {}
-    lost: list[DigestItem] = []
-    for item in values.values():
-        tally = found.get(item.category, Tally())
-        if item.value in left or item.value.rstrip("…") in flat:
-            tally = msgspec.structs.replace(tally, retained=tally.retained + 1)
-        elif reachable(after, item.number, now.get(item.number)):
-            tally = msgspec.structs.replace(tally, recoverable=tally.recoverable + 1)
-        else:
-            tally = msgspec.structs.replace(tally, lost=tally.lost + 1)
-            lost.append(item)
-        found[item.category] = tally
-    return Loss(categories=dict(sorted(found.items())), lost=tuple(_worthiest(lost)))
+    # what was admitted behind a compaction is no part of it, but spill changes what is not admitted yet
+    known = frozenset(entry.number for entry in (*before.live, *changed))
+    staying = [entry for entry in after.entries if entry.number in known]
+    lost = [item for item, kept in judged(changed, staying, before=before.digest, after=after.digest) if kept == "lost"]
+    found = fates(changed, staying, before=before.digest, after=after.digest)
+    return Loss(categories=_by_category(found), lost=tuple(_worthiest(lost)))
 
 
-def reachable(state: State, number: int, entry: Entry | None) -> bool:
-    """Tell whether the view of *state* says how to read message *number* in full; *entry* is how it stands there."""
-    if entry is not None:
-        return not entry.shown or any("read_artifact(" in one.text for one in entry.shown)
-    return state.digest is not None and number <= state.digest.through
+def recorded(*facts: object) -> Loss | None:
+    """Return what the compaction among *facts* says of this itself, without names; none if there is none."""
+    found = [fate for fact in facts for fate in getattr(fact, "fates", ())]
+    return Loss(categories=_by_category(found)) if found else None
+
+
+def _by_category(found: Iterable[Fate]) -> dict[str, Tally]:
+    return {one.category: Tally(retained=one.retained, recoverable=one.recoverable, lost=one.lost) for one in found}
+
+
+def _summed(found: Iterable[Tally]) -> Tally:
+    found = tuple(found)
+    return Tally(
+        retained=sum(one.retained for one in found),
+        recoverable=sum(one.recoverable for one in found),
+        lost=sum(one.lost for one in found),
+    )
 
 
 def _same(was: Entry, now: Entry | None) -> bool:
-    return now is not None and (now is was or message_bytes(now) == message_bytes(was))
+    return now is not None and now.shown == was.shown
 
 
 def _worthiest(lost: Iterable[DigestItem]) -> list[Value]:

@@ -20,6 +20,7 @@ from protocol.facts import UsageReported
 from protocol.ids import Address
 from storage.ports import Record
 
+from .loss import recorded
 from .prices import Price, price_of
 from .trail import outcome_of, reasons, said_facts, stage_of, tokens_of, trail
 from .versions import rebuilt, served_fact
@@ -95,6 +96,22 @@ class Sums(msgspec.Struct, kw_only=True):
         return self.said_tokens - self.served_tokens
 
 
+class Kept(msgspec.Struct, kw_only=True):
+    """What became of the values of one category, all compactions together; of old logs, only what they recorded."""
+
+    retained: int = 0
+    recoverable: int = 0
+    lost: int = 0
+
+
+class Course(msgspec.Struct, kw_only=True):
+    """The calls with the same number of all conversations, from 1."""
+
+    calls: int = 0
+    said_tokens: int = 0
+    served_tokens: int = 0
+
+
 class Account(msgspec.Struct, frozen=True, kw_only=True):
     """One conversation. `damage` says where its log could not be read on."""
 
@@ -104,6 +121,8 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     stages: dict[str, StageSum]
     waits: tuple[Step, ...]
     reasons: dict[tuple[str, str, str], int]
+    values: dict[str, Kept]
+    course: tuple[Course, ...] = ()
     damage: str = ""
 
 
@@ -116,6 +135,10 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     models: dict[str, Sums]
     reasons: tuple[Reason, ...]
     slowest: tuple[Step, ...]
+    values: dict[str, Kept]
+    """By category, as far as any was taken out of a view."""
+    course: tuple[Course, ...]
+    """Of the first, second, … call of every conversation."""
     damaged: dict[str, str]
 
 
@@ -127,6 +150,7 @@ class _Calls:
         self._said_tokens = self._counted = self._last_said = 0
         self._removed: dict[str, int] = {}
         self._last: tuple[bytes, ...] = ()
+        self.course: list[Course] = []
 
     def heard(self, state: State) -> None:
         """Add the messages that came since, at their full size."""
@@ -145,6 +169,7 @@ class _Calls:
         sums, price = self._sums, price_of(decision.before.model or self._price_as)
         prefix = self._same_prefix(decision, served_tokens)
         sums.calls += 1
+        self.course.append(Course(calls=1, said_tokens=self._said_tokens, served_tokens=served_tokens))
         sums.said_tokens += self._said_tokens
         sums.served_tokens += served_tokens
         sums.same_prefix_tokens += prefix
@@ -184,6 +209,7 @@ def account(at: Address, records: Sequence[Record], *, price_as: str = "") -> Ac
     times = {record.seq: record.time for record in records}
     waits: list[Step] = []
     why_not: dict[tuple[str, str, str], int] = {}
+    values: dict[str, Kept] = {}
     model = damage = ""
     last: Decision | None = None
     try:
@@ -200,6 +226,7 @@ def account(at: Address, records: Sequence[Record], *, price_as: str = "") -> Ac
             if not stage:
                 continue
             _add_step(stages.setdefault(stage, StageSum()), decision, calls, why_not)
+            _add_values(values, decision)
             seconds = _seconds(decision, times)
             if seconds is not None:
                 waits.append(_step(at, decision, stage, seconds))
@@ -209,7 +236,15 @@ def account(at: Address, records: Sequence[Record], *, price_as: str = "") -> Ac
     sums.llm_dollars = sum(stage.llm_dollars for stage in stages.values())
     _add_reported(sums, at, records)
     return Account(
-        address=at, model=model, sums=sums, stages=stages, waits=tuple(waits), reasons=why_not, damage=damage
+        address=at,
+        model=model,
+        sums=sums,
+        stages=stages,
+        waits=tuple(waits),
+        reasons=why_not,
+        values=values,
+        course=tuple(calls.course),
+        damage=damage,
     )
 
 
@@ -219,6 +254,8 @@ def stats(accounts: Iterable[Account]) -> Stats:
     stages: dict[str, StageSum] = {}
     counted: dict[tuple[str, str, str], int] = {}
     waits: list[Step] = []
+    values: dict[str, Kept] = {}
+    course: list[Course] = []
     damaged: dict[str, str] = {}
     for one in accounts:
         for group in (
@@ -232,6 +269,11 @@ def stats(accounts: Iterable[Account]) -> Stats:
         for key, times in one.reasons.items():
             counted[key] = counted.get(key, 0) + times
         waits += one.waits
+        for name, kept in one.values.items():
+            _add(values.setdefault(name, Kept()), kept)
+        course += [Course() for _ in one.course[len(course) :]]
+        for total_call, call in zip(course, one.course, strict=False):
+            _add(total_call, call)
         if one.damage:
             damaged[str(one.address)] = one.damage
     for name, stage in stages.items():
@@ -245,6 +287,8 @@ def stats(accounts: Iterable[Account]) -> Stats:
         models=models,
         reasons=tuple(reversed(told))[:REASONS_MAX],
         slowest=tuple(sorted(waits, key=lambda wait: -wait.seconds)[:SLOWEST_MAX]),
+        values=dict(sorted(values.items())),
+        course=tuple(course),
         damaged=damaged,
     )
 
@@ -265,6 +309,15 @@ def _add_step(stage: StageSum, decision: Decision, calls: _Calls, why_not: dict[
             # the same reason with other numbers is the same reason
             key = (name, outcome, _NUMBER.sub("N", reason))
             why_not[key] = why_not.get(key, 0) + 1
+
+
+def _add_values(values: dict[str, Kept], decision: Decision) -> None:
+    found = recorded(*decision.commit.facts)
+    for name, one in (found.categories if found else {}).items():
+        kept = values.setdefault(name, Kept())
+        kept.retained += one.retained
+        kept.recoverable += one.recoverable
+        kept.lost += one.lost
 
 
 def _dollars(price: Price, tokens: int, *, cached: int) -> float:

@@ -15,7 +15,7 @@ from protocol.ids import Address
 from protocol.messages import Profile
 from storage.ports import Record
 
-from .loss import Loss, loss
+from .loss import Loss, loss, recorded
 from .trail import Outcome, count_of, outcome_of, reasons, stage_of, tokens_of, touches, trace_of, trail
 
 
@@ -57,7 +57,7 @@ class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def versions(at: Address, records: Iterable[Record], *, losses: bool = False) -> Iterator[Version]:
-    """Yield a row for each version, with what each compaction lost if *losses* are asked for.
+    """Yield a row for each version; what each step lost is counted anew and named if *losses* are asked for.
 
     Raises `ChainBroken`, `BadEnvelope` where the log is damaged, after the rows before it.
     """
@@ -99,7 +99,7 @@ def rebuilt(decision: Decision) -> Rebuilt:
 
 
 def version_of(decision: Decision, *, losses: bool = False) -> Version:
-    """Return the row of one commit, with what it lost if *losses* are asked for."""
+    """Return the row of one commit, with what it lost as it says itself, by name if *losses* are asked for."""
     commit, state = decision.commit, decision.after
     names: dict[str, int] = {"PolicyAdopted": 1} if commit.policy else {}
     for fact in commit.facts:
@@ -122,5 +122,5 @@ def version_of(decision: Decision, *, losses: bool = False) -> Version:
         writer=commit.writer,
         hash=commit.hash.hex(),
         reasons=reasons(commit),
-        loss=loss(decision.before, state) if losses and touches(decision) else None,
+        loss=loss(decision.before, state) if losses and touches(decision) else recorded(*commit.facts),
     )

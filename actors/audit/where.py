@@ -14,13 +14,13 @@ import msgspec
 
 from actors.folding import Decision
 from actors.rules.entry import Entry
+from actors.rules.loss import reachable
 from actors.rules.state import State
 from protocol import messages
 from protocol.errors import BadMessage, Rejected
 from protocol.ids import Address
 from storage.ports import Record
 
-from .loss import reachable
 from .text import digest_text, said_text, text_of
 from .trail import DIGEST, Saying, sayings, trail
 from .versions import rebuilt, served_fact
@@ -131,7 +131,7 @@ def where(at: Address, records: Sequence[Record], *, text: str, uploads: Mapping
 def _reached(state: State, said: Iterable[int]) -> Kept:
     """Return whether the view leads to one of the messages that *said* the text."""
     entries = {entry.number: entry for entry in state.entries}
-    found = any(reachable(state, number, entries.get(number)) for number in said)
+    found = any(reachable(number, entries.get(number), state.digest) for number in said)
     return "recoverable" if found else "lost"
 
 

@@ -18,6 +18,7 @@ from protocol.ids import Address
 from protocol.policy import Policy
 from storage.ports import Record
 
+from .loss import Loss, recorded
 from .prices import price_of
 from .text import digest_text, said_text
 from .trail import DID, DIGEST, Saying, Touch, fact_about, sayings, stage_of, touches, trace_of, trail
@@ -67,6 +68,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     policy_hash: str
     trace_id: str
     artifact: str = ""
+    loss: Loss | None = None
+    """What became of all values that the step took, if it was a compaction."""
     llm: Asked | None = None
 
 
@@ -188,6 +191,7 @@ def _event(decision: Decision, touch: Touch, fact: object | None) -> Event:
         policy_hash=commit.policy_hash,
         trace_id=trace_of(decision.record),
         artifact=getattr(fact, "sha256", ""),
+        loss=recorded(fact),
         llm=_asked(fact) if getattr(fact, "prompt_hash", "") else None,
     )
 

@@ -67,6 +67,25 @@ def provision(
 
 
 @app.command()
+def rewrap(
+    tenant: Annotated[str, typer.Argument(help="Whose conversations' keys.")] = "default",
+    config: Config = None,
+    nats: Nats = "",
+    data: Data = None,
+    json: Json = False,
+) -> int:
+    """Wrap a tenant's keys by the last line of its key file, so that copies with the older lines open nothing more.
+
+    Add a line first (`openssl rand -hex 32 >> FOLDER/TENANT.key`), and remove the others afterwards: then not even a
+    complete backup from before, with all keys of today, brings back what was erased.
+    """
+    from .audit_read import Options
+    from .rewrap import rewrap as run
+
+    return run(tenant, options=Options(config=config, nats=nats, data=data, as_json=json))
+
+
+@app.command()
 def sweep(
     everything: Annotated[bool, typer.Option("--all", help="Every conversation, not only those that changed.")] = False,
     config: Config = None,
@@ -162,19 +181,24 @@ def show(
 
 @app.command()
 def replay(
-    conv: Annotated[str, typer.Argument(help="CONV, or a bundle's file.", metavar="CONV|FILE")],
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Decide every step again and compare; exit 3 if one differs.")
-    ] = False,
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(help="CONV, TENANT/, a bundle's file or a folder of bundles; several.", metavar="CONV|FILE..."),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every conversation in the log.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Exit 3 if a step or a served view differs.")] = False,
+    jobs: Annotated[int, typer.Option(help="Processes; default: one for each processor.", min=0)] = 0,
     config: Config = None,
     nats: Nats = "",
     data: Data = None,
     json: Json = False,
 ) -> int:
-    """Rebuild a conversation from its log alone: no LLM, no S3, nothing written."""
-    from .read import replay as run
+    """Rebuild conversations from the log alone, decide every step again and compare: no LLM, no S3, nothing written."""
+    from .audit_read import Options
+    from .replay import replay as run
 
-    return run(conv, verify=verify, config=config, nats=nats, data=data, as_json=json)
+    options = Options(config=config, nats=nats, data=data, as_json=json)
+    return run(what or (), everything=everything, verify=verify, jobs=jobs, options=options)
 
 
 @app.command()
@@ -214,7 +238,10 @@ def export(
     data: Data = None,
     json: Json = False,
 ) -> int:
-    """Put a conversation into one file: log, snapshot, artifacts and the proofs of its anchors."""
+    """Put a conversation into one file: log, snapshot, artifacts and the proofs of its anchors.
+
+    The file is in plain text, whatever encrypts the log: who has it reads it, also after the conversation was erased.
+    """
     from .bundle import export as run
 
     return run(conv, out=out, config=config, nats=nats, data=data, as_json=json)

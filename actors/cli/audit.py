@@ -25,7 +25,7 @@ At = Annotated[
 def versions(
     conv: Source,
     loss: Annotated[
-        bool, typer.Option("--loss", help="What each compaction left of ids, paths and the like: where they are now.")
+        bool, typer.Option("--loss", help="Count anew what each step left of ids, paths and the like; name the lost.")
     ] = False,
     config: Config = None,
     nats: Nats = "",

@@ -22,7 +22,7 @@ from actors.audit.where import where as found_where
 from actors.audit.why import why as explained
 from actors.bootstrap import Runtime
 from protocol import messages
-from protocol.errors import ArtifactDamaged, NotFound, Rejected
+from protocol.errors import ArtifactDamaged, KeysUnavailable, NotFound, Rejected
 from protocol.ids import Address, written_address
 from storage.ports import Artifacts, Record
 
@@ -151,10 +151,14 @@ def stats(conv: str, *, price_as: str, options: Options) -> int:
 
     async def main(running: Runtime) -> int:
         accounts: list[Account] = []
-        addresses = await _chosen(running, conv)
+        locked: list[KeysUnavailable] = []
+        addresses = await chosen(running, conv)
         with bar("adding up", len(addresses), unit="conversations") as step:
             for index, at in enumerate(addresses, 1):
-                accounts.append(account(at, await running.log.read(at, after=0), price_as=price_as))
+                try:
+                    accounts.append(account(at, await running.log.read(at, after=0), price_as=price_as))
+                except KeysUnavailable as error:
+                    locked.append(error)
                 step(str(at), index, len(addresses))
         found = added_up(accounts)
         if options.as_json:
@@ -163,12 +167,14 @@ def stats(conv: str, *, price_as: str, options: Options) -> int:
             texts.print_stats(found)
         for address, damage in found.damaged.items():
             said(f"{address} is damaged and counted up to there: {damage}")
+        if locked:
+            raise KeysUnavailable(f"{len(locked)} conversations are not counted; the first: {locked[0]}")
         return 0
 
     return connected(main, config=options.config, nats=options.nats, data=options.data)
 
 
-async def _chosen(running: Runtime, conv: str) -> list[Address]:
+async def chosen(running: Runtime, conv: str) -> list[Address]:
     """Return the conversations that *conv* names: one, those of `TENANT/`, or all."""
     everyone = await running.log.addresses()
     if not conv:

@@ -12,12 +12,13 @@ from rich.text import Text
 
 from actors.audit.diff import Change, Diff, Row, text_diff
 from actors.audit.loss import Loss
-from actors.audit.stats import StageSum, Stats, Sums
+from actors.audit.stats import Kept, StageSum, Stats, Sums
 from actors.audit.versions import Version
 from actors.audit.where import Where
 from actors.audit.why import Event, Why
 
 from .plain import one_line, plain
+from .plot import course_text
 
 LINES_SHOWN = 12
 """Of one message's change, unless all are asked for."""
@@ -125,7 +126,10 @@ def print_stats(found: Stats) -> None:
         f"prompt cache: {_share(total.same_prefix_tokens, total.served_tokens)} of the served tokens stood "
         f"unchanged at the beginning of the call before{reported}"
     )
+    sys.stdout.write(course_text(found.course))
     console.print(_stage_table(found.stages))
+    if found.values:
+        console.print(_values_table(found.values))
     console.print(_sums_table("tenant", found.tenants))
     console.print(_sums_table("model", found.models))
     if total.unpriced_calls:
@@ -162,6 +166,14 @@ def _stage_table(stages: Mapping[str, StageSum]) -> Table:
     return table
 
 
+def _values_table(values: Mapping[str, Kept]) -> Table:
+    """Return where the values are that compactions took out of views."""
+    table = Table("values that left", "retained", "recoverable", "lost", box=None)
+    for name, one in values.items():
+        table.add_row(name, f"{one.retained:,}", f"{one.recoverable:,}", f"{one.lost:,}")
+    return table
+
+
 def _sums_table(what: str, groups: Mapping[str, Sums]) -> Table:
     heads = (what, "conversations", "calls", "tokens said", "tokens served", "saved", "same prefix")
     table = Table(*heads, "$ saved", "$ saved, cached", "$ LLM", box=None)
@@ -188,6 +200,8 @@ def _event_lines(event: Event) -> Iterator[str]:
         yield f"     because {one_line(event.rule, chars=300)}"
     if event.policy:
         yield "     policy " + ", ".join(f"{key} = {value}" for key, value in event.policy.items())
+    if event.loss is not None:
+        yield f"     {loss_text(event.loss)}"
     yield f"     commit {event.hash[:16]}, policy {event.policy_hash}, trace {event.trace_id or '-'}"
     if event.llm is not None:
         llm = event.llm

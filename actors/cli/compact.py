@@ -76,7 +76,10 @@ async def _compact(job: CompactJob, settings: Settings, as_json: bool) -> int:
     layer = policy_layer(job)
     failures = 0
     with written(job.out) as out:
-        async with stack_for(settings, job.workers) as (running, url), Client.connect(url) as client:
+        async with (
+            stack_for(settings, job.workers) as (running, url),
+            Client.connect(url, keys=running.tenants) as client,
+        ):
             limit = asyncio.Semaphore(CONCURRENT_MAX)
             bar = progress(len(talks), sum(len(talk.messages) for talk in talks))
             with bar as step:
@@ -203,6 +206,8 @@ async def _processes(settings: Settings, each: int) -> AsyncIterator[None]:
         "JETTISON_S3__ACCESS_KEY": settings.s3.access_key,
         "JETTISON_S3__SECRET_KEY": settings.s3.secret_key,
         "JETTISON_DATA": str(data_folder(settings)),
+        "JETTISON_KEYS__FOLDER": settings.keys.folder,
+        "JETTISON_KEYS__MAKE": str(settings.keys.make).lower(),
     }
     command = (sys.executable, "-c", "from actors.cli import main; main()", "worker")
     found = [

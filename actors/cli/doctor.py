@@ -13,12 +13,15 @@ from actors.settings import Settings
 from actors.tokens import counter
 from protocol.errors import JettisonError, Unavailable
 from protocol.ids import Token
-from storage.durability import is_synced, looked_at
+from storage.durability import filled, is_synced, looked_at, trouble
 from storage.streams import consumers, drift, streams
 
 from .session import located, printed, run, running_stack, settings_of
 
 UNREACHABLE = 4
+
+FILLED_SHARE_MAX = 0.9
+"""Of a server's storage, before it is said: there is still time to make room."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +64,7 @@ async def _findings(settings: Settings, monitor: str) -> AsyncIterator[Finding]:
                 yield finding
             yield await _store(running, there)
             yield _model(there)
+            yield _keys(there)
     except Unavailable as error:
         yield Finding(what="nats", ok=False, detail=str(error), fix="start a server, or `jettison up`")
 
@@ -102,6 +106,7 @@ async def _durability(running: Runtime, settings: Settings, monitor: str) -> lis
         kept = await looked_at(running.connection, replicas=settings.nats.replicas)
         found = [Finding(what=f"log {one.name}", ok=False, detail=one.what, fix=one.fix) for one in kept.hazards]
         synced = await is_synced(monitor) if monitor else _embedded_is_synced(settings)
+        found += await _server(monitor) if monitor else []
     except Unavailable as error:
         return [Finding(what="durability", ok=False, detail=str(error), fix="give --monitor http://HOST:8222")]
     copies = "1 copy" if kept.replicas == 1 else f"{kept.replicas} copies"
@@ -117,6 +122,26 @@ async def _durability(running: Runtime, settings: Settings, monitor: str) -> lis
         fix = "set `sync_interval: always` in the server's `jetstream` block (infra/nats/prod.conf)"
         found.append(Finding(what="durability", ok=False, detail=detail, fix=fix))
     return found
+
+
+async def _server(monitor: str) -> list[Finding]:
+    """Say what the server at *monitor* knows of its own troubles."""
+    found = []
+    if said := await trouble(monitor):
+        found.append(Finding(what="server", ok=False, detail=said, fix=_mended(said)))
+    if (share := await filled(monitor)) > FILLED_SHARE_MAX:
+        fix = "make room, or raise `max_file_store`; at the limit agents are told `Busy`"
+        found.append(Finding(what="server", ok=False, detail=f"{share:.0%} of its storage is filled", fix=fix))
+    return found
+
+
+def _mended(trouble: str) -> str:
+    """Return what to do about what a server says of itself."""
+    if "no space left" in trouble:
+        return "make room on its disk, then restart that nats-server: until then its stream takes no write"
+    if "write error" in trouble:
+        return "look at its disk, then restart that nats-server: until then its stream takes no write"
+    return "see that server's log"
 
 
 def _embedded_is_synced(settings: Settings) -> bool | None:
@@ -137,6 +162,27 @@ async def _store(running: Runtime, settings: Settings) -> Finding:
         return Finding(what="s3", ok=False, detail=str(error), fix=fix)
     where = settings.s3.endpoint or "AWS"
     return Finding(what="s3", ok=same, detail=f"{where}, bucket {settings.s3.bucket}: written and read back")
+
+
+def _keys(settings: Settings) -> Finding:
+    """Say whether what is kept can be read without the tenants' keys."""
+    if not settings.keys.folder:
+        detail = "none: the log is kept in plain text; erasing overwrites it, and no copy made before"
+        return Finding(what="keys", ok=True, detail=detail, fix="set keys.folder (JETTISON_KEYS__FOLDER) to encrypt it")
+    folder = Path(settings.keys.folder)
+    try:
+        files = sorted(folder.glob("*.key"))
+        open_to_others = [file.name for file in files if file.stat().st_mode & 0o077]
+        if not folder.is_dir() and not settings.keys.make:
+            raise FileNotFoundError
+    except OSError as error:
+        detail = f"{folder} cannot be read: {type(error).__name__}"
+        return Finding(what="keys", ok=False, detail=detail, fix="mount the folder with the tenants' keys")
+    if open_to_others:
+        detail = f"others on this machine may read {', '.join(open_to_others[:5])} in {folder}"
+        return Finding(what="keys", ok=False, detail=detail, fix=f"chmod 600 {folder}/*.key")
+    detail = f"of {len(files)} tenants in {folder}: what actors commit is encrypted, and what agents with keys say"
+    return Finding(what="keys", ok=True, detail=detail)
 
 
 def _model(settings: Settings) -> Finding:

@@ -1,4 +1,4 @@
-"""Commands that only read: `ls`, `log`, `show`, `replay`, `artifact`, `trace`."""
+"""Commands that only read: `ls`, `log`, `show`, `artifact`, `trace`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import Any, cast, get_args
 
 import msgspec
 
-from actors import replay as replays
-from actors.audit import bundle as bundles
 from actors.audit.trail import trail, versioned
 from actors.bootstrap import Runtime, runtime
 from actors.folding import folded
@@ -22,11 +20,11 @@ from actors.tokens import counter, tokenizer_for
 from actors.trace_view import as_json as spans_as_json
 from actors.trace_view import read_spans, trace_tree
 from protocol import codec, messages
-from protocol.errors import NotFound, Rejected
+from protocol.errors import BadEnvelope, Damaged, Erased, JettisonError, KeysUnavailable, NotFound, Rejected
 from protocol.ids import Address, Token, written_address
 from storage.ports import Record
 
-from .audit_read import MISMATCH, Options, named_file
+from .audit_read import Options
 from .plain import one_line, plain
 from .session import located, printed, run, said, settings_of, traces_folder
 
@@ -35,8 +33,14 @@ def ls(*, config: Path | None, nats: str, data: Path | None, as_json: bool) -> i
     """List conversations; see `jettison ls --help`."""
 
     async def main(running: Runtime) -> int:
+        unreadable: JettisonError | None = None
         for at in await running.log.addresses():
-            state = folded(at, await running.log.read(at, after=0))
+            try:
+                state = folded(at, await running.log.read(at, after=0))
+            except (KeysUnavailable, Damaged, BadEnvelope) as error:
+                unreadable = unreadable or error
+                said(f"{at} cannot be read: {error}")
+                continue
             row = {
                 "address": str(at),
                 "name": state.name,
@@ -51,6 +55,8 @@ def ls(*, config: Path | None, nats: str, data: Path | None, as_json: bool) -> i
                 sys.stdout.write(
                     "{address}  v{version}  {messages} messages  {tokens} of {usable} tokens\n".format(**row)
                 )
+        if unreadable is not None:
+            raise unreadable  # after all others were listed, for the exit code
         return 0
 
     return _reading(main, Options(config=config, nats=nats, data=data, as_json=as_json))
@@ -90,6 +96,8 @@ def show(
 
     async def main(running: Runtime) -> int:
         state = _state_at(at, await _records(running, at), version)
+        if state.erased:
+            raise Erased(f"{at} was erased", address=str(at))
         if state.policy is None:
             raise NotFound(f"{at} has no policy yet: no worker has seen it", address=str(at))
         count = counter(tokenizer_for(state.model).encoding)
@@ -112,28 +120,6 @@ def show(
             sys.stdout.write(drawn(decoded, chars=10**9 if full else 400))
             said(f"version {state.version}, {seen.tokens:,} tokens, hash {seen.hash[:16]}")
         return 0
-
-    return _reading(main, Options(config=config, nats=nats, data=data, as_json=as_json))
-
-
-def replay(conv: str, *, verify: bool, config: Path | None, nats: str, data: Path | None, as_json: bool) -> int:
-    """Rebuild from the log, or from a bundle alone; see `jettison replay --help`."""
-
-    def told(found: replays.Replayed) -> int:
-        if as_json:
-            printed(found)
-        else:
-            sys.stdout.write(replay_text(found))
-        return MISMATCH if found.divergence is not None and verify else 0
-
-    file = named_file(conv)
-    if file is not None:
-        bundle = bundles.sound(bundles.read(file))
-        return told(replays.replay(bundle.at, bundle.records))
-
-    async def main(running: Runtime) -> int:
-        at = written_address(conv)
-        return told(replays.replay(at, await _records(running, at)))
 
     return _reading(main, Options(config=config, nats=nats, data=data, as_json=as_json))
 
@@ -177,22 +163,6 @@ def drawn(view_messages: Iterable[Mapping[str, Any]], *, chars: int) -> str:
         text = "\n".join(part.text for part in parsed.parts)
         more = f" […{len(text) - chars:,} more characters]" if len(text) > chars else ""
         lines.append(f"--- {parsed.role} ---\n{plain(text[:chars])}{more}")
-    return "\n".join(lines) + "\n"
-
-
-def replay_text(found: replays.Replayed) -> str:
-    """Return the outcome of a replay as text for a person."""
-    lines = [
-        f"{found.address}: {found.messages} messages, {found.commits} commits, {found.facts} facts",
-        f"decided again {found.decided_again} of {found.commits - found.views} steps (the others rest on what a store "
-        f"or a model said), rebuilt {found.views} served views",
-        f"version {found.version}, hash {found.hash[:16]}, view {found.view_hash[:16]}, {found.tokens:,} tokens",
-    ]
-    gap = found.divergence
-    if gap is None:
-        lines.append("replay verified: all of these came out the same")
-    else:
-        lines.append(f"DIFFERENT at version {gap.version}: {gap.fact} {gap.field}: {gap.reason}")
     return "\n".join(lines) + "\n"
 
 

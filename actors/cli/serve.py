@@ -56,7 +56,8 @@ def sweep(*, everything: bool, config: Path | None, nats: str, data: Path | None
         if as_json:
             printed(found)
         else:
-            said(f"{found.looked_at} looked at, {found.open} open, {found.woken} woken, {found.parked} dead letters")
+            told = f"{found.looked_at} looked at, {found.open} open, {found.woken} woken, {found.parked} dead letters"
+            said(f"{told}, {found.freed} slots freed that were done")
         return 0
 
     return run(main(), service="sweep", settings=settings, trace=False)
@@ -73,6 +74,7 @@ async def _up(settings: Settings, nats_port: int | None, s3_port: int | None) ->
             f"S3       {ours.s3.endpoint} (bucket {ours.s3.bucket}; credentials in {data_folder(ours)}/s3.credentials)"
         )
         said(f"data     {data_folder(ours)}")
+        said(f"keys     {ours.keys.folder} (agents that encrypt: Client.connect(url, keys=FolderKeys(folder=…)))")
         said(f"actors   {', '.join(ACTORS)}")
         said(f"ready    agents connect to {ours.nats.url}; Ctrl-C stops everything")
         working = asyncio.create_task(work(running))

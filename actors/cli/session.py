@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,14 +18,21 @@ import msgspec
 
 from actors.bootstrap import Runtime, data_folder, runtime, with_endpoints
 from actors.embedded import EmbeddedStack, embedded_stack
-from actors.settings import LOG_LEVEL, Settings, load
+from actors.settings import LOG_LEVEL, KeysSection, Settings, load
 from actors.telemetry import configure
 from protocol.errors import BadPolicy, LogUnavailable
 from storage.s3 import S3Settings
 from storage.streams import provision
 
+LAST_SECONDS = 1.0
+"""From the second signal to the end of the process: enough to give back what is held, where NATS answers."""
+
 ENDPOINTS_FILE = "endpoints.json"
 """Written by `jettison up` into the data folder (mode 0600), so that other commands find the stack."""
+
+
+KEYS_FOLDER = "keys"
+"""Of the embedded stack's tenants, below its data folder."""
 
 
 class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,9 +62,10 @@ def located(settings: Settings) -> Settings:
 
     Raises `LogUnavailable` if there is neither.
     """
-    if settings.nats.url:
-        return settings
     found = running_stack(data_folder(settings))
+    if settings.nats.url:
+        # by its address, the embedded stack is still the embedded stack
+        return _with_keys(settings) if found is not None and found.nats_url == settings.nats.url else settings
     if found is None:
         raise LogUnavailable(
             f"no NATS given and no embedded stack runs on {data_folder(settings)}; "
@@ -67,9 +76,16 @@ def located(settings: Settings) -> Settings:
 
 
 def pointed(settings: Settings, found: Endpoints) -> Settings:
-    """Return *settings* with the embedded stack's addresses."""
+    """Return *settings* with the embedded stack's addresses, and its keys where no others are set."""
     s3 = S3Settings(endpoint=found.s3_endpoint, access_key=found.s3_access_key, secret_key=found.s3_secret_key)
-    return with_endpoints(settings, nats_url=found.nats_url, s3=s3)
+    return with_endpoints(_with_keys(settings), nats_url=found.nats_url, s3=s3)
+
+
+def _with_keys(settings: Settings) -> Settings:
+    if settings.keys.folder:
+        return settings
+    keys = KeysSection(folder=str(data_folder(settings) / KEYS_FOLDER), make=True)
+    return msgspec.structs.replace(settings, keys=keys)
 
 
 def running_stack(data: Path) -> Endpoints | None:
@@ -136,22 +152,36 @@ def traces_folder(settings: Settings) -> Path:
 
 
 async def _until_told(main: Coroutine[Any, Any, int]) -> int:
+    """Run *main* to its end, or to the first signal, which lets it finish; the second one does not."""
     task = asyncio.ensure_future(main)
     told: list[int] = []
 
     def stop(number: int) -> None:
         told.append(number)
+        if len(told) == 1:
+            said("jettison: stopping; once more stops at once")
+        elif len(told) == 2:
+            said("jettison: stopped at once; who takes over waits for what was under way here")
+            # a thread: the loop may be what hangs
+            last = threading.Timer(LAST_SECONDS, os._exit, (128 + number,))
+            last.daemon = True
+            last.start()
         task.cancel()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop, number)
     try:
-        return await task
+        code = await task
     except asyncio.CancelledError:
         if not told:
             raise
-        return 130 if told[0] == signal.SIGINT else 0
+        code = 130 if told[0] == signal.SIGINT else 0
+    except Exception:
+        # whatever an end in a hurry breaks is what the second signal asked for
+        if len(told) < 2:
+            raise
+    return 128 + told[1] if len(told) > 1 else code
 
 
 def printed(value: Any) -> None:

@@ -14,7 +14,7 @@ from actors.audit.anchoring import Anchored, Anchoring
 from actors.audit.evidence import Sources, all_verified, verified
 from actors.audit.verify import Verified
 from actors.bootstrap import Runtime, runtime
-from protocol.errors import Rejected
+from protocol.errors import KeysUnavailable, Rejected
 from protocol.ids import written_address
 from storage.s3 import S3Anchors
 
@@ -40,9 +40,14 @@ def verify(what: str, *, everything: bool, config: Path | None, nats: str, data:
         if what:
             return _told([await verified(written_address(what), sources)], as_json)
         worst = count = 0
-        async for verdict in all_verified(sources, told=_progress()):
-            worst = max(worst, _told([verdict], as_json))
-            count += 1
+        try:
+            async for verdict in all_verified(sources, told=_progress()):
+                worst = max(worst, _told([verdict], as_json))
+                count += 1
+        except KeysUnavailable as error:
+            if not worst:
+                raise
+            said(str(error))  # a difference that was found is the worse news
         said(f"{count} verdicts, {'all fine' if not worst else 'NOT all fine'}")
         return worst
 

@@ -71,7 +71,11 @@ def erase(
     nats: Nats = "",
     data: Data = None,
 ) -> int:
-    """Erase a conversation for ever, and print the certificate (JSON); forks of it are others."""
+    """Erase a conversation for ever, and print the certificate (JSON); forks of it are others.
+
+    Its key is destroyed, so that copies of the log that were made before open nothing. A copy that holds the wrapped
+    key too is ended by `jettison rewrap`; what was exported, and a copy of the bucket, is not.
+    """
     from .audit_read import Options
     from .undo import erase as run
 

@@ -105,7 +105,12 @@ def recorded() -> Case:
         if index % 7 == 6:
             seen = talk.view()
             served = ContextServed(
-                upto=seen.upto, budget=6000, profile="p", view_hash=seen.hash, tokens=seen.tokens, level=seen.level
+                upto=seen.upto,
+                budget=6000,
+                profile=seen.profile,
+                view_hash=seen.hash,
+                tokens=seen.tokens,
+                level=seen.level,
             )
             talk.land(talk.sealed((served,)))
     for message in said[-4:]:

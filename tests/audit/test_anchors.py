@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 from actors.audit import anchors, merkle
 from actors.audit.anchoring import Anchored, Anchoring, book_of
 from actors.audit.anchors import Book, Flaw, Mark, proven
+from actors.audit.erasing import tombstone
 from actors.audit.heads import Head, start
 from actors.bootstrap import Runtime
 from protocol import codec
-from protocol.errors import Damaged, NotFound
+from protocol.errors import Damaged, LogUnavailable, NotFound
 from protocol.ids import Address, Token, address, fresh_id, token
-from storage.memory import MemoryAnchors, MemoryLog
+from storage.encrypted import EncryptedLog
+from storage.memory import MemoryAnchors, MemoryKeys, MemoryLog
 from storage.ports import Anchors, Record
 from storage.s3 import S3Anchors
 from tests.audit.faults import AT, recorded
@@ -256,3 +258,44 @@ async def test_a_tenant_whose_log_is_refused_from_the_start_has_no_anchor(tenant
     assert done == Anchored(
         tenant=tenant, number=0, root="", conversations=0, moved=0, refused={"odd": done.refused["odd"]}
     )
+
+
+class Down(MemoryLog):
+    """A log that is lost while it is read."""
+
+    async def read(self, at: Address, *, after: int) -> list[Record]:
+        raise LogUnavailable("the connection is lost")
+
+
+async def test_a_log_that_goes_down_amid_a_round_is_bad_luck_that_who_anchors_waits_out() -> None:
+    log = Down()
+    for name in ("one", "two"):
+        await log.say(address(name), b"x", message_id=name, headers={})
+    with pytest.raises(LogUnavailable):
+        await Anchoring(log=log, anchors=MemoryAnchors()).all_tenants()
+
+
+async def test_a_conversation_whose_key_is_not_here_keeps_no_other_from_being_anchored() -> None:
+    store, keys = MemoryLog(), MemoryKeys()
+    await EncryptedLog(store, keys=keys).say(address("ours"), b"x", message_id="one", headers={})
+    await EncryptedLog(store, keys=MemoryKeys()).say(address("theirs"), b"x", message_id="two", headers={})
+    (done,) = await Anchoring(log=EncryptedLog(store, keys=keys), anchors=MemoryAnchors()).all_tenants()
+    assert (done.conversations, done.moved, list(done.refused)) == (1, 1, ["theirs"])
+    assert "restore the stream of keys" in done.refused["theirs"]
+
+
+async def test_a_conversation_that_is_erased_once_more_is_anchored_again() -> None:
+    log, store = MemoryLog(), MemoryAnchors()
+    anchoring = Anchoring(log=log, anchors=store)
+    stone = tombstone(AT, recorded().records, by="test", at_ms=7)
+    await log.append(AT, codec.encode_commit(stone), expected_seq=0, commit_id="stone", headers={})
+    await log.say(AT, b"said by who does not know", message_id="late", headers={})
+    (first,) = await anchoring.all_tenants()
+    del log._records[AT][1]
+    (second,) = await anchoring.all_tenants()
+    assert (first.moved, second.moved, second.refused) == (1, 1, {})
+    # another tombstone is another history
+    other = tombstone(AT, recorded().records[:9], by="test", at_ms=8)
+    log._records[AT] = [Record(seq=5, side="done", body=codec.encode_commit(other))]
+    (third,) = await anchoring.all_tenants()
+    assert list(third.refused) == [AT.conversation]

@@ -120,6 +120,27 @@ async def test_what_is_done_to_the_servers_is_found_and_what_is_lost_comes_back(
     await cli("replay", conv, "--verify", code=0)
 
 
+async def test_all_conversations_of_the_log_or_of_a_tenant_are_replayed_by_several_processes(
+    working: Runtime, client: Client, cli: Cli, name: str
+) -> None:
+    tenant = f"t{name[-8:]}"
+    for number in range(3):
+        talk = await client.open(f"{name}-{number}", tenant=tenant, policy=layer(window=3000))
+        await talk.append(SAMPLE[:30])
+        await talk.context(wait_seconds=30)
+        await settled(working, talk.at)
+    ours = {f"{tenant}/{name}-{number}" for number in range(3)}
+    rows = await cli("replay", f"{tenant}/", "--verify", "--json", "--jobs", "2", code=0)
+    found = {row["address"]: row for row in map(json.loads, rows.splitlines())}
+    assert set(found) == ours
+    alone = json.loads(await cli("replay", min(ours), "--json", code=0))
+    assert found[min(ours)] == alone
+    assert alone["views"] == 1
+    everyone = await cli("replay", "--all", "--json", "--jobs", "2", code=None)
+    told = {row.get("address", row.get("source")) for row in map(json.loads, everyone.splitlines())}
+    assert told >= ours
+
+
 async def _store_other_bytes(running: Runtime, settings: Settings, at: Address) -> None:
     """Change one artifact of the conversation behind everybody's back."""
     sha256 = sorted(mentioned(at, await running.log.read(at, after=0)))[0]

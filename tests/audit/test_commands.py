@@ -18,6 +18,7 @@ from actors.audit.why import why
 from actors.cli.audit_text import print_diff, version_text, where_text, why_text
 from actors.cli.plain import one_line, plain
 from actors.cli.read import drawn
+from protocol import semconv
 from tests.actors.test_cli import SAMPLE, jettison
 from tests.builders import Talk, assistant, user
 from tests.stack import jettison_up
@@ -45,6 +46,31 @@ def asked(conversation: tuple[str, Path], command: str, *arguments: str, at: str
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
     return found if command == "versions" else found[0]
+
+
+def test_the_trace_says_what_a_compaction_lost_and_which_views_were_compacted(conversation: tuple[str, Path]) -> None:
+    digested = next(row for row in asked(conversation, "versions") if "HistoryDigested" in row["facts"])
+    name = conversation[0].rpartition("/")[2]
+    done = jettison("trace", name, "--last", "10000", "--data", str(conversation[1]), "--json")
+    spans = [json.loads(line) for line in done.stdout.splitlines()]
+    (step,) = [
+        span["attributes"]
+        for span in spans
+        if span["name"] == "compact digest" and span["attributes"].get(semconv.SNAPSHOT_VERSION) == digested["version"]
+    ]
+    tallies = digested["loss"]["categories"].values()
+    for attribute, field in (
+        (semconv.VALUES_RETAINED, "retained"),
+        (semconv.VALUES_RECOVERABLE, "recoverable"),
+        (semconv.VALUES_LOST, "lost"),
+    ):
+        assert step[attribute] == sum(tally[field] for tally in tallies)
+    for name in ("ask context", "serve context"):
+        calls = sorted((span for span in spans if span["name"] == name), key=lambda span: span["start_unix_nano"])
+        told = [span["attributes"].get(semconv.GEN_AI_CONVERSATION_COMPACTED) for span in calls]
+        # set from the first compaction on, and never to false
+        assert set(told) == {None, True}
+        assert told == [None] * told.count(None) + [True] * told.count(True)
 
 
 def test_versions_diff_why_and_where_agree_about_a_digest(conversation: tuple[str, Path]) -> None:

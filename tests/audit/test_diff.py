@@ -83,7 +83,7 @@ def test_a_change_inside_a_message_is_shown_line_by_line() -> None:
 
 def test_a_huge_change_costs_bounded_time() -> None:
     before = ["ab" if number % 3 else "ba" for number in range(60_000)]
-    started = time.perf_counter()
+    started = time.process_time()
     lines = text_diff("\n".join(before), "\n".join(before[1:]))
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
     assert {line[0] for line in lines} == {"@", "-", "+"}

@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from actors.audit.prices import price_of
-from actors.audit.stats import Account, Reason, account, stats
-from protocol.facts import CompactionDeclined, ContextServed, UsageReported
+from actors.audit.stats import Account, Course, Reason, account, stats
+from actors.cli.plot import COLUMNS_MAX, course_text
+from protocol.facts import CompactionDeclined, ContextServed, HistoryDigested, UsageReported
 from storage.ports import Record
 from tests.builders import AT, Talk, assistant, policy, result, user, words
 
@@ -111,6 +112,31 @@ def test_groups_add_up_to_the_whole() -> None:
     assert found.total.served_tokens == 2 * one.sums.served_tokens
     assert stats([]).total.calls == 0
     assert msgspec.json.decode(msgspec.json.encode(found))["total"]["calls"] == 2 * one.sums.calls
+
+
+def test_the_values_that_left_are_added_up_by_kind_and_the_calls_by_number() -> None:
+    found = stats([counted(recorded()), counted(recorded())])
+    told = [fate for fact in recorded().facts if isinstance(fact, HistoryDigested) for fate in fact.fates]
+    assert {fate.category for fate in told} == set(found.values)
+    for name, kept in found.values.items():
+        of = [fate for fate in told if fate.category == name]
+        wanted = [2 * sum(getattr(fate, field) for fate in of) for field in ("retained", "recoverable", "lost")]
+        assert [kept.retained, kept.recoverable, kept.lost] == wanted
+    assert sum(one.served_tokens for one in found.course) == found.total.served_tokens
+    assert sum(one.said_tokens for one in found.course) == found.total.said_tokens
+    assert {one.calls for one in found.course} == {2}
+
+
+def test_the_plot_of_all_calls_has_a_column_for_each_or_for_neighbours() -> None:
+    three = [Course(calls=1, said_tokens=said, served_tokens=min(said, 200)) for said in (100, 200, 400)]
+    _, top, *rows, _, labels = course_text(three).splitlines()
+    assert top == "400 ┤  ░"
+    assert ["█" * row.count("█") for row in rows] == ["", "", "", "██", "██", "███", "███"]
+    assert labels.split() == ["1", "3"]
+    many = course_text([Course(calls=2, said_tokens=2 * call, served_tokens=call) for call in range(1000)])
+    assert {len(line) for line in many.splitlines()[2:-2]} <= set(range(8, 8 + COLUMNS_MAX))
+    assert many.splitlines()[-1].endswith("1,000")
+    assert course_text([]) == course_text([Course(calls=1)]) == ""
 
 
 def test_what_providers_reported_is_added_up_once_however_often_it_was_sent() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from actors.audit.trail import tokens_of, versioned
 from actors.audit.versions import served, versions
+from actors.cli.audit_text import version_text
 from actors.folding import decisions, fold, head
 from actors.rules.state import initial
 from protocol import codec
@@ -56,6 +57,18 @@ def test_a_refused_and_a_failed_step_are_rows_with_their_reasons() -> None:
         ("cut", "declined", ("nothing to drop",)),
         ("squeeze", "failed", ("ModelUnavailable",)),
     ]
+
+
+def test_a_compaction_says_itself_what_it_lost_and_counted_anew_it_is_the_same() -> None:
+    talk = recorded()
+    told = {row.version: row.loss for row in versions(talk.at, talk.records) if row.loss is not None}
+    anew = {row.version: row for row in versions(talk.at, talk.records, losses=True)}
+    assert {anew[version].stage for version in told} == {"digest"}
+    for version, loss in told.items():
+        again = anew[version].loss
+        assert again is not None
+        assert loss.categories == again.categories
+        assert f"values: {loss.total.retained} retained" in version_text(anew[version])
 
 
 def test_rows_before_the_damage_are_still_listed() -> None:

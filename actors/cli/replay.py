@@ -1,0 +1,155 @@
+"""`replay`: one conversation, many bundles, or all there is, decided again and compared."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from actors.bootstrap import Runtime
+from actors.replay import Replayed
+from actors.replays import Failed, Outcome, Source, processors, replays
+from protocol.errors import NotFound, Rejected
+from protocol.ids import Address
+
+from .audit_read import MISMATCH, Options, chosen, named_file
+from .bar import bar
+from .plain import plain
+from .session import located, printed, said, settings_of
+from .verify import connected
+
+PATTERN = "*.tar"
+"""Of the bundles in a folder."""
+
+_UNREACHABLE, _FAILED = 4, 1
+
+
+def replay(what: Sequence[str], *, everything: bool, verify: bool, jobs: int, options: Options) -> int:
+    """Rebuild conversations from the log, or from bundles alone; see `jettison replay --help`."""
+    if bool(what) == everything:
+        raise Rejected("say what to replay: conversations, bundles' files or folders of them, or --all")
+    signal.signal(signal.SIGTERM, _ended)
+    files, names = _parted(what)
+    addresses = _addresses(names, everything=everything, options=options)
+    settings = settings_of(config=options.config, nats=options.nats, data=options.data)
+    sources: list[Source] = [*files, *addresses]
+    outcomes = replays(sources, located(settings) if addresses else settings, jobs=jobs or processors())
+    if len(sources) == 1 and not everything:
+        return _told(next(outcomes), verify=verify, as_json=options.as_json, briefly=False)
+    return _all_told(outcomes, len(sources), verify=verify, as_json=options.as_json)
+
+
+def replay_text(found: Replayed) -> str:
+    """Return the outcome of a replay as text for a person."""
+    lines = [
+        f"{found.address}: {found.messages} messages, {found.commits} commits, {found.facts} facts",
+        f"decided again {found.decided_again} of {found.commits - found.views} steps (the others rest on what a store "
+        f"or a model said), rebuilt {found.views} served views",
+        f"version {found.version}, hash {found.hash[:16]}, view {found.view_hash[:16]}, {found.tokens:,} tokens",
+    ]
+    different = _different(found)
+    lines.append(different or "replay verified: all of these came out the same")
+    return "\n".join(lines) + "\n"
+
+
+def brief_text(found: Replayed) -> str:
+    """Return the same in one line."""
+    return (
+        f"{found.address}: version {found.version}, {found.messages} messages, {found.facts} facts, {found.views} "
+        f"served views: {_different(found) or 'all the same'}\n"
+    )
+
+
+def _ended(number: int, _frame: object) -> None:
+    """End as an error does, so that the processes end too; never with the code of a replay without a difference."""
+    raise SystemExit(128 + number)
+
+
+def _different(found: Replayed) -> str:
+    gap = found.divergence
+    return plain(f"DIFFERENT at version {gap.version}: {gap.fact} {gap.field}: {gap.reason}") if gap else ""
+
+
+def _parted(what: Sequence[str]) -> tuple[list[Path], list[str]]:
+    """Return the files that *what* names, those in its folders too, and the rest: names of conversations."""
+    files: list[Path] = []
+    names: list[str] = []
+    for text in what:
+        file = named_file(text)
+        if file is not None:
+            files.append(file)
+        elif _is_folder(text):
+            found = sorted(path for path in Path(text).glob(PATTERN) if path.is_file())
+            if not found:
+                raise NotFound(f"there is no bundle ({PATTERN}) in the folder {text}", folder=text)
+            files += found
+        else:
+            names.append(text)
+    return files, names
+
+
+def _is_folder(text: str) -> bool:
+    try:
+        return Path(text).is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def _addresses(names: Sequence[str], *, everything: bool, options: Options) -> list[Address]:
+    found: dict[Address, None] = {}
+    if not names and not everything:
+        return []
+
+    async def main(running: Runtime) -> int:
+        for name in names or [""]:
+            found.update(dict.fromkeys(await chosen(running, name)))
+        return 0
+
+    connected(main, config=options.config, nats=options.nats, data=options.data)
+    return list(found)
+
+
+def _all_told(outcomes: Iterator[Outcome], total: int, *, verify: bool, as_json: bool) -> int:
+    """Tell each outcome as it comes, and the sum of them on stderr."""
+    worst = count = facts = different = failed = 0
+    began = time.perf_counter()
+    with bar("replaying", total, unit="conversations") as step:
+        for count, outcome in enumerate(outcomes, 1):
+            worst = _worse(worst, _told(outcome, verify=verify, as_json=as_json, briefly=True))
+            if isinstance(outcome, Failed):
+                failed += 1
+            else:
+                facts += outcome.messages + outcome.facts
+                different += outcome.divergence is not None
+            step("", count, total)
+    seconds = time.perf_counter() - began
+    result = f"{different} DIFFERENT" if different else "all the same"
+    unread = f", {failed} NOT read" if failed else ""
+    said(
+        f"{count:,} conversations, {facts:,} messages and facts in {seconds:.1f} s "
+        f"({facts / max(seconds, 1e-9):,.0f} a second): {result}{unread}"
+    )
+    return worst
+
+
+def _told(outcome: Outcome, *, verify: bool, as_json: bool, briefly: bool) -> int:
+    if isinstance(outcome, Failed):
+        said(f"jettison: {outcome.error}")
+        if as_json:
+            printed(msgspec.structs.asdict(outcome))
+        return _UNREACHABLE if outcome.unavailable else _FAILED
+    if as_json:
+        printed(outcome)
+    else:
+        sys.stdout.write(brief_text(outcome) if briefly else replay_text(outcome))
+    return MISMATCH if outcome.divergence is not None and verify else 0
+
+
+def _worse(one: int, other: int) -> int:
+    """Return the exit code that says more: a difference, then a service that is not there, then any failure."""
+    order = (0, _FAILED, _UNREACHABLE, MISMATCH)
+    return max(one, other, key=order.index)
