@@ -29,7 +29,7 @@ Json = dict[str, Any]
 
 SAMPLE: list[Json] = json.loads((Path(__file__).parent / "data" / "sample.json").read_text())["messages"]
 WINDOW_TOKENS = 12_000
-SETTLE_SECONDS = 40.0
+SETTLE_SECONDS = 60.0
 
 
 @pytest.fixture(scope="session")
@@ -97,7 +97,7 @@ async def at_work(settings: Settings, actors: Iterable[Actor] = ACTORS) -> Async
                 raise AssertionError(f"the workers ended: {ended!r}")
 
 
-async def served(running: Runtime, seconds: float = 30.0) -> None:
+async def served(running: Runtime, seconds: float = 60.0) -> None:
     """Wait until somebody answers contexts."""
     async with asyncio.timeout(seconds):
         while True:

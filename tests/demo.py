@@ -18,7 +18,8 @@ from typing import Any
 from actors.bootstrap import Runtime
 from actors.cli.bar import bar
 from actors.cli.compact import CompactJob, Played, play, policy_layer, stack_for
-from actors.cli.read import drawn, replay_text
+from actors.cli.read import drawn
+from actors.cli.replay import replay_text
 from actors.cli.session import run, settings_of, traces_folder
 from actors.cli.transcripts import transcripts
 from actors.replay import replay
@@ -67,7 +68,10 @@ async def _demo(settings: Settings, folder: Path, model: str) -> int:
     layer["digest"] = POLICY["digest"]
     if model:
         layer["squeeze"] = {**POLICY["squeeze"], "model": model}
-    async with stack_for(settings, workers=0) as (running, url), Client.connect(url) as client:
+    async with (
+        stack_for(settings, workers=0) as (running, url),
+        Client.connect(url, keys=running.tenants) as client,
+    ):
         with bar("playing the recorded agent run", len(talk.messages)) as step:
             played = await play(client, talk, layer, job, step)
         await _settled(running, played.address)

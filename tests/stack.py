@@ -33,6 +33,17 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def listened_on(port: int, *, seconds: float = 60.0) -> None:
+    """Wait until somebody listens on *port*."""
+    ends = time.monotonic() + seconds
+    while True:
+        with socket.socket() as probe:
+            if probe.connect_ex((LOOPBACK, port)) == 0:
+                return
+        assert time.monotonic() < ends, f"nobody listens on {port} after {seconds:g} s"
+        time.sleep(0.02)
+
+
 @contextmanager
 def jettison_up(folder: Path) -> Iterator[None]:
     """Run `jettison up` on *folder*, as a user does; at the end it has to stop in order."""
@@ -46,7 +57,7 @@ def jettison_up(folder: Path) -> Iterator[None]:
         yield
     finally:
         up.send_signal(signal.SIGTERM)
-        assert up.wait(timeout=30) == 0
+        assert up.wait(timeout=60) == 0
         up.stderr.close()
 
 

@@ -13,7 +13,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 SDK = ROOT / "infra" / "sdk"
-IMPORT_NAMES = {"nats-py": "nats", "msgspec": "msgspec", "opentelemetry-api": "opentelemetry"}
+IMPORT_NAMES = {
+    "cryptography": "cryptography",
+    "msgspec": "msgspec",
+    "nats-py": "nats",
+    "opentelemetry-api": "opentelemetry",
+}
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +49,23 @@ def test_client_runs_where_nothing_else_of_ours_is(unpacked: Path) -> None:
     assert ran.returncode == 0, ran.stderr
 
 
+def test_client_without_the_keys_extra_speaks_in_plain_text_and_says_what_encrypting_needs(unpacked: Path) -> None:
+    code = (
+        "import sys\n"
+        f"sys.path[:0] = [{str(unpacked)!r}]\n"
+        f"sys.path += [{sysconfig.get_path('purelib')!r}, {sysconfig.get_path('platlib')!r}]\n"
+        "sys.modules['cryptography'] = None\n"
+        "from jettison_client import cipher, client\n"
+        "try:\n"
+        "    cipher.Key(b'k' * 32)\n"
+        "except client.Rejected as error:\n"
+        "    print(error)\n"
+    )
+    ran = subprocess.run([sys.executable, "-I", "-S", "-c", code], cwd=unpacked, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout == "encryption needs the package cryptography: pip install 'jettison-client[keys]'\n"
+
+
 def test_client_wheel_holds_the_protocol_and_nothing_else(unpacked: Path) -> None:
     inside = {str(path.relative_to(unpacked / "jettison_client")) for path in files(unpacked / "jettison_client")}
     source = {str(path.relative_to(ROOT / "protocol")) for path in files(ROOT / "protocol")}
@@ -52,7 +74,8 @@ def test_client_wheel_holds_the_protocol_and_nothing_else(unpacked: Path) -> Non
 
 
 def test_client_wheel_declares_what_it_imports() -> None:
-    declared = tomllib.loads((SDK / "pyproject.toml").read_text())["project"]["dependencies"]
+    project = tomllib.loads((SDK / "pyproject.toml").read_text())["project"]
+    declared = [*project["dependencies"], *project["optional-dependencies"]["keys"]]
     allowed = {IMPORT_NAMES[re.split(r"[<>=~!\[ ]", requirement)[0]] for requirement in declared}
     imported = {
         name.split(".")[0]

@@ -19,9 +19,12 @@ from pathlib import Path
 
 import msgspec
 
+from tests.bench.encrypting import encrypting_figures
+from tests.bench.fairness import fairness_figures
 from tests.bench.figures import Figure, Skipped, markdown, table
 from tests.bench.path import latency_figures, long_figures, throughput_figures
 from tests.bench.plot import drawn
+from tests.bench.replaying import replaying_figures
 from tests.bench.servers import Bench, bench
 from tests.bench.squeezing import squeeze_figures
 from tests.bench.streams import (
@@ -43,13 +46,16 @@ PEERS_SECONDS = 3_600
 SERVED: dict[str, Callable[[Bench], Awaitable[list[Figure]]]] = {
     "latency": latency_figures,
     "throughput": throughput_figures,
+    "fairness": fairness_figures,
     "squeeze": squeeze_figures,
     "long": long_figures,
     "publishing": publishing_figures,
     "replay": replay_figures,
+    "replaying": replaying_figures,
     "spill": spill_figures,
     "stall": stall_figures,
     "tracing": tracing_figures,
+    "encrypting": encrypting_figures,
 }
 """Parts that need servers."""
 

@@ -266,6 +266,7 @@ async def long_figures(bench: Bench, *, turns_wanted: int = LONG_TURNS) -> list[
     policy = {"budget": {"window": LONG_WINDOW_TOKENS, "reserve": 0}}
     talk = await bench.client.open(f"bench-{fresh_id()}", policy=policy)
     spent: list[float] = []
+    used: list[float] = []
     memory: list[list[float]] = []
     edge = max(1, min(100, turns_wanted // 10))
     async with workers(bench, ["spill", "digest", "cut"]) as pids:
@@ -274,9 +275,12 @@ async def long_figures(bench: Bench, *, turns_wanted: int = LONG_TURNS) -> list[
             await talk.append(new)
             await talk.context(wait_seconds=30)
             spent.append((time.perf_counter() - started) * 1e3)
+            used.append(time.process_time() + sum(map(cpu_seconds, pids)))
             if index % (turns_wanted // 10) == 0:
                 memory.append([resident_mb(pid) for pid in pids])
     first, last = spent[5 : 5 + edge], spent[-edge:]
+    # of processes the kernel tells hundredths of a second: only sums of many turns say something
+    first_used, last_used = used[5 + edge] - used[5], used[-1] - used[-1 - edge]
     all_bytes = written.said + written.done + written.snapshots + written.wakes
     grown = max(last_one / early for last_one, early in zip(memory[-1], memory[1], strict=True))
     parts = f"said {number(written.said / 1e6)} MB, commits {number(written.done / 1e6)}"
@@ -288,6 +292,13 @@ async def long_figures(bench: Bench, *, turns_wanted: int = LONG_TURNS) -> list[
             value=median(last) / median(first),
             bound=1.5,
             detail=f"{spread(last, unit=' ms')} / {spread(first, unit=' ms')}",
+        ),
+        Figure(
+            goal="",
+            what=f"{turns_wanted:,} turns of one conversation: CPU of the last {edge} / first {edge}",
+            value=last_used / first_used,
+            bound=None,
+            detail=f"{number(last_used / edge * 1e3)} / {number(first_used / edge * 1e3)} ms a turn, agent and workers",
         ),
         Figure(
             goal="issue",

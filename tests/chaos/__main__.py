@@ -6,38 +6,61 @@ import argparse
 import asyncio
 import math
 import multiprocessing
+import os
 import random
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from actors import embedded
+import msgspec
+from nats.js.errors import APIError
+
+from actors import conversations, embedded
 from actors.bootstrap import Runtime, runtime
 from actors.cli.session import started_stack
 from actors.cli.transcripts import transcripts
+from actors.embedded import EmbeddedStack
 from actors.settings import Settings
 from protocol import subjects
 from protocol.client import Client
+from protocol.connection import TRANSIENT
+from protocol.errors import Unavailable
 from protocol.ids import Address, address, fresh_id
 from storage.streams import consumers
-from tests.stack import scripted_llm
+from tests.stack import ScriptedLlm, scripted_llm
 
 from .agent import Tally, insisted, play
 from .audit import audited
-from .faults import CHAOS_ACK_WAIT_SECONDS, Herd, herd, inject, schedule
+from .faults import CHAOS_ACK_WAIT_SECONDS, ELDERS, Herd, herd, inject, schedule
+from .nursery import WARM_MAX, tasks_folder
+from .retire import Retirement
 from .speech import Script, scripts
+from .summary import Summary, spent
+from .watch import Watch
 
 SAMPLE = Path(__file__).parents[1] / "data" / "sample.json"
-PROGRESS_SECONDS = 5.0
+LOOK_SECONDS = 5.0
+PROGRESS_SECONDS_MAX = 30.0
 SETTLE_SECONDS = 120.0
 POISONED = 3
-ANSWERS = tuple(f"Summary {number}: the work goes on, nothing is decided yet." for number in range(20_000))
-"""No two are alike, as with a real model: a step that is asked twice and adopted twice would show."""
+
+
+class Model:
+    """What the model says. No two answers are alike: a step that is asked twice and adopted twice would show."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+
+    def answer(self, server: ScriptedLlm) -> str:
+        """Return the next answer, and forget what was asked: a long run has many requests."""
+        self.requests += 1
+        server.requests.clear()
+        return f"Summary {self.requests}: the work goes on, nothing is decided yet."
 
 
 class Run:
@@ -47,39 +70,64 @@ class Run:
         self.options = options
         self.tally = Tally()
         self.faults: Counter[str] = Counter()
-        self.conversations = 0
+        self.begun = self.conversations = self.contexts_rebuilt = self.commits = 0
+        self.model = Model()
+        self.retirement = Retirement()
         self.started = time.monotonic()
         self.ends = self.started + options.minutes * 60 if options.minutes else math.inf
 
     async def all(self) -> int:
         """Run to the end; return the exit code."""
         embedded.RESTARTS_MAX = 1_000_000  # who kills servers on purpose does not want the stack to give up
+        conversations.WARM_MAX = WARM_MAX
         async with AsyncExitStack() as held:
             data = Path(self.options.data or held.enter_context(tempfile.TemporaryDirectory(prefix="jettison-chaos-")))
             settings, stack = await held.enter_async_context(started_stack(Settings(data=str(data))))
-            llm = await held.enter_async_context(scripted_llm(ANSWERS))
             running = await held.enter_async_context(runtime(settings, role="chaos"))
             await _hasty(running)
+            workers = await held.enter_async_context(self._herd(data))
+            watch = Watch(folder=tasks_folder(data))
+            progress = asyncio.create_task(self._progress(workers, stack, watch))
+            poisoned = await self._poison(running)
+            async with self._injected(workers, stack):
+                retiring = asyncio.create_task(self._retire(running))
+                await self._agents(settings, running)
+                retiring.cancel()
+            self.told(f"{self.clock()} calm: the faults are over")
+            await self._in_the_end(running, poisoned)
+            progress.cancel()
+            growths = watch.growths()
+            self.tally.violations += workers.died + [wrong for growth in growths for wrong in growth.wrong()]
+            if self.options.spare and not growths:
+                self.tally.violations.append("no worker was judged: its caches were full too late, or never")
+            summary = self.summary(watch)
+            shown = msgspec.json.encode(summary).decode() if self.options.json else summary.table()
+            sys.stdout.write(f"{shown}\n")
+            self._keep_logs(data)
+        return int(bool(self.tally.violations))
+
+    @asynccontextmanager
+    async def _herd(self, data: Path) -> AsyncIterator[Herd]:
+        """Run the workers and the model that they ask."""
+        tasks_folder(data).mkdir(parents=True)
+        async with scripted_llm([lambda _: self.model.answer(llm)]) as llm:
             environment = {"JETTISON_LLM__BASE_URL": llm.base_url, "JETTISON_LLM__API_KEY": "none"}
-            environment |= {"OTEL_SDK_DISABLED": "true"}
-            workers = await held.enter_async_context(herd(data, environment))
-            faults = asyncio.create_task(
-                inject(schedule(self.options.seed, kill_seconds=self.options.kill_seconds), workers, stack, self.faults)
-            )
-            progress = asyncio.create_task(self._progress(workers))
-            poisoned = await self._poison(settings, running)
-            await self._agents(settings, running)
+            async with herd(data, environment | {"OTEL_SDK_DISABLED": "true"}) as workers:
+                yield workers
+
+    @asynccontextmanager
+    async def _injected(self, workers: Herd, stack: EmbeddedStack) -> AsyncIterator[None]:
+        """Let faults happen until the end."""
+        spared = ELDERS if self.options.spare else ()
+        planned = schedule(self.options.seed, kill_seconds=self.options.kill_seconds, spared=spared)
+        faults = asyncio.create_task(inject(planned, workers, stack, self.faults))
+        try:
+            yield
+        finally:
             if faults.done():
                 self.tally.violations.append(f"the faults ended: {faults.exception()!r}")
             faults.cancel()
             await asyncio.gather(faults, return_exceptions=True)
-            told(f"{self.clock()} calm: the faults are over")
-            await self._in_the_end(running, poisoned)
-            progress.cancel()
-            self.tally.violations += workers.died
-            told(self.table(workers, requests=len(llm.requests)))
-            self._keep_logs(data)
-        return int(bool(self.tally.violations))
 
     async def _agents(self, settings: Settings, running: Runtime) -> None:
         """Let all agents speak, a bounded number at once, until the turns or the minutes are over."""
@@ -101,13 +149,28 @@ class Run:
         for script in waiting:
             if time.monotonic() > self.ends:
                 return
+            self.begun += 1
             ended = await play(client, script, self.tally, ends=self.ends)
-            if ended is not None:
-                found = await insisted(lambda ended=ended: audited(running, ended, pool), self.tally)  # type: ignore[misc]
-                self.tally.violations += [f"{ended.at}: {wrong}" for wrong in found]
-                self.conversations += 1
+            if ended is None:
+                continue
+            found = await insisted(lambda ended=ended: audited(running, ended, pool), self.tally)  # type: ignore[misc]
+            self.tally.violations += [f"{ended.at}: {wrong}" for wrong in found.wrong]
+            self.conversations += 1
+            self.contexts_rebuilt += found.rebuilt
+            self.commits += found.commits
+            if not found.wrong:
+                self.retirement.end(ended.at)
 
-    async def _poison(self, settings: Settings, running: Runtime) -> set[Address]:
+    async def _retire(self, running: Runtime) -> None:
+        """Remove what ended long ago, so that a long run does not grow by itself."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                await self.retirement.retire(running)
+            except (Unavailable, APIError, *TRANSIENT) as error:
+                self.tally.retries[type(error).__name__] += 1
+
+    async def _poison(self, running: Runtime) -> set[Address]:
         """Spoil a few conversations by commits that nobody can read."""
         spoiled = {address(f"poisoned-{number}", "chaos") for number in range(POISONED)}
         for at in spoiled:
@@ -130,20 +193,27 @@ class Run:
                 self.tally.violations.append(f"a dead letter that nobody injected: {letter}")
         self.tally.violations += [f"{at} has no dead letter" for at in poisoned - set(letters)]
 
-    async def _progress(self, workers: Herd) -> None:
+    async def _progress(self, workers: Herd, stack: EmbeddedStack, watch: Watch) -> None:
+        """Look at all processes, and say now and then how far the run is."""
+        every = min(PROGRESS_SECONDS_MAX, max(LOOK_SECONDS, self.options.minutes / 2))
         before = shown = 0
+        told = time.monotonic()
         while True:
-            await asyncio.sleep(PROGRESS_SECONDS)
+            await asyncio.sleep(LOOK_SECONDS)
+            watch.begun(self.begun)
+            watch.look(workers.workers(), {pid: name for name, pid in stack.pids.items()} | {os.getpid(): "agents"})
             for violation in self.tally.violations[shown:]:
-                told(f"violation: {violation}")
+                self.told(f"violation: {violation}")
             shown = len(self.tally.violations)
-            workers.look()
-            rate = (self.tally.turns - before) / PROGRESS_SECONDS
-            before = self.tally.turns
+            if (waited := time.monotonic() - told) < every:
+                continue
+            told += waited
+            rate, before = (self.tally.turns - before) / waited, self.tally.turns
             killed = ", ".join(f"{kind} {count}" for kind, count in sorted(self.faults.items()))
-            told(
-                f"{self.clock()} {before:,} of {self.options.turns:,} turns ({rate:.0f}/s), killed: {killed}; "
-                f"{len(self.tally.violations)} violations"
+            held = ", ".join(f"{name} {mb:.0f}" for name, mb in sorted(watch.largest_mb.items()))
+            self.told(
+                f"{self.clock()} {before:,} of {self.options.turns:,} turns ({rate:.0f}/s), {self.contexts_rebuilt:,} "
+                f"contexts rebuilt, killed: {killed}; at most MB: {held}; {len(self.tally.violations)} violations"
             )
 
     def clock(self) -> str:
@@ -151,27 +221,35 @@ class Run:
         seconds = int(time.monotonic() - self.started)
         return f"{seconds // 60:02}:{seconds % 60:02}"
 
-    def table(self, workers: Herd, *, requests: int) -> str:
+    def told(self, text: str) -> None:
+        """Write at once: to stdout, or to stderr where stdout is for programs."""
+        out = sys.stderr if self.options.json else sys.stdout
+        out.write(text + "\n")
+        out.flush()
+
+    def summary(self, watch: Watch) -> Summary:
         """Return the figures of the run."""
         tally = self.tally
-        rows = {
-            "seed": self.options.seed,
-            "turns, each with a checked view": f"{tally.turns:,}",
-            "conversations, each replayed": self.conversations,
-            "messages acknowledged": f"{tally.messages:,}",
-            "time": self.clock(),
-            "faults": ", ".join(f"{kind} {count}" for kind, count in sorted(self.faults.items())),
-            "appending": _spent(tally.append_seconds),
-            "asking for a view": _spent(tally.ask_seconds),
-            "levels of the views": dict(tally.levels.most_common()),
-            "pointers read back": tally.reads,
-            "calls made again": dict(tally.retries.most_common()),
-            "requests to the model": requests,
-            "largest worker": f"{workers.rss_mb_max:.0f} MB",
-            "violations": len(tally.violations),
-        }
-        lines = [f"{name:32} {value}" for name, value in rows.items()]
-        return "\n".join((*lines, *tally.violations[:50]))
+        return Summary(
+            seed=self.options.seed,
+            seconds=int(time.monotonic() - self.started),
+            turns=tally.turns,
+            conversations=self.conversations,
+            contexts_rebuilt=self.contexts_rebuilt,
+            commits=self.commits,
+            messages=tally.messages,
+            retired=self.retirement.conversations,
+            faults=dict(self.faults),
+            appending=spent(tally.append_seconds),
+            asking=spent(tally.ask_seconds),
+            levels=dict(tally.levels),
+            pointers_read=tally.reads,
+            retries=dict(tally.retries),
+            model_requests=self.model.requests,
+            largest_mb=watch.largest_mb,
+            growths=watch.growths(),
+            violations=tally.violations,
+        )
 
     def _keep_logs(self, data: Path) -> None:
         """Show the end of what the workers said, where something went wrong."""
@@ -179,7 +257,7 @@ class Run:
         if self.tally.violations and log.exists():
             kept = Path(tempfile.gettempdir()) / f"jettison-chaos-{self.options.seed}.log"
             kept.write_bytes(log.read_bytes())
-            told(f"the workers' log: {kept}")
+            self.told(f"the workers' log: {kept}")
 
 
 async def _hasty(running: Runtime) -> None:
@@ -187,20 +265,6 @@ async def _hasty(running: Runtime) -> None:
     jetstream = running.connection.jetstream()
     for wanted in consumers():
         await jetstream.add_consumer(subjects.WAKE_STREAM, wanted.evolve(ack_wait=CHAOS_ACK_WAIT_SECONDS))
-
-
-def _spent(seconds: Sequence[float]) -> str:
-    if not seconds:
-        return "never"
-    spent = sorted(seconds)
-    p50, p99 = spent[len(spent) // 2], spent[len(spent) * 99 // 100]
-    return f"p50 {p50 * 1000:.0f} ms, mean {sum(spent) / len(spent) * 1000:.0f} ms, p99 {p99 * 1000:.0f} ms"
-
-
-def told(text: str) -> None:
-    """Write to stdout at once."""
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
 
 
 def main() -> int:
@@ -211,13 +275,16 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=0.0, help="say nothing new after so long")
     parser.add_argument("--agents", type=int, default=40, help="conversations at once")
     parser.add_argument("--kill-seconds", type=float, default=0.5, help="between two killed workers")
+    parser.add_argument("--spare", action="store_true", help="never kill one worker of each actor: may it grow?")
     parser.add_argument("--transcripts", type=Path, nargs="*", default=[], help="recorded conversations to play too")
     parser.add_argument("--data", default="", help="keep the servers' data here")
+    parser.add_argument("--json", action="store_true", help="one JSON document on stdout, all else on stderr")
     options = parser.parse_args()
     if options.seed is None:
         options.seed = random.SystemRandom().randrange(10**6)
-    told(f"seed {options.seed}: {options.turns:,} turns, {options.agents} agents")
-    return asyncio.run(Run(options).all())
+    run = Run(options)
+    run.told(f"seed {options.seed}: {options.turns:,} turns, {options.agents} agents")
+    return asyncio.run(run.all())
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from array import array
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -37,8 +38,8 @@ class Tally:
     reads: int = 0
     retries: Counter[str] = field(default_factory=Counter)
     levels: Counter[str] = field(default_factory=Counter)
-    append_seconds: list[float] = field(default_factory=list)
-    ask_seconds: list[float] = field(default_factory=list)
+    append_seconds: array[float] = field(default_factory=lambda: array("d"))
+    ask_seconds: array[float] = field(default_factory=lambda: array("d"))
     violations: list[str] = field(default_factory=list)
 
 
@@ -56,7 +57,7 @@ async def play(client: Client, script: Script, tally: Tally, *, ends: float) -> 
     rng = random.Random(f"{script.name}/reads")
     spoken, hashes = Spoken(), list[str]()
     try:
-        talk = await insisted(lambda: client.open(script.name, tenant="chaos", policy=script.policy), tally)
+        talk = await insisted(lambda: client.open(script.name, tenant=script.tenant, policy=script.policy), tally)
         for turn, budget in zip(script.turns, script.budgets, strict=True):
             if time.monotonic() > ends:
                 break

@@ -16,16 +16,19 @@ from protocol.ids import Address
 from storage.ports import Record
 
 from .agent import Ended
-from .checks import Json, wrong_in_the_end
+from .checks import Audit, Json, audit
 
 SETTLE_POLLS = 400
 POLL_SECONDS = 0.1
 
 
-async def audited(running: Runtime, ended: Ended, pool: ProcessPoolExecutor) -> list[str]:
-    """Return what is wrong with a conversation at its end. Raises `NotReady` while somebody works on it."""
+async def audited(running: Runtime, ended: Ended, pool: ProcessPoolExecutor) -> Audit:
+    """Judge a conversation at its end. Raises `NotReady` while somebody works on it."""
     live = await _settled(running, ended.at)
     records = await running.log.read(ended.at, after=0)
+    if records[-1].seq != live.seq:
+        # a service that was stopped for long has just recorded what it served, to an agent that asked elsewhere since
+        raise NotReady(f"{ended.at} went on from {live.seq} to {records[-1].seq}")
     said: list[Json] = []
     for one in await said_messages(ended.at, log=running.log):
         message = messages.decode(one.raw)
@@ -33,11 +36,11 @@ async def audited(running: Runtime, ended: Ended, pool: ProcessPoolExecutor) -> 
             text = (await running.artifacts.get(ended.at.tenant, claim.sha256)).decode()
             message = messages.with_leaves(message, {claim.pointer: text})
         said.append(message)
-    return await asyncio.get_running_loop().run_in_executor(pool, _wrong, ended, records, live, said)
+    return await asyncio.get_running_loop().run_in_executor(pool, _judged, ended, records, live, said)
 
 
-def _wrong(ended: Ended, records: Sequence[Record], live: State, said: list[Json]) -> list[str]:
-    return wrong_in_the_end(ended.at, records, live=live, spoken=ended.spoken.messages, said=said, hashes=ended.hashes)
+def _judged(ended: Ended, records: Sequence[Record], live: State, said: list[Json]) -> Audit:
+    return audit(ended.at, records, live=live, spoken=ended.spoken.messages, said=said, hashes=ended.hashes)
 
 
 async def _settled(running: Runtime, at: Address) -> State:

@@ -6,15 +6,18 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from actors.audit.verify import Evidence, verify
+from actors.audit.versions import rebuilt, served_fact
+from actors.folding import decisions
 from actors.folding import folded as folded_log
 from actors.replay import replay
 from actors.rules.legal import problems
 from actors.rules.state import State
-from protocol import codec, messages
+from protocol import messages
 from protocol.client import Context
-from protocol.facts import ContextServed
 from protocol.ids import Address
 from storage.ports import Record
 
@@ -104,7 +107,16 @@ def canonical(message: Any) -> bytes:
     return json.dumps(message, sort_keys=True).encode()
 
 
-def wrong_in_the_end(
+@dataclass(kw_only=True)
+class Audit:
+    """What looking through the log of one conversation found; `rebuilt` counts the contexts that were served."""
+
+    rebuilt: int = 0
+    commits: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+
+def audit(
     at: Address,
     records: Sequence[Record],
     *,
@@ -112,23 +124,48 @@ def wrong_in_the_end(
     spoken: Sequence[Json],
     said: Sequence[Json],
     hashes: list[str],
-) -> list[str]:
-    """Return what is wrong with a conversation: *said* is what the log holds, *spoken* what was acknowledged."""
-    found = []
+) -> Audit:
+    """Judge a conversation: *said* is what the log holds, *spoken* what was acknowledged, *hashes* what was served.
+
+    Follows the chain of hashes, folds the log, decides each commit again, renders every context that was ever served.
+    """
+    out = Audit()
     if list(map(canonical, said)) != list(map(canonical, spoken)):
-        found.append(f"the log holds {len(said)} messages, acknowledged were {len(spoken)}{_first(said, spoken)}")
+        out.wrong.append(f"the log holds {len(said)} messages, acknowledged were {len(spoken)}{_first(said, spoken)}")
+    judged = verify(Evidence(at=at, records=records))
+    out.commits = judged.commits
+    out.wrong += [f"the chain is broken: {problem.where}: {problem.reason}" for problem in judged.problems]
+    if judged.problems:
+        return out  # nothing can be folded
     replayed = replay(at, records)
     if replayed.divergence is not None:
-        found.append(f"replay differs: {replayed.divergence}")
+        out.wrong.append(f"replay differs: {replayed.divergence}")
     folded = folded_log(at, records)
     if folded != live:
         differing = [name for name in folded.__struct_fields__ if getattr(folded, name) != getattr(live, name)]
-        found.append(f"the live state is not the fold of the log: {differing}")
-    facts = (fact for one in records if one.side == "done" for fact in codec.decode_commit(one.body).facts)
-    recorded = iter([fact.view_hash for fact in facts if isinstance(fact, ContextServed)])
-    if not all(one in recorded for one in hashes):
-        found.append("a served view is not recorded, or in another order")
-    return found
+        out.wrong.append(f"the live state is not the fold of the log: {differing}")
+    _rebuild(at, records, hashes, out)
+    return out
+
+
+def _rebuild(at: Address, records: Sequence[Record], hashes: list[str], out: Audit) -> None:
+    """Render every context that the log says was served, and find among them, in order, what agents were served."""
+    recorded: list[str] = []
+    for decision in decisions(at, records):
+        fact = served_fact(decision)
+        if fact is None:
+            continue
+        recorded.append(fact.view_hash)
+        again = rebuilt(decision)
+        body = again.view.body if again.view else b""
+        # agents compared the same hash with the bytes that they got, see `Spoken.wrong`
+        if hashlib.sha256(body).hexdigest() == fact.view_hash:
+            out.rebuilt += 1
+        else:
+            out.wrong.append(f"version {again.version} was served, and its bytes are not rebuilt: {again.refused}")
+    left = iter(recorded)
+    if not all(one in left for one in hashes):
+        out.wrong.append("a served view is not recorded, or in another order")
 
 
 def _first(said: Sequence[Json], spoken: Sequence[Json]) -> str:

@@ -9,17 +9,20 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from actors.embedded import EmbeddedStack
+from actors.settings import PREFIX
 from storage.streams import ACK_WAIT_SECONDS
-from tests.bench.servers import resident_mb
 
 HERD = ("spill", "cut") * 4 + ("digest", "squeeze") * 2
 """The workers: one lives for six seconds on average, of which it needs one or two to connect and to load."""
+
+ELDERS = tuple(HERD.index(actor) for actor in dict.fromkeys(HERD))
+"""One worker of each actor. Where they are spared, their memory shows what a long life does."""
 
 NATS_SECONDS = (15.0, 30.0)
 S3_SECONDS = (20.0, 40.0)
@@ -39,9 +42,11 @@ class Fault:
     index: int = 0
 
 
-def schedule(seed: int, *, kill_seconds: float) -> Iterator[Fault]:
-    """Yield faults for ever, in the order of their time."""
+def schedule(seed: int, *, kill_seconds: float, spared: Collection[int] = ()) -> Iterator[Fault]:
+    """Yield faults for ever, in the order of their time. *spared* workers are stopped, and never killed."""
     rng = random.Random(f"{seed}/faults")
+    everybody = range(len(HERD))
+    mortal = [index for index in everybody if index not in spared]
     due = {
         "worker": kill_seconds,
         "nats": rng.uniform(*NATS_SECONDS),
@@ -50,7 +55,7 @@ def schedule(seed: int, *, kill_seconds: float) -> Iterator[Fault]:
     }
     while True:
         kind = min(due, key=lambda name: due[name])
-        yield Fault(at_seconds=due[kind], kind=kind, index=rng.randrange(len(HERD)))
+        yield Fault(at_seconds=due[kind], kind=kind, index=rng.choice(mortal if kind == "worker" else everybody))
         pauses = {"nats": NATS_SECONDS, "s3": S3_SECONDS, "zombie": ZOMBIE_SECONDS}
         due[kind] += rng.uniform(*pauses[kind]) if kind in pauses else kill_seconds
 
@@ -63,7 +68,6 @@ class Herd:
     pids: list[int] = field(default_factory=list)
     died: list[str] = field(default_factory=list)
     """Those that nobody killed."""
-    rss_mb_max: float = 0.0
 
     async def start(self, actor: str) -> int:
         """Start one worker."""
@@ -81,21 +85,21 @@ class Herd:
             self.died.append(f"the {HERD[index]} worker {pid} ended by itself")
         self.pids[index] = await self.start(HERD[index])
 
-    def look(self) -> None:
-        """Note how much memory the largest has."""
-        for pid in self.pids:
-            with suppress(OSError, ValueError):
-                self.rss_mb_max = max(self.rss_mb_max, resident_mb(pid))
+    def workers(self) -> dict[int, str]:
+        """Return the names of the workers by their process ids."""
+        return dict(zip(self.pids, HERD, strict=True))
 
 
 @asynccontextmanager
 async def herd(data: Path, environment: dict[str, str]) -> AsyncIterator[Herd]:
     """Run all workers until the end."""
+    # the switches of tests (`JETTISON_CHAOS`) would be taken for settings
+    outer = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     nursery = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.chaos.nursery", str(data)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, **environment},
+        env={**outer, **environment},
     )
     try:
         running = Herd(nursery=nursery)

@@ -22,11 +22,16 @@ RESULT_WORDS = ((30, 0.70), (400, 0.20), (2_500, 0.08), (14_000, 0.02))
 """Sizes of tool results and how often they come: in the window, spilled, and by claim check."""
 
 
+TENANT_CONVERSATIONS = 60
+"""Conversations of one tenant: enough to share artifacts, few enough that all of them end while the run goes on."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Script:
     """One conversation: its policy, and what is said between two views."""
 
     name: str
+    tenant: str
     policy: Json
     turns: tuple[tuple[Json, ...], ...]
     """Each is appended, and then the view of the next call is asked for."""
@@ -43,6 +48,7 @@ def scripts(seed: int, turns: int, recorded: Sequence[Sequence[Json]]) -> Iterat
         found = by_turn(said)[: turns - made]
         yield Script(
             name=f"chaos-{seed}-{number}",
+            tenant=f"chaos-{number // TENANT_CONVERSATIONS}",
             policy=policy(rng),
             turns=tuple(found),
             budgets=tuple(_budgets(rng, len(found))),
