@@ -18,7 +18,7 @@ help:
 	@echo 'make test    lint, then every test'
 	@echo 'make lint    ruff, mypy, import-linter'
 	@echo 'make quality how much of what an agent uses next is still in its view'
-	@echo 'make bench   what everything costs, beside its floor and beside others (about half an hour)'
+	@echo 'make bench   what everything costs, beside its floor and beside others (about sixteen minutes)'
 	@echo 'make chaos   25,000 turns while workers and servers are killed, and the slow proofs of each promise'
 	@echo 'make soak    chaos for an hour; fails where memory, files or tasks of a worker grow'
 	@echo 'make faults  10,000 single faults in a log and its artifacts: verify finds and locates each'
