@@ -41,6 +41,11 @@ FULL = "maximum "
 INSUFFICIENT_RESOURCES = 10023
 """A server whose stream («maximum messages exceeded») or disk is full; the status 503 is also that of a lost leader."""
 
+WRONG_LAST_SEQUENCES = (10071, 10164)
+"""Another writer came first. The second is a cluster's word for one whose message is still being stored."""
+
+STREAM_NOT_FOUND = 10059
+
 IN_PROCESS = 10158
 """A cluster is storing this message id just now, from an earlier try: whether it lands is told to a later one."""
 

@@ -22,7 +22,7 @@ from nats.aio.client import Client as NatsConnection
 from nats.js.errors import APIError, NotFoundError
 
 from . import cipher, subjects
-from .connection import PAUSE_SECONDS, TRY_SECONDS, until
+from .connection import PAUSE_SECONDS, STREAM_NOT_FOUND, TRY_SECONDS, WRONG_LAST_SEQUENCES, until
 from .errors import Damaged, Erased, KeysUnavailable, LogUnavailable, NotProvisioned
 from .ids import Address, Token
 
@@ -35,10 +35,8 @@ KEY_ID_BYTES = 8
 WRAPPED = b"\x01"
 """The version of what `FolderKeys` writes: version, key id, nonce, encrypted key."""
 
-WRONG_LAST_SEQUENCE = 10071
 PER_SUBJECT = "maximum messages per subject exceeded"
 """A taken place and a full stream have the same number; only the second is a key that is not kept."""
-STREAM_NOT_FOUND = 10059
 
 SET_KEYS = "set keys.folder (JETTISON_KEYS__FOLDER), or give a client its keys"
 
@@ -68,15 +66,19 @@ class FolderKeys:
     folder: Path
     makes: bool = False
 
-    async def wrap(self, at: Address, key: bytes) -> bytes:
-        """See `TenantKeys.wrap`."""
-        path = self._path(at.tenant)
+    def prepare(self, tenant: Token) -> None:
+        """Make the key of *tenant* if it has none and *makes* says so."""
+        path = self._path(tenant)
         if self.makes and not path.exists():
             try:
                 _make(path)
             except OSError as error:
-                reason = f"a key of tenant {at.tenant} cannot be made in {self.folder}: {type(error).__name__}"
-                raise KeysUnavailable(reason, tenant=at.tenant) from None
+                reason = f"a key of tenant {tenant} cannot be made in {self.folder}: {type(error).__name__}"
+                raise KeysUnavailable(reason, tenant=tenant) from None
+
+    async def wrap(self, at: Address, key: bytes) -> bytes:
+        """See `TenantKeys.wrap`."""
+        self.prepare(at.tenant)
         ours = self._keys(at.tenant)[-1]
         return WRAPPED + _id(ours) + cipher.Key(ours).encrypt(key, str(at))
 
@@ -242,7 +244,7 @@ class JetStreamKeys:
 
 def is_taken(error: APIError) -> bool:
     """Tell whether a first key was refused because there is one."""
-    return error.err_code == WRONG_LAST_SEQUENCE or error.description == PER_SUBJECT
+    return error.err_code in WRONG_LAST_SEQUENCES or error.description == PER_SUBJECT
 
 
 _HEX = re.compile(r"[0-9a-fA-F]{64}")

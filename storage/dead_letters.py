@@ -14,12 +14,11 @@ from nats.js.api import RawStreamMsg
 from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
-from protocol.connection import TRANSIENT, publish
+from protocol.connection import STREAM_NOT_FOUND, TRANSIENT, publish
 from protocol.errors import LogUnavailable, NotFound, NotProvisioned
 from protocol.ids import Address, Token, fresh_id
 from protocol.subjects import Actor
 
-STREAM_NOT_FOUND = 10059
 GONE = (10043, 10057)
 """It was dropped, or a newer one came in its place: `sequence not found` where it lay outside of what is stored, else
 `message delete failed`."""

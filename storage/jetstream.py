@@ -18,16 +18,20 @@ from nats.js.api import RawStreamMsg
 from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
-from protocol.connection import TRANSIENT, TRY_SECONDS, check_frame, publish, until
+from protocol.connection import (
+    STREAM_NOT_FOUND,
+    TRANSIENT,
+    TRY_SECONDS,
+    WRONG_LAST_SEQUENCES,
+    check_frame,
+    publish,
+    until,
+)
 from protocol.errors import Busy, Damaged, LogRegression, LogUnavailable, NotProvisioned, OutcomeUnknown
 from protocol.ids import Address
 
 from .ports import Record
 
-WRONG_LAST_SEQUENCES = (10071, 10164)
-"""Another writer came first. The second is a cluster's word for one whose commit is still being stored."""
-
-STREAM_NOT_FOUND = 10059
 NO_STREAM = "the streams do not exist on this server; run `jettison provision`"
 READ_BATCH = 512
 READ_SECONDS = 5.0

@@ -13,10 +13,10 @@ from nats.aio.client import Client as NatsConnection
 from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
-from protocol.connection import TRANSIENT
+from protocol.connection import TRANSIENT, WRONG_LAST_SEQUENCES
 from protocol.errors import Contended, Damaged, LogUnavailable, NotProvisioned
 from protocol.ids import Address, Token
-from protocol.keys import DESTROYED, WRONG_LAST_SEQUENCE, Kept, TenantKeys
+from protocol.keys import DESTROYED, Kept, TenantKeys
 
 from .erasure import ANSWER_SECONDS, overwritten
 
@@ -62,7 +62,7 @@ async def _rewrapped(connection: NatsConnection, at: Address, tenants: TenantKey
                 subject, body, headers={"Nats-Expected-Last-Subject-Sequence": str(message.seq)}
             )
         except APIError as error:
-            if error.err_code != WRONG_LAST_SEQUENCE:
+            if error.err_code not in WRONG_LAST_SEQUENCES:
                 raise
             continue
         await overwritten(connection, stream=subjects.KEY_STREAM, subject=subject, keep=ack.seq)

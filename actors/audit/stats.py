@@ -314,10 +314,7 @@ def _add_step(stage: StageSum, decision: Decision, calls: _Calls, why_not: dict[
 def _add_values(values: dict[str, Kept], decision: Decision) -> None:
     found = recorded(*decision.commit.facts)
     for name, one in (found.categories if found else {}).items():
-        kept = values.setdefault(name, Kept())
-        kept.retained += one.retained
-        kept.recoverable += one.recoverable
-        kept.lost += one.lost
+        _add(values.setdefault(name, Kept()), one)
 
 
 def _dollars(price: Price, tokens: int, *, cached: int) -> float:

@@ -12,6 +12,8 @@ from actors.audit.anchoring import Anchoring
 from actors.bootstrap import Runtime, data_folder, runtime, work
 from actors.settings import Settings
 from protocol.errors import ArtifactsUnavailable, LogUnavailable, Rejected, Unavailable
+from protocol.ids import Token
+from protocol.keys import FolderKeys
 from protocol.subjects import ACTORS, Actor
 from storage.s3 import S3Anchors
 
@@ -69,6 +71,9 @@ async def _up(settings: Settings, nats_port: int | None, s3_port: int | None) ->
         started_stack(settings, owner="up", nats_port=nats_port, s3_port=s3_port) as (ours, stack),
         runtime(ours, role="up") as running,
     ):
+        if isinstance(running.tenants, FolderKeys):
+            # before any agent comes: one that encrypts finds a key there, and makes none
+            running.tenants.prepare(Token("default"))
         said(f"NATS     {ours.nats.url}")
         said(
             f"S3       {ours.s3.endpoint} (bucket {ours.s3.bucket}; credentials in {data_folder(ours)}/s3.credentials)"

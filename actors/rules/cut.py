@@ -150,8 +150,7 @@ def _unsaid_by(plan: Plan, entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 def after_plan(entries: Sequence[Entry], plan: Plan) -> list[Entry]:
     """Return *entries* without what *plan* drops, and with the texts that it shortens."""
-    gone = frozenset(plan.dropped)
-    staying = [entry for entry in entries if entry.number not in gone]
+    staying = _staying(entries, plan.dropped)
     if not plan.trimmed:
         return staying
     places = {entry.number: place for place, entry in enumerate(staying)}

@@ -17,6 +17,7 @@ from protocol.keys import FolderKeys
 from tests.actors.test_cli import jettison
 from tests.audit.test_erasing import of_stack
 from tests.builders import user
+from tests.stack import jettison_up
 
 
 @pytest.fixture
@@ -121,3 +122,12 @@ async def test_a_conversation_whose_key_is_missing_hides_no_other(
         assert shown in done.stdout
         assert "tenant locked has no key" in done.stderr
     assert str(locked.at) not in jettison("ls", "--json", "--data", str(data)).stdout
+
+
+async def test_the_first_agent_of_a_new_stack_finds_a_key(tmp_path: Path) -> None:
+    with jettison_up(tmp_path):
+        url = of_stack(tmp_path).nats.url
+        async with Client.connect(url, keys=FolderKeys(folder=tmp_path / "keys")) as client:
+            talk = await client.open("first")
+            await talk.append([user("hello")])
+            assert (await talk.context(wait_seconds=30)).messages == [user("hello")]
