@@ -47,11 +47,14 @@ _PATTERNS: dict[EncodingName, str] = {
 }
 """Copies of tiktoken's own; a test compares them."""
 
-_VALUES_MAX = 50_000
-_VALUE_CHARS_MAX = 256
-"""Values and names recur for as long as a conversation lives; more of them would fill the memory."""
+_LOOK_AHEAD = r"|\s+(?!\S)"
 
-_RECENT_MAX = 64
+_VALUES_MAX = 16_384
+_VALUE_CHARS_MAX = 256
+"""Values and names recur for as long as a conversation lives: so many that came newest, and as many before them. Of
+three times as many one conversation finds 1 % more again (41 %), and sixteen by turns in narrow windows 12 % (57 %)."""
+
+_RECENT_MAX = 16
 _RECENT_CHARS_MAX = 65_536
 """A longer text is counted again by the next rule that looks at it, and then never more."""
 
@@ -88,21 +91,35 @@ class TokenCounter:
 
     def __init__(self, encoding: EncodingName) -> None:
         self._encoding = load(encoding)
-        self._values: OrderedDict[str, int] = OrderedDict()
+        self._values: dict[str, int] = {}
+        self._values_before: dict[str, int] = {}
         self._recent: OrderedDict[str, int] = OrderedDict()
 
     def __call__(self, text: str) -> int:
         """Return the tokens of *text*, exact up to one token for each piece of a very long one."""
-        length = len(text)
-        cache, most = (self._values, _VALUES_MAX) if length <= _VALUE_CHARS_MAX else (self._recent, _RECENT_MAX)
-        known = cache.get(text)
+        if len(text) > _VALUE_CHARS_MAX:
+            return self._long(text)
+        known = self._values.get(text)
+        if known is not None:
+            return known
+        tokens = self._values_before.get(text)
+        if tokens is None:
+            tokens = self._count(text)
+        if len(self._values) >= _VALUES_MAX:
+            # a plain dict forgets all at once; one that forgets in order takes three times the memory
+            self._values_before, self._values = self._values, {}
+        self._values[text] = tokens
+        return tokens
+
+    def _long(self, text: str) -> int:
+        known = self._recent.get(text)
         if known is not None:
             return known
         tokens = self._count(text)
-        if length <= _RECENT_CHARS_MAX:
-            cache[text] = tokens
-            if len(cache) > most:
-                cache.popitem(last=False)
+        if len(text) <= _RECENT_CHARS_MAX:
+            self._recent[text] = tokens
+            if len(self._recent) > _RECENT_MAX:
+                self._recent.popitem(last=False)
         return tokens
 
     def _count(self, text: str) -> int:
@@ -127,7 +144,16 @@ def load(name: EncodingName) -> tiktoken.Encoding:
     assert found == _HASHES[name], f"the ranks of {name} are not tiktoken's: {found}"
     lines = (line.partition(b" ") for line in raw.splitlines())
     ranks = {binascii.a2b_base64(token): int(rank) for token, _, rank in lines}
-    return tiktoken.Encoding(name, pat_str=_PATTERNS[name], mergeable_ranks=ranks, special_tokens={})
+    return tiktoken.Encoding(name, pat_str=grouped(_PATTERNS[name]), mergeable_ranks=ranks, special_tokens={})
+
+
+def grouped(pattern: str) -> str:
+    """Return *pattern* with all that stands before its look-ahead in one group: the same matches, a quarter sooner.
+
+    What has no look-ahead tiktoken's engine gives to a finite automaton: a group at once, alternatives one by one.
+    """
+    before, look_ahead, behind = pattern.partition(_LOOK_AHEAD)
+    return f"(?:{before}){look_ahead}{behind}"
 
 
 def _data_folder() -> Path:

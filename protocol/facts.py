@@ -131,7 +131,7 @@ class MessageRepaired(_Fact, frozen=True, tag="MessageRepaired.1"):
 Trust = Literal["user", "assistant", "tool"]
 
 
-class DigestItem(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class DigestItem(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """One value that is kept verbatim, and the message it was last seen in."""
 
     category: str

@@ -99,14 +99,13 @@ def _values(priced: list[Priced], room: int) -> list[DigestItem]:
         if item.category in LINES or item.value in covered or item.value in values or tokens > room:
             continue
         room -= tokens
-        inside = within(item.value) - {item.value}
-        # not `inside & values.keys()`, which goes through all keys each time
-        shorter = [values.pop(value) for value in sorted(inside) if value in values] if inside else []
+        inside = within(item.value)
+        shorter = [values.pop(value) for value in inside if value in values]
         if shorter:
             room += sum([freed for _, freed in shorter])
             item = _heir(item, [one for one, _ in shorter])
         values[item.value] = (item, tokens)
-        covered |= inside
+        covered.update(inside)
     return [item for item, _ in values.values()]
 
 

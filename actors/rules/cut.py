@@ -100,7 +100,7 @@ def plan_cut(
     assert state.policy is not None
     policy = state.policy.cut
     digest_tokens = state.digest.tokens if state.digest else 0
-    tokens = sum(entry.tokens for entry in entries) + digest_tokens
+    tokens = sum([entry.tokens for entry in entries], digest_tokens)
     if tokens <= down_to or (policy.mode == "off" and tokens <= within):
         return Plan(level="none", tokens=tokens)
     if policy.mode == "off":
@@ -252,6 +252,8 @@ def _kind(unit: Unit) -> str:
 
 
 def _staying(entries: Sequence[Entry], dropped: tuple[int, ...]) -> list[Entry]:
+    if not dropped:
+        return list(entries)
     gone = frozenset(dropped)
     return [entry for entry in entries if entry.number not in gone]
 

@@ -20,6 +20,7 @@ from .extract import LINES, found_in, standing_in
 from .ledger import Ledger, changes, merged, settled
 from .loss import fates
 from .pins import pinned_numbers
+from .raw_items import write_items
 from .state import Digest, State
 from .units import Unit, answered_through, blocks_first, floor_units, instructions, units
 
@@ -53,7 +54,7 @@ def digest(state: State, *, count: Count) -> tuple[HistoryDigested | CompactionD
     gone_numbers = frozenset(entry.number for entry in leaving)
     staying = [entry for entry in state.live if entry.number not in gone_numbers]
     prose = state.digest.prose if state.digest else ""
-    shown = Digest(through=through, form=FORM, items=items, tokens=tokens, prose=prose)
+    shown = Digest(through=through, form=FORM, raw_items=write_items(items), tokens=tokens, prose=prose)
     fact = HistoryDigested(
         boundary=boundary,
         through=through,

@@ -23,6 +23,8 @@ from protocol.formats.render import Piece, piece
 from protocol.messages import CHAT, MEDIA, RESPONSES, Profile
 from protocol.semconv import Category
 
+from .running import RunningHash
+
 Count = Callable[[str], int]
 """Tokens of one text, by the tokenizer that the commits name."""
 
@@ -54,7 +56,7 @@ _CATEGORY_OF: Mapping[str, Category] = {
 CATEGORIES: tuple[Category, ...] = ("system", "user", "assistant", "tool_calls", "tool_results", "digest")
 
 
-class PartSize(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class PartSize(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """What one part costs, as it was said. `sha256` names the upload of a claimed part."""
 
     pointer: str
@@ -65,14 +67,20 @@ class PartSize(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     sha256: str = ""
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class Shown(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """A part's text in the view, where it is not what was said."""
 
     pointer: str
-    text: str
+    raw: bytes
+    """The text in UTF-8: the one character that shortening leaves doubles a text, and a snapshot then trebles it."""
     tokens: int
     owed: bool = False
     """The store was down: the original is still to be stored."""
+
+    @property
+    def text(self) -> str:
+        """Return what stands there."""
+        return self.raw.decode()
 
 
 class Noted(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -83,7 +91,7 @@ class Noted(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     tokens: int
 
 
-class ResultOf(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class ResultOf(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """One result in a message: the id of its call as shown, empty without a call; its place; and the tool."""
 
     call: str
@@ -163,7 +171,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
     def with_shown(self, pointer: str, text: str, tokens: int, *, owed: bool = False) -> Entry:
         """Return the entry with another text at *pointer*."""
         others = tuple(one for one in self.shown if one.pointer != pointer)
-        shown = Shown(pointer=pointer, text=text, tokens=tokens, owed=owed)
+        shown = Shown(pointer=pointer, raw=text.encode(), tokens=tokens, owed=owed)
         return msgspec.structs.replace(self, shown=(*others, shown))
 
     @cached_property
@@ -184,6 +192,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
         """
         shown = Piece(raw=self.raw, native=self.native) if verbatim(self) else _piece_of(shown_message(self))
         return (shown, *map(_aborted, self.answers))
+
+    @cached_property
+    def running(self) -> RunningHash:
+        """Return what was hashed of the views that begin with this message."""
+        return RunningHash()
 
 
 def _piece_of(shown: dict[str, Any]) -> Piece:

@@ -32,8 +32,9 @@ from protocol.facts import (
 
 from .admit import admit, after_stage
 from .entry import Entry, Noted
-from .ledger import remembered
+from .ledger import Ledger, remembered
 from .past import Past, expanded, rewound
+from .raw_items import write_items
 from .state import OVERFLOW, Arrived, Digest, State, is_tombstone, tombstone
 
 SERVED_REMEMBERED_MAX = 8
@@ -146,19 +147,18 @@ def _digested(state: State, fact: HistoryDigested) -> State:
     digest = Digest(
         through=fact.through,
         form=fact.form,
-        items=fact.items,
+        raw_items=write_items(fact.items),
         tokens=fact.digest_tokens,
         prose=prose,
         pending=pending,
     )
-    state = msgspec.structs.replace(state, ledger=remembered(state.ledger, fact.ledger))
-    return _with_live(state, live, digest)
+    return _with_live(_remembering(state, fact.ledger), live, digest)
 
 
 def _squeezed(state: State, fact: DigestSqueezed | HistorySummarized) -> State:
     assert state.digest is not None
     digest = msgspec.structs.replace(
-        state.digest, prose=fact.prose, items=fact.items, tokens=fact.digest_tokens, pending=()
+        state.digest, prose=fact.prose, raw_items=write_items(fact.items), tokens=fact.digest_tokens, pending=()
     )
     return _with_live(state, state.live, digest)
 
@@ -171,8 +171,13 @@ def _cut(state: State, fact: HistoryCut) -> State:
             entry.with_shown(trim.pointer, trim.text, trim.tokens) if entry.number == trim.number else entry
             for entry in live
         )
-    state = msgspec.structs.replace(state, ledger=remembered(state.ledger, fact.ledger))
-    return _with_live(state, live, None if fact.digest_dropped else state.digest)
+    return _with_live(_remembering(state, fact.ledger), live, None if fact.digest_dropped else state.digest)
+
+
+def _remembering(state: State, changes: Ledger) -> State:
+    if not changes:
+        return state
+    return msgspec.structs.replace(state, raw_ledger=write_items(remembered(state.ledger, changes)))
 
 
 def _with_live(state: State, live: tuple[Entry, ...], digest: Digest | None) -> State:

@@ -25,6 +25,7 @@ from protocol.messages import CHAT, INSTRUCTION_ROLES, RESPONSES
 
 from .admit import admit
 from .entry import LOOSE_TOKENS, MESSAGE_TOKENS, Count, Entry, ResultOf, measure, tokens_of_results
+from .recent import among, with_newer
 from .state import (
     RECENT_CALLS_MAX,
     RECENT_RESULTS_MAX,
@@ -209,11 +210,10 @@ def _call(state: State, entry: Entry) -> tuple[State, Entry]:
     if entry.format == RESPONSES and not entry.joins:
         # in other formats the call needs a message around it
         entry = msgspec.structs.replace(entry, frame_tokens=entry.frame_tokens + MESSAGE_TOKENS)
-    # looked up in the tuple as it is: a set of two thousand ids costs more than the few calls of one message
     taken, shown = state.recent_calls, list[str]()
     for index, ident in enumerate(entry.call_ids):
-        distinct = ident if ident not in taken and ident not in shown else f"{ident[:40]}-{entry.number}-{index}"
-        while distinct in taken or distinct in shown:
+        distinct = ident if not among(taken, ident) and ident not in shown else f"{ident[:40]}-{entry.number}-{index}"
+        while among(taken, distinct) or distinct in shown:
             distinct += "x"
         shown.append(distinct)
     if tuple(shown) != entry.call_ids:
@@ -223,7 +223,9 @@ def _call(state: State, entry: Entry) -> tuple[State, Entry]:
         for said, new, tool in zip(entry.call_ids, shown, entry.call_names, strict=True)
     )
     state = msgspec.structs.replace(
-        state, open_calls=(*state.open_calls, *opened), recent_calls=(*state.recent_calls, *shown)[-RECENT_CALLS_MAX:]
+        state,
+        open_calls=(*state.open_calls, *opened),
+        recent_calls=with_newer(state.recent_calls, shown, most=RECENT_CALLS_MAX),
     )
     return state, msgspec.structs.replace(entry, call_ids=tuple(shown), renamed=tuple(shown) != entry.call_ids)
 

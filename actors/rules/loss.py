@@ -63,7 +63,7 @@ def judged(
 def reachable(number: int, entry: Entry | None, digest: Digest | None) -> bool:
     """Tell whether a view says how to read message *number* in full; *entry* is how it stands there."""
     if entry is not None:
-        return not entry.shown or any("read_artifact(" in one.text for one in entry.shown)
+        return not entry.shown or any(b"read_artifact(" in one.raw for one in entry.shown)
     return digest is not None and number <= digest.through
 
 

@@ -52,11 +52,11 @@ def look(seen: Views, state: State) -> None:
 def rewind(state: State, earlier: State) -> ConversationRewound | None:
     """Return the fact that makes the context that of *earlier* again; none if it is that already."""
     after = _returned(state, earlier)
-    if (after.live, after.waiting, after.digest, after.ledger) == (
+    if (after.live, after.waiting, after.digest, after.raw_ledger) == (
         state.live,
         state.waiting,
         state.digest,
-        state.ledger,
+        state.raw_ledger,
     ):
         return None
     return ConversationRewound(

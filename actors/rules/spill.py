@@ -45,6 +45,9 @@ FITTING_TRIES = 3
 OWED_MAX = 8
 """Originals stored behind an outage by one step."""
 
+MISSING_UPLOAD = "missing upload"
+"""Why a part was trimmed whose announced upload never came; `verify` knows by it not to look for the upload."""
+
 Fact = (
     ToolOutputSpilled
     | ToolOutputTrimmed
@@ -276,7 +279,7 @@ def _whole(large: Large, text: str, lead: str, count: Count) -> int:
 
 def _missing(part: PartSize, number: int, count: Count) -> ToolOutputTrimmed:
     shown = _framed(part, f"[This part of {part.bytes:,} bytes was announced but never uploaded.]", "")
-    return _trimmed(part, number, shown, count, reason="missing upload")
+    return _trimmed(part, number, shown, count, reason=MISSING_UPLOAD)
 
 
 def _trimmed_reading(large: Large, text: str, count: Count) -> ToolOutputTrimmed:

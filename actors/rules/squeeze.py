@@ -25,6 +25,7 @@ from .entry import MESSAGE_TOKENS, Count
 from .guard import put_back, required, unsaid
 from .loss import fates
 from .prompts import PROMPTS, Task, prompt_hash
+from .raw_items import write_items
 from .secrets import without_secrets
 from .state import Digest, State
 from .summarize import Piece, packed, piece, pieces, within
@@ -274,7 +275,7 @@ def _judged(
 
 
 def _with(digest: Digest, prose: str, items: tuple[DigestItem, ...], tokens: int) -> Digest:
-    return msgspec.structs.replace(digest, prose=prose, items=items, tokens=tokens, pending=())
+    return msgspec.structs.replace(digest, prose=prose, raw_items=write_items(items), tokens=tokens, pending=())
 
 
 def _declined(state: State, answers: Answers, reason: str) -> CompactionDeclined:

@@ -21,6 +21,8 @@ from protocol.subjects import Actor
 
 from .digest_text import render
 from .entry import Entry
+from .raw_items import NO_ITEMS, read_items
+from .recent import NO_IDS
 
 RECENT_CALLS_MAX = 2000
 """Call ids remembered to tell a repeated one; two in one view are closer than this."""
@@ -37,16 +39,26 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tr
 
     through: int
     form: int
-    items: tuple[DigestItem, ...]
+    raw_items: bytes
     tokens: int
     prose: str = ""
     pending: tuple[Entry, ...] = ()
     """Messages that a summary still has to take in; kept only where the policy asks for summaries."""
 
-    @cached_property
+    @property
+    def items(self) -> tuple[DigestItem, ...]:
+        """Return its items, oldest first."""
+        return read_items(self.raw_items)
+
+    @property
     def text(self) -> str:
-        """Return what the model reads; written once, since every view shows it."""
+        """Return what the model reads."""
         return render(self.items, prose=self.prose, through=self.through, form=self.form)
+
+    @cached_property
+    def content(self) -> bytes:
+        """Return its text as JSON; written once, since every view shows it, and as bytes, a third of the text."""
+        return msgspec.json.encode(self.text)
 
 
 class Episode(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -156,7 +168,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     """Of `live` and the digest together: what a view of them costs."""
     waiting: tuple[Arrived | Asked | Counted, ...] = ()
     digest: Digest | None = None
-    ledger: tuple[DigestItem, ...] = ()
+    raw_ledger: bytes = NO_ITEMS
     """What must outlive every summary, bounded; the digest shows the worthiest of it."""
     episode: Episode | None = None
     quiet_tokens: int = 0
@@ -164,7 +176,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     open_calls: tuple[OpenCall, ...] = ()
     batch: tuple[int, ...] = ()
     """Tokens of the results that came so far to the batch of calls that is open."""
-    recent_calls: tuple[str, ...] = ()
+    recent_calls: bytes = NO_IDS
+    """Ids of the newest calls as they are shown."""
     recent_results: tuple[tuple[str, int], ...] = ()
     """Hashes of newer results with the number of the message that had each first."""
     unrecorded: tuple[MessageRepaired, ...] = ()
@@ -189,6 +202,11 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     """Overflows reported in a row."""
     erased: bool = False
     """Only the tombstone is left; what is said after it is not heard."""
+
+    @property
+    def ledger(self) -> tuple[DigestItem, ...]:
+        """Return what must outlive every summary."""
+        return read_items(self.raw_ledger)
 
     @property
     def usable_tokens(self) -> int:

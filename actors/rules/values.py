@@ -16,6 +16,9 @@ from .scan import found, gate_of_shapes, groups
 WITHIN_KEPT = 16_384
 """Values whose inside stays in memory: each is looked into at every compaction for as long as it is kept."""
 
+STEPS_KEPT_MAX = 32
+"""Of a path whose inside stays in memory: a hundred steps have 45 KB inside."""
+
 VALUES_PER_MESSAGE_MAX = 400
 VALUE_CHARS_MAX = 200
 
@@ -117,13 +120,17 @@ def values(data: bytes) -> Iterator[tuple[str, str]]:
                 yield category, value
 
 
+def within(text: str) -> tuple[str, ...]:
+    """Return the values that stand verbatim inside *text*, in order: who reads it reads them too."""
+    return _within(text) if text.count("/") <= STEPS_KEPT_MAX else _within.__wrapped__(text)
+
+
 @lru_cache(maxsize=WITHIN_KEPT)
-def within(text: str) -> frozenset[str]:
-    """Return the values that stand verbatim inside *text*: who reads it reads them too."""
+def _within(text: str) -> tuple[str, ...]:
     # what else is a letter or a digit, Pythons do not agree about
     if text.isascii() and text.replace("_", "").isalnum():
         # one word: every pattern begins and ends where a word does
-        return frozenset()
+        return ()
     data = text.encode("utf-8", "replace")
     inside = {
         value.rstrip(".,:;")
@@ -134,7 +141,7 @@ def within(text: str) -> frozenset[str]:
     for at in range(1, len(steps)):
         rest = "/".join(steps[at:])
         inside |= {"/".join(steps[:at]), rest, f"/{rest}"}
-    return frozenset(inside)
+    return tuple(sorted(inside))
 
 
 def key_of(category: str, value: str, *, printed: bool) -> str:

@@ -6,9 +6,8 @@ call from its results, and shows untouched messages byte for byte as they were s
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import msgspec
 
@@ -16,17 +15,15 @@ from protocol.errors import BudgetRefused, NotReady
 from protocol.formats.alternate import FILLER, FILLER_MESSAGE
 from protocol.formats.render import Piece, piece
 from protocol.formats.render import render as written
-from protocol.messages import ANTHROPIC, Profile
+from protocol.messages import ANTHROPIC, Profile, parse
 from protocol.semconv import Category
 
 from .caps import CAP_TOKENS_MIN, oversized
 from .cut import after_plan, plan_cut
 from .entry import CATEGORIES, MESSAGE_TOKENS, Count, Entry
-from .state import State
+from .running import RunningHash
+from .state import Digest, State
 from .units import goes_on, instructions
-
-ADDED_KEPT = 512
-"""Digests and notes whose formats stay in memory: a view shows the same ones again and again."""
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -38,8 +35,27 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     tokens: int
     level: str
     upto: int
-    numbers: tuple[int, ...]
-    categories: dict[Category, int]
+    entries: tuple[Entry, ...]
+    """What is shown of what was said."""
+    digest_tokens: int
+    filler_tokens: int = 0
+    """Of what is said by nobody, because Anthropic's conversations begin with the user."""
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Return the numbers of the messages that are shown."""
+        return tuple(entry.number for entry in self.entries)
+
+    @property
+    def categories(self) -> dict[Category, int]:
+        """Return the tokens by what they are."""
+        categories: dict[Category, int] = dict.fromkeys(CATEGORIES, 0)
+        for entry in self.entries:
+            for category, tokens in entry.by_category.items():
+                categories[category] += tokens
+        categories["digest"] = self.digest_tokens
+        categories["user"] += self.filler_tokens
+        return categories
 
     @cached_property
     def body(self) -> bytes:
@@ -49,7 +65,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def hash(self) -> str:
         """Return the SHA-256 of the JSON array, hex: what was served can be proved by it."""
-        return hashlib.sha256(self.body).hexdigest()
+        running = self.entries[0].running if self.entries else RunningHash()
+        return running.of(self.messages)
 
 
 def unspilled(state: State) -> tuple[int, ...]:
@@ -78,8 +95,7 @@ def view(state: State, *, budget: int, count: Count, profile: Profile | None = N
     filler = count(FILLER) + MESSAGE_TOKENS
     if found.tokens + filler > budget:
         found = _within(state, budget - filler, profile=profile, count=count)
-    categories = found.categories | {"user": found.categories["user"] + filler}
-    return msgspec.structs.replace(found, tokens=found.tokens + filler, categories=categories)
+    return msgspec.structs.replace(found, tokens=found.tokens + filler, filler_tokens=filler)
 
 
 def _within(state: State, budget: int, *, profile: Profile, count: Count) -> View:
@@ -88,61 +104,47 @@ def _within(state: State, budget: int, *, profile: Profile, count: Count) -> Vie
     if plan.tokens > budget:
         raise BudgetRefused(f"the view needs {plan.tokens} tokens", tokens=plan.tokens, budget=budget)
     staying = after_plan(entries, plan)
-    shown, categories = _shown(state, staying, with_digest=not plan.digest_dropped)
+    digest = None if plan.digest_dropped else state.digest
     return View(
-        messages=written(shown, profile),
+        messages=written(_shown(state, staying, digest), profile),
         profile=profile,
         tokens=plan.tokens,
         level=plan.level,
         upto=state.messages,
-        numbers=tuple(entry.number for entry in staying),
-        categories=categories,
+        entries=tuple(staying),
+        digest_tokens=digest.tokens if digest else 0,
     )
 
 
-def digest_message(state: State) -> bytes | None:
-    """Return the message that stands for the digested history, as JSON."""
-    if state.digest is None:
-        return None
-    assert state.policy is not None
-    return msgspec.json.encode({"role": state.policy.shape.summary_role, "content": state.digest.text})
-
-
-def _shown(state: State, staying: Sequence[Entry], *, with_digest: bool) -> tuple[list[Piece], dict[Category, int]]:
+def _shown(state: State, staying: Sequence[Entry], digest: Digest | None) -> list[Piece]:
     assert state.policy is not None
     role = state.policy.shape.summary_role
     head = len(instructions(staying))
-    digest = digest_message(state) if with_digest else None
     out: list[Piece] = []
     notes: list[Piece] = []
-    categories: dict[Category, int] = dict.fromkeys(CATEGORIES, 0)
     for index, entry in enumerate(staying):
         if notes and not goes_on(entry):
             out += notes
             notes = []
         if index == head and digest is not None:
-            out.append(_added(digest))
+            out.append(_digest_piece(role, digest))
         out += entry.pieces
         for note in entry.notes:
-            notes.append(_added(msgspec.json.encode({"role": role, "content": note.text})))
-        for category, tokens in entry.by_category.items():
-            categories[category] += tokens
+            notes.append(piece(msgspec.json.encode({"role": role, "content": note.text})))
     if not state.open_calls:
         # nobody speaks between a call and its results
         out += notes
-    if digest is not None:
-        if head >= len(staying):
-            out.append(_added(digest))
-        assert state.digest is not None
-        categories["digest"] = state.digest.tokens
-    return out, categories
+    if digest is not None and head >= len(staying):
+        out.append(_digest_piece(role, digest))
+    return out
+
+
+def _digest_piece(role: str, digest: Digest) -> Piece:
+    """Return the message that stands for the digested history; who takes it depends on its role, not on its words."""
+    raw = b'{"role":"%s","content":%s}' % (role.encode(), digest.content)
+    return Piece(raw=raw, native=parse({"role": role, "content": "[Notes]"}).native)
 
 
 def message_bytes(entry: Entry) -> list[bytes]:
     """Return the JSON of an entry as it is shown."""
     return [one.raw for one in entry.pieces]
-
-
-@lru_cache(maxsize=ADDED_KEPT)
-def _added(raw: bytes) -> Piece:
-    return piece(raw)

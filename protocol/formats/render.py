@@ -7,7 +7,6 @@ between providers: who may speak when, where results stand, and what must not be
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -41,23 +40,34 @@ def render(pieces: Sequence[Piece], profile: Profile) -> tuple[bytes, ...]:
     return tuple(alternating((one.raw, one.native) for one in pieces))
 
 
-def _chat(pieces: Sequence[Piece]) -> Iterator[bytes]:
-    for native, run in groupby(pieces, lambda one: CHAT in one.native):
-        if native:
-            yield from (one.raw for one in run)
+def _chat(pieces: Sequence[Piece]) -> list[bytes]:
+    out: list[bytes] = []
+    foreign: list[bytes] = []
+    for one in pieces:
+        if CHAT not in one.native:
+            foreign.append(one.raw)
             continue
-        turns: list[Turn] = []
-        answering = False
-        for message in (messages.decode(one.raw) for one in run):
-            turn = messages.read(message)
-            item = turn.role == "assistant" and messages.format_of(message) == RESPONSES
-            if item and answering:
-                # one answer of the model in several items is one message
-                turns[-1] = Turn(role="assistant", blocks=(*turns[-1].blocks, *turn.blocks))
-            else:
-                turns.append(turn)
-            answering = item
-        yield from map(encode, chat.write(turns))
+        if foreign:
+            out += _converted(foreign)
+            foreign = []
+        out.append(one.raw)
+    return out + _converted(foreign)
+
+
+def _converted(foreign: Sequence[bytes]) -> list[bytes]:
+    """Return messages in a row that are not chat's own as such."""
+    turns: list[Turn] = []
+    answering = False
+    for message in map(messages.decode, foreign):
+        turn = messages.read(message)
+        item = turn.role == "assistant" and messages.format_of(message) == RESPONSES
+        if item and answering:
+            # one answer of the model in several items is one message
+            turns[-1] = Turn(role="assistant", blocks=(*turns[-1].blocks, *turn.blocks))
+        else:
+            turns.append(turn)
+        answering = item
+    return list(map(encode, chat.write(turns)))
 
 
 def _items(pieces: Sequence[Piece]) -> Iterator[bytes]:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import time
+from functools import cache
 from typing import Any
 
 import pytest
+import tiktoken
 import tiktoken_ext.openai_public  # type: ignore[import-untyped]
+from hypothesis import given
+from hypothesis import strategies as st
 
 from actors import tokens
 from actors.rules.entry import ABORTED, ABORTED_TOKENS, LOOSE, LOOSE_TOKENS, MESSAGE_TOKENS
 from actors.tokens import EncodingName, Tokenizer, counter, tokenizer_for
 from protocol.limits import COUNT_PIECE_CHARS
+from tests.builders import LAWS
 
 ENCODINGS: tuple[EncodingName, ...] = ("o200k_base", "cl100k_base")
 
@@ -33,10 +38,24 @@ def theirs(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, Any]]:
     return definitions
 
 
+@cache
+def ungrouped(name: EncodingName) -> tiktoken.Encoding:
+    """Return the encoding with tiktoken's own pattern."""
+    ranks = tokens.load(name)._mergeable_ranks
+    return tiktoken.Encoding(name, pat_str=tokens._PATTERNS[name], mergeable_ranks=ranks, special_tokens={})
+
+
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_pattern_and_ranks_are_tiktokens_own(name: EncodingName, theirs: dict[str, dict[str, Any]]) -> None:
     assert tokens._PATTERNS[name] == theirs[name]["pat_str"]
     assert tokens._HASHES[name] == theirs[name]["hash"]
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+@LAWS
+@given(text=st.text(max_size=60) | st.text(alphabet="aB1 \t\n\r'sd{\u00a0\u3000\u0301é日😀", max_size=60))
+def test_the_grouped_pattern_finds_what_tiktokens_own_finds(name: EncodingName, text: str) -> None:
+    assert tokens.load(name).encode_ordinary(text) == ungrouped(name).encode_ordinary(text)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from actors.rules.view import digest_message, unspilled
+from actors.rules.view import unspilled
 from protocol.errors import BudgetRefused, NotReady
 from protocol.facts import CompactionRequested, MessagesAppended, SaidMessage
 from protocol.policy import Policy
@@ -52,10 +52,6 @@ def test_the_digest_stands_between_the_instructions_and_the_rest() -> None:
     assert (first, third["content"]) == (system("s"), words(100))
     assert second["role"] == "developer"
     assert second["content"].startswith("[Notes on messages 1-")
-
-
-def test_without_a_digest_there_is_no_message_for_it() -> None:
-    assert digest_message(Talk(Policy()).state) is None
 
 
 def test_the_parts_of_the_cost_add_up() -> None:
