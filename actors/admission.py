@@ -24,10 +24,8 @@ TENANT_WAITING_MAX = 256
 class Admission:
     """The places of one service."""
 
-    def __init__(self, *, running_max: int = RUNNING_MAX, tenant_running_max: int = TENANT_RUNNING_MAX) -> None:
-        assert 0 < tenant_running_max <= running_max
-        self._running = asyncio.Semaphore(running_max)
-        self._tenant_running_max = tenant_running_max
+    def __init__(self) -> None:
+        self._running = asyncio.Semaphore(RUNNING_MAX)
         self._tenants: dict[Token, asyncio.Semaphore] = {}
         self._here: Counter[Token] = Counter()
 
@@ -41,7 +39,7 @@ class Admission:
                 requests=self._here.total(),
             )
         self._here[tenant] += 1
-        share = self._tenants.setdefault(tenant, asyncio.Semaphore(self._tenant_running_max))
+        share = self._tenants.setdefault(tenant, asyncio.Semaphore(TENANT_RUNNING_MAX))
         try:
             async with share, self._running:
                 yield

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+import stamina.instrumentation
 from nats.aio.client import Client as NatsConnection
 
 from protocol import policy as policies
 from protocol.connection import connect
-from protocol.errors import JettisonError
 from protocol.ids import fresh_id
 from protocol.keys import FolderKeys, JetStreamKeys, TenantKeys
 from protocol.subjects import ACTORS, Actor
@@ -36,6 +36,7 @@ from .settings import Settings
 from .steps import Steps
 from .suspects import Suspects
 from .sweeper import Sweeper
+from .together import together
 from .tokens import counter
 from .trial import Trial
 from .windows import window_of
@@ -106,6 +107,8 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
 
     Raises `LogUnavailable` within two seconds if NATS does not answer.
     """
+    # whoever waits says so; the default hooks log each wait once more, through structlog even to stdout
+    stamina.instrumentation.set_on_retry_hooks(())
     options = {"user": settings.nats.user, "password": settings.nats.password} if settings.nats.user else {}
     connection = await connect(settings.nats.url, name=f"jettison-{role}", options=options)
     artifacts = S3Artifacts(S3Settings(**msgspec.structs.asdict(settings.s3)))
@@ -148,20 +151,13 @@ async def work(running: Runtime, actors: Iterable[Actor] = ACTORS) -> None:
     """
     actors = tuple(actors)
     await warmed(running, actors)
-    try:
-        async with asyncio.TaskGroup() as group:
-            for actor in actors:
-                group.create_task(running.worker(actor).run(), name=f"worker-{actor}")
-                if actor == "cut":
-                    group.create_task(running.context_service().run(), name="context-service")
-                    # here, since this process has the states of those whose agents ask
-                    group.create_task(running.sweeper().run(), name="sweeper")
-    except BaseExceptionGroup as failed:
-        # not `except*`: what is raised in there comes out as a group again
-        ours, others = failed.split(JettisonError)
-        if ours is None or others is not None:
-            raise
-        raise _first(ours) from None
+    async with together() as group:
+        for actor in actors:
+            group.create_task(running.worker(actor).run(), name=f"worker-{actor}")
+            if actor == "cut":
+                group.create_task(running.context_service().run(), name="context-service")
+                # here, since this process has the states of those whose agents ask
+                group.create_task(running.sweeper().run(), name="sweeper")
 
 
 async def warmed(running: Runtime, actors: Iterable[Actor]) -> None:
@@ -171,11 +167,6 @@ async def warmed(running: Runtime, actors: Iterable[Actor]) -> None:
         await asyncio.to_thread(window_of, "gpt-4o")
     if "squeeze" in actors and running.steps.model is not None:
         await asyncio.to_thread(importlib.import_module, "openai")
-
-
-def _first(failed: BaseExceptionGroup[JettisonError]) -> JettisonError:
-    first = failed.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 def writer_name(role: str) -> str:

@@ -52,18 +52,19 @@ from protocol.formats.uploads import filled
 from protocol.ids import Address
 from protocol.limits import APPEND_ATTEMPTS_MAX, REPLY_CHUNK_BYTES
 from protocol.subjects import Actor, Verb
-from protocol.tracing import extract, inject, span
+from protocol.tracing import extract, span, traced
 from storage.begun import JetStreamBegun
 from storage.ports import Artifacts, EventLog, Wakes
 
 from .admission import Admission
 from .conversations import Conversations
+from .folding import count_of
 from .readback import read_back
 from .rules.entry import ARTIFACT, media
 from .rules.flow import next_actor
 from .rules.state import State
 from .rules.view import View, unspilled, view
-from .tokens import counter, tokenizer_for
+from .tokens import tokenizer_for
 from .undo import Undo
 from .windows import window_of
 
@@ -80,6 +81,9 @@ _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 URGENT_AFTER_SECONDS = (0.25, 1.0)
 """When an agent has waited so long, its conversation goes before all that nobody waits for; again after each second.
 Not at once: most waits are shorter, and two lanes may do the same step twice."""
+
+LOOK_AT_QUEUE = 4
+"""At this look, after 30 ms, it is urgent where others queue: then most likely nobody is at its step yet."""
 
 
 @dataclass(kw_only=True)
@@ -148,7 +152,7 @@ class ContextService:
     async def _context(self, at: Address, message: Msg) -> tuple[Answer, bytes]:
         asked = _decoded(message.data, ContextAsked)
         state = await self._settled(at, asked)
-        count = counter(tokenizer_for(state.model).encoding)
+        count = count_of(state)
         for _ in range(APPEND_ATTEMPTS_MAX):
             budget = _budget(asked, state)
             seen = view(state, budget=budget, count=count)
@@ -184,6 +188,8 @@ class ContextService:
                 raise NotReady(
                     f"{waits_for} has not worked on {at} within the wait; does a worker run?", actor=waits_for
                 )
+            if looks == LOOK_AT_QUEUE and await self._is_queued(waits_for):
+                urgent = time.monotonic()
             if time.monotonic() >= urgent:
                 urgent += URGENT_AFTER_SECONDS[1]
                 await self._urge(waits_for, at)
@@ -198,10 +204,17 @@ class ContextService:
         if found is not None and found.is_deadly:
             raise Deadly(f"{at} ends each process that works on it; see `jettison dlq show {at}`", address=str(at))
 
+    async def _is_queued(self, actor: Actor) -> bool:
+        """Tell whether slots wait for *actor*; one that nobody has come to may be that of this conversation."""
+        try:
+            return await self.wakes.untaken(actor) > 0
+        except Unavailable:
+            return False
+
     async def _urge(self, actor: Actor, at: Address) -> None:
         """Let *actor* take *at* before what nobody waits for; without it, it comes to it in its turn."""
         try:
-            await self.wakes.wake(actor, at, headers=_traced(), lane="urge")
+            await self.wakes.wake(actor, at, headers=traced(), lane="urge")
         except Unavailable as error:
             log.warning("%s cannot be urged for %s: %s", actor, at, error)
 
@@ -232,7 +245,7 @@ class ContextService:
             level=seen.level,
         )
         try:
-            landed = await self.conversations.commit(at, state, (served,), headers=_traced())
+            landed = await self.conversations.commit(at, state, (served,), headers=traced())
         except Busy:
             if seen.hash not in dict(state.served):
                 raise
@@ -255,7 +268,7 @@ class ContextService:
         asked = _decoded(message.data, ExpandAsked)
         await self._check_survivable(at)
         undo = Undo(conversations=self.conversations, log=self.log, artifacts=self.artifacts)
-        return Answer(), msgspec.json.encode(await undo.expand(at, asked, headers=_traced()))
+        return Answer(), msgspec.json.encode(await undo.expand(at, asked, headers=traced()))
 
 
 @asynccontextmanager
@@ -298,12 +311,6 @@ def _meta(state: State, seen: View, budget: int, version: int) -> ContextMeta:
         squeezing=next_actor(state) == "squeeze",
         compacted=state.compacted is not None or seen.level != "none",
     )
-
-
-def _traced() -> dict[str, str]:
-    headers: dict[str, str] = {}
-    inject(headers)
-    return headers
 
 
 def _decoded(data: bytes, kind: type[T]) -> T:

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from protocol import codec
-from protocol.errors import ChainBroken, PastNeeded
+from protocol.errors import BadEnvelope, ChainBroken, PastNeeded
 from protocol.facts import ConversationRewound, HistoryExpanded
 from protocol.ids import Address
 from storage.ports import Record
 
+from .rules.entry import Count
 from .rules.evolve import evolve
 from .rules.hear import hear
 from .rules.past import Past, Step
@@ -36,7 +37,7 @@ def fold(state: State, records: Iterable[Record]) -> State:
     """
     for record in records:
         if record.side == "said":
-            state = hear(state, record.body, seq=record.seq, count=counter(tokenizer_for(state.model).encoding))
+            state = hear(state, record.body, seq=record.seq, count=count_of(state))
         else:
             state = evolve(state, codec.decode_commit(record.body), seq=record.seq)
     return state
@@ -103,6 +104,24 @@ def decisions(
             known[commit.version] = Step(before=state, after=changed)
         yield Decision(record=record, commit=commit, before=state, after=changed)
         state = changed
+
+
+def count_of(state: State) -> Count:
+    """Return how the tokens of *state* are counted."""
+    return counter(tokenizer_for(state.model).encoding)
+
+
+def tokens_of(state: State) -> int:
+    """Return the tokens of all that is in the view or waits for it."""
+    return state.live_tokens + sum(entry.tokens for entry in state.arrived)
+
+
+def is_erasure(record: Record) -> bool:
+    """Tell whether *record* is the one commit that an erased conversation leaves."""
+    try:
+        return record.side == "done" and is_tombstone(codec.decode_commit(record.body))
+    except BadEnvelope:
+        return False
 
 
 def head(last: Decision | None, at: Address, records: Sequence[Record]) -> State:

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 import stamina
-import stamina.instrumentation
 
 from protocol.errors import ModelUnavailable, Rejected
 from protocol.overflow import is_overflow
 
+from .prices import cost_microdollars
 from .rules.squeeze import Answer, Ask
 from .telemetry import llm_span
-from .windows import cost_microdollars
 
 if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI
@@ -75,8 +74,6 @@ class OpenAiModel:
 
     def __init__(self, settings: ModelSettings) -> None:
         self._settings = settings
-        # its default hook logs through structlog, where that is installed, to stdout
-        stamina.instrumentation.set_on_retry_hooks(())
         self._client: AsyncOpenAI | None = None
         self._dialects: dict[str, _Dialect] = {}
 

@@ -6,18 +6,16 @@ An answer is bounded, so that reading back cannot overflow the window that spill
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 from protocol import messages
 from protocol.ask import ReadAsked
-from protocol.codec import decode_said, genesis
-from protocol.errors import BadMessage, NotFound, Rejected
-from protocol.facts import Claim, MessagesAppended, SaidMessage
+from protocol.errors import BadMessage, NotFound
+from protocol.facts import Claim, SaidMessage
 from protocol.ids import Address, Token
-from storage.ports import Artifacts, EventLog, Record
+from storage.ports import Artifacts, EventLog
 
+from .audit.trail import sayings
 from .rules.slices import part_of, range_of
-from .rules.state import initial, remember_writer
 
 MESSAGES_PREFIX = "messages:"
 
@@ -47,26 +45,8 @@ async def artifact(key: str, *, tenant: Token, artifacts: Artifacts) -> bytes:
 async def said_messages(at: Address, *, log: EventLog) -> list[SaidMessage]:
     """Return all messages of *at* as they were said, repeats left out, in order of their numbers."""
     # in a thread: a log may have ten thousands, and others wait for their views
-    return await asyncio.to_thread(_said, at, await log.read(at, after=0))
-
-
-def _said(at: Address, records: Sequence[Record]) -> list[SaidMessage]:
-    state = initial(genesis(at))
-    found: list[SaidMessage] = []
-    for record in records:
-        if record.side != "said":
-            continue
-        try:
-            said = decode_said(record.body)
-        except Rejected:
-            continue
-        # the fold's own memory of writers, so that the numbers are the fold's numbers
-        known = remember_writer(state, said.writer, said.count)
-        if known is None:
-            continue
-        state = known
-        found += [message for fact in said.facts if isinstance(fact, MessagesAppended) for message in fact.messages]
-    return found
+    said = await asyncio.to_thread(list, sayings(at, await log.read(at, after=0)))
+    return [one.message for one in said]
 
 
 async def _messages(at: Address, first: int, last: int, *, log: EventLog, artifacts: Artifacts) -> str:

@@ -32,7 +32,7 @@ from protocol.facts import (
 from protocol.ids import Address
 from storage.ports import Record
 
-from .folding import Decision, decisions, gone_back_to, head
+from .folding import Decision, count_of, decisions, gone_back_to, head
 from .rules.cut import cut
 from .rules.digest import digest
 from .rules.entry import Count
@@ -40,7 +40,6 @@ from .rules.spill import claims, spill
 from .rules.squeeze import Ask, next_ask, recorded_answers
 from .rules.state import State
 from .rules.view import view
-from .tokens import counter, tokenizer_for
 
 
 class Divergence(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,7 +108,7 @@ def _again(before: State, commit: codec.Commit) -> Divergence | Literal[False] |
     """Decide *commit* again: a divergence, false for none, or none where it cannot be decided from the log alone."""
     if not commit.facts or any(isinstance(fact, StageFailed) for fact in commit.facts):
         return None
-    count = counter(tokenizer_for(before.model).encoding)
+    count = count_of(before)
     first = commit.facts[0]
     if isinstance(first, ContextServed):
         return _view_again(before, commit, first, count) or False
@@ -193,6 +192,6 @@ def _final_view(state: State) -> str:
     if state.policy is None:
         return ""
     try:
-        return view(state, budget=state.usable_tokens, count=counter(tokenizer_for(state.model).encoding)).hash
+        return view(state, budget=state.usable_tokens, count=count_of(state)).hash
     except (BudgetRefused, NotReady):
         return ""

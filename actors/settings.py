@@ -8,6 +8,7 @@ file. Unknown keys are errors. Secrets come from the environment only, or from a
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +23,9 @@ PREFIX = "JETTISON_"
 FILE_NAME = "jettison.toml"
 LOG_LEVEL = "JETTISON_LOG"
 """Not a setting: DEBUG, INFO, WARNING (the default) or ERROR for the log on stderr."""
+
+_KUBERNETES = re.compile(r"JETTISON_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[A-Z0-9_]+)?)")
+"""What Kubernetes sets in every pod beside a Service called `jettison`: nobody's wish, and no setting of ours."""
 
 SECRETS = frozenset((("s3", "access_key"), ("s3", "secret_key"), ("llm", "api_key"), ("nats", "password")))
 
@@ -96,7 +100,8 @@ def load(
     *, file: Path | None = None, environment: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None
 ) -> Settings:
     """Return the settings. Raises `BadPolicy` that names the key and where it came from."""
-    environment = os.environ if environment is None else environment
+    given = os.environ if environment is None else environment
+    environment = {name: value for name, value in given.items() if not _KUBERNETES.fullmatch(name)}
     layers = [_from_file(file), _from_environment(environment), dict(flags or {})]
     merged: dict[str, Any] = {}
     for layer in layers:
@@ -105,9 +110,23 @@ def load(
     try:
         settings = msgspec.convert(merged, Settings, strict=False)
     except msgspec.ValidationError as error:
-        raise BadPolicy(f"settings: {error}", key=key_of(str(error))) from None
-    resolve([settings.policy])
+        key = key_of(str(error))
+        raise BadPolicy(f"settings: {error}{_whose(key, environment, file)}", key=key) from None
+    try:
+        resolve([settings.policy])
+    except BadPolicy as error:
+        whose = _whose(f"policy.{error.fields['key']}", environment, file)
+        raise BadPolicy(f"{error}{whose}", **error.fields) from None
     return settings
+
+
+def _whose(key: str, environment: Mapping[str, str], file: Path | None) -> str:
+    """Return where the mistake at *key* is to be mended, as the end of a sentence."""
+    wanted = PREFIX + key.upper().replace(".", "__")
+    names = [name for name in sorted(environment) if name == wanted or name.startswith(f"{wanted}__")]
+    if names:
+        return f"; correct or unset {', '.join(names)} in the environment"
+    return f"; correct {file or FILE_NAME}"
 
 
 def _from_file(file: Path | None) -> dict[str, Any]:
@@ -151,7 +170,7 @@ def _conventional(merged: dict[str, Any], environment: Mapping[str, str]) -> Non
     """Take the names that the packages themselves use, where ours are not set."""
     llm = merged.setdefault("llm", {})
     if not isinstance(llm, dict):
-        raise BadPolicy(f"settings: llm is a section, not {llm!r:.40}", key="llm")
+        return  # refused with all other mistakes
     llm.setdefault("api_key", environment.get("OPENAI_API_KEY", ""))
     llm.setdefault("base_url", environment.get("OPENAI_BASE_URL", ""))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,13 +24,13 @@ from storage.ports import Artifacts
 
 from .asking import Asking
 from .failures import Failures
+from .folding import count_of
 from .llm import Model
 from .rules.cut import cut
 from .rules.digest import digest
 from .rules.entry import Count
-from .rules.spill import Spilled, claims, degraded, spill
+from .rules.spill import claims, degraded, spill
 from .rules.state import State
-from .tokens import counter, tokenizer_for
 from .windows import window_of
 
 DEGRADE_AFTER_ATTEMPTS = 4
@@ -75,15 +75,17 @@ class Steps:
 
         Raises `ArtifactsUnavailable` while spill should wait, `Busy` while too many others do.
         """
-        count = counter(tokenizer_for(state.model).encoding)
-        actions: dict[Actor, Callable[[], Awaitable[Step]]] = {
-            "spill": lambda: self._spill(at, state, count, make_room),
-            # a window of 128,000 tokens takes a fifth of a second: the loop goes on beside it
-            "digest": lambda: _digested(state, count),
-            "squeeze": lambda: self._squeeze(state, count),
-            "cut": lambda: _ready(cut(state, count=count)),
-        }
-        return await actions[actor]()
+        count = count_of(state)
+        match actor:
+            case "spill":
+                return await self._spill(at, state, count, make_room)
+            case "digest":
+                # a window of 128,000 tokens takes a fifth of a second: the loop goes on beside it
+                return Step(facts=await asyncio.to_thread(digest, state, count=count))
+            case "squeeze":
+                return Step(facts=await self._asking.facts(state, count=count))
+            case "cut":
+                return Step(facts=cut(state, count=count))
 
     async def _spill(self, at: Address, state: State, count: Count, make_room: Callable[[], None]) -> Step:
         if state.policy is None:
@@ -107,7 +109,7 @@ class Steps:
                 raise
             spilled = degraded(state, reason=f"{error}"[:120], count=count)
         self._outages.forget(at)
-        return await _ready(spilled.facts if isinstance(spilled, Spilled) else ())
+        return Step(facts=spilled.facts if spilled else ())
 
     @contextmanager
     def _storing(self, make_room: Callable[[], None]) -> Iterator[None]:
@@ -126,9 +128,6 @@ class Steps:
             return (await self.artifacts.get(at.tenant, sha256)).decode("utf-8", "replace")
         except NotFound:
             return None
-
-    async def _squeeze(self, state: State, count: Count) -> Step:
-        return await _ready(await self._asking.facts(state, count=count))
 
     def _adopt(self, state: State) -> Step:
         """Adopt the policy of a new conversation; what of it cannot be used is left out, and that is a fact."""
@@ -170,7 +169,7 @@ def given_up(actor: Actor, state: State, error: Exception) -> Step:
     there is nothing to pass by.
     """
     if actor == "spill":
-        count = counter(tokenizer_for(state.model).encoding)
+        count = count_of(state)
         spilled = degraded(state, reason=f"fault: {type(error).__name__}", count=count)
         if spilled is None:
             raise error
@@ -184,11 +183,3 @@ def given_up(actor: Actor, state: State, error: Exception) -> Step:
 def _bytes_coming(state: State) -> int:
     """Return the bytes of the messages that spill looks at."""
     return sum(part.bytes for entry in state.arrived for part in entry.parts)
-
-
-async def _digested(state: State, count: Count) -> Step:
-    return Step(facts=await asyncio.to_thread(digest, state, count=count))
-
-
-async def _ready(facts: tuple[DoneFact, ...]) -> Step:
-    return Step(facts=facts)

@@ -24,6 +24,7 @@ from protocol.semconv import Category
 from protocol.subjects import Actor
 from protocol.tracing import span
 
+from .folding import tokens_of
 from .rules.entry import CATEGORIES
 from .rules.state import State
 from .steps import Step
@@ -43,7 +44,7 @@ class StepSpan:
     def decided(self, step: Step, after: State | None) -> None:
         """Say what the step did; *after* is the state with it, none if another writer came first."""
         outcome = outcome_of(step) if after is not None else "rejected"
-        removed = max(0, _tokens(self.before) - _tokens(after)) if after is not None else 0
+        removed = max(0, tokens_of(self.before) - tokens_of(after)) if after is not None else 0
         seconds = time.perf_counter() - self.started
         record_step(self.actor, outcome, seconds=seconds, tokens_removed=removed)
         for fact in step.facts:
@@ -73,7 +74,7 @@ class StepSpan:
                 {
                     semconv.SNAPSHOT_VERSION: after.version,
                     semconv.STREAM_SEQUENCE: after.done_seq,
-                    semconv.AFTER_TOKENS: _tokens(after),
+                    semconv.AFTER_TOKENS: tokens_of(after),
                     semconv.MESSAGES_AFTER: len(after.live) + len(after.arrived),
                     **_by_category(after, semconv.AFTER_TOKENS_OF),
                 }
@@ -91,7 +92,7 @@ def step_span(actor: Actor, at: Address, state: State) -> Iterator[StepSpan]:
                     semconv.STAGE: actor,
                     semconv.GEN_AI_CONVERSATION_ID: at.conversation,
                     semconv.SNAPSHOT_PARENT_VERSION: state.version,
-                    semconv.BEFORE_TOKENS: _tokens(state),
+                    semconv.BEFORE_TOKENS: tokens_of(state),
                     semconv.LIMIT_TOKENS: state.usable_tokens if state.policy else 0,
                     semconv.MESSAGES_BEFORE: len(state.live) + len(state.arrived),
                     semconv.TOKENIZER: tokenizer.id,
@@ -111,10 +112,6 @@ def outcome_of(step: Step) -> semconv.Outcome:
         return "rejected" if declined[0].stage == "squeeze" else "declined"
     changing = (ToolOutputSpilled, HistoryDigested, DigestSqueezed, HistorySummarized, HistoryCut)
     return "applied" if any(isinstance(fact, changing) for fact in step.facts) else "noop"
-
-
-def _tokens(state: State) -> int:
-    return state.live_tokens + sum(entry.tokens for entry in state.arrived)
 
 
 def _by_category(state: State, names: dict[Category, str]) -> dict[str, int]:

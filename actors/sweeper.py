@@ -20,7 +20,7 @@ import msgspec
 from protocol.connection import heed_cancellation
 from protocol.errors import BadEnvelope, Damaged, Unavailable
 from protocol.ids import Address, written_address
-from protocol.tracing import inject
+from protocol.tracing import traced
 from storage.changes import Changes, Mark
 from storage.dead_letters import DeadLetter, JetStreamDeadLetters
 from storage.ghosts import Ghosts
@@ -151,9 +151,7 @@ class _Round:
         if (actor, at) in self._parked:
             return self._count(parked=1)
         self.unsettled.append(at)
-        headers: dict[str, str] = {}
-        inject(headers)
-        if await self._sweeper.wakes.wake(actor, at, headers=headers):
+        if await self._sweeper.wakes.wake(actor, at, headers=traced()):
             self._count(woken=1)
 
     def _count(self, **more: int) -> None:

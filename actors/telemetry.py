@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, cast
 from opentelemetry import metrics, trace
 
 from protocol import semconv
-from protocol.tracing import s3_span as s3_span  # offered here too; storage needs it and may not import actors
 from protocol.tracing import span
 
 from .span_json import otlp_json
@@ -213,18 +212,16 @@ class LlmCall:
 
 
 @contextmanager
-def llm_span(model: str, conversation: str = "", *, provider: str = "openai") -> Iterator[LlmCall]:
+def llm_span(model: str) -> Iterator[LlmCall]:
     """Record one question to *model*, never its text.
 
     Not through `opentelemetry-util-genai`: its spans carry the exception's message as their status.
     """
     attributes = {
         semconv.GEN_AI_OPERATION_NAME: "chat",
-        semconv.GEN_AI_PROVIDER_NAME: provider,
+        semconv.GEN_AI_PROVIDER_NAME: "openai",
         semconv.GEN_AI_REQUEST_MODEL: model,
     }
-    if conversation:
-        attributes[semconv.GEN_AI_CONVERSATION_ID] = conversation
     with span(semconv.chat(model), kind="client", attributes=attributes) as current:
         yield LlmCall(span=current)
 

@@ -220,16 +220,21 @@ def as_json(rows: Iterable[SpanRow]) -> list[dict[str, Any]]:
     return [msgspec.to_builtins(row) for row in rows]
 
 
-def trace_tree(rows: Sequence[SpanRow], last: int | None = None) -> Tree:
-    """Return one tree per trace, oldest first, of the *last* traces or of all; a renderable for `rich`.
+def newest(rows: Iterable[SpanRow], last: int) -> list[SpanRow]:
+    """Return the rows of the *last* traces, those that began last."""
+    assert last > 0
+    traces = _grouped(sorted(rows, key=_order), lambda row: row.trace_id)
+    return [row for trace in list(traces.values())[-last:] for row in trace]
+
+
+def trace_tree(rows: Sequence[SpanRow]) -> Tree:
+    """Return one tree per trace, oldest first; a renderable for `rich`.
 
     A span whose parent is not in *rows* hangs below its trace: the parent may run still, or be on another machine.
     """
-    assert last is None or last > 0
     traces = _grouped(sorted(rows, key=_order), lambda row: row.trace_id)
-    shown = list(traces.values())[-last:] if last else list(traces.values())
     forest = Tree("traces", hide_root=True)
-    for spans in shown:
+    for spans in traces.values():
         _grow(forest.add(_heading(spans)), spans)
     return forest
 

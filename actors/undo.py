@@ -19,11 +19,10 @@ from protocol.limits import APPEND_ATTEMPTS_MAX, ENVELOPE_BYTES_MAX
 from storage.ports import Artifacts, EventLog, Record
 
 from .conversations import Conversations
-from .folding import Decision, decisions
+from .folding import Decision, count_of, decisions
 from .rules.past import Views, expand, look, rewind
 from .rules.slices import range_of
 from .rules.state import State
-from .tokens import counter, tokenizer_for
 
 KEY_DIGITS_MIN = 8
 """Fewer digits may name another artifact of the same conversation."""
@@ -86,14 +85,16 @@ class Undo(msgspec.Struct, frozen=True, kw_only=True):
             return rewind(state, earlier)
 
         state, fact = await self._land(at, decide, headers=headers)
-        upto = fact.upto if isinstance(fact, ConversationRewound) else state.messages
-        before, after = (
-            (fact.before_tokens, fact.after_tokens)
-            if isinstance(fact, ConversationRewound)
-            else (state.live_tokens, state.live_tokens)
+        if not isinstance(fact, ConversationRewound):
+            tokens, upto = state.live_tokens, state.messages
+            return Rewound(version=state.version, to_version=to, upto=upto, before_tokens=tokens, after_tokens=tokens)
+        return Rewound(
+            version=state.version + 1,
+            to_version=to,
+            upto=fact.upto,
+            before_tokens=fact.before_tokens,
+            after_tokens=fact.after_tokens,
         )
-        version = state.version + (fact is not None)
-        return Rewound(version=version, to_version=to, upto=upto, before_tokens=before, after_tokens=after)
 
     async def _land(self, at: Address, decide: Decide, *, headers: Mapping[str, str]) -> tuple[State, DoneFact | None]:
         """Decide and commit; return the state that it was decided on, and the fact, none if there is nothing to do."""
@@ -127,7 +128,7 @@ class Undo(msgspec.Struct, frozen=True, kw_only=True):
             if part is None:
                 continue
             text = await self._uploaded(at, part.sha256) if part.sha256 else ""
-            tokens = counter(tokenizer_for(state.model).encoding)(text) if text else part.tokens
+            tokens = count_of(state)(text) if text else part.tokens
             parts.append(Unspilled(number=fact.number, pointer=fact.pointer, tokens=tokens, text=text))
         if not parts:
             raise NotFound(f"no view ever showed the message of artifact {key!r:.80}", key=key)

@@ -24,7 +24,7 @@ from protocol.facts import DoneFact, HookFired
 from protocol.ids import Address
 from protocol.limits import APPEND_ATTEMPTS_MAX
 from protocol.subjects import LANES, Actor, Lane
-from protocol.tracing import inject
+from protocol.tracing import traced
 from storage.dead_letters import JetStreamDeadLetters
 from storage.ports import Slot, Wakes
 
@@ -211,8 +211,7 @@ class Worker:
     async def _one_step(self, at: Address, state: State, make_room: Callable[[], None]) -> State | None:
         """Decide and commit once; return the state with it, or none if another writer came first."""
         with step_span(self.actor, at, state) as recorded:
-            headers: dict[str, str] = {}
-            inject(headers)
+            headers = traced()
             try:
                 step = await self.steps.step(self.actor, at, state, make_room=make_room)
                 await self._call_hooks(at, step.facts, headers)
@@ -245,8 +244,7 @@ class Worker:
     async def _hand_over(self, slot: Slot, state: State) -> None:
         """Wake who comes next, or announce that the state is ready."""
         follower = next_actor(state)
-        headers: dict[str, str] = {}
-        inject(headers)
+        headers = traced()
         if follower is not None and follower != self.actor:
             # nobody waits for squeeze, and two lanes could ask the model twice
             lane: Lane = "wake" if follower == "squeeze" else slot.lane
@@ -285,8 +283,7 @@ class Worker:
     async def _wake_follower(self, at: Address, seen: State) -> None:
         state = await self.conversations.load(at)
         follower = next_actor(state)
-        headers: dict[str, str] = {}
-        inject(headers)
+        headers = traced()
         if follower is not None:
             await self.wakes.wake(follower, at, body=_reference(state), headers=headers)
         elif state.seq != seen.seq:

@@ -21,16 +21,19 @@ WORKING = "100"
 WORKING_SECONDS = 0.5
 """Between two signs of life."""
 
+WAIT_SECONDS = 10.0
+"""For an answer, where nobody says otherwise."""
+
 
 class ContextAsked(msgspec.Struct, frozen=True, kw_only=True):
     """Ask for the view for the next call. `upto_seq` is the newest thing the agent has said."""
 
     upto_seq: int = 0
     budget: int = 0
-    """Tokens; 0: as the policy says."""
+    """Tokens; 0: as asked last, else as the policy says."""
     model: str = ""
     """Model that the view is for, where its window may be smaller than the policy's; empty: the conversation's."""
-    wait_seconds: float = 10.0
+    wait_seconds: float = WAIT_SECONDS
 
 
 class ReadAsked(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,11 +10,11 @@ import msgspec
 from nats.aio.client import Client as NatsConnection
 
 from . import semconv, subjects
-from .ask import WORKING, Answer, ContextAsked, ExpandAsked, ReadAsked, UploadAsked, raised
+from .ask import WAIT_SECONDS, WORKING, Answer, ContextAsked, ExpandAsked, ReadAsked, UploadAsked, raised
 from .connection import TRANSIENT
-from .errors import Busy, NotReady, Rejected, Unavailable
+from .errors import Busy, LogUnavailable, NotReady, Rejected, Unavailable
 from .ids import Address
-from .tracing import inject, span
+from .tracing import span, traced
 
 SERVICE_PAUSE_SECONDS = 0.2
 """Between two questions while nobody serves contexts."""
@@ -26,16 +26,19 @@ Asked = ContextAsked | ExpandAsked | ReadAsked | UploadAsked
 
 
 async def ask(
-    connection: NatsConnection, at: Address, verb: subjects.Verb, asked: Asked, wait_seconds: float
+    connection: NatsConnection,
+    at: Address,
+    verb: subjects.Verb,
+    asked: Asked,
+    wait_seconds: float = WAIT_SECONDS,
 ) -> tuple[Answer, bytes]:
     """Ask until somebody answers or the wait is over: a service may be starting, full, or killed meanwhile.
 
     Raises what the service raised, `NotReady` if there is none, `Unavailable` if none says anything.
     """
-    headers: dict[str, str] = {}
     ends = time.monotonic() + wait_seconds
     with span(f"ask {verb}", kind="client", attributes={semconv.GEN_AI_CONVERSATION_ID: at.conversation}) as current:
-        inject(headers)
+        headers = traced()
         while True:
             try:
                 answer, body = await _ask_once(connection, at, verb, _written(asked), headers)
@@ -58,6 +61,8 @@ async def _ask_once(
     connection: NatsConnection, at: Address, verb: subjects.Verb, body: bytes, headers: dict[str, str]
 ) -> tuple[Answer, bytes]:
     """Ask one service. Its own inbox each time: what a slow one says later must not mix with another's answer."""
+    if connection.is_closed:
+        raise LogUnavailable("this client is closed; connect again")
     inbox = connection.new_inbox()
     subscription = await connection.subscribe(inbox)
     try:

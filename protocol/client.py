@@ -25,17 +25,11 @@ import msgspec
 from nats.aio.client import Client as NatsConnection
 
 from . import cipher, codec, messages, semconv, subjects
-from .ask import ContextAsked, ExpandAsked, Expanded, ReadAsked, Ready, UploadAsked
+from .ask import WAIT_SECONDS, ContextAsked, ContextMeta, ExpandAsked, Expanded, ReadAsked, Ready, UploadAsked
 from .asking import ask
 from .connection import connect, publish, until
 from .envelopes import Repeatable, batches_of, check_readable
-from .errors import (
-    ArtifactsUnavailable,
-    BadMessage,
-    Busy,
-    OutcomeUnknown,
-    Rejected,
-)
+from .errors import ArtifactsUnavailable, BadMessage, Busy, LogUnavailable, OutcomeUnknown, Rejected
 from .facts import (
     Claim,
     CompactionRequested,
@@ -49,18 +43,16 @@ from .facts import (
 from .ids import Address, address, fresh_id
 from .keys import JetStreamKeys, TenantKeys
 from .limits import CLAIM_BYTES_MIN, ENVELOPE_BYTES_MAX
-from .messages import Profile
 from .overflow import counts_in
 from .policy import converted
 from .tools import read_asked
-from .tracing import inject, span
+from .tracing import span, traced
 
 PATIENCE_SECONDS = 30.0
 """How long an append tries before it says that the outcome is unknown."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Context:
+class Context(ContextMeta, frozen=True, kw_only=True):
     """The view for the next call; `messages` are ready to be sent to the provider of the policy's profile.
 
     `system` is empty where the instructions are among the messages; Anthropic takes them apart.
@@ -68,17 +60,6 @@ class Context:
 
     messages: list[dict[str, Any]]
     system: str | list[dict[str, Any]]
-    version: int
-    upto: int
-    tokens: int
-    budget: int
-    hash: str
-    level: str
-    profile: Profile
-    tokenizer: str
-    estimated: bool
-    squeezing: bool
-    compacted: bool
 
 
 @dataclass(kw_only=True)
@@ -97,10 +78,12 @@ class Client:
         """Connect, and close at the end. Raises `LogUnavailable` within two seconds if nothing answers.
 
         With the tenant's *keys* (`FolderKeys`) what is said is encrypted before it is sent; without, the log has it in
-        plain text.
+        plain text. Raises `Rejected` for keys that are none.
         """
+        if keys is not None and not isinstance(keys, TenantKeys):
+            raise Rejected(f"keys takes FolderKeys(folder=…), not {type(keys).__name__}")
         connection = await connect(url, name=name, options=options)
-        ours = JetStreamKeys(connection, tenants=keys, read="direct") if keys else None
+        ours = JetStreamKeys(connection, tenants=keys, read="direct") if keys is not None else None
         try:
             yield Client(connection=connection, keys=ours)
         finally:
@@ -151,8 +134,11 @@ class Conversation:
 
         Raises `BadMessage` before anything is sent, `OutcomeUnknown` when the server did not confirm; the
         same call again is then harmless. With a *key* it is so even from another process: what was
-        appended under a key is stored once (of a conversation's last 256 keys and writers).
+        appended under a key is stored once (of a conversation's last 256 keys and writers), and whatever
+        comes under it later is taken for a repeat.
         """
+        if isinstance(new, (Mapping, str, bytes)):
+            raise BadMessage(f"append takes a list of messages, not one {type(new).__name__}", at="")
         said = [await self._prepared(index, message) for index, message in enumerate(new)]
         writer = "k-" + hashlib.sha256(f"{self.at}/{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
         batches = list(batches_of(said))
@@ -171,14 +157,15 @@ class Conversation:
                 raise
         return self._seq
 
-    async def context(self, *, budget: int = 0, model: str = "", wait_seconds: float = 10.0) -> Context:
+    async def context(self, *, budget: int = 0, model: str = "", wait_seconds: float = WAIT_SECONDS) -> Context:
         """Return the view for the next call, at most *budget* tokens (0: as asked last, else as the policy says).
 
         With a *model* it also fits that model's window. Waits until large parts are stored and rules have
         been applied, never for an LLM. Raises
         `NotReady` when no worker answers in time, `BudgetRefused` when the least view is larger, `Erased`.
         """
-        if budget != self._budget:
+        _check_counts(budget=budget)
+        if budget not in (0, self._budget):
             # a log without room is no reason to refuse a view: the service may have one that was served before
             with suppress(Busy):
                 await self.say((CompactionRequested(budget=budget, reason="context"),))
@@ -209,7 +196,7 @@ class Conversation:
         A call comes with its results. Raises `BudgetRefused` with the tokens it would take, `NotFound`, `Rejected`.
         """
         asked = ExpandAsked(messages=messages, artifact=artifact)
-        _, body = await ask(self.client.connection, self.at, "expand", asked, 10.0)
+        _, body = await ask(self.client.connection, self.at, "expand", asked)
         return msgspec.json.decode(body, type=Expanded)
 
     async def answer_read(self, arguments: str) -> str:
@@ -220,13 +207,14 @@ class Conversation:
             return f"Error: {error}"
 
     async def _read(self, asked: ReadAsked) -> str:
-        _, body = await ask(self.client.connection, self.at, "read", asked, 10.0)
+        _, body = await ask(self.client.connection, self.at, "read", asked)
         return body.decode("utf-8", "replace")
 
     async def report_usage(
         self, *, input_tokens: int, output_tokens: int = 0, cached_tokens: int = 0, view_hash: str = ""
     ) -> None:
         """Tell what the provider really counted for a served view."""
+        _check_counts(input_tokens=input_tokens, output_tokens=output_tokens, cached_tokens=cached_tokens)
         usage = UsageReported(
             input_tokens=input_tokens, output_tokens=output_tokens, cached_tokens=cached_tokens, view_hash=view_hash
         )
@@ -239,6 +227,7 @@ class Conversation:
 
         Give its error's text, or the numbers themselves; where neither names any, more than we count is assumed.
         """
+        _check_counts(requested_tokens=requested_tokens, limit_tokens=limit_tokens)
         if not requested_tokens and not limit_tokens:
             requested_tokens, limit_tokens = counts_in(message)
         overflow = OverflowReported(
@@ -302,10 +291,10 @@ class Conversation:
         return self._seq
 
     async def _publish(self, said: codec.Said) -> int:
-        headers = {"Nats-Msg-Id": self._message_id(said)}
+        if self.client.connection.is_closed:
+            raise LogUnavailable("this client is closed; connect again, nothing was sent")
         attributes = {semconv.MESSAGING_SYSTEM: "nats", semconv.GEN_AI_CONVERSATION_ID: self.at.conversation}
         with span(semconv.PUBLISH_SAID, kind="producer", attributes=attributes):
-            inject(headers)
             body = codec.encode_said(said)
             if self.client.keys:
                 body = cipher.record(body, key=await self.client.keys.key(self.at), at=self.at, side="said")
@@ -313,7 +302,7 @@ class Conversation:
                 self.client.connection.jetstream(),
                 subjects.said(self.at),
                 body,
-                headers=headers,
+                headers={"Nats-Msg-Id": self._message_id(said), **traced()},
                 deadline_seconds=self.client.patience_seconds,
             )
 
@@ -353,7 +342,7 @@ class Conversation:
 
     async def _upload(self, body: bytes) -> str:
         sha256 = hashlib.sha256(body).hexdigest()
-        answer, _ = await ask(self.client.connection, self.at, "upload", UploadAsked(sha256=sha256), 10.0)
+        answer, _ = await ask(self.client.connection, self.at, "upload", UploadAsked(sha256=sha256))
         request = urllib.request.Request(answer.url, data=body, method="PUT")
 
         async def attempt() -> int:
@@ -366,6 +355,12 @@ class Conversation:
         except OutcomeUnknown as error:
             raise ArtifactsUnavailable(f"a large part could not be stored: {error}") from None
         return sha256
+
+
+def _check_counts(**counts: int) -> None:
+    for name, value in counts.items():
+        if value < 0:
+            raise Rejected(f"{name} is a number of tokens, and cannot be {value}")
 
 
 def _now_ms() -> int:

@@ -37,6 +37,16 @@ def token(name: str) -> Token:
     return Token(_HASHED_PREFIX + _base64url(hashlib.sha256(raw).digest()))
 
 
+def name_of(safe: Token) -> str:
+    """Return the name that *safe* stands for; of one that was hashed, or is no safe form, *safe* itself."""
+    try:
+        raw = base64.urlsafe_b64decode(safe.removeprefix(_ENCODED_PREFIX) + "==")
+        name = raw.decode("utf-8", "surrogatepass")
+    except ValueError:
+        return safe
+    return name if name and token(name) == safe else safe
+
+
 class Address(msgspec.Struct, frozen=True, order=True):
     """One conversation of one tenant, both as safe tokens; the aggregate of the log."""
 

@@ -13,16 +13,18 @@ import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
 from nats.aio.client import Client as NatsConnection
+from nats.js.api import RawStreamMsg
 from nats.js.errors import APIError, NotFoundError
 
 from . import cipher, subjects
-from .connection import PAUSE_SECONDS, STREAM_NOT_FOUND, TRY_SECONDS, WRONG_LAST_SEQUENCES, until
+from .connection import PAUSE_SECONDS, STREAM_NOT_FOUND, TRANSIENT, TRY_SECONDS, WRONG_LAST_SEQUENCES, until
 from .errors import Damaged, Erased, KeysUnavailable, LogUnavailable, NotProvisioned
 from .ids import Address, Token
 
@@ -41,11 +43,20 @@ PER_SUBJECT = "maximum messages per subject exceeded"
 SET_KEYS = "set keys.folder (JETTISON_KEYS__FOLDER), or give a client its keys"
 
 
+@runtime_checkable
 class TenantKeys(Protocol):
     """What wraps the keys of a tenant's conversations: a folder, or a key management service.
 
-    Both raise `KeysUnavailable` where the tenant's key is not to be had.
+    All raise `KeysUnavailable` where the tenant's key is not to be had.
     """
+
+    def lacks(self, tenant: Token) -> bool:
+        """Tell whether *tenant* has no key here and `make` would make one; a key service says no."""
+        ...
+
+    def make(self, tenant: Token) -> None:
+        """Make the first key of *tenant*; who asks knows that there never was one."""
+        ...
 
     async def wrap(self, at: Address, key: bytes) -> bytes:
         """Return *key* as it may be kept by anybody, bound to the address."""
@@ -60,25 +71,27 @@ class TenantKeys(Protocol):
 class FolderKeys:
     """`TenantKeys` of a folder: `TENANT.key` has a line of 64 hex digits; of several lines the last one wraps.
 
-    Earlier lines still open what they wrapped. A missing file is made only where *makes* says so, and to wrap.
+    Earlier lines still open what they wrapped. A missing file is made only where *makes* says so, and only by an actor
+    that saw that the tenant never had a key (`JetStreamKeys.prepare`).
     """
 
-    folder: Path
+    folder: Path | str
     makes: bool = False
 
-    def prepare(self, tenant: Token) -> None:
-        """Make the key of *tenant* if it has none and *makes* says so."""
-        path = self._path(tenant)
-        if self.makes and not path.exists():
-            try:
-                _make(path)
-            except OSError as error:
-                reason = f"a key of tenant {tenant} cannot be made in {self.folder}: {type(error).__name__}"
-                raise KeysUnavailable(reason, tenant=tenant) from None
+    def lacks(self, tenant: Token) -> bool:
+        """See `TenantKeys.lacks`."""
+        return self.makes and not self._path(tenant).exists()
+
+    def make(self, tenant: Token) -> None:
+        """See `TenantKeys.make`; whoever is second finds the first one's."""
+        try:
+            _make(self._path(tenant))
+        except OSError as error:
+            reason = f"a key of tenant {tenant} cannot be made in {self.folder}: {type(error).__name__}"
+            raise KeysUnavailable(reason, tenant=tenant) from None
 
     async def wrap(self, at: Address, key: bytes) -> bytes:
         """See `TenantKeys.wrap`."""
-        self.prepare(at.tenant)
         ours = self._keys(at.tenant)[-1]
         return WRAPPED + _id(ours) + cipher.Key(ours).encrypt(key, str(at))
 
@@ -93,7 +106,8 @@ class FolderKeys:
         if ident not in keys:
             there = ", ".join(one.hex() for one in keys)
             raise KeysUnavailable(
-                f"the key of {at} was wrapped by key {ident.hex()} of its tenant; {self._path(at.tenant)} has {there}",
+                f"the key of {at} was wrapped by key {ident.hex()} of its tenant; {self._path(at.tenant)} has {there}: "
+                "put that key's line above the others",
                 address=str(at),
             )
         key = cipher.Key(keys[ident]).decrypt(closed, str(at))
@@ -107,7 +121,8 @@ class FolderKeys:
             lines = path.read_text(encoding="ascii").split()
         except FileNotFoundError:
             raise KeysUnavailable(
-                f"tenant {tenant} has no key in {self.folder}; `openssl rand -hex 32` makes one for {path.name}",
+                f"tenant {tenant} has no key in {self.folder}: put {path.name} there; "
+                "the first one of a tenant that never had one is made by `openssl rand -hex 32`",
                 tenant=tenant,
             ) from None
         except (OSError, ValueError) as error:
@@ -117,7 +132,7 @@ class FolderKeys:
         return [bytes.fromhex(line) for line in lines]
 
     def _path(self, tenant: Token) -> Path:
-        return self.folder / f"{tenant}.key"
+        return Path(self.folder) / f"{tenant}.key"
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="key.1", tag_field="kind"):
@@ -178,6 +193,35 @@ class JetStreamKeys:
             return None
         return self._remembered(at, await self._unwrapped(at, body))
 
+    async def prepare(self, tenant: Token) -> None:
+        """Make the first key of *tenant* where its keys may be made here; one that was lost is never replaced.
+
+        Raises `KeysUnavailable` where it was lost, `LogUnavailable`, `NotProvisioned`.
+        """
+        # an agent makes none: the replica that it asks may be behind, and its rights may not show it the others' keys
+        if self._tenants is None or self._direct or not self._tenants.lacks(tenant):
+            return
+        # Any key that is kept counts, also one in plain text or a destroyed one: a wrapped one may lie behind it, and
+        # to look for that one would be to read them all. Who is refused for nothing has `openssl`.
+        if await self._at_end(tenant, oldest=True) is not None:
+            raise KeysUnavailable(
+                f"the key of tenant {tenant} is lost, and keys of its conversations are kept: put {tenant}.key back "
+                "from its copy; where there is no copy, or never was a key, `openssl rand -hex 32` makes one, and what "
+                "a lost one wrapped stays closed",
+                tenant=tenant,
+            )
+        self._tenants.make(tenant)
+
+    async def check(self, tenant: Token) -> None:
+        """Open the oldest and the newest key of *tenant*; raise `KeysUnavailable` if its key is not the one they need.
+
+        What is wrong with a single conversation is not told here. Raises `LogUnavailable`, `NotProvisioned`.
+        """
+        for oldest in (True, False):
+            if (message := await self._at_end(tenant, oldest=oldest)) is not None:
+                with suppress(Erased, Damaged):
+                    await self._unwrapped(subjects.address_of(message.subject or ""), message.data or b"")
+
     async def _unwrapped(self, at: Address, body: bytes) -> bytes:
         try:
             kept = msgspec.msgpack.decode(body, type=Kept)
@@ -194,6 +238,7 @@ class JetStreamKeys:
 
     async def _made(self, at: Address) -> cipher.Key | None:
         """Return a new key that is kept; none if there is one already."""
+        await self.prepare(at.tenant)
         made = secrets.token_bytes(cipher.KEY_BYTES)
         kept = Kept(wrapped=await self._tenants.wrap(at, made)) if self._tenants else Kept(plain=made)
         body, first = msgspec.msgpack.encode(kept), {"Nats-Expected-Last-Subject-Sequence": "0"}
@@ -210,12 +255,22 @@ class JetStreamKeys:
         return self._remembered(at, made) if await self._until(attempt, f"the key of {at} cannot be kept") else None
 
     async def _stored(self, at: Address) -> bytes | None:
-        found: list[bytes] = []
+        message = await self._message(subjects.key(at), f"the key of {at} cannot be read")
+        return None if message is None else message.data or b""
+
+    async def _at_end(self, tenant: Token, *, oldest: bool) -> RawStreamMsg | None:
+        """Return the oldest or the newest of what lies on the subjects of *tenant*'s keys."""
+        first = 1 if oldest else None
+        return await self._message(subjects.keys_of(tenant), f"the keys of {tenant} cannot be read", start=first)
+
+    async def _message(self, subject: str, what: str, *, start: int | None = None) -> RawStreamMsg | None:
+        """Return the last message on *subject*, or its first one from the sequence *start* on."""
+        found: list[RawStreamMsg] = []
 
         async def attempt() -> int:
             try:
                 message = await self._jetstream.get_msg(
-                    subjects.KEY_STREAM, subject=subjects.key(at), direct=self._direct
+                    subjects.KEY_STREAM, seq=start, subject=subject, next=start is not None, direct=self._direct
                 )
             except NotFoundError as error:
                 if error.err_code == STREAM_NOT_FOUND:
@@ -224,10 +279,10 @@ class JetStreamKeys:
                         stream=subjects.KEY_STREAM,
                     ) from None
                 return 0
-            found.append(message.data or b"")
+            found.append(message)
             return 1
 
-        return found[-1] if await self._until(attempt, f"the key of {at} cannot be read") else None
+        return found[-1] if await self._until(attempt, what) else None
 
     async def _until(self, attempt: Callable[[], Awaitable[int]], what: str) -> int:
         try:
@@ -240,6 +295,15 @@ class JetStreamKeys:
         if len(self._known) > KEPT_MAX:
             self._known.popitem(last=False)
         return key
+
+
+async def newest_is_wrapped(connection: NatsConnection) -> bool:
+    """Tell whether a tenant's key wrapped the newest key that is kept; not where none can be seen from here."""
+    try:
+        newest = await connection.jetstream(timeout=TRY_SECONDS).get_msg(subjects.KEY_STREAM, subject="ctx.v1.key.>")
+        return bool(msgspec.msgpack.decode(newest.data or b"", type=Kept).wrapped)
+    except (APIError, *TRANSIENT, msgspec.MsgspecError):
+        return False
 
 
 def is_taken(error: APIError) -> bool:

@@ -7,10 +7,12 @@ document is written into the log when a conversation adopts it, and its hash int
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import inspect
 
 from .errors import BadPolicy
 from .hooks import Condition, Count, Hook, Section, Share, Tokens
@@ -297,7 +299,8 @@ def converted(layer: Mapping[str, Any]) -> Policy:
     try:
         return msgspec.convert(layer, Policy, strict=False)
     except msgspec.ValidationError as error:
-        raise BadPolicy(f"policy: {error}", key=key_of(str(error))) from None
+        key = key_of(str(error))
+        raise BadPolicy(f"policy: {error}{_allowed(key)}", key=key) from None
 
 
 def encode(policy: Policy) -> bytes:
@@ -336,6 +339,30 @@ def key_of(error: str) -> str:
     path = error.rpartition("`$")[2].strip(".`") if "`$" in error else ""
     unknown = error.partition("unknown field `")[2].partition("`")[0]
     return ".".join(filter(None, (path, unknown)))
+
+
+def _allowed(key: str) -> str:
+    """Return the words that may stand at *key*, where only some may, as the end of a sentence."""
+    found = [inspect.type_info(Policy)]
+    for step in re.findall(r"\[[^\]]*\]|[^.\[]+", key):
+        found = [below for one in found for below in _below(one, step)]
+    words = [str(word) for one in found if isinstance(one, inspect.LiteralType) for word in one.values]
+    words += ["a number"] if words and any(isinstance(one, inspect.IntType) for one in found) else []
+    return f"; allowed: {', '.join(words)}" if words else ""
+
+
+def _below(one: inspect.Type, step: str) -> Sequence[inspect.Type]:
+    """Return the types that may stand at *step* of *one*."""
+    found: list[inspect.Type] = []
+    if isinstance(one, inspect.StructType):
+        found = [field.type for field in one.fields if field.encode_name == step]
+        if one.tag_field == step:
+            found.append(inspect.LiteralType(values=(one.tag,)))
+    elif isinstance(one, inspect.VarTupleType):
+        found = [one.item_type]
+    elif isinstance(one, inspect.DictType):
+        found = [one.value_type]
+    return [each for type_ in found for each in (type_.types if isinstance(type_, inspect.UnionType) else (type_,))]
 
 
 def _check(policy: Policy) -> None:

@@ -97,6 +97,11 @@ def key(at: Address) -> str:
     return f"ctx.v1.key.{at.tenant}.{at.conversation}"
 
 
+def keys_of(tenant: Token) -> str:
+    """Return the filter over the keys of all conversations of *tenant*."""
+    return f"ctx.v1.key.{tenant}.*"
+
+
 def hook(at: Address, name: str) -> str:
     """Return where a hook of the conversation's policy calls; *name* is a token that the policy checked."""
     return f"ctx.v1.hook.{at.tenant}.{at.conversation}.{name}"

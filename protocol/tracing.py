@@ -24,11 +24,11 @@ Kind = Literal["internal", "client", "server", "producer", "consumer"]
 CARRIED = ("traceparent", "tracestate")
 
 
-def inject(headers: dict[str, str]) -> None:
-    """Write the current trace into *headers*; leave them alone if there is none."""
+def traced() -> dict[str, str]:
+    """Return headers that carry the current trace; none if there is none."""
     carrier: dict[str, str] = {}
     propagate.inject(carrier)
-    headers.update((name, carrier[name]) for name in CARRIED if name in carrier)
+    return {name: carrier[name] for name in CARRIED if name in carrier}
 
 
 def extract(headers: Mapping[str, str] | None) -> Context:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import msgspec
@@ -93,10 +93,10 @@ class Changes:
 
     async def put_mark(self, mark: Mark, *, expected: int) -> int:
         """Keep *mark* if the revision is still *expected*; return the new revision, 0 if another sweeper was faster."""
-        headers: Mapping[str, str] = {"Nats-Expected-Last-Subject-Sequence": str(expected)}
+        headers = {"Nats-Expected-Last-Subject-Sequence": str(expected)}
         try:
             ack = await self._jetstream.publish(
-                subjects.SWEEP_SUBJECT, msgspec.json.encode(mark), headers=dict(headers), timeout=ANSWER_SECONDS
+                subjects.SWEEP_SUBJECT, msgspec.json.encode(mark), headers=headers, timeout=ANSWER_SECONDS
             )
         except (APIError, *TRANSIENT):
             return 0  # unknown is as good: whoever comes next looks at the same again

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from nats.aio.client import Client as NatsConnection
 from nats.aio.msg import Msg
@@ -98,7 +98,7 @@ class JetStreamLog:
 
     async def head(self, at: Address) -> int:
         """See `EventLog.head`."""
-        message = await self._get({"last_by_subj": subjects.both(at)})
+        message = await self._get(at)
         return message.seq or 0 if message else 0
 
     async def addresses(self) -> list[Address]:
@@ -137,12 +137,16 @@ class JetStreamLog:
         except (APIError, *TRANSIENT) as error:
             raise LogUnavailable(f"the log does not answer: {type(error).__name__}") from None
 
-    async def _get(self, request: Mapping[str, Any]) -> RawStreamMsg | None:
+    async def _get(self, at: Address, *, first: int | None = None) -> RawStreamMsg | None:
+        """Return the first message of *at* from the sequence *first* on, the last one without it, from the leader."""
         found: list[RawStreamMsg | None] = []
 
         async def attempt() -> int:
             try:
-                found.append(await self._leader_get(request))
+                message = await self._jetstream.get_msg(
+                    subjects.LOG_STREAM, seq=first, subject=subjects.both(at), next=first is not None
+                )
+                found.append(message)
             except NotFoundError as error:
                 if error.err_code == STREAM_NOT_FOUND:
                     raise NotProvisioned(NO_STREAM, stream=subjects.LOG_STREAM) from None
@@ -157,15 +161,8 @@ class JetStreamLog:
             raise LogUnavailable(f"the log cannot be read: {error.description}") from None
         return found[-1]
 
-    async def _leader_get(self, request: Mapping[str, Any]) -> RawStreamMsg:
-        if "last_by_subj" in request:
-            return await self._jetstream.get_msg(subjects.LOG_STREAM, subject=request["last_by_subj"])
-        return await self._jetstream.get_msg(
-            subjects.LOG_STREAM, seq=request["seq"], subject=request["next_by_subj"], next=True
-        )
-
     async def _from_leader(self, at: Address, *, first: int) -> Record:
-        message = await self._get({"seq": first, "next_by_subj": subjects.both(at)})
+        message = await self._get(at, first=first)
         if message is None:
             raise Damaged(f"the log of {at} ends before the head it showed", address=str(at), first=first)
         return _record(message.subject or "", message.seq or 0, message.data or b"", message.headers or {}, "")

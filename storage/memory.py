@@ -231,6 +231,10 @@ class MemoryWakes:
             unfinished.append(slot)
             yield slot
 
+    async def untaken(self, actor: Actor) -> int:
+        """See `Wakes.untaken`."""
+        return self.queue(actor, "wake").qsize()
+
     def queue(self, actor: Actor, lane: Lane) -> asyncio.Queue[MemorySlot]:
         """Return the waiting slots of *actor* in a *lane*."""
         return self.queues.setdefault((actor, lane), asyncio.Queue())

@@ -194,3 +194,7 @@ class Wakes(Protocol):
     def slots(self, actor: Actor, *, credits: int, lane: Lane = "wake") -> AsyncIterator[Slot]:
         """Yield slots as they are filled, at most *credits* unfinished at once. Ends only by cancellation or error."""
         ...
+
+    async def untaken(self, actor: Actor) -> int:
+        """Return how many slots of the lane `wake` no worker of *actor* has come to yet. Raises `LogUnavailable`."""
+        ...

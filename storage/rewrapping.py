@@ -73,7 +73,7 @@ async def _rewrapped(connection: NatsConnection, at: Address, tenants: TenantKey
 async def _addresses(connection: NatsConnection, tenant: Token) -> list[Address]:
     found: list[Address] = []
     while True:
-        request = {"subjects_filter": f"ctx.v1.key.{tenant}.*", "offset": len(found)}
+        request = {"subjects_filter": subjects.keys_of(tenant), "offset": len(found)}
         answer = await connection.request(
             f"$JS.API.STREAM.INFO.{subjects.KEY_STREAM}", json.dumps(request).encode(), timeout=ANSWER_SECONDS
         )

@@ -148,6 +148,14 @@ class JetStreamWakes:
         finally:
             await _whole(asyncio.ensure_future(self._hand_back(subscription, arrived)))
 
+    async def untaken(self, actor: Actor) -> int:
+        """See `Wakes.untaken`."""
+        try:
+            found = await self._jetstream.consumer_info(subjects.WAKE_STREAM, subjects.durable(actor, "wake"))
+        except (APIError, *TRANSIENT) as error:
+            raise LogUnavailable(f"the queue of {actor} is not known: {type(error).__name__}") from None
+        return found.num_pending or 0
+
     async def _next(self, arrived: asyncio.Queue[Msg], inbox: str, durable: str) -> Msg | None:
         """Open one pull for one slot and wait for its answer; none when the pull ended empty."""
         await self._pull(inbox, durable)

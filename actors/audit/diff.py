@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
-from itertools import takewhile
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, takewhile
 
 import msgspec
 
+from actors.folding import count_of, tokens_of
 from actors.rules.entry import CATEGORIES, Entry
 from actors.rules.state import State
 from actors.rules.view import message_bytes, view
@@ -17,7 +18,7 @@ from protocol.semconv import Category
 from storage.ports import Record
 
 from .text import digest_text, text_of
-from .trail import DIGEST, Touch, count_of, stage_of, tokens_of, touches, trail
+from .trail import DIGEST, Touch, stage_of, touches, trail
 
 LINES_MAX = 2_000
 """Of one side; `difflib` takes the product of both, and above it a change is shown as all out, all in."""
@@ -98,6 +99,17 @@ def diff(at: Address, records: Iterable[Record], *, older: int, newer: int) -> D
         stages={stage or "other": change for stage, change in stages.items() if change},
         rows=(*rows[:head], *digest, *rows[head:]),
     )
+
+
+def grouped(rows: Iterable[Row]) -> Iterator[tuple[str, list[Row]]]:
+    """Yield neighbours to which the same was done; a message that changed and is still there stands alone."""
+
+    def key(row: Row) -> tuple[str, int]:
+        changed = bool(row.before and row.after)
+        return (row.did, row.number if changed or not row.number else -1)
+
+    for (did, _), group in groupby(rows, key):
+        yield did, list(group)
 
 
 def text_diff(before: str, after: str) -> list[str]:

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
-from actors.folding import Decision, decisions
+from actors.folding import Decision, decisions, is_erasure
 from actors.rules.past import Step
-from actors.rules.state import is_tombstone
-from protocol import codec
 from protocol.errors import BadEnvelope, ChainBroken
 from protocol.ids import Address
 from storage.ports import Record
@@ -40,7 +38,7 @@ class Folded(Sequence[Record]):
         more = tuple(new)
         if not more:
             return self
-        erased = next((index for index in range(len(more) - 1, -1, -1) if _is_tombstone(more[index])), None)
+        erased = next((index for index in range(len(more) - 1, -1, -1) if is_erasure(more[index])), None)
         if erased is not None and (erased or self._records):
             # nothing of what was may be told any more
             return Folded(self.at).extended(more[erased:])
@@ -88,10 +86,3 @@ class Folded(Sequence[Record]):
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self._records)
-
-
-def _is_tombstone(record: Record) -> bool:
-    try:
-        return record.side == "done" and is_tombstone(codec.decode_commit(record.body))
-    except BadEnvelope:
-        return False

@@ -21,9 +21,6 @@ from storage.ports import Record
 ORIGIN_HEADER = "Jettison-Origin"
 """On an imported record: its sequence in each stack that it was in before, the oldest first."""
 
-HASH_BYTES = 32
-"""A commit ends with its own hash, a MessagePack `bin 8` of this length."""
-
 
 class Head(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """One conversation at one position of its log."""

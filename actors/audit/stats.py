@@ -2,6 +2,7 @@
 
 A token that leaves the view is saved in every call after that. What a call would have cost without Jettison is
 the whole conversation as it was said, so far; the difference is shared among the stages by what each took away.
+What a fork copied is counted where it happened; the fork's own calls are those after it.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from statistics import median
 
 import msgspec
 
-from actors.folding import Decision, head
+from actors.folding import Decision, head, tokens_of
+from actors.prices import Price, price_of
 from actors.rules.state import State
 from protocol.errors import BadEnvelope, ChainBroken
-from protocol.facts import UsageReported
+from protocol.facts import ConversationForked, UsageReported
 from protocol.ids import Address
 from storage.ports import Record
 
 from .loss import recorded
-from .prices import Price, price_of
-from .trail import outcome_of, reasons, said_facts, stage_of, tokens_of, trail
+from .trail import outcome_of, reasons, said_facts, stage_of, trail
 from .versions import rebuilt, served_fact
 from .why import dollars_of
 
@@ -145,11 +146,17 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
 class _Calls:
     """Adds up the served contexts of one conversation."""
 
-    def __init__(self, sums: Sums, stages: dict[str, StageSum], price_as: str) -> None:
-        self._sums, self._stages, self._price_as = sums, stages, price_as
+    def __init__(self, price_as: str) -> None:
+        self._price_as = price_as
         self._said_tokens = self._counted = self._last_said = 0
         self._removed: dict[str, int] = {}
         self._last: tuple[bytes, ...] = ()
+        self.begin()
+
+    def begin(self) -> None:
+        """Add up from here on; what was said and taken away before is the same for the calls that follow."""
+        self.sums = Sums(conversations=1)
+        self.stages: dict[str, StageSum] = {}
         self.course: list[Course] = []
 
     def heard(self, state: State) -> None:
@@ -166,7 +173,7 @@ class _Calls:
 
     def served(self, decision: Decision, served_tokens: int, budget: int) -> None:
         """Add one call."""
-        sums, price = self._sums, price_of(decision.before.model or self._price_as)
+        sums, price = self.sums, price_of(decision.before.model or self._price_as)
         prefix = self._same_prefix(decision, served_tokens)
         sums.calls += 1
         self.course.append(Course(calls=1, said_tokens=self._said_tokens, served_tokens=served_tokens))
@@ -179,7 +186,7 @@ class _Calls:
         by_stage["serve"] = self._said_tokens - served_tokens - sum(by_stage.values())
         for stage, tokens in by_stage.items():
             if stage != "serve" or tokens:
-                found = self._stages.setdefault(stage, StageSum())
+                found = self.stages.setdefault(stage, StageSum())
                 found.saved_tokens += tokens
                 found.saved_dollars += tokens * price.input if price else 0.0
         if price is not None:
@@ -204,17 +211,21 @@ class _Calls:
 
 def account(at: Address, records: Sequence[Record], *, price_as: str = "") -> Account:
     """Add up one conversation. Where its model is not named, calls are priced as those of *price_as*."""
-    sums, stages = Sums(conversations=1), dict[str, StageSum]()
-    calls = _Calls(sums, stages, price_as)
+    calls = _Calls(price_as)
     times = {record.seq: record.time for record in records}
     waits: list[Step] = []
     why_not: dict[tuple[str, str, str], int] = {}
     values: dict[str, Kept] = {}
     model = damage = ""
+    copied_messages = copied_seq = 0
     last: Decision | None = None
     try:
         for decision in trail(at, records):
-            sums.versions += 1
+            if any(isinstance(fact, ConversationForked) for fact in decision.commit.facts):
+                calls.begin()
+                waits, why_not, values = [], {}, {}
+                copied_messages, copied_seq = decision.before.messages, decision.record.seq
+            calls.sums.versions += 1
             last = decision
             model = decision.before.model
             calls.heard(decision.before)
@@ -225,21 +236,22 @@ def account(at: Address, records: Sequence[Record], *, price_as: str = "") -> Ac
             stage = stage_of(decision.commit)
             if not stage:
                 continue
-            _add_step(stages.setdefault(stage, StageSum()), decision, calls, why_not)
+            _add_step(calls.stages.setdefault(stage, StageSum()), decision, calls, why_not)
             _add_values(values, decision)
             seconds = _seconds(decision, times)
             if seconds is not None:
                 waits.append(_step(at, decision, stage, seconds))
-        sums.messages = head(last, at, records).messages
+        calls.sums.messages = head(last, at, records).messages - copied_messages
     except (BadEnvelope, ChainBroken) as error:
         damage = str(error)
-    sums.llm_dollars = sum(stage.llm_dollars for stage in stages.values())
-    _add_reported(sums, at, records)
+    sums = calls.sums
+    sums.llm_dollars = sum(stage.llm_dollars for stage in calls.stages.values())
+    _add_reported(sums, at, records, after=copied_seq)
     return Account(
         address=at,
         model=model,
         sums=sums,
-        stages=stages,
+        stages=calls.stages,
         waits=tuple(waits),
         reasons=why_not,
         values=values,
@@ -344,9 +356,9 @@ def _step(at: Address, decision: Decision, stage: str, seconds: float) -> Step:
     return Step(address=str(at), version=version, stage=stage, seconds=seconds, time=time)
 
 
-def _add_reported(sums: Sums, at: Address, records: Iterable[Record]) -> None:
-    for _, fact in said_facts(at, records):
-        if isinstance(fact, UsageReported):
+def _add_reported(sums: Sums, at: Address, records: Iterable[Record], *, after: int) -> None:
+    for record, fact in said_facts(at, records):
+        if isinstance(fact, UsageReported) and record.seq > after:
             sums.reported_input_tokens += fact.input_tokens
             sums.reported_cached_tokens += fact.cached_tokens
 

@@ -6,7 +6,7 @@ change its name. A kind of fact that this version does not know is therefore sho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import msgspec
@@ -16,7 +16,6 @@ from actors.rules.caps import over_cap
 from actors.rules.entry import Entry
 from actors.rules.state import State, initial, remember_writer
 from actors.rules.view import message_bytes
-from actors.tokens import counter, tokenizer_for
 from protocol import codec
 from protocol.errors import BadEnvelope, BadId, NotFound
 from protocol.facts import MessagesAppended, SaidFact, SaidMessage
@@ -102,16 +101,6 @@ def trail(at: Address, records: Iterable[Record], *, upto: int | None = None) ->
     if upto is not None:
         has = f"; it has 1 to {newest}" if newest else "; versions count from 1"
         raise NotFound(f"{at} has no version {upto}{has}", address=str(at), version=upto, newest=newest)
-
-
-def count_of(state: State) -> Callable[[str], int]:
-    """Return how the tokens of *state* are counted."""
-    return counter(tokenizer_for(state.model).encoding)
-
-
-def tokens_of(state: State) -> int:
-    """Return the tokens of all that is in the view or waits for it."""
-    return state.live_tokens + sum(entry.tokens for entry in state.arrived)
 
 
 def stage_of(commit: codec.Commit) -> str:

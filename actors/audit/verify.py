@@ -15,6 +15,7 @@ import msgspec
 
 from actors.conversations import STATE_SCHEMA, Snapshot
 from actors.folding import folded
+from actors.rules.spill import MISSING_UPLOAD
 from actors.rules.state import State, initial, is_tombstone, remember_writer
 from protocol import codec
 from protocol.errors import BadEnvelope, JettisonError
@@ -28,10 +29,6 @@ from .heads import Head, earlier, moved, positions, start
 What = Literal[
     "commit", "messages", "order", "truncated", "rewritten", "gone", "snapshot", "artifact", "anchor", "file"
 ]
-
-
-MISSING_UPLOAD = "missing upload"
-"""The reason in the fact by which spill records that an announced upload never came."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 

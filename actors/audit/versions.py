@@ -7,7 +7,7 @@ from typing import cast
 
 import msgspec
 
-from actors.folding import Decision
+from actors.folding import Decision, count_of, tokens_of
 from actors.rules.view import View, view
 from protocol.errors import BudgetRefused, NotFound, NotReady
 from protocol.facts import ContextServed
@@ -16,7 +16,7 @@ from protocol.messages import Profile
 from storage.ports import Record
 
 from .loss import Loss, loss, recorded
-from .trail import Outcome, count_of, outcome_of, reasons, stage_of, tokens_of, touches, trace_of, trail
+from .trail import Outcome, outcome_of, reasons, stage_of, touches, trace_of, trail
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):

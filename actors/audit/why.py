@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from actors.folding import Decision, head
+from actors.prices import price_of
 from actors.rules.budget import target_tokens, trigger_tokens
 from actors.rules.caps import medium_tokens, over_cap, part_cap_tokens, repeats, tool_cap, tool_of
 from actors.rules.entry import Entry
@@ -19,7 +20,6 @@ from protocol.policy import Policy
 from storage.ports import Record
 
 from .loss import Loss, recorded
-from .prices import price_of
 from .text import digest_text, said_text
 from .trail import DID, DIGEST, Saying, Touch, fact_about, sayings, stage_of, touches, trace_of, trail
 
@@ -34,7 +34,6 @@ _POLICY_KEYS: dict[str, tuple[str, ...]] = {
     "HistoryCut": ("target.low_water", "cut.pins", "cut.on_overflow"),
 }
 """Keys that a fact rests on, by its name; what a policy does not have is left out."""
-
 
 _UNTOUCHED = {"CompactionDeclined": "left as it is", "StageFailed": "failed", "MessageRepaired": "repaired"}
 
@@ -159,14 +158,11 @@ def _untouched(decision: Decision, fact: object, number: int) -> Touch:
     entry = next((one for one in decision.after.entries if one.number == number), None)
     tokens = entry.tokens if entry else 0
     name = type(fact).__name__
-    did = {"CompactionDeclined": "left as it is", "StageFailed": "failed", "MessageRepaired": "repaired"}.get(
-        name, name
-    )
     return Touch(
         number=number,
         role=entry.role if entry else "",
         version=decision.commit.version,
-        did=did,
+        did=_UNTOUCHED.get(name, name),
         fact=name,
         before_tokens=tokens,
         after_tokens=tokens,

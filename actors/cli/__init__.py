@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import sys
 
+FAILED, MISMATCH, UNREACHABLE = 1, 3, 4
+
 
 def main() -> None:
     """Run the command line and exit with its code."""
@@ -27,11 +29,13 @@ def run(app: object) -> int:
     try:
         outcome = app(standalone_mode=False)  # type: ignore[operator]
     except JettisonError as error:
-        sys.stderr.write(f"jettison: {error}\n")
-        return 4 if isinstance(error, Unavailable) else 1
+        from .plain import named
+
+        sys.stderr.write(f"jettison: {named(str(error))}\n")
+        return UNREACHABLE if isinstance(error, Unavailable) else FAILED
     except OSError as error:
         sys.stderr.write(f"jettison: {error}\n")
-        return 1
+        return FAILED
     except typer.Exit as stop:
         return int(stop.exit_code)
     except (KeyboardInterrupt, typer.Abort):

@@ -9,7 +9,7 @@ import typer
 
 from .audit import audit
 from .dlq import dlq
-from .options import Config, Conv, Data, Json, Nats
+from .options import Config, Conv, Data, Json, StackOptions, on_stack
 from .wishes import wishes
 
 app = typer.Typer(
@@ -28,50 +28,42 @@ Port = Annotated[int | None, typer.Option(help="Default: a free one.", min=1, ma
 
 
 @app.command()
-def up(
-    data: Data = None,
-    config: Config = None,
-    nats_port: Port = None,
-    s3_port: Port = None,
-) -> int:
+def up(data: Data = None, config: Config = None, nats_port: Port = None, s3_port: Port = None) -> int:
     """Start NATS, S3 and all four actors in one go, until Ctrl-C."""
     from .serve import up as run
 
-    return run(data=data, config=config, nats_port=nats_port, s3_port=s3_port)
+    return run(StackOptions(config=config, data=data), nats_port=nats_port, s3_port=s3_port)
 
 
 @app.command()
+@on_stack
 def worker(
+    stack: StackOptions,
     actor: Annotated[str, typer.Argument(help="spill, digest, squeeze or cut", metavar="ACTOR")],
-    config: Config = None,
-    nats: Nats = "",
-    data: Data = None,
 ) -> int:
     """Run one worker of one actor; start as many as you like, anywhere."""
     from .serve import worker as run
 
-    return run(actor=actor, config=config, nats=nats, data=data)
+    return run(stack, actor=actor)
 
 
 @app.command()
+@on_stack
 def provision(
-    config: Config = None,
-    nats: Nats = "",
-    data: Data = None,
-    replicas: Annotated[int, typer.Option(help="Copies of each stream in a cluster.")] = 1,
+    stack: StackOptions,
+    replicas: Annotated[int, typer.Option(help="Copies of each stream in a cluster.", min=1)] = 1,
 ) -> int:
     """Create or update the streams, the consumers and the bucket."""
     from .serve import provision as run
 
-    return run(config=config, nats=nats, data=data, replicas=replicas)
+    return run(stack, replicas=replicas)
 
 
 @app.command()
+@on_stack
 def rewrap(
+    stack: StackOptions,
     tenant: Annotated[str, typer.Argument(help="Whose conversations' keys.")] = "default",
-    config: Config = None,
-    nats: Nats = "",
-    data: Data = None,
     json: Json = False,
 ) -> int:
     """Wrap a tenant's keys by the last line of its key file, so that copies with the older lines open nothing more.
@@ -79,42 +71,41 @@ def rewrap(
     Add a line first (`openssl rand -hex 32 >> FOLDER/TENANT.key`), and remove the others afterwards: then not even a
     complete backup from before, with all keys of today, brings back what was erased.
     """
-    from .audit_read import Options
     from .rewrap import rewrap as run
 
-    return run(tenant, options=Options(config=config, nats=nats, data=data, as_json=json))
+    return run(stack, tenant, as_json=json)
 
 
 @app.command()
+@on_stack
 def sweep(
+    stack: StackOptions,
     everything: Annotated[bool, typer.Option("--all", help="Every conversation, not only those that changed.")] = False,
-    config: Config = None,
-    nats: Nats = "",
-    data: Data = None,
     json: Json = False,
 ) -> int:
     """Wake who must act and was not told; workers do so by themselves, `--all` is for after a lost work queue."""
     from .serve import sweep as run
 
-    return run(everything=everything, config=config, nats=nats, data=data, as_json=json)
+    return run(stack, everything=everything, as_json=json)
 
 
 @app.command()
+@on_stack
 def doctor(
+    stack: StackOptions,
     monitor: Annotated[str, typer.Option(help="URL of the server's monitoring port: is each write synced?")] = "",
-    config: Config = None,
-    nats: Nats = "",
-    data: Data = None,
     json: Json = False,
 ) -> int:
     """Check everything that Jettison needs, and say how to mend what is wrong."""
     from .doctor import doctor as run
 
-    return run(config=config, nats=nats, data=data, monitor=monitor, as_json=json)
+    return run(stack, monitor=monitor, as_json=json)
 
 
 @app.command()
+@on_stack
 def compact(
+    stack: StackOptions,
     file: Annotated[Path, typer.Argument(help="OpenAI-chat transcript: JSON list, {messages}, or JSONL.")],
     budget: Annotated[int, typer.Option(help="Tokens that the result may have.", min=1)],
     policy: Annotated[Path | None, typer.Option(help="TOML or JSON file with a policy.")] = None,
@@ -124,36 +115,37 @@ def compact(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the messages here instead of stdout.")] = None,
     workers: Annotated[int, typer.Option(help="Use this many separate processes of each actor.", min=0)] = 0,
     by_turn: Annotated[bool, typer.Option(help="Ask for a view before every turn, as an agent does.")] = False,
-    config: Config = None,
-    nats: Nats = "",
-    data: Data = None,
     json: Json = False,
 ) -> int:
     """Publish a transcript through the whole path and print what is left of it."""
     from .compact import CompactJob, compact_file
 
     job = CompactJob(file=file, budget=budget, policy=policy, model=model, out=out, workers=workers, by_turn=by_turn)
-    return compact_file(job, config=config, nats=nats, data=data, as_json=json)
+    return compact_file(stack, job, as_json=json)
 
 
 @app.command()
-def ls(config: Config = None, nats: Nats = "", data: Data = None, json: Json = False) -> int:
+@on_stack
+def ls(stack: StackOptions, json: Json = False) -> int:
     """List all conversations."""
     from .read import ls as run
 
-    return run(config=config, nats=nats, data=data, as_json=json)
+    return run(stack, as_json=json)
 
 
 @app.command()
-def log(conv: Conv, config: Config = None, nats: Nats = "", data: Data = None, json: Json = False) -> int:
+@on_stack
+def log(stack: StackOptions, conv: Conv, json: Json = False) -> int:
     """Print every fact of a conversation, in order."""
     from .read import log as run
 
-    return run(conv, config=config, nats=nats, data=data, as_json=json)
+    return run(stack, conv, as_json=json)
 
 
 @app.command()
+@on_stack
 def show(
+    stack: StackOptions,
     conv: Annotated[str, typer.Argument(help="CONV or CONV@VERSION", metavar="CONV[@VERSION]")],
     budget: Annotated[int, typer.Option(help="Tokens; default: as the policy says.")] = 0,
     full: Annotated[bool, typer.Option("--full", help="Whole messages instead of their first lines.")] = False,
@@ -163,24 +155,22 @@ def show(
     profile: Annotated[
         str, typer.Option(help="openai-chat, openai-responses or anthropic-messages; default: the policy's.")
     ] = "",
-    config: Config = None,
-    nats: Nats = "",
-    data: Data = None,
     json: Json = False,
 ) -> int:
     """Print the view of a conversation, now or at a version."""
     if served:
-        from .audit_read import Options
         from .audit_read import served as run_served
 
-        return run_served(conv, options=Options(config=config, nats=nats, data=data, as_json=json))
+        return run_served(stack, conv, as_json=json)
     from .read import show as run
 
-    return run(conv, budget=budget, full=full, profile=profile, config=config, nats=nats, data=data, as_json=json)
+    return run(stack, conv, budget=budget, full=full, profile=profile, as_json=json)
 
 
 @app.command()
+@on_stack
 def replay(
+    stack: StackOptions,
     what: Annotated[
         list[str] | None,
         typer.Argument(help="CONV, TENANT/, a bundle's file or a folder of bundles; several.", metavar="CONV|FILE..."),
@@ -188,37 +178,31 @@ def replay(
     everything: Annotated[bool, typer.Option("--all", help="Every conversation in the log.")] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Exit 3 if a step or a served view differs.")] = False,
     jobs: Annotated[int, typer.Option(help="Processes; default: one for each processor.", min=0)] = 0,
-    config: Config = None,
-    nats: Nats = "",
-    data: Data = None,
     json: Json = False,
 ) -> int:
     """Rebuild conversations from the log alone, decide every step again and compare: no LLM, no S3, nothing written."""
-    from .audit_read import Options
     from .replay import replay as run
 
-    options = Options(config=config, nats=nats, data=data, as_json=json)
-    return run(what or (), everything=everything, verify=verify, jobs=jobs, options=options)
+    return run(stack, what or (), everything=everything, verify=verify, jobs=jobs, as_json=json)
 
 
 @app.command()
+@on_stack
 def artifact(
+    stack: StackOptions,
     key: Annotated[str, typer.Argument(help="SHA-256 of the artifact or its first digits.")],
     tenant: Annotated[str, typer.Option(help="Whose artifact.")] = "default",
-    config: Config = None,
-    nats: Nats = "",
-    data: Data = None,
 ) -> int:
     """Write an artifact's bytes to stdout."""
     from .read import artifact as run
 
-    return run(key, tenant=tenant, config=config, nats=nats, data=data)
+    return run(stack, key, tenant=tenant)
 
 
 @app.command()
 def trace(
     conv: Conv,
-    last: Annotated[int, typer.Option(help="Newest traces to draw.", min=1)] = 10,
+    last: Annotated[int, typer.Option(help="Newest traces to draw or print.", min=1)] = 10,
     config: Config = None,
     data: Data = None,
     json: Json = False,
@@ -226,16 +210,15 @@ def trace(
     """Draw the traces of a conversation as trees (from the local trace files)."""
     from .read import trace as run
 
-    return run(conv, last=last, config=config, data=data, as_json=json)
+    return run(StackOptions(config=config, data=data), conv, last=last, as_json=json)
 
 
 @app.command()
+@on_stack
 def export(
+    stack: StackOptions,
     conv: Conv,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Default: CONVERSATION.jettison.tar here.")] = None,
-    config: Config = None,
-    nats: Nats = "",
-    data: Data = None,
     json: Json = False,
 ) -> int:
     """Put a conversation into one file: log, snapshot, artifacts and the proofs of its anchors.
@@ -244,64 +227,60 @@ def export(
     """
     from .bundle import export as run
 
-    return run(conv, out=out, config=config, nats=nats, data=data, as_json=json)
+    return run(stack, conv, out=out, as_json=json)
 
 
 @app.command("import")
+@on_stack
 def import_(
+    stack: StackOptions,
     file: Annotated[Path, typer.Argument(help="A bundle that `jettison export` wrote.")],
     conv: Annotated[str, typer.Option("--as", help="Refuse the file if it is about another CONV.")] = "",
-    config: Config = None,
-    nats: Nats = "",
-    data: Data = None,
     json: Json = False,
 ) -> int:
     """Write a bundle's log and artifacts into a running stack, where the conversation can go on."""
     from .bundle import import_file as run
 
-    return run(file, conv, config=config, nats=nats, data=data, as_json=json)
+    return run(stack, file, conv, as_json=json)
 
 
 @app.command()
+@on_stack
 def verify(
+    stack: StackOptions,
     what: Annotated[str, typer.Argument(help="CONV, or a bundle's file.", metavar="[CONV|FILE]")] = "",
     everything: Annotated[bool, typer.Option("--all", help="Every conversation and every anchor.")] = False,
-    config: Config = None,
-    nats: Nats = "",
-    data: Data = None,
     json: Json = False,
 ) -> int:
     """Prove that nothing was changed, dropped, inserted, reordered or cut off; exit 3 if something was."""
     from .verify import verify as run
 
-    return run(what, everything=everything, config=config, nats=nats, data=data, as_json=json)
+    return run(stack, what, everything=everything, as_json=json)
 
 
 @app.command()
+@on_stack
 def anchor(
+    stack: StackOptions,
     every: Annotated[float, typer.Option(help="Seconds between two rounds; 0: one round.", min=0)] = 0,
-    config: Config = None,
-    nats: Nats = "",
-    data: Data = None,
     json: Json = False,
 ) -> int:
     """Write the Merkle root of all heads of each tenant to S3, outside NATS."""
     from .verify import anchor as run
 
-    return run(every=every, config=config, nats=nats, data=data, as_json=json)
+    return run(stack, every=every, as_json=json)
 
 
 @app.command()
+@on_stack
 def serve(
+    stack: StackOptions,
     port: Annotated[int, typer.Option(help="Port on this machine.", min=1, max=65535)] = 8321,
-    config: Config = None,
-    nats: Nats = "",
-    data: Data = None,
 ) -> int:
     """Show the page: conversations, versions, diffs, why, where, artifacts, verify; read-only, for this machine."""
     from .page import serve as run
 
-    return run(port=port, config=config, nats=nats, data=data)
+    return run(stack, port=port)
 
 
 @app.command()
@@ -313,14 +292,16 @@ def version() -> int:
     return 0
 
 
-policy = typer.Typer(help="The policy: show it, check it, import another system's settings.", no_args_is_help=True)
+policy = typer.Typer(
+    help="The policy: show and check it, print its schema, import another system's settings.", no_args_is_help=True
+)
 app.add_typer(policy, name="policy")
 
 
 @policy.command("show")
 def policy_show(
     files: Annotated[
-        list[Path] | None, typer.Argument(help="Layers (JSON or YAML), the later over the earlier.")
+        list[Path] | None, typer.Argument(help="Layers (TOML, JSON or YAML), the later over the earlier.")
     ] = None,
     preset: Annotated[str, typer.Option(help="jettison, holmes, digitorn, llm4s, docsgpt, octopus-fifo …")] = "",
     window: Annotated[int | None, typer.Option(help="Tokens of the model's window.", min=1)] = None,

@@ -26,21 +26,14 @@ from protocol.errors import ArtifactDamaged, KeysUnavailable, NotFound, Rejected
 from protocol.ids import Address, written_address
 from storage.ports import Artifacts, Record
 
+from . import MISMATCH
 from . import audit_text as texts
 from .bar import bar
-from .session import printed, said
-from .verify import connected
+from .options import StackOptions
+from .session import connected, printed, said
 
-MISMATCH = 3
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to read, and how to print."""
-
-    config: Path | None
-    nats: str
-    data: Path | None
-    as_json: bool = False
+FILE_ENDS = (".tar", ".tar.gz", ".jsonl")
+"""Of names that are rather a file's than a conversation's."""
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,27 +49,27 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 Look = Callable[[Source], Coroutine[Any, Any, int]]
 
 
-def versions(conv: str, *, losses: bool, options: Options) -> int:
+def versions(stack: StackOptions, conv: str, *, losses: bool, as_json: bool) -> int:
     """List versions; see `jettison versions --help`."""
 
     async def look(source: Source) -> int:
         for row in listed(source.at, source.records, losses=losses):
-            if options.as_json:
+            if as_json:
                 printed(row)
             else:
                 sys.stdout.write(texts.version_text(row))
         return 0
 
-    return _looking(conv, look, options)
+    return _looking(stack, conv, look)
 
 
-def served(conv: str, *, options: Options) -> int:
+def served(stack: StackOptions, conv: str, *, as_json: bool) -> int:
     """Write a served context's bytes; see `jettison show --help`."""
 
     async def look(source: Source) -> int:
         found = rebuilt_context(source.at, source.records, version=source.version)
         shown = found.view.messages if found.view else ()
-        if options.as_json:
+        if as_json:
             row = {"address": str(source.at), "version": found.version, "time": found.time, "same": found.same}
             decoded = [messages.decode(raw) for raw in shown]
             # a fact is an array on the wire, without the names of its fields
@@ -93,10 +86,10 @@ def served(conv: str, *, options: Options) -> int:
         said(f"DIFFERENT: version {found.version} was served as {found.served.view_hash}, {rebuilt}")
         return MISMATCH
 
-    return _looking(conv, look, options)
+    return _looking(stack, conv, look)
 
 
-def diff(older: str, newer: str, *, full: bool, options: Options) -> int:
+def diff(stack: StackOptions, older: str, newer: str, *, full: bool, as_json: bool) -> int:
     """Compare two versions; see `jettison diff --help`."""
 
     async def look(source: Source) -> int:
@@ -108,45 +101,45 @@ def diff(older: str, newer: str, *, full: bool, options: Options) -> int:
         if source.version is None or second is None:
             raise Rejected("diff needs two versions: CONV@A CONV@B")
         found = compared(source.at, source.records, older=source.version, newer=second)
-        if options.as_json:
+        if as_json:
             printed(found)
         else:
             texts.print_diff(found, full=full)
         return 0
 
-    return _looking(older, look, options)
+    return _looking(stack, older, look)
 
 
-def why(conv: str, message: int, *, full: bool, options: Options) -> int:
+def why(stack: StackOptions, conv: str, message: int, *, full: bool, as_json: bool) -> int:
     """Explain one message; see `jettison why --help`."""
 
     async def look(source: Source) -> int:
         found = explained(source.at, source.records, number=message, version=source.version)
-        if options.as_json:
+        if as_json:
             printed(found)
         else:
             sys.stdout.write(texts.why_text(found, full=full))
         return 0
 
-    return _looking(conv, look, options)
+    return _looking(stack, conv, look)
 
 
-def where(conv: str, text: str, *, options: Options) -> int:
+def where(stack: StackOptions, conv: str, text: str, *, as_json: bool) -> int:
     """Look for a text; see `jettison where --help`."""
 
     async def look(source: Source) -> int:
         uploads = {key: await _upload(source, key) for key in claimed(source.at, source.records)}
         found = found_where(source.at, source.records, text=text, uploads=uploads)
-        if options.as_json:
+        if as_json:
             printed(found)
         else:
             sys.stdout.write(texts.where_text(found))
         return 0 if found.now != "absent" else 1
 
-    return _looking(conv, look, options)
+    return _looking(stack, conv, look)
 
 
-def stats(conv: str, *, price_as: str, options: Options) -> int:
+def stats(stack: StackOptions, conv: str, *, price_as: str, as_json: bool) -> int:
     """Add up; see `jettison stats --help`."""
 
     async def main(running: Runtime) -> int:
@@ -161,7 +154,7 @@ def stats(conv: str, *, price_as: str, options: Options) -> int:
                     locked.append(error)
                 step(str(at), index, len(addresses))
         found = added_up(accounts)
-        if options.as_json:
+        if as_json:
             printed(found)
         else:
             texts.print_stats(found)
@@ -171,7 +164,7 @@ def stats(conv: str, *, price_as: str, options: Options) -> int:
             raise KeysUnavailable(f"{len(locked)} conversations are not counted; the first: {locked[0]}")
         return 0
 
-    return connected(main, config=options.config, nats=options.nats, data=options.data)
+    return connected(main, stack)
 
 
 async def chosen(running: Runtime, conv: str) -> list[Address]:
@@ -191,7 +184,7 @@ async def chosen(running: Runtime, conv: str) -> list[Address]:
     return [at]
 
 
-def _looking(conv: str, look: Look, options: Options) -> int:
+def _looking(stack: StackOptions, conv: str, look: Look) -> int:
     """Run *look* on what *conv* names: a bundle's file where there is one, else a conversation in the log."""
     file, version = _bundle(conv)
     if file is not None:
@@ -203,10 +196,10 @@ def _looking(conv: str, look: Look, options: Options) -> int:
         at, version = versioned(conv)
         records = await running.log.read(at, after=0)
         if not records:
-            raise NotFound(f"there is no conversation {at}", address=str(at))
+            raise missing(conv if version is None else conv.rpartition("@")[0], at)
         return await look(Source(at=at, version=version, records=records, artifacts=running.artifacts))
 
-    return connected(main, config=options.config, nats=options.nats, data=options.data)
+    return connected(main, stack)
 
 
 def named_file(text: str) -> Path | None:
@@ -215,6 +208,13 @@ def named_file(text: str) -> Path | None:
         return Path(text) if Path(text).is_file() else None
     except (OSError, ValueError):
         return None
+
+
+def missing(text: str, at: Address) -> NotFound:
+    """Return the error for *text*, which names no file, and whose conversation *at* is not there either."""
+    looks_like_file = "/" in text or text.endswith(FILE_ENDS)
+    told = f"no such file or conversation: {text}" if looks_like_file else f"there is no conversation {at}"
+    return NotFound(told, address=str(at))
 
 
 def _bundle(conv: str) -> tuple[Path | None, int | None]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby
+from collections.abc import Iterator, Mapping
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from actors.audit.diff import Change, Diff, Row, text_diff
+from actors.audit.diff import Change, Diff, Row, grouped, text_diff
 from actors.audit.loss import Loss
 from actors.audit.stats import Kept, StageSum, Stats, Sums
 from actors.audit.versions import Version
@@ -61,7 +60,7 @@ def print_diff(found: Diff, *, full: bool) -> None:
             console.print(f"  {name:<13} {change.before:>8,} -> {change.after:>8,}  {_signed(change):>9}")
     for stage, tokens in found.stages.items():
         console.print(f"  by {stage:<10} {tokens:>+9,}")
-    for did, rows in _grouped(found.rows):
+    for did, rows in grouped(found.rows):
         style = _COLOURS.get(did, "yellow")
         before, after = sum(row.before_tokens for row in rows), sum(row.after_tokens for row in rows)
         size = f"{before:,} tokens" if before == after else f"{before:,} -> {after:,} tokens"
@@ -210,17 +209,6 @@ def _event_lines(event: Event) -> Iterator[str]:
             f"     by {one_line(llm.model, chars=60)}, prompt {llm.prompt_hash}, {llm.input_tokens:,} tokens in, "
             f"{llm.output_tokens:,} out, {llm.attempts} attempts, {cost}"
         )
-
-
-def _grouped(rows: Iterable[Row]) -> Iterator[tuple[str, list[Row]]]:
-    """Yield neighbours to which the same was done; a message that changed and is still there stands alone."""
-
-    def key(row: Row) -> tuple[str, int]:
-        changed = bool(row.before and row.after)
-        return (row.did, row.number if changed or not row.number else -1)
-
-    for (did, _), group in groupby(rows, key):
-        yield did, list(group)
 
 
 def _named(rows: list[Row]) -> str:

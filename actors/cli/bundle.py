@@ -13,16 +13,17 @@ from protocol.errors import Damaged, Rejected
 from protocol.ids import written_address
 from storage.pause import paused
 
-from .session import printed, said
-from .verify import connected, sources_of
+from .options import StackOptions
+from .session import connected, printed, said, writable
+from .verify import sources_of
 
 SUFFIX = ".jettison.tar"
 
 
-def export(conv: str, *, out: Path | None, config: Path | None, nats: str, data: Path | None, as_json: bool) -> int:
+def export(stack: StackOptions, conv: str, *, out: Path | None, as_json: bool) -> int:
     """Write a bundle; see `jettison export --help`."""
     at = written_address(conv)
-    path = out or Path(f"{at.conversation}{SUFFIX}")
+    path = writable(out or Path(f"{at.conversation}{SUFFIX}"))
 
     async def main(running: Runtime) -> int:
         bundle = await exported(at, sources_of(running))
@@ -53,10 +54,10 @@ def export(conv: str, *, out: Path | None, config: Path | None, nats: str, data:
             )
         return 0
 
-    return connected(main, config=config, nats=nats, data=data)
+    return connected(main, stack)
 
 
-def import_file(file: Path, conv: str, *, config: Path | None, nats: str, data: Path | None, as_json: bool) -> int:
+def import_file(stack: StackOptions, file: Path, conv: str, *, as_json: bool) -> int:
     """Write a bundle's log into a running stack; see `jettison import --help`."""
     bundle = bundles.sound(bundles.read(file))
     at = bundle.at
@@ -78,4 +79,4 @@ def import_file(file: Path, conv: str, *, config: Path | None, nats: str, data: 
             sys.stdout.write(f"{found.address}: {found.records} records written, {found.present} were there\n")
         return 0
 
-    return connected(main, config=config, nats=nats, data=data)
+    return connected(main, stack)

@@ -28,7 +28,8 @@ from protocol.ids import Address, fresh_id
 from protocol.policy import resolve
 from protocol.subjects import ACTORS
 
-from .session import json_bytes, located, run, running_stack, said, settings_of, started_stack
+from .options import StackOptions
+from .session import json_bytes, located, run, running_stack, said, settings_of, started_stack, writable
 from .transcripts import Transcript, transcripts
 
 CONCURRENT_MAX = 4
@@ -65,9 +66,9 @@ class Played:
     flaws: tuple[str, ...]
 
 
-def compact_file(job: CompactJob, *, config: Path | None, nats: str, data: Path | None, as_json: bool) -> int:
+def compact_file(stack: StackOptions, job: CompactJob, *, as_json: bool) -> int:
     """Compact all conversations of a file; see `jettison compact --help`."""
-    settings = settings_of(config=config, nats=nats, data=data)
+    settings = settings_of(stack)
     return run(_compact(job, settings, as_json), service="compact", settings=settings)
 
 
@@ -75,6 +76,11 @@ async def _compact(job: CompactJob, settings: Settings, as_json: bool) -> int:
     talks = transcripts(job.file)
     layer = policy_layer(job)
     failures = 0
+    if job.model and not (settings.llm.base_url or settings.llm.api_key):
+        said(
+            "note: no LLM endpoint is set here (llm.base_url, OPENAI_BASE_URL or OPENAI_API_KEY); unless the workers "
+            f"have one elsewhere, {job.model} is not asked and digests are not squeezed"
+        )
     with written(job.out) as out:
         async with (
             stack_for(settings, job.workers) as (running, url),
@@ -115,7 +121,9 @@ async def play(client: Client, talk: Transcript, layer: dict[str, Any], job: Com
         try:
             await conversation.append([message])
         except JettisonError as error:
-            raise type(error)(f"message {index} of {talk.name}: {error}", **error.fields) from None
+            # each append is of one message, which calls itself the first
+            what = str(error).removeprefix("message 0: ")
+            raise type(error)(f"message {index} of {talk.name}: {what}", **error.fields) from None
         step(talk.name, index + 1, len(talk.messages))
     context = await conversation.context(wait_seconds=60)
     before, estimated = await asyncio.to_thread(_tokens_before, talk)
@@ -145,7 +153,7 @@ def written(path: Path | None) -> Iterator[BinaryIO]:
     if path is None:
         yield sys.stdout.buffer
         return
-    partial = path.with_name(path.name + ".partial")
+    partial = writable(path).with_name(path.name + ".partial")
     with partial.open("wb") as file:
         yield file
     partial.replace(path)
@@ -162,7 +170,10 @@ def policy_layer(job: CompactJob) -> dict[str, Any]:
             layer = msgspec.json.decode(text) if job.policy.suffix == ".json" else tomllib.loads(text)
         except (OSError, ValueError, msgspec.MsgspecError) as error:
             raise BadPolicy(f"policy file {job.policy}: {error}", key=str(job.policy)) from None
-    resolve([layer])
+    try:
+        resolve([layer])
+    except BadPolicy as error:
+        raise BadPolicy(f"policy file {job.policy}: {error}", **error.fields) from None
     layer["budget"] = {**layer.get("budget", {}), "window": job.budget, "reserve": 0}
     if job.model:
         layer["squeeze"] = {"mode": "squeeze", **layer.get("squeeze", {}), "model": job.model}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from .options import Conv, Json, StackOptions, on_stack
 
 if TYPE_CHECKING:  # `jettison --help` needs none of it
     from actors.bootstrap import Runtime
@@ -15,32 +16,32 @@ if TYPE_CHECKING:  # `jettison --help` needs none of it
 
 dlq = typer.Typer(help="Wake-ups that were given up: list, show, retry, drop.", no_args_is_help=True)
 
-Config = Annotated[Path | None, typer.Option("--config", help="Settings file; default ./jettison.toml.")]
-Nats = Annotated[str, typer.Option("--nats", help="NATS URL; default from settings, else the running embedded stack.")]
-Data = Annotated[Path | None, typer.Option("--data", help="Folder of the embedded stack.")]
-Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
-Conv = Annotated[str, typer.Argument(help="CONVERSATION or TENANT/CONVERSATION.", metavar="CONV")]
 Which = Annotated[str, typer.Argument(help="CONVERSATION or TENANT/CONVERSATION; none with --all.", metavar="[CONV]")]
 Everyone = Annotated[bool, typer.Option("--all", help="Every letter.")]
 OfActor = Annotated[str, typer.Option("--actor", help="Only letters of this actor.")]
 
 
 @dlq.command("list")
-def list_(actor: OfActor = "", config: Config = None, nats: Nats = "", data: Data = None, json: Json = False) -> int:
+@on_stack
+def list_(stack: StackOptions, actor: OfActor = "", json: Json = False) -> int:
     """List all dead letters, oldest first."""
+    from .session import said
 
     async def main(running: Runtime) -> int:
+        count = 0
         async for kept in _letters(running, conv="", actor=actor):
             _told(kept, as_json=json)
+            count += 1
+        if not count:
+            said("no dead letters" + (f" of {actor}" if actor else ""))
         return 0
 
-    return _connected(main, config=config, nats=nats, data=data)
+    return _connected(main, stack)
 
 
 @dlq.command()
-def show(
-    conv: Conv, actor: OfActor = "", config: Config = None, nats: Nats = "", data: Data = None, json: Json = False
-) -> int:
+@on_stack
+def show(stack: StackOptions, conv: Conv, actor: OfActor = "", json: Json = False) -> int:
     """Print the letters of one conversation; exit 1 if there is none."""
 
     async def main(running: Runtime) -> int:
@@ -48,18 +49,13 @@ def show(
             _told(kept, as_json=json, whole=True)
         return 0
 
-    return _connected(main, config=config, nats=nats, data=data)
+    return _connected(main, stack)
 
 
 @dlq.command()
+@on_stack
 def retry(
-    conv: Which = "",
-    everything: Everyone = False,
-    actor: OfActor = "",
-    config: Config = None,
-    nats: Nats = "",
-    data: Data = None,
-    json: Json = False,
+    stack: StackOptions, conv: Which = "", everything: Everyone = False, actor: OfActor = "", json: Json = False
 ) -> int:
     """Wake the actor again, and forget the letter; if it fails again, there will be a new one."""
 
@@ -69,36 +65,29 @@ def retry(
         await running.wakes.wake(kept.letter.actor, kept.letter.at, headers=headers)
         await running.dead_letters.drop(kept)
 
-    return _each(one, conv, everything, actor, config=config, nats=nats, data=data, json=json)
+    return _each(one, stack, conv, everything=everything, actor=actor, json=json)
 
 
 @dlq.command()
+@on_stack
 def drop(
-    conv: Which = "",
-    everything: Everyone = False,
-    actor: OfActor = "",
-    config: Config = None,
-    nats: Nats = "",
-    data: Data = None,
-    json: Json = False,
+    stack: StackOptions, conv: Which = "", everything: Everyone = False, actor: OfActor = "", json: Json = False
 ) -> int:
     """Forget the letter and wake nobody; the conversation stays as it is in the log."""
 
     async def one(running: Runtime, kept: Kept) -> None:
         await running.dead_letters.drop(kept)
 
-    return _each(one, conv, everything, actor, config=config, nats=nats, data=data, json=json)
+    return _each(one, stack, conv, everything=everything, actor=actor, json=json)
 
 
 def _each(
     one: Callable[[Runtime, Kept], Awaitable[None]],
+    stack: StackOptions,
     conv: str,
+    *,
     everything: bool,
     actor: str,
-    *,
-    config: Path | None,
-    nats: str,
-    data: Path | None,
     json: bool,
 ) -> int:
     async def main(running: Runtime) -> int:
@@ -107,29 +96,21 @@ def _each(
             _told(kept, as_json=json)
         return 0
 
-    return _connected(main, config=config, nats=nats, data=data)
+    return _connected(main, stack)
 
 
-def _connected(main: Callable[[Runtime], Awaitable[int]], *, config: Path | None, nats: str, data: Path | None) -> int:
-    from actors.bootstrap import runtime
+def _connected(main: Callable[[Runtime], Coroutine[Any, Any, int]], stack: StackOptions) -> int:
+    from .session import connected
 
-    from .session import located, run, settings_of
-
-    settings = settings_of(config=config, nats=nats, data=data)
-
-    async def connected() -> int:
-        async with runtime(located(settings), role="dlq") as running:
-            return await main(running)
-
-    return run(connected(), service="dlq", settings=settings, trace=False)
+    return connected(main, stack, role="dlq")
 
 
 async def _wanted(running: Runtime, conv: str, *, everything: bool, actor: str) -> list[Kept]:
-    """Return the letters that are asked for. Raises `Rejected` where none is named, `NotFound` where there is none."""
-    from protocol.errors import NotFound, Rejected
+    """Return the letters that are asked for. Raises `BadParameter` where none is named, else `NotFound`."""
+    from protocol.errors import NotFound
 
     if bool(conv) == everything:
-        raise Rejected("name one conversation, or say --all")
+        raise typer.BadParameter("name one conversation, or say --all")
     found = [kept async for kept in _letters(running, conv=conv, actor=actor)]
     if conv and not found:
         raise NotFound(f"there is no dead letter for {conv}", conversation=conv)

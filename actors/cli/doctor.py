@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -11,14 +12,16 @@ import msgspec
 from actors.bootstrap import Runtime, data_folder, runtime
 from actors.settings import Settings
 from actors.tokens import counter
-from protocol.errors import JettisonError, Unavailable
-from protocol.ids import Token
+from protocol.errors import JettisonError, KeysUnavailable, NotProvisioned, Unavailable
+from protocol.ids import Address, Token, written_address
+from protocol.keys import FolderKeys, JetStreamKeys, newest_is_wrapped
 from storage.durability import filled, is_synced, looked_at, trouble
 from storage.streams import consumers, drift, streams
 
+from . import UNREACHABLE
+from .options import StackOptions
+from .plain import counted
 from .session import located, printed, run, running_stack, settings_of
-
-UNREACHABLE = 4
 
 FILLED_SHARE_MAX = 0.9
 """Of a server's storage, before it is said: there is still time to make room."""
@@ -33,9 +36,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     fix: str = ""
 
 
-def doctor(*, config: Path | None, nats: str, data: Path | None, monitor: str, as_json: bool) -> int:
+def doctor(stack: StackOptions, *, monitor: str, as_json: bool) -> int:
     """Check everything; see `jettison doctor --help`."""
-    settings = settings_of(config=config, nats=nats, data=data)
+    settings = settings_of(stack)
 
     async def main() -> int:
         found = []
@@ -64,7 +67,7 @@ async def _findings(settings: Settings, monitor: str) -> AsyncIterator[Finding]:
                 yield finding
             yield await _store(running, there)
             yield _model(there)
-            yield _keys(there)
+            yield await _keys(running, there)
     except Unavailable as error:
         yield Finding(what="nats", ok=False, detail=str(error), fix="start a server, or `jettison up`")
 
@@ -147,7 +150,7 @@ def _mended(trouble: str) -> str:
 def _embedded_is_synced(settings: Settings) -> bool | None:
     """Tell whether the embedded server syncs each write; none if it is not the one that is asked about."""
     stack = running_stack(data_folder(settings))
-    if stack is None or stack.nats_url != settings.nats.url:
+    if stack is None or stack.endpoints.nats_url != settings.nats.url:
         return None
     return 'sync_interval: "always"' in (data_folder(settings) / "nats.conf").read_text(encoding="utf-8")
 
@@ -164,8 +167,12 @@ async def _store(running: Runtime, settings: Settings) -> Finding:
     return Finding(what="s3", ok=same, detail=f"{where}, bucket {settings.s3.bucket}: written and read back")
 
 
-def _keys(settings: Settings) -> Finding:
+async def _keys(running: Runtime, settings: Settings) -> Finding:
     """Say whether what is kept can be read without the tenants' keys."""
+    if not settings.keys.folder and await newest_is_wrapped(running.connection):
+        detail = "the log is encrypted, and no keys folder is set here: nothing of it can be read from here"
+        fix = "set keys.folder (JETTISON_KEYS__FOLDER) to the folder that the workers have"
+        return Finding(what="keys", ok=True, detail=detail, fix=fix)
     if not settings.keys.folder:
         detail = "none: the log is kept in plain text; erasing overwrites it, and no copy made before"
         return Finding(what="keys", ok=True, detail=detail, fix="set keys.folder (JETTISON_KEYS__FOLDER) to encrypt it")
@@ -181,7 +188,22 @@ def _keys(settings: Settings) -> Finding:
     if open_to_others:
         detail = f"others on this machine may read {', '.join(open_to_others[:5])} in {folder}"
         return Finding(what="keys", ok=False, detail=detail, fix=f"chmod 600 {folder}/*.key")
-    detail = f"of {len(files)} tenants in {folder}: what actors commit is encrypted, and what agents with keys say"
+    for file in files:
+        try:
+            await FolderKeys(folder=folder).wrap(Address(tenant=Token(file.stem), conversation=Token("doctor")), b"")
+        except KeysUnavailable as error:
+            return Finding(what="keys", ok=False, detail=str(error), fix=f"put the copy of {file.name} back")
+    # to find tenants without a file would be to list all keys; only the one that everybody begins with is looked at
+    for tenant in sorted({file.stem for file in files} | ({"default"} if settings.keys.make else set())):
+        try:
+            with suppress(NotProvisioned):  # said above
+                keys = JetStreamKeys(running.connection, tenants=running.tenants)
+                await keys.check(written_address(f"{tenant}/doctor").tenant)
+        except KeysUnavailable as error:
+            fix = f"put the lines of the copy of {tenant}.key above those that {folder} has, and keep all"
+            return Finding(what="keys", ok=False, detail=str(error), fix=fix)
+    tenants = counted(len(files), "tenant")
+    detail = f"of {tenants} in {folder}: what actors commit is encrypted, and what agents with keys say"
     return Finding(what="keys", ok=True, detail=detail)
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from inspect import Signature, signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,3 +16,29 @@ Nats = Annotated[str, typer.Option("--nats", help="NATS URL; default from settin
 Data = Annotated[Path | None, typer.Option("--data", help="Folder of the embedded stack.")]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
 Conv = Annotated[str, typer.Argument(help="CONVERSATION or TENANT/CONVERSATION.", metavar="CONV")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackOptions:
+    """The stack that a command works on: what its settings are read from, and what goes before them."""
+
+    config: Config = None
+    nats: Nats = ""
+    data: Data = None
+
+
+def on_stack(command: Callable[..., int]) -> Callable[..., int]:
+    """Return *command*, whose first parameter is `stack`, with an option for each of that one's fields.
+
+    Typer reads options from a function's signature, and has no groups of them.
+    """
+    _, *own = signature(command, eval_str=True).parameters.values()
+    shared = signature(StackOptions, eval_str=True).parameters
+
+    @wraps(command)
+    def called(**given: Any) -> int:
+        stack = StackOptions(**{name: given.pop(name) for name in shared})
+        return command(stack, **given)
+
+    called.__signature__ = Signature([*own, *shared.values()])  # type: ignore[attr-defined]
+    return called

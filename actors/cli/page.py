@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from actors.bootstrap import Runtime
 from actors.page.app import page
+from protocol.errors import Rejected
 
-from .session import said, settings_of, traces_folder
-from .verify import connected, sources_of
+from .options import StackOptions
+from .session import connected, said, settings_of, traces_folder
+from .verify import sources_of
 
 HOST = "127.0.0.1"
 """Nothing but this machine: the page asks for no password. Others reach it through what does, such as a tunnel."""
@@ -23,9 +25,9 @@ HOST = "127.0.0.1"
 CLOSING_SECONDS = 2
 
 
-def serve(*, port: int, config: Path | None, nats: str, data: Path | None) -> int:
+def serve(stack: StackOptions, *, port: int) -> int:
     """Serve the page until told to stop; see `jettison serve --help`."""
-    traces = traces_folder(settings_of(config=config, nats=nats, data=data))
+    traces = traces_folder(settings_of(stack))
 
     async def main(running: Runtime) -> int:
         app = page(sources_of(running), running.conversations, traces=traces)
@@ -35,7 +37,7 @@ def serve(*, port: int, config: Path | None, nats: str, data: Path | None) -> in
             await asyncio.Event().wait()
         return 0
 
-    return connected(main, config=config, nats=nats, data=data)
+    return connected(main, stack)
 
 
 class _Server(uvicorn.Server):
@@ -48,7 +50,7 @@ class _Server(uvicorn.Server):
 
 @asynccontextmanager
 async def serving(app: ASGIApp, *, port: int = 0) -> AsyncIterator[str]:
-    """Serve *app* on loopback, at *port* or a free one; yield its URL. Raises `OSError` if the port is taken."""
+    """Serve *app* on loopback, at *port* or a free one; yield its URL. Raises `Rejected` if the port is taken."""
     config = uvicorn.Config(
         app,
         lifespan="off",
@@ -59,7 +61,12 @@ async def serving(app: ASGIApp, *, port: int = 0) -> AsyncIterator[str]:
         timeout_graceful_shutdown=CLOSING_SECONDS,
     )
     server = _Server(config)
-    listening = socket.create_server((HOST, port))
+    try:
+        listening = socket.create_server((HOST, port))
+    except OSError as error:
+        raise Rejected(
+            f"port {port} of {HOST}: {os.strerror(error.errno or 0)}; give another --port", port=port
+        ) from None
     task = asyncio.create_task(server.serve(sockets=[listening]))
     try:
         yield f"http://{HOST}:{listening.getsockname()[1]}/"

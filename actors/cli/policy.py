@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from ruamel.yaml.error import YAMLError
 from actors.policy_import import Imported, from_digitorn, from_docsgpt, from_holmes, system_of
 from protocol import policy as policies
 from protocol.errors import BadPolicy
+from protocol.presets import PRESETS
 
 from .session import printed, said
 
@@ -23,6 +25,8 @@ SYSTEMS = ("digitorn", "docsgpt", "holmes")
 
 def show(*, files: list[Path], preset: str, window: int | None, as_json: bool) -> int:
     """Print the resolved policy of *files* over a preset; see `jettison policy show --help`."""
+    if mistaken := [file for file in files if str(file) in PRESETS and not file.exists()]:
+        raise BadPolicy(f"there is no file {mistaken[0]}; the preset is shown by --preset {mistaken[0]}", key="preset")
     base: dict[str, Any] = {"preset": preset} if preset else {}
     top: dict[str, Any] = {"budget": {"window": window}} if window else {}
     policy = policies.resolve([base, *(_layer(file) for file in files), top])
@@ -52,8 +56,7 @@ def import_(*, file: Path, system: str, agent: str) -> int:
 
 
 def _imported(file: Path, system: str, agent: str) -> Imported:
-    written_in_yaml = file.suffix in (".yaml", ".yml")
-    settings = _yaml(file) if written_in_yaml else dict(dotenv.dotenv_values(file, interpolate=False))
+    settings = _yaml(file) if file.suffix in (".yaml", ".yml") else _dotenv(file)
     wanted = system or system_of(settings)
     if wanted not in SYSTEMS:
         raise BadPolicy(f"--from is one of {', '.join(SYSTEMS)}, not {wanted!r:.40}", key="from")
@@ -63,8 +66,29 @@ def _imported(file: Path, system: str, agent: str) -> Imported:
 
 
 def _layer(file: Path) -> dict[str, Any]:
-    """Return the layer in a JSON or YAML file."""
-    return _yaml(file)  # JSON is YAML
+    """Return the layer in a TOML, JSON or YAML file, its keys and types checked."""
+    layer = _toml(file) if file.suffix == ".toml" else _yaml(file)  # JSON is YAML
+    try:
+        policies.converted(layer)
+    except BadPolicy as error:
+        raise BadPolicy(f"{file}: {error}", **error.fields) from None
+    return layer
+
+
+def _toml(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise BadPolicy(f"{file.name} is not TOML: {error}", key="") from None
+
+
+def _dotenv(file: Path) -> dict[str, str | None]:
+    try:
+        # opened here: a file that is not there would be taken for an empty one
+        with file.open(encoding="utf-8") as text:
+            return dict(dotenv.dotenv_values(stream=text, interpolate=False))
+    except UnicodeDecodeError as error:
+        raise BadPolicy(f"{file.name} is not a file of settings: {error}", key="") from None
 
 
 def _yaml(file: Path) -> dict[str, Any]:

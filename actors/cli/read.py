@@ -4,37 +4,41 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import Any, cast, get_args
 
 import msgspec
 
 from actors.audit.trail import trail, versioned
-from actors.bootstrap import Runtime, runtime
-from actors.folding import folded
+from actors.bootstrap import Runtime
+from actors.folding import count_of, folded
 from actors.readback import artifact as fetched
 from actors.rules.state import State
 from actors.rules.view import view
-from actors.tokens import counter, tokenizer_for
 from actors.trace_view import as_json as spans_as_json
-from actors.trace_view import read_spans, trace_tree
+from actors.trace_view import newest, read_spans, trace_tree
 from protocol import codec, messages
 from protocol.errors import BadEnvelope, Damaged, Erased, JettisonError, KeysUnavailable, NotFound, Rejected
+from protocol.facts import MessagesAppended
 from protocol.ids import Address, Token, written_address
 from storage.ports import Record
 
-from .audit_read import Options
+from .options import StackOptions
 from .plain import one_line, plain
-from .session import located, printed, run, said, settings_of, traces_folder
+from .session import connected, printed, said, settings_of, traces_folder
+
+ROLE = "reader"
 
 
-def ls(*, config: Path | None, nats: str, data: Path | None, as_json: bool) -> int:
+def ls(stack: StackOptions, *, as_json: bool) -> int:
     """List conversations; see `jettison ls --help`."""
 
     async def main(running: Runtime) -> int:
         unreadable: JettisonError | None = None
-        for at in await running.log.addresses():
+        addresses = await running.log.addresses()
+        if not addresses:
+            said("no conversations yet")
+        for at in addresses:
             try:
                 state = folded(at, await running.log.read(at, after=0))
             except (KeysUnavailable, Damaged, BadEnvelope) as error:
@@ -52,17 +56,18 @@ def ls(*, config: Path | None, nats: str, data: Path | None, as_json: bool) -> i
             if as_json:
                 printed(row)
             else:
-                sys.stdout.write(
-                    "{address}  v{version}  {messages} messages  {tokens} of {usable} tokens\n".format(**row)
-                )
+                line = "{address}  v{version}  {messages} messages  {tokens} of {usable} tokens".format(**row)
+                # what it was called, where the address cannot say it
+                name = "" if state.name in ("", at.conversation) else f"  {one_line(state.name, chars=60)}"
+                sys.stdout.write(f"{line}{name}\n")
         if unreadable is not None:
             raise unreadable  # after all others were listed, for the exit code
         return 0
 
-    return _reading(main, Options(config=config, nats=nats, data=data, as_json=as_json))
+    return connected(main, stack, role=ROLE)
 
 
-def log(conv: str, *, config: Path | None, nats: str, data: Path | None, as_json: bool) -> int:
+def log(stack: StackOptions, conv: str, *, as_json: bool) -> int:
     """Print all facts; see `jettison log --help`."""
 
     async def main(running: Runtime) -> int:
@@ -74,20 +79,10 @@ def log(conv: str, *, config: Path | None, nats: str, data: Path | None, as_json
                     sys.stdout.write(_fact_line(row) + "\n")
         return 0
 
-    return _reading(main, Options(config=config, nats=nats, data=data, as_json=as_json))
+    return connected(main, stack, role=ROLE)
 
 
-def show(
-    conv: str,
-    *,
-    budget: int,
-    full: bool,
-    profile: str,
-    config: Path | None,
-    nats: str,
-    data: Path | None,
-    as_json: bool,
-) -> int:
+def show(stack: StackOptions, conv: str, *, budget: int, full: bool, profile: str, as_json: bool) -> int:
     """Print a view; see `jettison show --help`."""
     at, version = versioned(conv)
     if profile and profile not in get_args(messages.Profile):
@@ -100,7 +95,7 @@ def show(
             raise Erased(f"{at} was erased", address=str(at))
         if state.policy is None:
             raise NotFound(f"{at} has no policy yet: no worker has seen it", address=str(at))
-        count = counter(tokenizer_for(state.model).encoding)
+        count = count_of(state)
         seen = view(state, budget=min(budget or state.usable_tokens, state.usable_tokens), count=count, profile=shape)
         if as_json:
             printed(
@@ -121,10 +116,10 @@ def show(
             said(f"version {state.version}, {seen.tokens:,} tokens, hash {seen.hash[:16]}")
         return 0
 
-    return _reading(main, Options(config=config, nats=nats, data=data, as_json=as_json))
+    return connected(main, stack, role=ROLE)
 
 
-def artifact(key: str, *, tenant: str, config: Path | None, nats: str, data: Path | None) -> int:
+def artifact(stack: StackOptions, key: str, *, tenant: str) -> int:
     """Write an artifact; see `jettison artifact --help`."""
 
     async def main(running: Runtime) -> int:
@@ -132,23 +127,23 @@ def artifact(key: str, *, tenant: str, config: Path | None, nats: str, data: Pat
         sys.stdout.buffer.write(await fetched(key, tenant=owner, artifacts=running.artifacts))
         return 0
 
-    return _reading(main, Options(config=config, nats=nats, data=data))
+    return connected(main, stack, role=ROLE)
 
 
-def trace(conv: str, *, last: int, config: Path | None, data: Path | None, as_json: bool) -> int:
+def trace(stack: StackOptions, conv: str, *, last: int, as_json: bool) -> int:
     """Draw traces; see `jettison trace --help`."""
-    settings = settings_of(config=config, data=data)
-    folder = traces_folder(settings)
+    folder = traces_folder(settings_of(stack))
     rows = read_spans(folder, written_address(conv).conversation)
     if not rows:
         raise NotFound(f"no span of {conv} in {folder}; spans may have gone to an OTLP endpoint", folder=str(folder))
+    rows = newest(rows, last)
     if as_json:
         for row in spans_as_json(rows):
             printed(row)
         return 0
     from rich.console import Console
 
-    Console(highlight=False).print(trace_tree(rows, last=last))
+    Console(highlight=False).print(trace_tree(rows))
     return 0
 
 
@@ -164,16 +159,6 @@ def drawn(view_messages: Iterable[Mapping[str, Any]], *, chars: int) -> str:
         more = f" […{len(text) - chars:,} more characters]" if len(text) > chars else ""
         lines.append(f"--- {parsed.role} ---\n{plain(text[:chars])}{more}")
     return "\n".join(lines) + "\n"
-
-
-def _reading(main: Callable[[Runtime], Coroutine[Any, Any, int]], options: Options) -> int:
-    settings = settings_of(config=options.config, nats=options.nats, data=options.data)
-
-    async def connected() -> int:
-        async with runtime(located(settings), role="reader") as running:
-            return await main(running)
-
-    return run(connected(), service="reader", settings=settings, trace=False)
 
 
 async def _records(running: Runtime, at: Address) -> list[Record]:
@@ -212,7 +197,7 @@ def _fields(fact: Any) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for name in fact.__struct_fields__:
         value = getattr(fact, name)
-        if name == "messages":
+        if isinstance(fact, MessagesAppended) and name == "messages":
             value = [{"role": _role(one.raw), "bytes": len(one.raw), "claims": len(one.claims)} for one in value]
         elif name == "items":
             value = len(value)

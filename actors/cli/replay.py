@@ -9,38 +9,40 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
+import typer
 
 from actors.bootstrap import Runtime
 from actors.replay import Replayed
 from actors.replays import Failed, Outcome, Source, processors, replays
-from protocol.errors import NotFound, Rejected
-from protocol.ids import Address
+from protocol.errors import NotFound
+from protocol.ids import Address, written_address
 
-from .audit_read import MISMATCH, Options, chosen, named_file
+from . import FAILED, MISMATCH, UNREACHABLE
+from .audit_read import chosen, missing, named_file
 from .bar import bar
-from .plain import plain
-from .session import located, printed, said, settings_of
-from .verify import connected
+from .options import StackOptions
+from .plain import named, plain
+from .session import connected, located, printed, said, settings_of
 
 PATTERN = "*.tar"
 """Of the bundles in a folder."""
 
-_UNREACHABLE, _FAILED = 4, 1
 
-
-def replay(what: Sequence[str], *, everything: bool, verify: bool, jobs: int, options: Options) -> int:
+def replay(
+    stack: StackOptions, what: Sequence[str], *, everything: bool, verify: bool, jobs: int, as_json: bool
+) -> int:
     """Rebuild conversations from the log, or from bundles alone; see `jettison replay --help`."""
     if bool(what) == everything:
-        raise Rejected("say what to replay: conversations, bundles' files or folders of them, or --all")
+        raise typer.BadParameter("say what to replay: conversations, bundles' files or folders of them, or --all")
     signal.signal(signal.SIGTERM, _ended)
     files, names = _parted(what)
-    addresses = _addresses(names, everything=everything, options=options)
-    settings = settings_of(config=options.config, nats=options.nats, data=options.data)
+    addresses = _addresses(stack, names, everything=everything)
+    settings = settings_of(stack)
     sources: list[Source] = [*files, *addresses]
     outcomes = replays(sources, located(settings) if addresses else settings, jobs=jobs or processors())
     if len(sources) == 1 and not everything:
-        return _told(next(outcomes), verify=verify, as_json=options.as_json, briefly=False)
-    return _all_told(outcomes, len(sources), verify=verify, as_json=options.as_json)
+        return _told(next(outcomes), verify=verify, as_json=as_json, briefly=False)
+    return _all_told(outcomes, len(sources), verify=verify, as_json=as_json)
 
 
 def replay_text(found: Replayed) -> str:
@@ -99,17 +101,22 @@ def _is_folder(text: str) -> bool:
         return False
 
 
-def _addresses(names: Sequence[str], *, everything: bool, options: Options) -> list[Address]:
+def _addresses(stack: StackOptions, names: Sequence[str], *, everything: bool) -> list[Address]:
     found: dict[Address, None] = {}
     if not names and not everything:
         return []
 
     async def main(running: Runtime) -> int:
         for name in names or [""]:
-            found.update(dict.fromkeys(await chosen(running, name)))
+            try:
+                found.update(dict.fromkeys(await chosen(running, name)))
+            except NotFound:
+                if name.endswith("/"):
+                    raise
+                raise missing(name, written_address(name)) from None
         return 0
 
-    connected(main, config=options.config, nats=options.nats, data=options.data)
+    connected(main, stack)
     return list(found)
 
 
@@ -138,10 +145,10 @@ def _all_told(outcomes: Iterator[Outcome], total: int, *, verify: bool, as_json:
 
 def _told(outcome: Outcome, *, verify: bool, as_json: bool, briefly: bool) -> int:
     if isinstance(outcome, Failed):
-        said(f"jettison: {outcome.error}")
+        said(f"jettison: {named(outcome.error)}")
         if as_json:
             printed(msgspec.structs.asdict(outcome))
-        return _UNREACHABLE if outcome.unavailable else _FAILED
+        return UNREACHABLE if outcome.unavailable else FAILED
     if as_json:
         printed(outcome)
     else:
@@ -151,5 +158,5 @@ def _told(outcome: Outcome, *, verify: bool, as_json: bool, briefly: bool) -> in
 
 def _worse(one: int, other: int) -> int:
     """Return the exit code that says more: a difference, then a service that is not there, then any failure."""
-    order = (0, _FAILED, _UNREACHABLE, MISMATCH)
+    order = (0, FAILED, UNREACHABLE, MISMATCH)
     return max(one, other, key=order.index)

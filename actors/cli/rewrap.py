@@ -8,12 +8,11 @@ from protocol.ids import Token, written_address
 from protocol.keys import SET_KEYS
 from storage.rewrapping import rewrapped
 
-from .audit_read import Options
-from .session import printed, said
-from .verify import connected
+from .options import StackOptions
+from .session import connected, printed, said
 
 
-def rewrap(tenant: str, *, options: Options) -> int:
+def rewrap(stack: StackOptions, tenant: str, *, as_json: bool) -> int:
     """Wrap keys anew; see `jettison rewrap --help`."""
 
     async def main(running: Runtime) -> int:
@@ -21,10 +20,13 @@ def rewrap(tenant: str, *, options: Options) -> int:
             raise Rejected(f"no tenants' keys are configured; {SET_KEYS}")
         owner = Token(written_address(f"{tenant}/x").tenant)
         count = await rewrapped(running.connection, tenants=running.tenants, tenant=owner)
-        if options.as_json:
+        if as_json:
             printed({"tenant": owner, "keys": count})
-        else:
+        elif count:
             said(f"{owner}: {count} keys wrapped anew; what wrapped them before may be thrown away")
+        else:
+            # a mistyped tenant must not lead anybody to throw away the key of another one
+            said(f"{owner}: there is no key of this tenant; nothing was wrapped anew, and nothing may be thrown away")
         return 0
 
-    return connected(main, config=options.config, nats=options.nats, data=options.data)
+    return connected(main, stack)

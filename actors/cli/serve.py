@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from pathlib import Path
 
 import stamina
 
@@ -12,12 +11,11 @@ from actors.audit.anchoring import Anchoring
 from actors.bootstrap import Runtime, data_folder, runtime, work
 from actors.settings import Settings
 from protocol.errors import ArtifactsUnavailable, LogUnavailable, Rejected, Unavailable
-from protocol.ids import Token
-from protocol.keys import FolderKeys
 from protocol.subjects import ACTORS, Actor
 from storage.s3 import S3Anchors
 
-from .session import located, prepared, printed, run, said, settings_of, started_stack
+from .options import StackOptions
+from .session import connected, located, prepared, printed, run, said, settings_of, started_stack
 
 LAST_ANCHOR_SECONDS = 5.0
 """What is written last must not hold up who wants to stop."""
@@ -28,33 +26,31 @@ RECONNECT_SECONDS_MAX = 5.0
 WAITED_FOR = (LogUnavailable, ArtifactsUnavailable)
 
 
-def up(*, data: Path | None, config: Path | None, nats_port: int | None, s3_port: int | None) -> int:
+def up(stack: StackOptions, *, nats_port: int | None, s3_port: int | None) -> int:
     """Start the embedded stack and all actors; see `jettison up --help`."""
-    settings = settings_of(config=config, data=data)
+    settings = settings_of(stack)
     return run(_up(settings, nats_port, s3_port), service="jettison", settings=settings)
 
 
-def worker(*, actor: str, config: Path | None, nats: str, data: Path | None) -> int:
+def worker(stack: StackOptions, *, actor: str) -> int:
     """Run one worker; see `jettison worker --help`."""
     if actor not in ACTORS:
         raise Rejected(f"there is no actor {actor!r}; choose from {', '.join(ACTORS)}", actor=actor)
-    settings = settings_of(config=config, nats=nats, data=data)
+    settings = settings_of(stack)
     return run(_worker(located(settings), actor), service=f"worker-{actor}", settings=settings)
 
 
-def provision(*, config: Path | None, nats: str, data: Path | None, replicas: int) -> int:
+def provision(stack: StackOptions, *, replicas: int) -> int:
     """Create streams, consumers and bucket; see `jettison provision --help`."""
-    settings = settings_of(config=config, nats=nats, data=data)
+    settings = settings_of(stack)
     return run(_provision(located(settings), replicas), service="provision", settings=settings, trace=False)
 
 
-def sweep(*, everything: bool, config: Path | None, nats: str, data: Path | None, as_json: bool) -> int:
+def sweep(stack: StackOptions, *, everything: bool, as_json: bool) -> int:
     """Sweep once; see `jettison sweep --help`."""
-    settings = settings_of(config=config, nats=nats, data=data)
 
-    async def main() -> int:
-        async with runtime(located(settings), role="sweep") as running:
-            found = await running.sweeper().sweep(everything=everything)
+    async def main(running: Runtime) -> int:
+        found = await running.sweeper().sweep(everything=everything)
         if as_json:
             printed(found)
         else:
@@ -62,7 +58,7 @@ def sweep(*, everything: bool, config: Path | None, nats: str, data: Path | None
             said(f"{told}, {found.freed} slots freed that were done")
         return 0
 
-    return run(main(), service="sweep", settings=settings, trace=False)
+    return connected(main, stack, role="sweep")
 
 
 async def _up(settings: Settings, nats_port: int | None, s3_port: int | None) -> int:
@@ -71,9 +67,6 @@ async def _up(settings: Settings, nats_port: int | None, s3_port: int | None) ->
         started_stack(settings, owner="up", nats_port=nats_port, s3_port=s3_port) as (ours, stack),
         runtime(ours, role="up") as running,
     ):
-        if isinstance(running.tenants, FolderKeys):
-            # before any agent comes: one that encrypts finds a key there, and makes none
-            running.tenants.prepare(Token("default"))
         said(f"NATS     {ours.nats.url}")
         said(
             f"S3       {ours.s3.endpoint} (bucket {ours.s3.bucket}; credentials in {data_folder(ours)}/s3.credentials)"

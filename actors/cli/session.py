@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,16 @@ from typing import Any
 import msgspec
 
 from actors.bootstrap import Runtime, data_folder, runtime, with_endpoints
-from actors.embedded import EmbeddedStack, embedded_stack
+from actors.embedded import EmbeddedStack, Endpoints, embedded_stack
 from actors.settings import LOG_LEVEL, KeysSection, Settings, load
 from actors.telemetry import configure
-from protocol.errors import BadPolicy, LogUnavailable
+from protocol.errors import BadPolicy, LogUnavailable, Rejected
+from protocol.ids import Token
+from protocol.keys import JetStreamKeys
 from storage.s3 import S3Settings
 from storage.streams import provision
+
+from .options import StackOptions
 
 LAST_SECONDS = 1.0
 """From the second signal to the end of the process: enough to give back what is held, where NATS answers."""
@@ -30,31 +34,23 @@ LAST_SECONDS = 1.0
 ENDPOINTS_FILE = "endpoints.json"
 """Written by `jettison up` into the data folder (mode 0600), so that other commands find the stack."""
 
-
 KEYS_FOLDER = "keys"
 """Of the embedded stack's tenants, below its data folder."""
 
 
-class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
-    """What `jettison up` says of itself to other commands on this machine."""
+class RunningStack(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command that runs an embedded stack says of it to other commands on this machine."""
 
     pid: int
     owner: str
     """The command that runs the stack: only `up` runs it for others."""
-    nats_url: str
-    s3_endpoint: str
-    s3_access_key: str
-    s3_secret_key: str
+    endpoints: Endpoints
 
 
-def settings_of(*, config: Path | None, nats: str = "", data: Path | None = None, llm_url: str = "") -> Settings:
+def settings_of(stack: StackOptions) -> Settings:
     """Return the settings of a command from file, environment and its flags."""
-    flags: dict[str, Any] = {
-        "nats": {"url": nats or None},
-        "llm": {"base_url": llm_url or None},
-        "data": str(data) if data else None,
-    }
-    return load(file=config, flags=flags)
+    flags = {"nats": {"url": stack.nats or None}, "data": str(stack.data) if stack.data else None}
+    return load(file=stack.config, flags=flags)
 
 
 def located(settings: Settings) -> Settings:
@@ -65,20 +61,20 @@ def located(settings: Settings) -> Settings:
     found = running_stack(data_folder(settings))
     if settings.nats.url:
         # by its address, the embedded stack is still the embedded stack
-        return _with_keys(settings) if found is not None and found.nats_url == settings.nats.url else settings
+        return _with_keys(settings) if found is not None and found.endpoints.nats_url == settings.nats.url else settings
     if found is None:
         raise LogUnavailable(
             f"no NATS given and no embedded stack runs on {data_folder(settings)}; "
-            "start one with `jettison up`, or give --nats URL",
+            "start one with `jettison up`, name its folder with --data DIR, or give --nats URL",
             data=str(data_folder(settings)),
         )
-    return pointed(settings, found)
+    return pointed(settings, found.endpoints)
 
 
-def pointed(settings: Settings, found: Endpoints) -> Settings:
+def pointed(settings: Settings, there: Endpoints) -> Settings:
     """Return *settings* with the embedded stack's addresses, and its keys where no others are set."""
-    s3 = S3Settings(endpoint=found.s3_endpoint, access_key=found.s3_access_key, secret_key=found.s3_secret_key)
-    return with_endpoints(_with_keys(settings), nats_url=found.nats_url, s3=s3)
+    s3 = S3Settings(endpoint=there.s3_endpoint, access_key=there.s3_access_key, secret_key=there.s3_secret_key)
+    return with_endpoints(_with_keys(settings), nats_url=there.nats_url, s3=s3)
 
 
 def _with_keys(settings: Settings) -> Settings:
@@ -88,10 +84,10 @@ def _with_keys(settings: Settings) -> Settings:
     return msgspec.structs.replace(settings, keys=keys)
 
 
-def running_stack(data: Path) -> Endpoints | None:
-    """Return the endpoints of the embedded stack that runs on *data*, if one does."""
+def running_stack(data: Path) -> RunningStack | None:
+    """Return the embedded stack that runs on *data*, if one does."""
     try:
-        found = msgspec.json.decode((data / ENDPOINTS_FILE).read_bytes(), type=Endpoints)
+        found = msgspec.json.decode((data / ENDPOINTS_FILE).read_bytes(), type=RunningStack)
         os.kill(found.pid, 0)
     except (OSError, msgspec.MsgspecError):
         return None
@@ -105,22 +101,16 @@ async def started_stack(
     """Start the embedded stack on the data folder, provision it, and say where it is."""
     data = data_folder(settings)
     async with embedded_stack(data, nats_port=nats_port, s3_port=s3_port) as stack:
-        there = stack.endpoints
-        found = Endpoints(
-            pid=os.getpid(),
-            owner=owner,
-            nats_url=there.nats_url,
-            s3_endpoint=there.s3_endpoint,
-            s3_access_key=there.s3_access_key,
-            s3_secret_key=there.s3_secret_key,
-        )
+        found = RunningStack(pid=os.getpid(), owner=owner, endpoints=stack.endpoints)
         path = data / ENDPOINTS_FILE
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             file.write(msgspec.json.encode(found))
-        ours = pointed(settings, found)
+        ours = pointed(settings, stack.endpoints)
         try:
             async with runtime(ours, role="provision") as running:
                 await prepared(running, replicas=1)
+                # before any agent comes: one that encrypts finds a key there, and makes none
+                await JetStreamKeys(running.connection, tenants=running.tenants).prepare(Token("default"))
             yield ours, stack
         finally:
             path.unlink(missing_ok=True)
@@ -136,6 +126,7 @@ def run(main: Coroutine[Any, Any, int], *, service: str, settings: Settings, tra
     """Run *main* with logs on stderr and spans to their place; SIGTERM ends it like Ctrl-C, with exit 0."""
     level = os.environ.get(LOG_LEVEL, "WARNING").upper()
     if level not in logging.getLevelNamesMapping():
+        main.close()
         raise BadPolicy(f"{LOG_LEVEL} must be DEBUG, INFO, WARNING or ERROR, not {level!r:.20}", key=LOG_LEVEL)
     logging.basicConfig(stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     folder = traces_folder(settings) if trace else None
@@ -144,6 +135,19 @@ def run(main: Coroutine[Any, Any, int], *, service: str, settings: Settings, tra
         return asyncio.run(_until_told(main))
     finally:
         telemetry.shutdown()
+
+
+def connected(
+    main: Callable[[Runtime], Coroutine[Any, Any, int]], stack: StackOptions, *, role: str = "auditor"
+) -> int:
+    """Run *main* on the stack that the options and settings name."""
+    settings = settings_of(stack)
+
+    async def on_runtime() -> int:
+        async with runtime(located(settings), role=role) as running:
+            return await main(running)
+
+    return run(on_runtime(), service=role, settings=settings, trace=False)
 
 
 def traces_folder(settings: Settings) -> Path:
@@ -182,6 +186,13 @@ async def _until_told(main: Coroutine[Any, Any, int]) -> int:
         if len(told) < 2:
             raise
     return 128 + told[1] if len(told) > 1 else code
+
+
+def writable(out: Path) -> Path:
+    """Return *out*, whose folder is there. Raises `Rejected`."""
+    if not out.parent.is_dir():
+        raise Rejected(f"there is no folder {out.parent} to write {out.name} into; make it, or give another --out")
+    return out
 
 
 def printed(value: Any) -> None:

@@ -19,9 +19,8 @@ from protocol.errors import Erased, NotFound, Rejected
 from protocol.ids import Address, written_address
 from storage.pause import paused
 
-from .audit_read import Options
-from .session import printed
-from .verify import connected
+from .options import StackOptions
+from .session import connected, printed
 
 
 class Forked(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,14 +34,14 @@ class Forked(msgspec.Struct, frozen=True, kw_only=True):
     """Written now; none when it was there already."""
 
 
-def expand(conv: str, *, messages: str, artifact: str, options: Options) -> int:
+def expand(stack: StackOptions, conv: str, *, messages: str, artifact: str, as_json: bool) -> int:
     """Put back; see `jettison expand --help`."""
 
     async def main(running: Runtime) -> int:
         at = written_address(conv)
         found = await _undo(running).expand(at, ExpandAsked(messages=messages, artifact=artifact), headers={})
         await _wake(running, at)
-        if options.as_json:
+        if as_json:
             printed(found)
         elif not found.restored and not found.parts:
             sys.stdout.write(f"{at}: the view shows it in full already\n")
@@ -53,17 +52,17 @@ def expand(conv: str, *, messages: str, artifact: str, options: Options) -> int:
             )
         return 0
 
-    return connected(main, config=options.config, nats=options.nats, data=options.data)
+    return connected(main, stack)
 
 
-def rewind(conv: str, *, to: int, options: Options) -> int:
+def rewind(stack: StackOptions, conv: str, *, to: int, as_json: bool) -> int:
     """Go back; see `jettison rewind --help`."""
 
     async def main(running: Runtime) -> int:
         at = written_address(conv)
         found = await _undo(running).rewind(at, to=to, headers={})
         await _wake(running, at)
-        if options.as_json:
+        if as_json:
             printed(found)
         else:
             sys.stdout.write(
@@ -72,10 +71,10 @@ def rewind(conv: str, *, to: int, options: Options) -> int:
             )
         return 0
 
-    return connected(main, config=options.config, nats=options.nats, data=options.data)
+    return connected(main, stack)
 
 
-def fork(conv: str, new: str, *, options: Options) -> int:
+def fork(stack: StackOptions, conv: str, new: str, *, as_json: bool) -> int:
     """Copy; see `jettison fork --help`."""
 
     async def main(running: Runtime) -> int:
@@ -94,16 +93,16 @@ def fork(conv: str, new: str, *, options: Options) -> int:
                 await running.conversations.renew(to)
         await _wake(running, to)
         row = Forked(address=str(to), parent=str(at), version=version, records=found.records)
-        if options.as_json:
+        if as_json:
             printed(row)
         else:
             sys.stdout.write(f"{to}: begins with {at}@{version}, {found.records} records written\n")
         return 0
 
-    return connected(main, config=options.config, nats=options.nats, data=options.data)
+    return connected(main, stack)
 
 
-def erase(conv: str, *, yes: bool, options: Options) -> int:
+def erase(stack: StackOptions, conv: str, *, yes: bool) -> int:
     """Erase; see `jettison erase --help`."""
     at = written_address(conv)
     if not yes:
@@ -116,7 +115,7 @@ def erase(conv: str, *, yes: bool, options: Options) -> int:
         printed(found)
         return 0
 
-    return connected(main, config=options.config, nats=options.nats, data=options.data)
+    return connected(main, stack)
 
 
 def _named(new: str, conv: str) -> Address:

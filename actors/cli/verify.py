@@ -5,40 +5,48 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Coroutine
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
+
+import typer
 
 from actors.audit import bundle as bundles
 from actors.audit.anchoring import Anchored, Anchoring
 from actors.audit.evidence import Sources, all_verified, verified
 from actors.audit.verify import Verified
-from actors.bootstrap import Runtime, runtime
-from protocol.errors import KeysUnavailable, Rejected
+from actors.bootstrap import Runtime
+from protocol.errors import Damaged, KeysUnavailable, NotFound
 from protocol.ids import written_address
 from storage.s3 import S3Anchors
 
+from . import MISMATCH
 from .bar import LINE_SECONDS
-from .plain import plain
-from .session import located, printed, run, said, settings_of
+from .options import StackOptions
+from .plain import counted, plain
+from .session import connected, printed, said
 
-MISMATCH = 3
 
-
-def verify(what: str, *, everything: bool, config: Path | None, nats: str, data: Path | None, as_json: bool) -> int:
+def verify(stack: StackOptions, what: str, *, everything: bool, as_json: bool) -> int:
     """Judge a conversation, a bundle or all there is; see `jettison verify --help`."""
-    from .audit_read import named_file  # which itself needs `connected`
+    from .audit_read import missing, named_file  # which itself needs `connected`
 
     if bool(what) == everything:
-        raise Rejected("say what to verify: a conversation, a bundle's file, or --all")
+        raise typer.BadParameter("say what to verify: a conversation, a bundle's file, or --all")
     file = named_file(what) if what else None
     if file is not None:
-        return _told([bundles.judged(bundles.read(file))], as_json)
+        try:
+            return _told([bundles.judged(bundles.read(file))], as_json)
+        except Damaged as error:
+            said(f"{file}: DIFFERENT: {error}")
+            return MISMATCH
 
     async def main(running: Runtime) -> int:
         sources = sources_of(running)
         if what:
-            return _told([await verified(written_address(what), sources)], as_json)
+            at = written_address(what)
+            try:
+                return _told([await verified(at, sources)], as_json)
+            except NotFound:
+                raise missing(what, at) from None
         worst = count = 0
         try:
             async for verdict in all_verified(sources, told=_progress()):
@@ -48,13 +56,13 @@ def verify(what: str, *, everything: bool, config: Path | None, nats: str, data:
             if not worst:
                 raise
             said(str(error))  # a difference that was found is the worse news
-        said(f"{count} verdicts, {'all fine' if not worst else 'NOT all fine'}")
+        said(f"{counted(count, 'verdict')}, {'all fine' if not worst else 'NOT all fine'}")
         return worst
 
-    return connected(main, config=config, nats=nats, data=data)
+    return connected(main, stack)
 
 
-def anchor(*, every: float, config: Path | None, nats: str, data: Path | None, as_json: bool) -> int:
+def anchor(stack: StackOptions, *, every: float, as_json: bool) -> int:
     """Write anchors; see `jettison anchor --help`."""
 
     async def main(running: Runtime) -> int:
@@ -72,7 +80,7 @@ def anchor(*, every: float, config: Path | None, nats: str, data: Path | None, a
             sys.stdout.flush()
             await asyncio.sleep(every)
 
-    return connected(main, config=config, nats=nats, data=data)
+    return connected(main, stack)
 
 
 def sources_of(running: Runtime) -> Sources:
@@ -85,27 +93,15 @@ def sources_of(running: Runtime) -> Sources:
     )
 
 
-def connected(
-    main: Callable[[Runtime], Coroutine[Any, Any, int]], *, config: Path | None, nats: str, data: Path | None
-) -> int:
-    """Run *main* on the stack that the options and settings name."""
-    settings = settings_of(config=config, nats=nats, data=data)
-
-    async def on_stack() -> int:
-        async with runtime(located(settings), role="auditor") as running:
-            return await main(running)
-
-    return run(on_stack(), service="auditor", settings=settings, trace=False)
-
-
 def verdict_text(verdict: Verified) -> str:
     """Return a verdict as text for a person."""
     if verdict.first is None:
         text = f"{verdict.address}: fine up to version {verdict.version} ({verdict.head[:16]}), "
-        text += f"{verdict.commits} commits, {verdict.said} envelopes said, {verdict.artifacts} artifacts, "
-        text += f"{verdict.anchors} anchors"
+        text += f"{counted(verdict.commits, 'commit')}, {counted(verdict.said, 'envelope')} said, "
+        text += f"{counted(verdict.artifacts, 'artifact')}, {counted(verdict.anchors, 'anchor')}"
         if verdict.unanchored_messages or verdict.unanchored_commits:
-            text += f"; not anchored yet: {verdict.unanchored_messages} envelopes, {verdict.unanchored_commits} commits"
+            text += f"; not anchored yet: {counted(verdict.unanchored_messages, 'envelope')}, "
+            text += counted(verdict.unanchored_commits, "commit")
         return text + "\n"
     lines = [
         f"{verdict.address}: DIFFERENT at version {one.version}, {one.where}: {one.what}: {one.reason}"
@@ -127,7 +123,8 @@ def _anchored_text(done: Anchored) -> str:
     if not done.number:
         return f"{done.tenant}: nothing to anchor\n"
     news = f"{done.moved} moved" if done.moved else "nothing new"
-    text = f"{done.tenant}: anchor {done.number}, {done.conversations} conversations, {news}, root {done.root}\n"
+    heads = counted(done.conversations, "conversation")
+    text = f"{done.tenant}: anchor {done.number}, {heads}, {news}, root {done.root}\n"
     lines = [f"{done.tenant}/{name}: NOT anchored: {reason}\n" for name, reason in done.refused.items()]
     return text + "".join(lines)
 

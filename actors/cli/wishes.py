@@ -6,77 +6,68 @@ from typing import Annotated
 
 import typer
 
-from .options import Config, Conv, Data, Json, Nats
+from .options import Conv, Json, StackOptions, on_stack
 
 wishes = typer.Typer()
 
 
 @wishes.command()
+@on_stack
 def expand(
+    stack: StackOptions,
     conv: Conv,
     messages: Annotated[str, typer.Option(help="Numbers, such as 4-9; a call comes with its results.")] = "",
     artifact: Annotated[str, typer.Option(help="SHA-256 of a spilled part, or its first digits.")] = "",
-    config: Config = None,
-    nats: Nats = "",
-    data: Data = None,
     json: Json = False,
 ) -> int:
     """Put messages that left the view, or a spilled part, back in full, until the next compaction."""
-    from .audit_read import Options
     from .undo import expand as run
 
-    options = Options(config=config, nats=nats, data=data, as_json=json)
-    return run(conv, messages=messages, artifact=artifact, options=options)
+    return run(stack, conv, messages=messages, artifact=artifact, as_json=json)
 
 
 @wishes.command()
+@on_stack
 def rewind(
+    stack: StackOptions,
     conv: Conv,
     to: Annotated[int, typer.Option("--to", help="The version to go back to.", min=1)],
-    config: Config = None,
-    nats: Nats = "",
-    data: Data = None,
     json: Json = False,
 ) -> int:
     """Make the context that of an earlier version again; the log keeps everything."""
-    from .audit_read import Options
     from .undo import rewind as run
 
-    return run(conv, to=to, options=Options(config=config, nats=nats, data=data, as_json=json))
+    return run(stack, conv, to=to, as_json=json)
 
 
 @wishes.command()
+@on_stack
 def fork(
+    stack: StackOptions,
     conv: Annotated[
         str, typer.Argument(help="CONV@VERSION; the newest version without one.", metavar="CONV[@VERSION]")
     ],
     new: Annotated[str, typer.Argument(help="The new conversation, of the same tenant.", metavar="NEW")],
-    config: Config = None,
-    nats: Nats = "",
-    data: Data = None,
     json: Json = False,
 ) -> int:
     """Begin a new conversation with the history of another one up to a version."""
-    from .audit_read import Options
     from .undo import fork as run
 
-    return run(conv, new, options=Options(config=config, nats=nats, data=data, as_json=json))
+    return run(stack, conv, new, as_json=json)
 
 
 @wishes.command()
+@on_stack
 def erase(
+    stack: StackOptions,
     conv: Conv,
     yes: Annotated[bool, typer.Option("--yes", help="Really: nothing brings it back.")] = False,
-    config: Config = None,
-    nats: Nats = "",
-    data: Data = None,
 ) -> int:
     """Erase a conversation for ever, and print the certificate (JSON); forks of it are others.
 
     Its key is destroyed, so that copies of the log that were made before open nothing. A copy that holds the wrapped
     key too is ended by `jettison rewrap`; what was exported, and a copy of the bucket, is not.
     """
-    from .audit_read import Options
     from .undo import erase as run
 
-    return run(conv, yes=yes, options=Options(config=config, nats=nats, data=data))
+    return run(stack, conv, yes=yes)

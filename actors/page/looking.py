@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from itertools import groupby
+from collections.abc import Sequence
 from typing import cast, get_args
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from actors.audit.diff import Diff, Row, diff, text_diff
+from actors.audit.diff import Diff, Row, diff, grouped, text_diff
 from actors.audit.loss import loss
 from actors.audit.text import digest_text, text_of
-from actors.audit.trail import DIGEST, count_of, touches
+from actors.audit.trail import DIGEST, touches
 from actors.audit.versions import Rebuilt, rebuilt, served_fact
 from actors.audit.where import claimed, where
 from actors.audit.why import why
-from actors.folding import Decision
+from actors.folding import Decision, count_of
 from actors.rules.state import State
 from actors.rules.view import View, message_bytes, view
 from protocol.errors import ArtifactDamaged, BudgetRefused, NotFound, NotReady, Rejected
@@ -141,7 +140,7 @@ async def difference(request: Request, site: Site) -> Response:
     full = request.query_params.get("full") == "1"
     changed = request.query_params.get("only") == "changed"
     rows = [row for row in found.rows if row.did != "kept"] if changed else found.rows
-    page = paged(list(_grouped(rows)), request, size=GROUPS_SHOWN)
+    page = paged([Group(did=did, rows=some) for did, some in grouped(rows)], request, size=GROUPS_SHOWN)
     groups = await asyncio.to_thread(lambda: [_with_lines(group, full=full) for group in page.items])
     return site.answer(
         request,
@@ -227,15 +226,6 @@ def _messages(state: State, seen: View | None) -> list[Message]:
 def _pretty(raw: bytes) -> str:
     """Return a message's JSON with line ends; what it says is not changed."""
     return msgspec.json.format(raw, indent=2).decode("utf-8", "replace")
-
-
-def _grouped(rows: Iterable[Row]) -> Iterable[Group]:
-    def key(row: Row) -> tuple[str, int]:
-        changed = bool(row.before and row.after)
-        return (row.did, row.number if changed or not row.number else -1)
-
-    for (did, _), group in groupby(rows, key):
-        yield Group(did=did, rows=list(group))
 
 
 def _with_lines(group: Group, *, full: bool) -> Group:

@@ -23,7 +23,7 @@ class LastMoment:
     def __init__(self, wakes: Wakes, before: Callable[[], Awaitable[Any]]) -> None:
         self._wakes = wakes
         self._before: Callable[[], Awaitable[Any]] | None = before
-        self.wake = wakes.wake
+        self.wake, self.untaken = wakes.wake, wakes.untaken
 
     async def slots(self, actor: Any, **asked: Any) -> AsyncIterator[Slot]:
         """See `Wakes.slots`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -86,9 +87,13 @@ def test_every_reading_command_answers_about_the_conversation(running: Path, com
     spilled = next(row for row in facts if row["fact"] == "ToolOutputSpilled")
     bytes_found = jettison("artifact", spilled["sha256"][:16], *where).stdout.encode()
     assert len(bytes_found) == spilled["bytes"]
-    traced = jettison("trace", address.partition("/")[2], *where, "--json").stdout.splitlines()
-    names = {json.loads(line)["name"] for line in traced}
-    assert {"compact spill", "compact digest", "S3.PutObject"} <= names
+    name = address.partition("/")[2]
+    every, one = (
+        [json.loads(line) for line in jettison("trace", name, *where, "--json", "--last", last).stdout.splitlines()]
+        for last in ("10000", "1")
+    )
+    assert {"compact spill", "compact digest", "S3.PutObject"} <= {span["name"] for span in every}
+    assert {span["trace_id"] for span in one} == {every[-1]["trace_id"]} < {span["trace_id"] for span in every}
 
 
 def test_replay_verifies_and_gives_the_same_view(running: Path, compacted: dict[str, object]) -> None:
@@ -109,7 +114,15 @@ def test_doctor_finds_nothing_wrong(running: Path) -> None:
     ("arguments", "code", "says"),
     [
         (("log", "nobody"), 1, "no conversation"),
-        (("show", "nobody@example.com"), 1, "no conversation"),
+        (("show", "nobody@example.com"), 1, "no conversation default/nobody@example.com"),
+        (("export", "né/pas ici", "--out", "no/such/folder/x.tar"), 1, "no folder no/such/folder to write x.tar into"),
+        (("verify", "no/such/file.jettison.tar"), 1, "no such file or conversation: no/such/file.jettison.tar"),
+        (("versions", "no file.tar@3"), 1, "no such file or conversation: no file.tar"),
+        (("replay", "nofile.tar.gz"), 1, "no such file or conversation: nofile.tar.gz"),
+        (("verify",), 2, "a conversation, a bundle's file, or --all"),
+        (("replay",), 2, "bundles' files or folders of them, or --all"),
+        (("provision", "--replicas", "0"), 2, "--replicas"),
+        (("compact", str(SAMPLE), "--budget", "10", "--out", "no/such/o"), 1, "no folder no/such to write o into"),
         (("show", "nobody@3"), 1, "no conversation"),
         (("artifact", "../etc"), 1, "not an artifact's key"),
         (("artifact", "abcdef0123"), 1, "no artifact"),
@@ -122,8 +135,28 @@ def test_a_wrong_question_gets_a_sentence_and_an_exit_code(
 ) -> None:
     done = jettison(*arguments, *(() if arguments == ("nonsense",) else ("--data", str(running))))
     assert (done.returncode, done.stdout) == (code, "")
-    assert says in done.stderr
+    assert says in re.sub(r"[\s│]+", " ", done.stderr)
     assert "Traceback" not in done.stderr
+
+
+def test_a_mistake_in_a_file_with_a_policy_names_the_file_and_what_is_allowed(tmp_path: Path) -> None:
+    file = tmp_path / "mine.json"
+    file.write_text('{"squeeze": {"mode": "sometimes"}}')
+    for command in (("policy", "show", str(file)), ("compact", str(SAMPLE), "--budget", "9", "--policy", str(file))):
+        done = jettison(*command)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert f"{file}: policy: " in done.stderr
+        assert "`$.squeeze.mode`; allowed: off, squeeze, summarize\n" in done.stderr
+
+
+def test_a_model_that_nobody_can_ask_is_said(running: Path, tmp_path: Path) -> None:
+    file = tmp_path / "talk.json"
+    file.write_text(json.dumps([{"role": "user", "content": "fine"}]))
+    told = [
+        jettison("compact", str(file), "--budget", "100", "--data", str(running), *more).stderr.count("no LLM endpoint")
+        for more in ((), ("--model", "gpt-4o"))
+    ]
+    assert told == [0, 1]
 
 
 def test_a_file_that_is_no_transcript_is_refused_with_its_line(running: Path, tmp_path: Path) -> None:
@@ -132,6 +165,23 @@ def test_a_file_that_is_no_transcript_is_refused_with_its_line(running: Path, tm
     done = jettison("compact", str(broken), "--budget", "100", "--data", str(running))
     assert (done.returncode, done.stdout) == (1, "")
     assert "line 2" in done.stderr
+
+
+def test_a_message_that_is_none_is_refused_with_its_number(running: Path, tmp_path: Path) -> None:
+    file = tmp_path / "third.json"
+    fine = {"role": "user", "content": "fine"}
+    file.write_text(json.dumps([fine, fine, {"role": "human", "content": "no role"}]))
+    done = jettison("compact", str(file), "--budget", "100", "--data", str(running))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "message 2 of third-0: role must be one of" in done.stderr
+
+
+def test_a_name_that_its_address_cannot_say_is_listed_beside_it(running: Path, tmp_path: Path) -> None:
+    file = tmp_path / "会话.json"
+    file.write_text(json.dumps([{"role": "user", "content": "fine"}]))
+    assert jettison("compact", str(file), "--budget", "100", "--data", str(running)).returncode == 0
+    listed = jettison("ls", "--data", str(running)).stdout
+    assert re.search(r"^default/e--\S+  v\d+  1 messages  \d+ of 100 tokens  会话-0-", listed, re.MULTILINE)
 
 
 def test_an_unreachable_server_is_said_within_two_seconds(tmp_path: Path) -> None:
@@ -146,6 +196,7 @@ def test_without_a_stack_the_way_out_is_named(tmp_path: Path) -> None:
     done = jettison("ls", "--data", str(tmp_path))
     assert done.returncode == 4
     assert "jettison up" in done.stderr
+    assert "--data DIR" in done.stderr
 
 
 def test_a_worker_waits_for_a_server_and_says_so(tmp_path: Path) -> None:
@@ -158,7 +209,9 @@ def test_a_worker_waits_for_a_server_and_says_so(tmp_path: Path) -> None:
     )
     assert worker.stderr is not None
     try:
-        assert "spill waits: NATS at 127.0.0.1:9 does not answer" in worker.stderr.readline().replace("nats://", "")
+        for _ in range(2):  # nothing is written between two sentences, such as a log of the wait
+            told = worker.stderr.readline().replace("nats://", "")
+            assert told.startswith("spill waits: NATS at 127.0.0.1:9 does not answer")
         assert worker.poll() is None
     finally:
         worker.terminate()

@@ -171,6 +171,35 @@ def test_a_policy_is_shown_with_every_key_and_its_schema_takes_it(tmp_path: Path
     assert schema["$defs"]["Policy"]["additionalProperties"] is False
 
 
+def test_a_policy_is_shown_from_toml_too(tmp_path: Path) -> None:
+    layer = tmp_path / "layer.toml"
+    layer.write_text('preset = "llm4s"\n[spill.per_tool."grep*"]\ntokens = 500\n', encoding="utf-8")
+    shown = run("policy", "show", str(layer), "--json")
+    assert json.loads(shown.stdout)["policy"]["spill"]["per_tool"]["grep*"]["tokens"] == 500
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("show", "holmes"), "there is no file holmes; the preset is shown by --preset holmes"),
+        (("show", "{folder}/bytes.toml"), "bytes.toml is not TOML: "),
+        (("show", "{folder}/half.toml"), "half.toml is not TOML: "),
+        (("import", "{folder}/bytes.env"), "bytes.env is not a file of settings: "),
+        (("import", "{folder}/nowhere.env"), "nowhere.env"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_in_a_sentence(
+    tmp_path: Path, arguments: tuple[str, str], says: str
+) -> None:
+    for name in ("bytes.toml", "bytes.env"):
+        (tmp_path / name).write_bytes(bytes(range(256)))
+    (tmp_path / "half.toml").write_text("preset = ")
+    command, file = arguments
+    done = run("policy", command, file.format(folder=tmp_path))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert says in done.stderr
+
+
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from actors.cli import main; main()", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

@@ -45,6 +45,45 @@ def test_an_unknown_key_is_an_error_that_says_where(tmp_path: Path, text: str, k
     assert caught.value.fields["key"] == key
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "key"),
+    [
+        ("JETTISON_FOO", "x", "foo"),
+        ("JETTISON_NATS__URLL", "x", "nats.urll"),
+        ("JETTISON_NATS__REPLICAS", "many", "nats.replicas"),
+        ("JETTISON_LLM", "x", "llm"),
+        ("JETTISON_POLICY__SQUEEZE__MODE", "sometimes", "squeeze.mode"),
+    ],
+)
+def test_a_mistake_in_the_environment_is_told_with_its_variable(name: str, value: str, key: str) -> None:
+    with pytest.raises(BadPolicy, match=rf"; correct or unset {name} in the environment$") as caught:
+        load(environment={name: value, "JETTISON_NATS__URL": "nats://fine"})
+    assert caught.value.fields["key"] == key
+
+
+def test_a_mistake_in_the_file_is_told_with_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text("[policy.spill]\npct = 3\n")
+    with pytest.raises(BadPolicy, match=rf"; correct {file}$"):
+        load(file=file, environment={"JETTISON_NATS__URL": "nats://fine"})
+
+
+def test_what_kubernetes_sets_for_a_service_of_this_name_is_no_setting() -> None:
+    injected = {
+        "JETTISON_SERVICE_HOST": "10.0.0.1",
+        "JETTISON_SERVICE_PORT": "4222",
+        "JETTISON_SERVICE_PORT_CLIENT": "4222",
+        "JETTISON_PORT": "tcp://10.0.0.1:4222",
+        "JETTISON_PORT_4222_TCP": "tcp://10.0.0.1:4222",
+        "JETTISON_PORT_4222_TCP_PROTO": "tcp",
+        "JETTISON_PORT_4222_TCP_PORT": "4222",
+        "JETTISON_PORT_4222_TCP_ADDR": "10.0.0.1",
+    }
+    assert load(environment=injected) == load(environment={})
+    with pytest.raises(BadPolicy, match="JETTISON_SERVICE"):
+        load(environment={**injected, "JETTISON_SERVICE": "x"})
+
+
 def test_a_secret_in_the_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "jettison.toml"
     file.write_text('[s3]\nsecret_key = "hidden"\n')

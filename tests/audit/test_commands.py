@@ -16,7 +16,7 @@ from actors.audit.versions import versions
 from actors.audit.where import where
 from actors.audit.why import why
 from actors.cli.audit_text import print_diff, version_text, where_text, why_text
-from actors.cli.plain import one_line, plain
+from actors.cli.plain import counted, one_line, plain
 from actors.cli.read import drawn
 from protocol import semconv
 from tests.actors.test_cli import SAMPLE, jettison
@@ -124,6 +124,17 @@ def test_a_bundle_answers_like_the_log_that_it_was_made_of(conversation: tuple[s
         assert live.stdout
 
 
+def test_a_bundle_that_was_cut_off_is_a_difference(conversation: tuple[str, Path], tmp_path: Path) -> None:
+    file = tmp_path / "talk.tar"
+    assert jettison("export", conversation[0], "--out", str(file), "--data", str(conversation[1])).returncode == 0
+    fine = jettison("verify", str(file))
+    assert (fine.returncode, fine.stderr) == (0, "")
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    cut = jettison("verify", str(file))
+    assert (cut.returncode, cut.stdout) == (3, "")
+    assert f"{file}: DIFFERENT: the bundle is damaged at byte" in cut.stderr
+
+
 def test_stats_add_up_what_was_served_and_how_long_steps_took(conversation: tuple[str, Path]) -> None:
     done = jettison("stats", "--price-as", "gpt-4o", "--data", str(conversation[1]), "--json")
     assert done.returncode == 0, done.stderr
@@ -154,7 +165,7 @@ def test_stats_add_up_what_was_served_and_how_long_steps_took(conversation: tupl
         (("why", "{conv}", "100000"), 1, "has no message 100000; it has 1 to 156"),
         (("why", "{conv}", "first"), 2, "valid integer"),
         (("where", "{conv}", ""), 1, "the text is empty"),
-        (("where", "../../{conv}>*", "x"), 1, "there is no conversation"),
+        (("where", "../../{conv}>*", "x"), 1, "no such file or conversation: ../../default/"),
         (("stats", "nobody/"), 1, "no conversation of the tenant nobody"),
         (("stats", "@3"), 1, "there is no conversation"),
     ],
@@ -192,6 +203,10 @@ def test_hostile_text_is_shown_and_never_obeyed(capsys: pytest.CaptureFixture[st
         assert not OBEYED.search(text), text
         assert text.encode()
     assert "[bold]markup[/bold]" in shown[1]
+
+
+def test_one_thing_is_not_called_several() -> None:
+    assert [counted(number, "anchor") for number in (0, 1, 2000)] == ["0 anchors", "1 anchor", "2,000 anchors"]
 
 
 def test_a_diff_for_a_person_names_every_change(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,8 +8,7 @@ from itertools import combinations, pairwise
 import pytest
 
 from actors.audit.diff import diff, text_diff
-from actors.audit.trail import tokens_of
-from actors.folding import decisions
+from actors.folding import decisions, tokens_of
 from protocol.errors import NotFound
 from protocol.facts import HistoryDigested
 from tests.builders import Talk, assistant, policy, result, user, words

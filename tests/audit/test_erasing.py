@@ -15,7 +15,7 @@ from actors.audit.folded import Folded
 from actors.audit.heads import Head, moved, start
 from actors.audit.verify import Evidence, verify
 from actors.bootstrap import runtime
-from actors.cli.session import pointed, running_stack
+from actors.cli.session import located
 from actors.folding import decisions, folded
 from actors.replay import replay
 from actors.rules.flow import next_actor
@@ -144,9 +144,7 @@ def holding(folder: Path, secret: bytes) -> list[str]:
 
 def of_stack(data: Path) -> Settings:
     """Return the settings of the stack that runs on *data*."""
-    there = running_stack(data)
-    assert there is not None
-    return pointed(Settings(data=str(data)), there)
+    return located(Settings(data=str(data)))
 
 
 async def spoken(client: Client, planted: str) -> tuple[Conversation, Conversation]:
@@ -209,6 +207,7 @@ async def test_after_an_erasure_no_file_holds_a_planted_text(data: Path, agent: 
             await talk.context(wait_seconds=2)
         with pytest.raises(Erased, match="was erased"):
             await talk.expand(messages="1-2")
+        assert "ConversationErased" in jettison("log", str(talk.at), "--data", str(data)).stdout
         assert "was erased" in refused(data, "show", str(talk.at))
         assert "was erased" in refused(data, "rewind", str(talk.at), "--to", "1")
         assert "was erased" in refused(data, "fork", str(talk.at), "risen")

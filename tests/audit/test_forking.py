@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.audit.forking import forked
+from actors.audit.stats import Sums, account, stats
 from actors.audit.verify import Evidence, verify
 from actors.folding import decisions, folded
 from actors.replay import replay
@@ -15,7 +16,7 @@ from protocol.ids import address
 from storage.ports import Record
 from tests.builders import AT, Talk, policy, user
 
-from .recorded import recorded
+from .recorded import recorded, serve
 
 NEW = address("other", "tests")
 
@@ -81,6 +82,29 @@ def test_what_was_said_after_the_version_stays_with_the_parent() -> None:
     talk.append(user("after"))
     copies = forked(AT, talk.records, version=2, new=NEW, name="other")
     assert [record.side for record in copies] == ["done", "said", "done", "done"]
+
+
+def test_statistics_count_what_a_fork_copied_where_it_happened_and_what_it_did_itself() -> None:
+    parent = account(AT, recorded().records, price_as="gpt-4o")
+    assert parent.sums.saved_dollars > 0
+    first = forked(AT, recorded().records, version=40, new=NEW, name="other")
+    third = address("third", "tests")
+    second = forked(NEW, first, version=41, new=third, name="third")
+    for at, records in ((NEW, first), (third, second)):
+        fork = account(at, records, price_as="gpt-4o")
+        assert fork.sums == Sums(conversations=1, versions=1)
+        assert (list(fork.stages), fork.course, fork.reasons, fork.values, fork.damage) == (["fork"], (), {}, {}, "")
+    both = stats([parent, account(NEW, first, price_as="gpt-4o")]).total
+    assert (both.calls, both.saved_dollars) == (parent.sums.calls, parent.sums.saved_dollars)
+    # its own call goes without what the copied steps took away
+    talk = Talk(at=third)
+    talk.records, talk.state = [*second], folded(third, second)
+    talk.resume()
+    talk.append(user("and now?"))
+    serve(talk)
+    own = account(third, talk.records, price_as="gpt-4o")
+    assert (own.sums.calls, own.sums.messages) == (1, 1)
+    assert own.sums.saved_tokens == sum(one.saved_tokens for one in own.stages.values()) > 0
 
 
 def test_another_tenant_itself_and_a_version_that_is_not_there_are_refused() -> None:

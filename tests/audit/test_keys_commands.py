@@ -41,7 +41,7 @@ async def test_a_command_without_the_tenants_key_says_what_to_set(
     more = {"export": ("--out", str(tmp_path / "x.tar")), "erase": ("--yes",)}.get(command, ())
     done = jettison(command, talk, *more, "--config", str(config), "--data", str(data))
     assert (done.returncode, done.stdout) == (4, "")
-    assert f"tenant default has no key in {tmp_path}; `openssl rand -hex 32` makes one for default.key" in done.stderr
+    assert f"tenant default has no key in {tmp_path}: put default.key there; the first one" in done.stderr
     assert not (tmp_path / "x.tar").exists()
 
 
@@ -80,7 +80,7 @@ async def test_the_doctor_names_the_keys(data: Path, tmp_path: Path, spoken: tup
 
     code, row = found("--data", str(data))
     assert (code, row["ok"], row["fix"]) == (0, True, "")
-    assert f"1 tenants in {data / 'keys'}" in str(row["detail"])
+    assert f"of 1 tenant in {data / 'keys'}" in str(row["detail"])
     copy = tmp_path / "copy"
     shutil.copytree(data / "keys", copy)
     (copy / "default.key").chmod(0o644)
@@ -88,9 +88,19 @@ async def test_the_doctor_names_the_keys(data: Path, tmp_path: Path, spoken: tup
     config.write_text(f'[keys]\nfolder = "{copy}"\n')
     code, row = found("--data", str(data), "--config", str(config))
     assert (code, row["ok"], row["fix"]) == (4, False, f"chmod 600 {copy}/*.key")
+    (copy / "default.key").chmod(0o600)
+    (copy / "default.key").write_text("")
+    code, row = found("--data", str(data), "--config", str(config))
+    assert (code, row["ok"], row["fix"]) == (4, False, "put the copy of default.key back")
+    (copy / "default.key").write_text(os.urandom(32).hex())
+    code, row = found("--data", str(data), "--config", str(config))
+    assert (code, row["ok"]) == (4, False)
+    assert "was wrapped by key" in str(row["detail"])
+    assert str(row["fix"]).startswith("put the lines of the copy of default.key above those")
     _, row = found("--nats", spoken[0].nats.url, "--data", str(tmp_path))
     assert row["ok"] is True
-    assert "none: the log is kept in plain text" in str(row["detail"])
+    assert "the log is encrypted, and no keys folder is set here" in str(row["detail"])
+    assert "JETTISON_KEYS__FOLDER" in str(row["fix"])
 
 
 async def test_an_old_key_can_be_thrown_away_once_everything_is_wrapped_anew(
@@ -105,6 +115,12 @@ async def test_an_old_key_can_be_thrown_away_once_everything_is_wrapped_anew(
     file.write_text(file.read_text().splitlines()[-1] + "\n")
     assert jettison("log", talk, "--data", str(data)).returncode == 0
     assert json.loads(jettison("doctor", "--data", str(data), "--json").stdout.splitlines()[1])["ok"] is True
+
+
+async def test_a_mistyped_tenant_throws_no_key_away(spoken: tuple[Settings, str], data: Path) -> None:
+    done = jettison("rewrap", "defualt", "--data", str(data))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "there is no key of this tenant; nothing was wrapped anew, and nothing may be thrown away" in done.stderr
 
 
 async def test_a_conversation_whose_key_is_missing_hides_no_other(
@@ -124,8 +140,27 @@ async def test_a_conversation_whose_key_is_missing_hides_no_other(
     assert str(locked.at) not in jettison("ls", "--json", "--data", str(data)).stdout
 
 
-async def test_the_first_agent_of_a_new_stack_finds_a_key(tmp_path: Path) -> None:
+async def test_a_stack_whose_tenants_key_is_lost_makes_no_other_and_starts_once_it_is_back(tmp_path: Path) -> None:
+    file = tmp_path / "keys" / "default.key"
     with jettison_up(tmp_path):
+        url = of_stack(tmp_path).nats.url
+        async with Client.connect(url, keys=FolderKeys(folder=str(tmp_path / "keys"))) as client:
+            await (await client.open("before")).append([user("hello")])
+    file.rename(tmp_path / "copy")
+    done = jettison("up", "--data", str(tmp_path))
+    assert (done.returncode, file.exists()) == (4, False)
+    assert "the key of tenant default is lost" in done.stderr
+    assert "put default.key back from its copy" in done.stderr
+    (tmp_path / "copy").rename(file)
+    with jettison_up(tmp_path):
+        assert jettison("log", "before", "--data", str(tmp_path)).returncode == 0
+
+
+async def test_a_new_stack_says_that_it_is_empty_and_its_first_agent_finds_a_key(tmp_path: Path) -> None:
+    with jettison_up(tmp_path):
+        for command, told in ((("ls",), "no conversations yet\n"), (("dlq", "list"), "no dead letters\n")):
+            done = jettison(*command, "--data", str(tmp_path))
+            assert (done.returncode, done.stdout, done.stderr) == (0, "", told)
         url = of_stack(tmp_path).nats.url
         async with Client.connect(url, keys=FolderKeys(folder=tmp_path / "keys")) as client:
             talk = await client.open("first")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from actors.audit.prices import price_of
 from actors.audit.stats import Account, Course, Reason, account, stats
 from actors.cli.plot import COLUMNS_MAX, course_text
+from actors.prices import price_of
 from protocol.facts import CompactionDeclined, ContextServed, HistoryDigested, UsageReported
 from storage.ports import Record
 from tests.builders import AT, Talk, assistant, policy, result, user, words

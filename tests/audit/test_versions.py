@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
-from actors.audit.trail import tokens_of, versioned
+from actors.audit.trail import versioned
 from actors.audit.versions import served, versions
 from actors.cli.audit_text import version_text
-from actors.folding import decisions, fold, head
+from actors.folding import decisions, fold, head, tokens_of
 from actors.rules.state import initial
 from protocol import codec
 from protocol.errors import BadId, ChainBroken, NotFound

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.audit.prices import price_of
 from actors.audit.why import why
+from actors.prices import price_of
 from protocol.errors import NotFound
 from tests.builders import Talk, assistant, policy, result, user, words
 

@@ -39,7 +39,7 @@ async def fairness_figures(bench: Bench) -> list[Figure]:
     policy = {"budget": {"window": WINDOW_TOKENS, "reserve": 0}}
     tenant = f"quiet-{fresh_id()[:6]}"
     talks = {kind: await bench.client.open(f"quiet-{fresh_id()}", tenant=tenant, policy=policy) for kind in _SAID}
-    command = ("-m", "tests.bench.flood", "--data", str(bench.folder), "--tenant", f"flood-{fresh_id()[:6]}")
+    command = ("-m", "tests.bench.flood", str(bench.folder), f"flood-{fresh_id()[:6]}")
     alone: dict[str, list[float]] = {}
     flooded: dict[str, list[float]] = {}
     async with workers(bench, ACTORS):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from actors.bootstrap import Runtime, runtime
-from actors.cli.session import located, settings_of
+from actors.cli.options import StackOptions
+from actors.cli.session import located, said, settings_of
 from protocol import codec, messages, subjects
 from protocol.facts import MessagesAppended, SaidMessage
 from protocol.ids import Address, address, fresh_id
@@ -24,24 +24,23 @@ LOOK_SECONDS = 0.05
 
 async def flood(data: Path, tenant: str) -> None:
     """Fill the slots again and again as they are worked off."""
-    async with runtime(located(settings_of(config=None, data=data)), role="flood") as running:
-        said = _said(tenant)
+    async with runtime(located(settings_of(StackOptions(data=data))), role="flood") as running:
+        envelopes = _envelopes(tenant)
         consumer = subjects.durable("spill", "wake")
         jetstream = running.connection.jetstream()
         told = False
         while True:
             info = await jetstream.consumer_info(subjects.WAKE_STREAM, consumer)
             if (info.num_pending or 0) < WAITING:
-                await asyncio.gather(*(_say(running, *next(said)) for _ in range(AT_ONCE)))
+                await asyncio.gather(*(_say(running, *next(envelopes)) for _ in range(AT_ONCE)))
                 continue
             if not told:
-                sys.stderr.write(f"flood works on {tenant}\n")
-                sys.stderr.flush()
+                said(f"flood works on {tenant}")
                 told = True
             await asyncio.sleep(LOOK_SECONDS)
 
 
-def _said(tenant: str) -> Iterator[tuple[Address, bytes]]:
+def _envelopes(tenant: str) -> Iterator[tuple[Address, bytes]]:
     count = 0
     while True:
         count += 1
@@ -56,14 +55,6 @@ async def _say(running: Runtime, at: Address, body: bytes) -> None:
     await running.log.say(at, body, message_id=fresh_id(), headers={})
 
 
-def main() -> None:
-    """Read the arguments and flood."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--tenant", required=True)
-    wanted = parser.parse_args()
-    asyncio.run(flood(wanted.data, wanted.tenant))
-
-
 if __name__ == "__main__":
-    main()
+    _, folder, tenant = sys.argv
+    asyncio.run(flood(Path(folder), tenant))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import dataclasses
 import sys
@@ -10,8 +9,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from actors.bootstrap import runtime, warmed
-from actors.cli.session import located, settings_of
+from actors.cli.options import StackOptions
+from actors.cli.session import located, said, settings_of
 from storage.ports import Slot, Wakes
 
 
@@ -20,7 +22,7 @@ class OneSlot:
 
     def __init__(self, wakes: Wakes) -> None:
         self._wakes = wakes
-        self.wake = wakes.wake
+        self.wake, self.untaken = wakes.wake, wakes.untaken
 
     def slots(self, actor: Any, **asked: Any) -> AsyncIterator[Slot]:
         """See `Wakes.slots`."""
@@ -29,23 +31,15 @@ class OneSlot:
 
 async def squeeze(data: Path, llm_url: str) -> None:
     """Work until the process ends."""
-    settings = located(settings_of(config=None, data=data, llm_url=llm_url))
+    settings = located(settings_of(StackOptions(data=data)))
+    settings = replace(settings, llm=replace(settings.llm, base_url=llm_url))
     async with runtime(settings, role="squeeze") as running:
         await warmed(running, ["squeeze"])
         worker = running.worker("squeeze")
-        sys.stderr.write("squeeze works on one slot\n")
-        sys.stderr.flush()
+        said("squeeze works on one slot")
         await dataclasses.replace(worker, wakes=OneSlot(worker.wakes)).run()
 
 
-def main() -> None:
-    """Read the arguments and work."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--llm", required=True)
-    wanted = parser.parse_args()
-    asyncio.run(squeeze(wanted.data, wanted.llm))
-
-
 if __name__ == "__main__":
-    main()
+    _, folder, llm = sys.argv
+    asyncio.run(squeeze(Path(folder), llm))

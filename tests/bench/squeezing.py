@@ -80,7 +80,7 @@ def _said() -> list[dict[str, str]]:
 
 async def _worked_off(bench: Bench, llm: ScriptedLlm, count: int) -> float:
     """Return the seconds from the first question to the end of the queue."""
-    command = ("-m", "tests.bench.one_slot", "--data", str(bench.folder), "--llm", llm.base_url)
+    command = ("-m", "tests.bench.one_slot", str(bench.folder), llm.base_url)
     async with processes([command] * count):
         started = 0.0
         ends = time.monotonic() + WAIT_SECONDS

@@ -19,6 +19,7 @@ import boto3
 import openai
 
 from actors import conversations
+from actors.cli.options import StackOptions
 from actors.cli.serve import _worker
 from actors.cli.session import located, run, settings_of
 from actors.tokens import counter
@@ -69,7 +70,7 @@ def _work(actor: Actor, data: Path) -> None:
     os.dup2(out, 2)
     code = 70
     try:
-        settings = settings_of(config=None, data=data)
+        settings = settings_of(StackOptions(data=data))
         code = run(_worker_and_count(actor, data), service=f"worker-{actor}", settings=settings)
     except BaseException as error:
         sys.stderr.write(f"{actor} {os.getpid()} ended: {error!r}\n")
@@ -81,7 +82,7 @@ async def _worker_and_count(actor: Actor, data: Path) -> int:
     """Do what `jettison worker` does, and write down how many tasks there are."""
     counting = asyncio.create_task(_count(tasks_folder(data) / str(os.getpid())))
     try:
-        return await _worker(located(settings_of(config=None, data=data)), actor)
+        return await _worker(located(settings_of(StackOptions(data=data))), actor)
     finally:
         counting.cancel()
 

@@ -20,6 +20,7 @@ from actors.cli.verify import sources_of
 from actors.page.app import page
 from actors.settings import Settings
 from protocol.client import Client
+from protocol.errors import Rejected
 from storage.memory import MemoryArtifacts, MemoryLog
 from tests.conftest import SAMPLE, layer, settled
 from tests.stack import ROOT, free_port
@@ -93,7 +94,7 @@ async def test_a_taken_port_is_one_sentence() -> None:
     app = app_over(MemoryLog(), MemoryArtifacts())
     async with serving(app) as url:
         port = int(url.rstrip("/").rpartition(":")[2])
-        with pytest.raises(OSError, match=r"in use"):
+        with pytest.raises(Rejected, match=rf"^port {port} of 127\.0\.0\.1: .* in use; give another --port$"):
             async with serving(app, port=port):
                 pass
 

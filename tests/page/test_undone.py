@@ -16,7 +16,7 @@ from actors.audit.diff import diff
 from actors.audit.versions import versions
 from actors.bootstrap import Runtime, runtime
 from actors.cli.page import serving
-from actors.cli.session import pointed, running_stack
+from actors.cli.session import located
 from actors.cli.verify import sources_of
 from actors.page.app import page
 from actors.settings import Settings
@@ -61,10 +61,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 async def running(data: Path) -> AsyncIterator[Runtime]:
-    there = running_stack(data)
-    assert there is not None
-    settings = pointed(Settings(data=str(data)), there)
-    async with runtime(settings, role="test") as connected:
+    async with runtime(located(Settings(data=str(data))), role="test") as connected:
         yield connected
 
 

@@ -52,7 +52,7 @@ class Silent:
 
     def __init__(self, wakes: Wakes) -> None:
         self._wakes = wakes
-        self.wake = wakes.wake
+        self.wake, self.untaken = wakes.wake, wakes.untaken
         self.deliveries = 0
 
     async def slots(self, actor: Actor, **asked: Any) -> AsyncIterator[Slot]:

@@ -3,6 +3,7 @@
 import asyncio
 import random
 import time
+from typing import Any
 
 import pytest
 
@@ -10,10 +11,10 @@ from actors.bootstrap import Runtime
 from actors.rules.legal import problems
 from protocol import codec, errors, messages, subjects
 from protocol.ask import fault_of, raised
-from protocol.client import Client
-from protocol.errors import JettisonError, LogUnavailable
+from protocol.client import Client, Conversation
+from protocol.errors import BadMessage, JettisonError, LogUnavailable, Rejected
 from protocol.facts import MessagesAppended, SaidMessage
-from protocol.ids import Address, fresh_id
+from protocol.ids import Address, address, fresh_id
 from tests.conftest import Json, chatter, settled
 from tests.protocol.test_client import call, opened, result, user
 from tests.stack import LOOPBACK, free_port
@@ -134,6 +135,37 @@ async def test_all_odd_histories_survive_compaction(working: Runtime, client: Cl
         context = await talk.context(wait_seconds=30)
         assert problems(context.messages) == []
         assert context.tokens <= context.budget == 4_000
+
+
+# What is wrong of an agent ------------------------------------------------------------------------------------------
+
+
+async def test_a_count_below_nothing_is_refused_before_it_is_said(working: Runtime, client: Client, name: str) -> None:
+    talk = await opened(client, name)
+    await talk.append([user("hi")])
+    for told in (
+        lambda: talk.context(budget=-5),
+        lambda: talk.report_usage(input_tokens=-4),
+        lambda: talk.report_overflow(limit_tokens=-1),
+    ):
+        with pytest.raises(Rejected, match="number of tokens"):
+            await told()
+    assert (await talk.context()).upto == 1
+
+
+async def test_a_closed_client_says_so_at_once(working: Runtime, name: str) -> None:
+    async with Client.connect(working.settings.nats.url) as client:
+        talk = await opened(client, name)
+    for told in (lambda: talk.append([user("hi")]), talk.context):
+        with pytest.raises(LogUnavailable, match="closed"):
+            await told()
+
+
+@pytest.mark.parametrize("given", [user("hi"), "hi", b"hi"])
+async def test_one_message_is_no_list_of_messages(client: Client, name: str, given: Any) -> None:
+    talk = Conversation(client=client, at=address(name))
+    with pytest.raises(BadMessage, match="takes a list of messages"):
+        await talk.append(given)
 
 
 # Nobody there -------------------------------------------------------------------------------------------------------

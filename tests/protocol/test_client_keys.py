@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from actors.readback import said_messages
 from actors.settings import Settings
 from protocol import codec, messages
 from protocol.client import Client
-from protocol.errors import KeysUnavailable
+from protocol.errors import KeysUnavailable, Rejected
 from protocol.ids import Address
 from protocol.keys import FolderKeys
 from storage.jetstream import JetStreamLog
@@ -78,3 +79,10 @@ async def test_a_client_whose_tenant_has_no_key_says_nothing_until_it_has_one(
         await talk.append([user("now")])
         plain = await JetStreamLog(running.connection).read(talk.at, after=0)
     assert [codec.is_encrypted(record.body) for record in plain] == [True, True]
+
+
+@pytest.mark.parametrize("keys", [Path("keys"), "keys", "", b"k" * 32])
+async def test_keys_that_are_none_are_refused_before_anything_is_said(settings: Settings, keys: Any) -> None:
+    with pytest.raises(Rejected, match=f"keys takes FolderKeys.*, not {type(keys).__name__}"):
+        async with Client.connect(settings.nats.url, keys=keys):
+            pytest.fail("it connected")

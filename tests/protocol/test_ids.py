@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.errors import BadId
-from protocol.ids import Address, Token, address, fresh_id, token, written_address
+from protocol.ids import Address, Token, address, fresh_id, name_of, token, written_address
 from tests.builders import LAWS
 
 SAFE = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
@@ -52,6 +52,16 @@ def test_known_tokens_never_change() -> None:
         "e--ZS0tWVM1aQ",
         "h--lTfF_fEgSC99WNJentWD9SwCtOME6oFNsWM61WWu1-k",
     ]
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, "ticket-4312"])
+def test_a_token_says_its_name_unless_it_was_hashed(name: str) -> None:
+    assert name_of(token(name)) == (name if len(name) < 65 else token(name))
+
+
+@pytest.mark.parametrize("text", ["e--", "e--a", "e--ab", "e--Zm9v", "e--é", "h--x", "e--_w", ""])
+def test_what_is_no_token_of_ours_is_its_own_name(text: str) -> None:
+    assert name_of(Token(text)) == text
 
 
 def test_a_name_that_looks_encoded_is_not_taken_for_the_encoded_one() -> None:

@@ -73,6 +73,22 @@ def test_a_mistake_is_named_by_its_key(layer: Any, key: str) -> None:
     assert refused.value.fields == {"key": key}
 
 
+@pytest.mark.parametrize(
+    ("layer", "allowed"),
+    [
+        ({"squeeze": {"mode": "sometimes"}}, "off, squeeze, summarize"),
+        ({"cut": {"pins": ["everybody"]}}, "first_user, last_user, system"),
+        ({"hooks": [{"id": "a", "on": "never", "do": {"kind": "compact"}}]}, "turn_end, turn_start"),
+        ({"hooks": [{"id": "a", "do": {"kind": "explode"}}]}, "compact, inject, log, call"),
+        ({"trigger": {"expected": "much"}}, "reserve, a number"),
+    ],
+)
+def test_a_word_that_is_not_allowed_is_told_with_those_that_are(layer: Any, allowed: str) -> None:
+    with pytest.raises(BadPolicy) as refused:
+        policies.resolve([layer])
+    assert str(refused.value).endswith(f"; allowed: {allowed}")
+
+
 def test_equal_marks_are_allowed() -> None:
     both = policies.resolve([{"trigger": {"ratio": 0.6}, "target": {"low_water": 0.6}}])
     assert (both.trigger, both.target) == (Trigger(ratio=0.6), Target(low_water=0.6))

@@ -25,7 +25,9 @@ SECRET = b"the user's own words " * 20
 
 @pytest.fixture
 def folder(tmp_path: Path) -> FolderKeys:
-    return FolderKeys(folder=tmp_path / "keys", makes=True)
+    made = FolderKeys(folder=str(tmp_path / "keys"), makes=True)
+    made.make(Token("default"))  # other tests' keys of this tenant are kept: nobody would make a first one
+    return made
 
 
 @pytest.fixture(params=["memory", "wrapped", "plain", "agent"])
@@ -54,14 +56,15 @@ async def test_two_processes_agree_on_a_key(running: Runtime, folder: FolderKeys
 
 
 async def test_a_key_lies_on_nats_only_as_its_tenant_wrapped_it(
-    running: Runtime, folder: FolderKeys, at: Address
+    running: Runtime, folder: FolderKeys, at: Address, tmp_path: Path
 ) -> None:
     made = await JetStreamKeys(running.connection, tenants=folder).key(at)
     kept = await running.connection.jetstream().get_msg(subjects.KEY_STREAM, subject=subjects.key(at))
-    tenants = (folder.folder / f"{at.tenant}.key").read_text().split()
+    file = tmp_path / "keys" / "default.key"
+    tenants = file.read_text().split()
     assert len(tenants) == 1
     assert all(secret not in (kept.data or b"") for secret in (made.secret, bytes.fromhex(tenants[0])))
-    assert (folder.folder / f"{at.tenant}.key").stat().st_mode & 0o777 == 0o600
+    assert file.stat().st_mode & 0o777 == 0o600
 
 
 async def test_a_key_that_lies_there_is_never_written_over(running: Runtime, folder: FolderKeys, at: Address) -> None:
@@ -85,8 +88,10 @@ async def test_without_the_tenants_key_nothing_opens_and_the_reason_is_told(
     with pytest.raises(KeysUnavailable, match="tenant default has no key in "):
         await JetStreamKeys(running.connection, tenants=other).key(at)
     assert not (tmp_path / "other").exists(), "to read makes no key"
-    await other.wrap(at, b"k" * 32)
-    with pytest.raises(KeysUnavailable, match=r"was wrapped by key [0-9a-f]{16} of its tenant"):
+    other.make(at.tenant)
+    with pytest.raises(
+        KeysUnavailable, match=r"was wrapped by key [0-9a-f]{16} .* put that key's line above the others"
+    ):
         await JetStreamKeys(running.connection, tenants=other).key(at)
     for text in ("", "short\n", "zz" * 32, "ä"):
         (tmp_path / "empty").mkdir(exist_ok=True)
@@ -95,9 +100,62 @@ async def test_without_the_tenants_key_nothing_opens_and_the_reason_is_told(
             await JetStreamKeys(running.connection, tenants=empty).key(at)
 
 
-async def test_a_second_line_wraps_from_then_on_and_the_first_still_opens(folder: FolderKeys, at: Address) -> None:
+async def test_a_tenant_that_never_had_a_key_gets_one_and_a_lost_one_is_never_replaced(
+    running: Runtime, tmp_path: Path
+) -> None:
+    ours = Token(f"t-{fresh_id()[:8]}")
+    first, second, third = (Address(tenant=ours, conversation=Token(name)) for name in ("a", "b", "c"))
+    folder, file = FolderKeys(folder=tmp_path, makes=True), tmp_path / f"{ours}.key"
+
+    def fresh() -> JetStreamKeys:
+        return JetStreamKeys(running.connection, tenants=folder)
+
+    with pytest.raises(KeysUnavailable, match="has no key in"):
+        await JetStreamKeys(running.connection, tenants=folder, read="direct").key(first)
+    assert not file.exists(), "an agent makes none"
+    made = await fresh().key(first)
+    file.rename(tmp_path / "copy")
+    for refused in (fresh().key(second), fresh().prepare(ours)):
+        with pytest.raises(KeysUnavailable, match=rf"the key of tenant {ours} is lost.* put {ours}\.key back"):
+            await refused
+    assert not file.exists()
+    await key_destroyed(running.connection, first)
+    with pytest.raises(KeysUnavailable, match="is lost"):
+        await fresh().prepare(ours)  # a mark may have others behind it
+    (tmp_path / "copy").rename(file)
+    assert await fresh().key(second) not in (made, await fresh().key(third))
+    assert await fresh().known(second) == await fresh().key(second)
+
+
+async def test_a_tenants_key_is_missed_even_after_another_one_took_its_place(running: Runtime, tmp_path: Path) -> None:
+    ours = Token(f"t-{fresh_id()[:8]}")
+    first, second = (Address(tenant=ours, conversation=Token(name)) for name in ("a", "b"))
+    folder, file = FolderKeys(folder=tmp_path, makes=True), tmp_path / f"{ours}.key"
+    keys = JetStreamKeys(running.connection, tenants=folder)
+    await keys.check(ours)
+    await keys.key(first)
+    await keys.check(ours)
+    lost = file.read_text()
+    new = os.urandom(32).hex() + "\n"
+    file.write_text(new)
+    await keys.key(second)
+    with pytest.raises(KeysUnavailable, match=rf"the key of {first} was wrapped by key"):
+        await keys.check(ours)
+    file.write_text(lost)
+    with pytest.raises(KeysUnavailable, match=rf"the key of {second} was wrapped by key"):
+        await keys.check(ours)
+    file.write_text(lost + new)
+    await keys.check(ours)
+    file.unlink()
+    with pytest.raises(KeysUnavailable, match="has no key in"):
+        await keys.check(ours)
+
+
+async def test_a_second_line_wraps_from_then_on_and_the_first_still_opens(
+    folder: FolderKeys, at: Address, tmp_path: Path
+) -> None:
     before = await folder.wrap(at, b"k" * 32)
-    path = folder.folder / f"{at.tenant}.key"
+    path = tmp_path / "keys" / "default.key"
     path.write_text(path.read_text() + os.urandom(32).hex() + "\n")
     after = await folder.wrap(at, b"k" * 32)
     assert before[1:9] != after[1:9]

@@ -237,3 +237,15 @@ async def test_a_lane_has_its_own_slots(wakes: Wakes) -> None:
     (other,) = await taken(wakes, 1)
     assert (other.at, other.lane) == (at, "wake")
     await other.done()
+
+
+async def test_what_nobody_has_come_to_is_counted(wakes: Wakes) -> None:
+    before = await wakes.untaken("digest")
+    for at in (place(), place()):
+        await wakes.wake("digest", at, headers={})
+    await wakes.wake("digest", place(), headers={}, lane="urge")
+    assert await wakes.untaken("digest") == before + 2
+    first, second = await taken(wakes, 2)
+    assert await wakes.untaken("digest") == before
+    await first.done()
+    await second.done()

@@ -1,0 +1,31 @@
+"""Tasks that end together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from protocol.errors import JettisonError
+
+
+@asynccontextmanager
+async def together() -> AsyncIterator[asyncio.TaskGroup]:
+    """Yield a group of tasks; the first that fails ends the others.
+
+    An error of ours is raised as itself: in a group it would pass by whoever waits for it.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            yield group
+    except BaseExceptionGroup as failed:
+        # not `except*`: what is raised in there comes out as a group again
+        ours, others = failed.split(JettisonError)
+        if ours is None or others is not None:
+            raise
+        raise _first(ours) from None
+
+
+def _first(failed: BaseExceptionGroup[JettisonError]) -> JettisonError:
+    first = failed.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
