@@ -51,15 +51,15 @@ quality: .venv/.installed .venv-bench/.installed
 
 # Power cuts need root; without it those tests fail here, and say so.
 chaos: .venv/.installed
-	@JETTISON_CHAOS=1 JETTISON_POWER=1 $(BIN)/python -m pytest --quiet tests/promises
+	@TESTS_CHAOS=1 TESTS_POWER=1 $(BIN)/python -m pytest --quiet tests/promises
 	@$(BIN)/python -m tests.chaos
 
 soak: .venv/.installed
 	@$(BIN)/python -m tests.chaos --turns 100000000 --minutes 60 --kill-seconds 30 --spare
 
 faults: .venv/.installed
-	@JETTISON_FAULTS=10000 $(BIN)/python -m pytest --quiet --timeout 1800 tests/audit/test_verify.py -k every_
-	@JETTISON_FAULTS=30000 $(BIN)/python -m pytest --quiet --timeout 1800 tests/audit/test_bundle.py -k every_
+	@TESTS_FAULTS=10000 $(BIN)/python -m pytest --quiet --timeout 1800 tests/audit/test_verify.py -k every_
+	@TESTS_FAULTS=30000 $(BIN)/python -m pytest --quiet --timeout 1800 tests/audit/test_bundle.py -k every_
 
 wheel: .venv/.installed
 	@echo 'wheel: jettison-client into dist/'

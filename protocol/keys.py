@@ -300,7 +300,9 @@ class JetStreamKeys:
 async def newest_is_wrapped(connection: NatsConnection) -> bool:
     """Tell whether a tenant's key wrapped the newest key that is kept; not where none can be seen from here."""
     try:
-        newest = await connection.jetstream(timeout=TRY_SECONDS).get_msg(subjects.KEY_STREAM, subject="ctx.v1.key.>")
+        newest = await connection.jetstream(timeout=TRY_SECONDS).get_msg(
+            subjects.KEY_STREAM, subject=subjects.KEY_SUBJECTS
+        )
         return bool(msgspec.msgpack.decode(newest.data or b"", type=Kept).wrapped)
     except (APIError, *TRANSIENT, msgspec.MsgspecError):
         return False

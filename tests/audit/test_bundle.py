@@ -29,10 +29,10 @@ from storage.memory import MemoryAnchors, MemoryArtifacts, MemoryLog
 from tests.audit.faults import AT, flipped, recorded
 
 ROOT = Path(__file__).parents[2]
-FAULTS = int(os.environ.get("JETTISON_FAULTS", "300")) // 3
+FAULTS = int(os.environ.get("TESTS_FAULTS", "300")) // 3
 """A third of those that `test_verify.py` tries: each reads the whole file."""
 
-SEED = int(os.environ.get("JETTISON_SEED", "20261121"))
+SEED = int(os.environ.get("TESTS_SEED", "20261121"))
 
 
 @cache

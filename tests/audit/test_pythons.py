@@ -1,7 +1,7 @@
 """Replay on other Pythons: the same bytes, whatever the version, the hash seed, the locale and the time zone.
 
 Looked for are environments with what the project needs: `.venv-3.*` beside `.venv`, or the interpreters that
-`JETTISON_PYTHONS` names. `python3.13 -m venv .venv-3.13`, then its `pip install -r infra/lock/requirements.txt`.
+`TESTS_PYTHONS` names. `python3.13 -m venv .venv-3.13`, then its `pip install -r infra/lock/requirements.txt`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SETTINGS = (
 
 
 def interpreters() -> list[Path]:
-    named = os.environ.get("JETTISON_PYTHONS", "")
+    named = os.environ.get("TESTS_PYTHONS", "")
     found = [Path(name) for name in named.split(os.pathsep) if name] or sorted(ROOT.glob(".venv-3.*/bin/python"))
     return [path for path in found if path.exists()]
 
@@ -90,7 +90,7 @@ def test_what_is_to_be_replayed_elsewhere_holds_every_kind_of_step() -> None:
 def test_a_bundle_is_replayed_to_the_same_bytes_by_every_python(bundle: Path, tmp_path: Path) -> None:
     others = interpreters()
     if not others:
-        pytest.skip("no other Python with the dependencies: make .venv-3.12, .venv-3.13, or name JETTISON_PYTHONS")
+        pytest.skip("no other Python with the dependencies: make .venv-3.12, .venv-3.13, or name TESTS_PYTHONS")
     command = ["-c", "from actors.cli import main; main()", "replay", str(bundle), "--verify", "--json"]
     wanted = ran(sys.executable, command, SETTINGS[0], tmp_path)
     assert msgspec.json.decode(wanted)["hash"] == talked().state.hash.hex()
@@ -103,6 +103,6 @@ def test_a_bundle_is_replayed_to_the_same_bytes_by_every_python(bundle: Path, tm
 def test_the_golden_logs_fold_and_are_decided_again_by_every_python(tmp_path: Path) -> None:
     others = interpreters()
     if not others:
-        pytest.skip("no other Python with the dependencies: make .venv-3.12, .venv-3.13, or name JETTISON_PYTHONS")
+        pytest.skip("no other Python with the dependencies: make .venv-3.12, .venv-3.13, or name TESTS_PYTHONS")
     for python in others:
         ran(python, ["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/rules/test_golden.py"], {}, tmp_path)

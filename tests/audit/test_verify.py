@@ -17,10 +17,10 @@ from protocol.facts import ToolOutputSpilled
 from storage.ports import Record
 from tests.audit.faults import AT, Fault, fault, recorded, resealed
 
-FAULTS = int(os.environ.get("JETTISON_FAULTS", "300"))
-"""`JETTISON_FAULTS=10000 pytest tests/audit/test_verify.py` is the proof; these are its sample."""
+FAULTS = int(os.environ.get("TESTS_FAULTS", "300"))
+"""`TESTS_FAULTS=10000 pytest tests/audit/test_verify.py` is the proof; these are its sample."""
 
-SEED = int(os.environ.get("JETTISON_SEED", "20261121"))
+SEED = int(os.environ.get("TESTS_SEED", "20261121"))
 
 
 def evidence(**changed: object) -> Evidence:

@@ -25,7 +25,7 @@ from protocol.facts import MessagesAppended, SaidMessage
 from storage.streams import provision
 from tests.stack import LOOPBACK, free_port
 
-only_in_chaos = pytest.mark.skipif("JETTISON_CHAOS" not in os.environ, reason="takes long: `make chaos` runs it")
+only_in_chaos = pytest.mark.skipif("TESTS_CHAOS" not in os.environ, reason="takes long: `make chaos` runs it")
 
 
 @dataclass(kw_only=True)
@@ -141,7 +141,7 @@ def said_body(text: str, *, writer: str = "w", count: int = 1) -> bytes:
 
 def environment(settings: Settings, **more: str) -> Mapping[str, str]:
     """Return the environment of a program of ours that works on *settings*' servers."""
-    # not the switches of these tests either (`JETTISON_CHAOS`): a program of ours takes them for settings
+    # not the switches of these tests either (`TESTS_CHAOS`): a program of ours takes them for settings
     outer = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     return {
         **outer,

@@ -46,7 +46,7 @@ def small_disk(mounted: Path) -> Iterator[Path]:
     try:
         subprocess.run(("mount", "-t", "tmpfs", *options, "tmpfs", str(mounted)), check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        if os.environ.get("JETTISON_POWER"):
+        if os.environ.get("TESTS_POWER"):
             pytest.fail(f"a full disk needs root to mount one: {error}")
         pytest.skip(f"a full disk needs root to mount one: {error}")
     try:

@@ -69,7 +69,7 @@ def needs_root() -> None:
     """Skip with the reason; in a job that must prove this, being no root is a failure."""
     if os.geteuid() == 0 and shutil.which("mkfs.ext4"):
         return
-    if os.environ.get("JETTISON_POWER"):
+    if os.environ.get("TESTS_POWER"):
         pytest.fail("a power cut needs root and mkfs.ext4")
     pytest.skip("a power cut needs root and mkfs.ext4 to mount disks of its own")
 

@@ -1,6 +1,6 @@
 """`make quality`: our default policy beside the peers', on the recorded sample and on generated runs.
 
-`--transcripts` takes other recordings: JSONL files with `{"messages": [...]}` on each line. `JETTISON_SCORER` (a
+`--transcripts` takes other recordings: JSONL files with `{"messages": [...]}` on each line. `TESTS_SCORER` (a
 Python file) names another scorer that is to run on our rules and the same transcripts.
 """
 
@@ -79,7 +79,7 @@ def peers(wanted: argparse.Namespace) -> list[Row]:
 
 def foreign_scorer(budgets: Sequence[int], transcripts: Sequence[str]) -> int:
     """Run the scorer that the environment names, if it does, and return its exit code."""
-    scorer = os.environ.get("JETTISON_SCORER", "")
+    scorer = os.environ.get("TESTS_SCORER", "")
     if not scorer or not transcripts:
         return 0
     code = 0

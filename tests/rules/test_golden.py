@@ -1,7 +1,7 @@
 """Golden: what rules version 1 decided is decided again, byte for byte, for ever.
 
 A change that is meant raises `codec.RULES_VERSION` first; then
-`JETTISON_GOLDEN=write pytest tests/rules/test_golden.py` writes the files of the new version beside those of the
+`TESTS_GOLDEN=write pytest tests/rules/test_golden.py` writes the files of the new version beside those of the
 old one. Written files are never changed.
 """
 
@@ -89,7 +89,7 @@ def replayed(talk: Talk, records: list[Record]) -> Talk:
 def test_the_rules_decide_what_they_decided(name: str) -> None:
     file = GOLDEN / f"{name}-{codec.RULES_VERSION}.json"
     talk = CASES[name]()
-    if os.environ.get("JETTISON_GOLDEN") == "write":
+    if os.environ.get("TESTS_GOLDEN") == "write":
         assert not file.exists(), f"{file.name} is recorded; a meant change raises RULES_VERSION"
         file.write_text(json.dumps(recorded(talk), indent=1) + "\n", encoding="utf-8")
     assert recorded(talk) == json.loads(file.read_text(encoding="utf-8"))
