@@ -93,7 +93,7 @@ class Herd:
 @asynccontextmanager
 async def herd(data: Path, environment: dict[str, str]) -> AsyncIterator[Herd]:
     """Run all workers until the end."""
-    # the switches of tests (`TESTS_CHAOS`) would be taken for settings
+    # whoever runs this may have settings of their own
     outer = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     nursery = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.chaos.nursery", str(data)),
