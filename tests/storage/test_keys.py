@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -53,6 +54,22 @@ async def test_two_processes_agree_on_a_key(running: Runtime, folder: FolderKeys
     assert await second.key(at) == made
     assert await late._made(at) is None
     assert await late.known(at) == made
+
+
+async def test_many_who_begin_with_a_new_tenant_make_its_key_once(running: Runtime, tmp_path: Path) -> None:
+    tenants = FolderKeys(folder=tmp_path, makes=True)
+    tenant = f"new-{fresh_id()[:6]}"
+
+    async def begun(number: int) -> Address:
+        await asyncio.sleep(number * 0.0003)  # some look while others write
+        at = address(f"c{number}", tenant)
+        await JetStreamKeys(running.connection, tenants=tenants).key(at)
+        return at
+
+    opened = await asyncio.gather(*(begun(number) for number in range(60)))
+    assert len((tmp_path / f"{tenant}.key").read_text().split()) == 1
+    for at in opened:
+        assert await JetStreamKeys(running.connection, tenants=tenants).known(at) is not None
 
 
 async def test_a_key_lies_on_nats_only_as_its_tenant_wrapped_it(
