@@ -23,7 +23,7 @@ from storage.s3 import S3Artifacts
 from tests.bench.figures import Figure, median, number, spread
 from tests.bench.histories import turns
 from tests.bench.path import body_of
-from tests.bench.servers import Bench, cpu_seconds, serial_publishes, workers
+from tests.bench.servers import Bench, bench, cpu_seconds, serial_publishes, workers
 
 PUBLISHES = 600
 COMMITS = 300
@@ -31,8 +31,9 @@ COMMIT_FACTS = 100
 EVENTS = 10_000
 ARTIFACTS = 150
 ARTIFACT_BYTES = 10_000
-TRACED_ROUNDS = 3
-TRACED_TURNS = 250
+TRACED_ROUNDS = 2
+TRACED_TURNS = 200
+TRACED_ACTORS = ("spill", "digest", "cut")
 STALL_BYTES = 5_000_000
 STALL_TICK_SECONDS = 0.001
 
@@ -291,20 +292,22 @@ async def _longest_gap(waited: Awaitable[Any]) -> float:
     return max(gaps)
 
 
-async def tracing_figures(bench: Bench) -> list[Figure]:
-    """Measure what tracing adds to the CPU time of the workers for a turn whose result is stored and shortened."""
-    policy = {"budget": {"window": 16_000, "reserve": 0}}
+async def tracing_figures(here: Bench) -> list[Figure]:
+    """Measure what tracing adds to the CPU time of the workers for a turn whose result is stored and shortened.
+
+    Two stacks, one with it and one without, have every turn one after the other, so that both meet the same machine.
+    """
     spent: dict[bool, list[float]] = {True: [], False: []}
-    for traced in (False, True) * TRACED_ROUNDS:
-        async with workers(bench, ["spill", "digest", "cut"], traced=traced) as pids:
-            talk = await bench.client.open(f"bench-{fresh_id()}", policy=policy)
-            before = 0.0
-            for index, new in enumerate(turns(TRACED_TURNS, result_bytes=3_000)):
-                if index == TRACED_TURNS // 5:  # started, imported, connected
-                    before = sum(map(cpu_seconds, pids))
-                await talk.append(new)
-                await talk.context(wait_seconds=30)
-            spent[traced].append((sum(map(cpu_seconds, pids)) - before) / (TRACED_TURNS * 4 / 5) * 1e3)
+    async with bench() as there:
+        for _ in range(TRACED_ROUNDS):
+            for traced in (True, False):
+                async with (
+                    workers(here, TRACED_ACTORS, traced=traced) as ours,
+                    workers(there, TRACED_ACTORS, traced=not traced) as theirs,
+                ):
+                    used, used_there = await _by_turns([(here, ours), (there, theirs)])
+                spent[traced].append(used)
+                spent[not traced].append(used_there)
     on, off = spent[True], spent[False]
     return [
         Figure(
@@ -315,6 +318,21 @@ async def tracing_figures(bench: Bench) -> list[Figure]:
             detail=f"{spread(on, unit=' ms')} / {spread(off, unit=' ms')}",
         ),
     ]
+
+
+async def _by_turns(stacks: Sequence[tuple[Bench, Sequence[int]]]) -> list[float]:
+    """Return the CPU milliseconds of a turn that the processes of each stack used."""
+    policy = {"budget": {"window": 16_000, "reserve": 0}}
+    talks = [await stack.client.open(f"bench-{fresh_id()}", policy=policy) for stack, _ in stacks]
+    before: list[float] = []
+    for index, new in enumerate(turns(TRACED_TURNS, result_bytes=3_000)):
+        if index == TRACED_TURNS // 5:  # started, imported, connected
+            before = [sum(map(cpu_seconds, pids)) for _, pids in stacks]
+        for talk in talks:
+            await talk.append(new)
+            await talk.context(wait_seconds=30)
+    used = [sum(map(cpu_seconds, pids)) - earlier for (_, pids), earlier in zip(stacks, before, strict=True)]
+    return [seconds / (TRACED_TURNS * 4 / 5) * 1e3 for seconds in used]
 
 
 def linear_figures(sizes: Sequence[int] = (1_250_000, 2_500_000, 5_000_000, 10_000_000)) -> list[Figure]:
