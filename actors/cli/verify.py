@@ -19,6 +19,7 @@ from protocol.ids import written_address
 from storage.s3 import S3Anchors
 
 from . import MISMATCH
+from .audit_read import missing, named_file
 from .bar import LINE_SECONDS
 from .options import StackOptions
 from .plain import counted, plain
@@ -27,8 +28,6 @@ from .session import connected, printed, said
 
 def verify(stack: StackOptions, what: str, *, everything: bool, as_json: bool) -> int:
     """Judge a conversation, a bundle or all there is; see `jettison verify --help`."""
-    from .audit_read import missing, named_file  # which itself needs `connected`
-
     if bool(what) == everything:
         raise typer.BadParameter("say what to verify: a conversation, a bundle's file, or --all")
     file = named_file(what) if what else None
