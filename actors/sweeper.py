@@ -18,7 +18,7 @@ from typing import cast
 import msgspec
 
 from protocol.connection import heed_cancellation
-from protocol.errors import BadEnvelope, Damaged, Unavailable
+from protocol.errors import BadEnvelope, Damaged, LogUnavailable, Unavailable
 from protocol.ids import Address, written_address
 from protocol.tracing import traced
 from storage.changes import Changes, Mark
@@ -107,12 +107,16 @@ class Sweeper:
         """Visit what changed; return the sequence up to which everything was."""
         reached = mark.seq
         changed = cast("AsyncGenerator[tuple[int, Address]]", self.changes.after(mark.seq, upto=mark.upto))
-        async with aclosing(changed):
-            async for seq, at in changed:
-                if len(round_.unsettled) >= UNSETTLED_MAX:
-                    return reached
-                await round_.visit(at)
-                reached = seq
+        try:
+            async with aclosing(changed):
+                async for seq, at in changed:
+                    if len(round_.unsettled) >= UNSETTLED_MAX:
+                        return reached
+                    await round_.visit(at)
+                    reached = seq
+        except LogUnavailable as error:
+            log.warning("the next sweep goes on from %d: %s", reached, error)
+            return reached
         return max(reached, mark.upto)
 
 

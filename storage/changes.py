@@ -13,15 +13,16 @@ from contextlib import suppress
 
 import msgspec
 from nats.aio.client import Client as NatsConnection
-from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
-from protocol.connection import TRANSIENT
+from protocol.connection import PAUSE_SECONDS, TRANSIENT
 from protocol.errors import LogUnavailable, NotProvisioned
 from protocol.ids import Address
 
+NEXT = "$JS.API.CONSUMER.MSG.NEXT"
 PAGE = 500
 ANSWER_SECONDS = 5.0
 FORGOTTEN_AFTER_SECONDS = 30.0
@@ -55,28 +56,53 @@ class Changes:
         name = await self._consumer(seq)
         inbox = self._connection.new_inbox()
         subscription = await self._connection.subscribe(inbox, pending_msgs_limit=PAGE * 4)
-        request = json.dumps({"batch": PAGE, "no_wait": True}).encode()
-        subject = f"$JS.API.CONSUMER.MSG.NEXT.{subjects.LOG_STREAM}.{name}"
+        reached = seq
         try:
-            left = 1
-            while left:
-                await self._connection.publish(subject, request, reply=inbox)
-                for _ in range(PAGE):
-                    message = await subscription.next_msg(timeout=ANSWER_SECONDS)
-                    if not message.reply:
-                        return  # a status: nothing is left
-                    found, left = _place(message)
+            for pause in (*PAUSE_SECONDS, None):
+                async for found, at in self._pages(name, inbox, subscription):
                     if found > upto:
                         return
-                    yield found, subjects.address_of(message.subject)
-                    if not left:
-                        return
+                    yield found, at
+                    reached = found
+                if await self._is_all(reached, upto=upto):
+                    return
+                if pause is None:
+                    raise LogUnavailable(f"the replica that tells the log's changes lags: {reached} of {upto}")
+                await asyncio.sleep(pause)
         except TRANSIENT as error:
             raise LogUnavailable(f"the log's changes cannot be read: {type(error).__name__}") from None
         finally:
             with suppress(APIError, *TRANSIENT):
                 await subscription.unsubscribe()
                 await self._jetstream.delete_consumer(subjects.LOG_STREAM, name)
+
+    async def _pages(self, name: str, inbox: str, subscription: Subscription) -> AsyncIterator[tuple[int, Address]]:
+        """Yield what the consumer has now."""
+        request = json.dumps({"batch": PAGE, "no_wait": True}).encode()
+        while True:
+            await self._connection.publish(f"{NEXT}.{subjects.LOG_STREAM}.{name}", request, reply=inbox)
+            for _ in range(PAGE):
+                message = await subscription.next_msg(timeout=ANSWER_SECONDS)
+                if not message.reply:
+                    return  # a status: nothing is left
+                metadata = message.metadata
+                yield metadata.sequence.stream, subjects.address_of(message.subject)
+                if not metadata.num_pending:
+                    return
+
+    async def _is_all(self, reached: int, *, upto: int) -> bool:
+        """Ask the leader whether nothing lies between: a consumer of one copy may live on a replica that lags."""
+        if reached >= upto:
+            return True
+        try:
+            found = await self._jetstream.get_msg(
+                subjects.LOG_STREAM, seq=reached + 1, subject=subjects.LOG_SUBJECTS, next=True
+            )
+        except NotFoundError:
+            return True
+        except APIError as error:
+            raise LogUnavailable(f"the log's changes cannot be read: {error.description}") from None
+        return (found.seq or 0) > upto
 
     async def mark(self) -> tuple[Mark, int]:
         """Return the newest mark and its revision; 0 where there is none or it cannot be read."""
@@ -120,9 +146,3 @@ class Changes:
             raise NotProvisioned("the log does not exist on this server; run `jettison provision`") from None
         except (APIError, *TRANSIENT) as error:
             raise LogUnavailable(f"the log's changes cannot be read: {type(error).__name__}") from None
-
-
-def _place(message: Msg) -> tuple[int, int]:
-    """Return the sequence of *message* in the log, and how many the server still has."""
-    metadata = message.metadata
-    return metadata.sequence.stream, metadata.num_pending

@@ -140,6 +140,18 @@ async def test_changes_name_conversations_and_carry_no_bodies(idle: Runtime) -> 
     assert newest == [(end, at)]
 
 
+async def test_an_end_of_the_log_that_was_erased_is_the_end(idle: Runtime) -> None:
+    at = address(f"purged-{fresh_id()}")
+    start = await idle.log.end()
+    for index in range(3):
+        await idle.log.say(at, b"", message_id=f"{at}-{index}", headers={})
+    end = await idle.log.end()
+    for seq in (end - 1, end):
+        await idle.connection.jetstream().delete_msg(subjects.LOG_STREAM, seq)
+    assert [seq async for seq, _ in idle.changes.after(start, upto=end)] == [end - 2]
+    assert (await idle.sweeper().sweep(everything=True)).complete
+
+
 async def test_what_was_given_up_is_left_to_a_person(idle: Runtime) -> None:
     (at,) = await said(idle)
     letter = DeadLetter(

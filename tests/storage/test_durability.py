@@ -26,8 +26,9 @@ from actors.sweeper import Sweeper, Swept
 from protocol import subjects
 from protocol.client import Client
 from protocol.errors import LogUnavailable
-from protocol.ids import address, fresh_id
+from protocol.ids import Address, address, fresh_id
 from protocol.keys import JetStreamKeys
+from storage.changes import Changes
 from storage.durability import is_synced, looked_at
 from storage.jetstream import JetStreamLog
 from storage.streams import provision, streams
@@ -210,6 +211,38 @@ async def swept(sweeper: Sweeper) -> Swept:
         while not (found := await sweeper.sweep(everything=True)).complete:
             await asyncio.sleep(0.1)
     return found
+
+
+async def changed(changes: Changes, *, after: int, upto: int) -> list[Address] | None:
+    """Return the conversations that changed; none where the replica that was asked says that it cannot tell."""
+    try:
+        return [at async for _, at in changes.after(after, upto=upto)]
+    except LogUnavailable:
+        return None
+
+
+@pytest.mark.slow
+async def test_a_replica_that_lags_hides_no_change_from_the_sweeper(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as (url, processes):
+        operator = await connected(url, user="operator", password="operator-secret")
+        await provisioned(operator)
+        log, changes = JetStreamLog(operator), Changes(operator)
+        for number, late in enumerate(processes * 2):
+            start = await log.end()
+            talks = [address(f"lag-{number}-{index}") for index in range(40)]
+            late.send_signal(signal.SIGSTOP)
+            try:
+                said = asyncio.gather(*(log.say(at, bytes(100_000), message_id=fresh_id(), headers={}) for at in talks))
+                await asyncio.sleep(0.5)
+            finally:
+                late.send_signal(signal.SIGCONT)
+            await said
+            end = await log.end()
+            told = await asyncio.gather(*(changed(changes, after=start, upto=end) for _ in range(8)))
+            heard = [set(found) for found in told if found is not None]
+            assert heard
+            assert all(found == set(talks) for found in heard)
+        await operator.close()
 
 
 @pytest.mark.slow
