@@ -90,6 +90,10 @@ class FolderKeys:
             reason = f"a key of tenant {tenant} cannot be made in {self.folder}: {type(error).__name__}"
             raise KeysUnavailable(reason, tenant=tenant) from None
 
+    def check(self, tenant: Token) -> None:
+        """Raise `KeysUnavailable` if the file of *tenant* is not there, or not one of keys."""
+        self._keys(tenant)
+
     async def wrap(self, at: Address, key: bytes) -> bytes:
         """See `TenantKeys.wrap`."""
         ours = self._keys(at.tenant)[-1]

@@ -138,6 +138,10 @@ async def test_a_conversation_whose_key_is_missing_hides_no_other(
         assert shown in done.stdout
         assert "tenant locked has no key" in done.stderr
     assert str(locked.at) not in jettison("ls", "--json", "--data", str(data)).stdout
+    done = jettison("doctor", "--data", str(data))
+    assert done.returncode == 4
+    assert "BAD  keys: tenant locked has no key" in done.stdout
+    assert "fix: put the copy of locked.key back" in done.stdout
 
 
 async def test_a_stack_whose_tenants_key_is_lost_makes_no_other_and_starts_once_it_is_back(tmp_path: Path) -> None:
