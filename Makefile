@@ -19,7 +19,7 @@ help:
 	@echo 'make lint    ruff, mypy, import-linter'
 	@echo 'make quality how much of what an agent uses next is still in its view'
 	@echo 'make bench   what everything costs, beside its floor and beside others (about sixteen minutes)'
-	@echo 'make chaos   25,000 turns while workers and servers are killed, and the slow proofs of each promise'
+	@echo 'make chaos   25,000 turns while workers and servers are killed, 5,000 on a cluster, and the slow proofs of each promise'
 	@echo 'make soak    chaos for an hour; fails where memory, files or tasks of a worker grow'
 	@echo 'make faults  10,000 single faults in a log and its artifacts: verify finds and locates each'
 	@echo 'make wheel   the client for agents, into dist/'
@@ -53,6 +53,7 @@ quality: .venv/.installed .venv-bench/.installed
 chaos: .venv/.installed
 	@TESTS_CHAOS=1 TESTS_POWER=1 $(BIN)/python -m pytest --quiet tests/promises
 	@$(BIN)/python -m tests.chaos
+	@$(BIN)/python -m tests.chaos --cluster --turns 5000
 
 soak: .venv/.installed
 	@$(BIN)/python -m tests.chaos --turns 100000000 --minutes 60 --kill-seconds 30 --spare

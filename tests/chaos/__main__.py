@@ -22,9 +22,7 @@ from nats.js.errors import APIError
 
 from actors import conversations, embedded
 from actors.bootstrap import Runtime, runtime
-from actors.cli.session import started_stack
 from actors.cli.transcripts import transcripts
-from actors.embedded import EmbeddedStack
 from actors.settings import Settings
 from protocol import subjects
 from protocol.client import Client
@@ -32,6 +30,7 @@ from protocol.connection import TRANSIENT
 from protocol.errors import Unavailable
 from protocol.ids import Address, address, fresh_id
 from storage.streams import consumers
+from tests.promises.harness import environment
 from tests.stack import ScriptedLlm, scripted_llm
 
 from .agent import Tally, insisted, play
@@ -39,6 +38,7 @@ from .audit import audited
 from .faults import CHAOS_ACK_WAIT_SECONDS, ELDERS, Herd, herd, inject, schedule
 from .nursery import WARM_MAX, tasks_folder
 from .retire import Retirement
+from .servers import Servers, started
 from .speech import Script, scripts
 from .summary import Summary, spent
 from .watch import Watch
@@ -82,16 +82,16 @@ class Run:
         conversations.WARM_MAX = WARM_MAX
         async with AsyncExitStack() as held:
             data = Path(self.options.data or held.enter_context(tempfile.TemporaryDirectory(prefix="jettison-chaos-")))
-            settings, stack = await held.enter_async_context(started_stack(Settings(data=str(data))))
-            running = await held.enter_async_context(runtime(settings, role="chaos"))
+            servers = await held.enter_async_context(started(data, cluster=self.options.cluster))
+            running = await held.enter_async_context(runtime(servers.settings, role="chaos"))
             await _hasty(running)
-            workers = await held.enter_async_context(self._herd(data))
+            workers = await held.enter_async_context(self._herd(data, servers.settings))
             watch = Watch(folder=tasks_folder(data))
-            progress = asyncio.create_task(self._progress(workers, stack, watch))
+            progress = asyncio.create_task(self._progress(workers, servers, watch))
             poisoned = await self._poison(running)
-            async with self._injected(workers, stack):
+            async with self._injected(workers, servers):
                 retiring = asyncio.create_task(self._retire(running))
-                await self._agents(settings, running)
+                await self._agents(servers.settings, running)
                 retiring.cancel()
             self.told(f"{self.clock()} calm: the faults are over")
             await self._in_the_end(running, poisoned)
@@ -107,20 +107,21 @@ class Run:
         return int(bool(self.tally.violations))
 
     @asynccontextmanager
-    async def _herd(self, data: Path) -> AsyncIterator[Herd]:
+    async def _herd(self, data: Path, settings: Settings) -> AsyncIterator[Herd]:
         """Run the workers and the model that they ask."""
         tasks_folder(data).mkdir(parents=True)
         async with scripted_llm([lambda _: self.model.answer(llm)]) as llm:
-            environment = {"JETTISON_LLM__BASE_URL": llm.base_url, "JETTISON_LLM__API_KEY": "none"}
-            async with herd(data, environment | {"OTEL_SDK_DISABLED": "true"}) as workers:
+            model = {"JETTISON_LLM__BASE_URL": llm.base_url, "JETTISON_LLM__API_KEY": "none"}
+            async with herd(data, {**environment(settings), **model}) as workers:
                 yield workers
 
     @asynccontextmanager
-    async def _injected(self, workers: Herd, stack: EmbeddedStack) -> AsyncIterator[None]:
+    async def _injected(self, workers: Herd, servers: Servers) -> AsyncIterator[None]:
         """Let faults happen until the end."""
         spared = ELDERS if self.options.spare else ()
-        planned = schedule(self.options.seed, kill_seconds=self.options.kill_seconds, spared=spared)
-        faults = asyncio.create_task(inject(planned, workers, stack, self.faults))
+        kill_seconds, cluster = self.options.kill_seconds, self.options.cluster
+        planned = schedule(self.options.seed, kill_seconds=kill_seconds, spared=spared, cluster=cluster)
+        faults = asyncio.create_task(inject(planned, workers, servers, self.faults))
         try:
             yield
         finally:
@@ -193,7 +194,7 @@ class Run:
                 self.tally.violations.append(f"a dead letter that nobody injected: {letter}")
         self.tally.violations += [f"{at} has no dead letter" for at in poisoned - set(letters)]
 
-    async def _progress(self, workers: Herd, stack: EmbeddedStack, watch: Watch) -> None:
+    async def _progress(self, workers: Herd, servers: Servers, watch: Watch) -> None:
         """Look at all processes, and say now and then how far the run is."""
         every = min(PROGRESS_SECONDS_MAX, max(LOOK_SECONDS, self.options.minutes / 2))
         before = shown = 0
@@ -201,7 +202,7 @@ class Run:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             watch.begun(self.begun)
-            watch.look(workers.workers(), {pid: name for name, pid in stack.pids.items()} | {os.getpid(): "agents"})
+            watch.look(workers.workers(), {pid: name for name, pid in servers.pids.items()} | {os.getpid(): "agents"})
             for violation in self.tally.violations[shown:]:
                 self.told(f"violation: {violation}")
             shown = len(self.tally.violations)
@@ -275,6 +276,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=0.0, help="say nothing new after so long")
     parser.add_argument("--agents", type=int, default=40, help="conversations at once")
     parser.add_argument("--kill-seconds", type=float, default=0.5, help="between two killed workers")
+    parser.add_argument(
+        "--cluster", action="store_true", help="NATS as three servers, one of which is away now and then"
+    )
     parser.add_argument("--spare", action="store_true", help="never kill one worker of each actor: may it grow?")
     parser.add_argument("--transcripts", type=Path, nargs="*", default=[], help="recorded conversations to play too")
     parser.add_argument("--data", default="", help="keep the servers' data here")

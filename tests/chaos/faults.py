@@ -9,14 +9,14 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from actors.embedded import EmbeddedStack
-from actors.settings import PREFIX
 from storage.streams import ACK_WAIT_SECONDS
+
+from .servers import Servers
 
 HERD = ("spill", "cut") * 4 + ("digest", "squeeze") * 2
 """The workers: one lives for six seconds on average, of which it needs one or two to connect and to load."""
@@ -24,9 +24,12 @@ HERD = ("spill", "cut") * 4 + ("digest", "squeeze") * 2
 ELDERS = tuple(HERD.index(actor) for actor in dict.fromkeys(HERD))
 """One worker of each actor. Where they are spared, their memory shows what a long life does."""
 
-NATS_SECONDS = (15.0, 30.0)
-S3_SECONDS = (20.0, 40.0)
-ZOMBIE_SECONDS = (40.0, 60.0)
+PAUSES = {"nats": (15.0, 30.0), "s3": (20.0, 40.0), "zombie": (40.0, 60.0)}
+"""Seconds between two faults of a kind; how often a worker is killed says the run."""
+
+CLUSTER_PAUSES = PAUSES | {"nats": (40.0, 60.0), "silent": (60.0, 90.0)}
+"""Three servers are not hit as often as one: until new leaders are chosen (ten seconds or more), nobody can work."""
+
 CHAOS_ACK_WAIT_SECONDS = ACK_WAIT_SECONDS / 3 + 1.0
 """As short as workers, who say every third of the real one that they are at it, allow."""
 
@@ -35,28 +38,33 @@ ZOMBIE_STOPS_SECONDS = CHAOS_ACK_WAIT_SECONDS + 3.0
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """What happens at a time after the start: a server or the worker *index* is killed, or a worker stopped."""
+    """What happens at a time after the start: a server or the worker *index* is killed, or one of either stopped."""
 
     at_seconds: float
     kind: str
     index: int = 0
 
 
-def schedule(seed: int, *, kill_seconds: float, spared: Collection[int] = ()) -> Iterator[Fault]:
-    """Yield faults for ever, in the order of their time. *spared* workers are stopped, and never killed."""
+def schedule(seed: int, *, kill_seconds: float, spared: Collection[int] = (), cluster: bool = False) -> Iterator[Fault]:
+    """Yield faults for ever, in the order of their time. *spared* workers are stopped, and never killed.
+
+    Servers are stopped too where they are a *cluster*.
+    """
     rng = random.Random(f"{seed}/faults")
+    pauses = CLUSTER_PAUSES if cluster else PAUSES
     everybody = range(len(HERD))
     mortal = [index for index in everybody if index not in spared]
     due = {
         "worker": kill_seconds,
-        "nats": rng.uniform(*NATS_SECONDS),
-        "s3": rng.uniform(*S3_SECONDS),
-        "zombie": rng.uniform(*ZOMBIE_SECONDS) / 2,
+        "nats": rng.uniform(*pauses["nats"]),
+        "s3": rng.uniform(*pauses["s3"]),
+        "zombie": rng.uniform(*pauses["zombie"]) / 2,
     }
+    if cluster:
+        due["silent"] = rng.uniform(*pauses["silent"])
     while True:
         kind = min(due, key=lambda name: due[name])
         yield Fault(at_seconds=due[kind], kind=kind, index=rng.choice(mortal if kind == "worker" else everybody))
-        pauses = {"nats": NATS_SECONDS, "s3": S3_SECONDS, "zombie": ZOMBIE_SECONDS}
         due[kind] += rng.uniform(*pauses[kind]) if kind in pauses else kill_seconds
 
 
@@ -91,15 +99,13 @@ class Herd:
 
 
 @asynccontextmanager
-async def herd(data: Path, environment: dict[str, str]) -> AsyncIterator[Herd]:
+async def herd(data: Path, environment: Mapping[str, str]) -> AsyncIterator[Herd]:
     """Run all workers until the end."""
-    # whoever runs this may have settings of their own
-    outer = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     nursery = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.chaos.nursery", str(data)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        env={**outer, **environment},
+        env=environment,
     )
     try:
         running = Herd(nursery=nursery)
@@ -112,12 +118,12 @@ async def herd(data: Path, environment: dict[str, str]) -> AsyncIterator[Herd]:
         await nursery.wait()
 
 
-async def inject(faults: Iterator[Fault], herd: Herd, stack: EmbeddedStack, done: Counter[str]) -> None:
+async def inject(faults: Iterator[Fault], herd: Herd, servers: Servers, done: Counter[str]) -> None:
     """Do what the schedule says until cancelled; nobody is left stopped."""
     started = time.monotonic()
     stopped: set[int] = set()
     try:
-        async with asyncio.TaskGroup() as zombies:
+        async with asyncio.TaskGroup() as under_way:
             for fault in faults:
                 await asyncio.sleep(max(0.0, started + fault.at_seconds - time.monotonic()))
                 done[fault.kind] += 1
@@ -125,10 +131,9 @@ async def inject(faults: Iterator[Fault], herd: Herd, stack: EmbeddedStack, done
                     if herd.pids[fault.index] not in stopped:
                         await herd.kill(fault.index)
                 elif fault.kind == "zombie":
-                    zombies.create_task(_stopped(herd.pids[fault.index], stopped))
+                    under_way.create_task(_stopped(herd.pids[fault.index], stopped))
                 else:
-                    with suppress(ProcessLookupError):
-                        os.kill(stack.pids[fault.kind], signal.SIGKILL)
+                    under_way.create_task(servers.hit(fault.kind, fault.index))
     finally:
         for pid in stopped:
             with suppress(ProcessLookupError):

@@ -51,6 +51,8 @@ def test_a_seed_repeats_the_schedule_and_what_is_said() -> None:
     faults = schedule(3, kill_seconds=0.5, spared=ELDERS)
     killed = {fault.index for fault in (next(faults) for _ in range(400)) if fault.kind == "worker"}
     assert killed == set(range(len(HERD))) - set(ELDERS)
+    faults = schedule(3, kill_seconds=0.5, cluster=True)
+    assert "silent" in {next(faults).kind for _ in range(400)}
 
 
 def test_the_checks_find_what_is_wrong() -> None:
