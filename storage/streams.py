@@ -6,6 +6,7 @@ A consumer that a worker could make is a consumer that a second worker could mak
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from nats.aio.client import Client as NatsConnection
@@ -73,7 +74,8 @@ def streams(replicas: int = 1) -> tuple[StreamConfig, ...]:
             # no rollup, no per-message TTL: one header of one tenant could erase what others wrote
             allow_rollup_hdrs=False,
             duplicate_window=DUPLICATE_WINDOW_SECONDS,
-            compression=StoreCompression.S2,
+            # in a cluster S2 damages what is on the disk (see `infra/docs/decisions.md`)
+            compression=StoreCompression.NONE,
             republish=RePublish(src=subjects.SAID_SUBJECTS, dest=subjects.SPILL_WAKE_TRANSFORM, headers_only=True),
         ),
         StreamConfig(
@@ -86,7 +88,7 @@ def streams(replicas: int = 1) -> tuple[StreamConfig, ...]:
             allow_direct=True,
             # the server's own default, written down: left out, it would be reported as a drift
             duplicate_window=120.0,
-            compression=StoreCompression.S2,
+            compression=StoreCompression.NONE,
         ),
         _keys(replicas),
         StreamConfig(
@@ -197,5 +199,9 @@ def _differences(name: str, wanted: Any, there: Any) -> list[Drift]:
         if value in (None, 0, False) and actual in (None, 0, False):
             continue
         if value is not None and value != actual and setting != "num_replicas":
-            out.append(Drift(name=name, setting=setting, wanted=str(value), found=str(actual)))
+            out.append(Drift(name=name, setting=setting, wanted=_shown(value), found=_shown(actual)))
     return out
+
+
+def _shown(value: Any) -> str:
+    return str(value.value if isinstance(value, Enum) else value)

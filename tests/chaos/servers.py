@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -14,6 +15,8 @@ from actors.cli.session import started_stack
 from actors.embedded import EmbeddedStack
 from actors.settings import Settings
 from tests.promises.harness import Server, at_server, three
+
+DAMAGE = re.compile(r"corrupt|inconsisten|Critical write error", re.IGNORECASE)
 
 GONE_SECONDS = 2.0
 """From the end of one of three to its start: the others have chosen their leaders by then."""
@@ -39,6 +42,12 @@ class Servers:
             return self.stack.pids
         running = {f"nats-{number}": server.process for number, server in enumerate(self.cluster)}
         return {"s3": self.stack.pids["s3"]} | {name: process.pid for name, process in running.items() if process}
+
+    def damaged(self) -> list[str]:
+        """Return what the NATS servers say of damage to what they keep; copies of others may hide it from us."""
+        logs = [server.config.with_suffix(".log") for server in self.cluster]
+        logs = logs or [Path(self.settings.data) / "logs" / "nats.log"]
+        return [line for log in logs for line in log.read_text(errors="replace").splitlines() if DAMAGE.search(line)]
 
     async def hit(self, kind: str, index: int) -> None:
         """Do what a fault of *kind* says; of three servers to the one at *index*, unless it is away already."""

@@ -1,6 +1,7 @@
 """Provisioning: running it again changes nothing, and what is not as designed is named."""
 
 import pytest
+from nats.js.api import StoreCompression
 
 from actors.bootstrap import Runtime
 from protocol import subjects
@@ -37,6 +38,18 @@ async def test_a_changed_setting_is_named(running: Runtime, wrong: int) -> None:
     try:
         (found,) = [one for one in await drift(running.connection) if one.setting == "max_msgs_per_subject"]
         assert (found.name, found.wanted, found.found) == (subjects.SNAPSHOT_STREAM, "2", "7")
+    finally:
+        await provision(running.connection)
+    assert await drift(running.connection) == []
+
+
+async def test_a_log_that_an_earlier_version_had_compressed_is_compressed_no_more(running: Runtime) -> None:
+    jetstream = running.connection.jetstream()
+    (wanted,) = (one for one in streams() if one.name == subjects.LOG_STREAM)
+    await jetstream.update_stream(wanted.evolve(compression=StoreCompression.S2))
+    try:
+        (found,) = await drift(running.connection)
+        assert (found.setting, found.wanted, found.found) == ("compression", "none", "s2")
     finally:
         await provision(running.connection)
     assert await drift(running.connection) == []
