@@ -95,7 +95,7 @@ class Run:
                 retiring.cancel()
             self.told(f"{self.clock()} calm: the faults are over")
             await self._in_the_end(running, poisoned)
-            self.tally.violations += servers.damaged()
+            self.tally.violations += servers.damage()
             progress.cancel()
             growths = watch.growths()
             self.tally.violations += workers.died + [wrong for growth in growths for wrong in growth.wrong()]

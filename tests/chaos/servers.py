@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import re
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -14,9 +12,7 @@ from pathlib import Path
 from actors.cli.session import started_stack
 from actors.embedded import EmbeddedStack
 from actors.settings import Settings
-from tests.promises.harness import Server, at_server, three
-
-DAMAGE = re.compile(r"corrupt|inconsisten|Critical write error", re.IGNORECASE)
+from tests.promises.harness import Server, at_server, damage, three
 
 GONE_SECONDS = 2.0
 """From the end of one of three to its start: the others have chosen their leaders by then."""
@@ -43,11 +39,11 @@ class Servers:
         running = {f"nats-{number}": server.process for number, server in enumerate(self.cluster)}
         return {"s3": self.stack.pids["s3"]} | {name: process.pid for name, process in running.items() if process}
 
-    def damaged(self) -> list[str]:
-        """Return what the NATS servers say of damage to what they keep; copies of others may hide it from us."""
-        logs = [server.config.with_suffix(".log") for server in self.cluster]
-        logs = logs or [Path(self.settings.data) / "logs" / "nats.log"]
-        return [line for log in logs for line in log.read_text(errors="replace").splitlines() if DAMAGE.search(line)]
+    def damage(self) -> list[str]:
+        """Return what the NATS servers say of damage to what they keep."""
+        if self.cluster:
+            return [line for server in self.cluster for line in server.damage()]
+        return damage(Path(self.settings.data) / "logs" / "nats.log")
 
     async def hit(self, kind: str, index: int) -> None:
         """Do what a fault of *kind* says; of three servers to the one at *index*, unless it is away already."""
@@ -60,26 +56,12 @@ class Servers:
             return
         self._away.add(number)
         try:
-            await (_gone if kind == "nats" else _silent)(self.cluster[number])
+            if kind == "nats":
+                await self.cluster[number].gone(seconds=GONE_SECONDS)
+            else:
+                await self.cluster[number].silent(seconds=SILENT_SECONDS)
         finally:
             self._away.discard(number)
-
-
-async def _gone(server: Server) -> None:
-    server.kill()
-    try:
-        await asyncio.sleep(GONE_SECONDS)
-    finally:
-        server.start()
-
-
-async def _silent(server: Server) -> None:
-    assert server.process is not None
-    server.process.send_signal(signal.SIGSTOP)
-    try:
-        await asyncio.sleep(SILENT_SECONDS)
-    finally:
-        server.process.send_signal(signal.SIGCONT)
 
 
 @asynccontextmanager

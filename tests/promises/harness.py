@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -24,6 +25,8 @@ from protocol import codec
 from protocol.facts import MessagesAppended, SaidMessage
 from storage.streams import provision
 from tests.stack import LOOPBACK, free_port
+
+DAMAGE = re.compile(r"corrupt|inconsisten|Critical write error", re.IGNORECASE)
 
 only_in_chaos = pytest.mark.skipif("TESTS_CHAOS" not in os.environ, reason="takes long: `make chaos` runs it")
 
@@ -55,6 +58,27 @@ class Server:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait(timeout=30)
             self.process = None
+
+    async def gone(self, *, seconds: float) -> None:
+        """Kill it, and start it again after a while."""
+        self.kill()
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self.start()
+
+    async def silent(self, *, seconds: float) -> None:
+        """Stop it for a while, as a machine does that is out of memory or moved to another."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+
+    def damage(self) -> list[str]:
+        """Return what it said of damage to what it keeps; the copies of others may hide it from everybody else."""
+        return damage(self.config.with_suffix(".log"))
 
 
 @asynccontextmanager
@@ -100,6 +124,11 @@ async def three(folder: Path, *, stores: list[Path] | None = None, sync: str = "
         await provisioned(connection)
         await connection.close()
         yield servers
+
+
+def damage(log: Path) -> list[str]:
+    """Return the lines of a server's log that tell of damage."""
+    return [line for line in log.read_text(errors="replace").splitlines() if DAMAGE.search(line)]
 
 
 async def connected(url: str) -> NatsConnection:
