@@ -143,6 +143,8 @@ def _mended(trouble: str) -> str:
         return "make room on its disk, then restart that nats-server: until then its stream takes no write"
     if "write error" in trouble:
         return "look at its disk, then restart that nats-server: until then its stream takes no write"
+    if "not current" in trouble:
+        return "wait until it has caught up, and restart no other server before"
     return "see that server's log"
 
 
