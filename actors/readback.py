@@ -14,8 +14,8 @@ from protocol.facts import Claim, SaidMessage
 from protocol.ids import Address, Token
 from storage.ports import Artifacts, EventLog
 
-from .audit.trail import sayings
 from .rules.slices import part_of, range_of
+from .sayings import sayings
 
 MESSAGES_PREFIX = "messages:"
 

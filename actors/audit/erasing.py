@@ -14,6 +14,7 @@ import msgspec
 from nats.aio.client import Client as NatsConnection
 
 from actors.rules.state import is_tombstone
+from actors.sayings import sayings
 from protocol import codec, subjects
 from protocol.errors import BadEnvelope, Contended, NotFound
 from protocol.facts import ConversationErased
@@ -23,7 +24,6 @@ from storage.erasure import key_destroyed, overwritten
 from storage.jetstream import JetStreamLog
 from storage.ports import Artifacts, EventLog, Record
 
-from .trail import sayings
 from .verify import mentioned
 
 ROUNDS_MAX = 5

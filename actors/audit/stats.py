@@ -17,13 +17,14 @@ import msgspec
 from actors.folding import Decision, head, tokens_of
 from actors.prices import Price, price_of
 from actors.rules.state import State
+from actors.sayings import said_facts
 from protocol.errors import BadEnvelope, ChainBroken
 from protocol.facts import ConversationForked, UsageReported
 from protocol.ids import Address
 from storage.ports import Record
 
 from .loss import recorded
-from .trail import outcome_of, reasons, said_facts, stage_of, trail
+from .trail import outcome_of, reasons, stage_of, trail
 from .versions import rebuilt, served_fact
 from .why import dollars_of
 

@@ -16,13 +16,14 @@ from actors.folding import Decision
 from actors.rules.entry import Entry
 from actors.rules.loss import reachable
 from actors.rules.state import State
+from actors.sayings import Saying, sayings
 from protocol import messages
 from protocol.errors import BadMessage, Rejected
 from protocol.ids import Address
 from storage.ports import Record
 
 from .text import digest_text, said_text, text_of
-from .trail import DIGEST, Saying, sayings, trail
+from .trail import DIGEST, trail
 from .versions import rebuilt, served_fact
 
 Kept = Literal["absent", "retained", "recoverable", "lost"]

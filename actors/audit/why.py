@@ -13,6 +13,7 @@ from actors.rules.budget import target_tokens, trigger_tokens
 from actors.rules.caps import medium_tokens, over_cap, part_cap_tokens, repeats, tool_cap, tool_of
 from actors.rules.entry import Entry
 from actors.rules.state import State
+from actors.sayings import Saying, sayings
 from protocol import messages
 from protocol.errors import BadMessage, NotFound
 from protocol.ids import Address
@@ -21,7 +22,7 @@ from storage.ports import Record
 
 from .loss import Loss, recorded
 from .text import digest_text, said_text
-from .trail import DID, DIGEST, Saying, Touch, fact_about, sayings, stage_of, touches, trace_of, trail
+from .trail import DID, DIGEST, Touch, fact_about, stage_of, touches, trace_of, trail
 
 VALUE_CHARS_MAX = 200
 
