@@ -35,8 +35,9 @@ def shorten_html(text: str, *, count: Count) -> Shorter:
 def readable(text: str) -> str:
     """Return *text* without tags, scripts and styles, one block a line."""
     body = _without(_HIDDEN, text.encode("utf-8", "replace"), lambda _: b" ")
-    bare = html.unescape(_without(_TAG, body, _stands_for).decode("utf-8", "replace"))
-    lines = (" ".join(line.split()) for line in bare.split("\n"))
+    bare = _without(_TAG, body, _stands_for).decode("utf-8", "replace")
+    # line by line: one call for a whole page of megabytes would hold the interpreter
+    lines = (" ".join(line.split()) for row in bare.split("\n") for line in html.unescape(row).split("\n"))
     return "\n".join(line for line in lines if line)
 
 
