@@ -19,13 +19,16 @@ from nats.aio.client import Client as NatsConnection
 from nats.js.client import JetStreamContext
 from nats.js.errors import APIError, NoStreamResponseError, ServiceUnavailableError
 
-from .errors import Busy, LogUnavailable, OutcomeUnknown, Rejected
+from .errors import Busy, LogUnavailable, NotProvisioned, OutcomeUnknown, Rejected
 from .limits import HEADER_BYTES_RESERVED, PAYLOAD_BYTES_MAX
 
 log = logging.getLogger("jettison.nats")
 
 CONNECT_SECONDS = 2.0
 """An unreachable server is reported within this time."""
+
+SERVER_VERSION_MIN = (2, 11)
+"""Of nats-server: the first that answers a direct request with many messages."""
 
 TRY_SECONDS = 2.0
 """How long one publish waits for its acknowledgement: above a slow fsync, below a person's patience."""
@@ -53,7 +56,8 @@ IN_PROCESS = 10158
 async def connect(url: str, *, name: str, options: Mapping[str, Any] | None = None) -> NatsConnection:
     """Return a connection to *url* that reconnects without end.
 
-    Raises `LogUnavailable` within `CONNECT_SECONDS` if nothing answers there.
+    Raises `LogUnavailable` within `CONNECT_SECONDS` if nothing answers there, `NotProvisioned` if the server is
+    too old or takes small messages only.
     """
     started = time.monotonic()
     await _probe(url)
@@ -88,11 +92,30 @@ async def connect(url: str, *, name: str, options: Mapping[str, Any] | None = No
             # the rest of the time, and at least a moment for who answered late
             timeout=max(0.5, CONNECT_SECONDS - (time.monotonic() - started)),
         )
-        stood = True
-        return connection
     except (*TRANSIENT, ValueError) as error:
         await connection.close()
         raise LogUnavailable(f"NATS at {_shown(url)} refused: {type(error).__name__}", url=_shown(url)) from None
+    if lacking := _lacking(connection):
+        await connection.close()
+        raise NotProvisioned(f"NATS at {_shown(url)} {lacking}", url=_shown(url))
+    stood = True
+    return connection
+
+
+def _lacking(connection: NatsConnection) -> str:
+    """Return why the server cannot be worked with; each would show later only, as bad luck that never ends."""
+    version = connection.connected_server_version
+    if (version.major, version.minor) < SERVER_VERSION_MIN:
+        wanted = ".".join(map(str, SERVER_VERSION_MIN))
+        return (
+            f"is version {version.major}.{version.minor}.{version.patch}, which is too old: {wanted} or newer is needed"
+        )
+    if connection.max_payload < PAYLOAD_BYTES_MAX:
+        return (
+            f"takes messages of {connection.max_payload:,} bytes, and {PAYLOAD_BYTES_MAX:,} are needed: "
+            "set `max_payload: 1MB` in the server's configuration"
+        )
+    return ""
 
 
 async def publish(

@@ -7,7 +7,7 @@
     │   ├── BadPolicy        an unknown key or an impossible value; says which key
     │   ├── BadEnvelope      bytes in the log that are not an envelope of ours
     │   ├── BudgetRefused    what must stay is larger than the budget; says what to remove
-    │   ├── NotProvisioned   a stream or consumer is not there, or not as the workers need it
+    │   ├── NotProvisioned   a stream, consumer or server is not there, or not as the workers need it
     │   ├── Erased           the conversation was erased; nothing brings it back
     │   └── NotFound         no such conversation, version or artifact
     ├── Unavailable          bad luck: retried, says what was tried
@@ -63,7 +63,7 @@ class BudgetRefused(Rejected):
 
 
 class NotProvisioned(Rejected):
-    """A stream or consumer does not exist on this server, or cannot be worked with; an operator provisions it."""
+    """A stream or consumer is not on this server, or cannot be worked with, or the server is not set up for it."""
 
 
 class Erased(Rejected):

@@ -67,6 +67,8 @@ async def _findings(settings: Settings, monitor: str) -> AsyncIterator[Finding]:
             yield await _store(running, there)
             yield _model(there)
             yield await _keys(running, there)
+    except NotProvisioned as error:
+        yield Finding(what="nats", ok=False, detail=str(error))
     except Unavailable as error:
         yield Finding(what="nats", ok=False, detail=str(error), fix="start a server, or `jettison up`")
 

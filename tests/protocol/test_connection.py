@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
-from protocol.connection import heed_cancellation
+from protocol.connection import connect, heed_cancellation
+from protocol.errors import NotProvisioned
+from tests.promises.harness import Server
+from tests.stack import free_port, listened_on
 
 
 async def test_a_loop_whose_cancellation_was_swallowed_still_ends() -> None:
@@ -27,3 +31,35 @@ async def test_a_loop_whose_cancellation_was_swallowed_still_ends() -> None:
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(asyncio.shield(task), 30)
     assert rounds == 1
+
+
+async def test_a_server_that_takes_small_messages_only_is_refused_at_once(tmp_path: Path) -> None:
+    port = free_port()
+    server = Server(config=tmp_path / "small.conf", port=port, store=tmp_path / "store")
+    server.config.write_text(
+        f'listen: "127.0.0.1:{port}"\nmax_payload: 64KB\njetstream {{ store_dir: "{server.store}" }}\n'
+    )
+    server.start()
+    try:
+        listened_on(port)
+        with pytest.raises(NotProvisioned, match=r"takes messages of 65,536 bytes.*set `max_payload: 1MB`"):
+            await connect(server.url, name="test")
+    finally:
+        server.kill()
+
+
+async def test_a_server_that_is_too_old_is_refused_at_once() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(
+            b'INFO {"server_id":"x","version":"2.10.26","max_payload":1048576,"headers":true,"jetstream":true}\r\n'
+        )
+        with suppress(OSError, asyncio.IncompleteReadError):
+            await reader.readuntil(b"PING\r\n")
+            writer.write(b"PONG\r\n")
+            await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(NotProvisioned, match=r"is version 2\.10\.26, which is too old: 2\.11 or newer is needed"):
+            await connect(f"nats://127.0.0.1:{port}", name="test")
