@@ -67,12 +67,10 @@ class Conversations:
         state = self._warm.get(at)  # not taken out: four actors and a service load at the same time
         if state is None:
             state = await self._from_snapshot(at)
-        records = await self._log.read(at, after=state.seq)
         try:
-            if sum(len(record.body) for record in records) > BYTES_AT_ONCE_MAX:
-                state = await asyncio.to_thread(fold, state, records)
-            else:
-                state = fold(state, records)
+            async for records in self._log.batches(at, after=state.seq):
+                large = sum(len(record.body) for record in records) > BYTES_AT_ONCE_MAX
+                state = await asyncio.to_thread(fold, state, records) if large else fold(state, records)
         except PastNeeded:
             state = await asyncio.to_thread(folded, at, await self._log.read(at, after=0))
         known = self._warm.get(at)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -57,7 +57,14 @@ class EncryptedLog:
 
     async def read(self, at: Address, *, after: int) -> list[Record]:
         """See `EventLog.read`."""
-        records = await self._log.read(at, after=after)
+        return [record async for batch in self.batches(at, after=after) for record in batch]
+
+    async def batches(self, at: Address, *, after: int) -> AsyncIterator[list[Record]]:
+        """See `EventLog.batches`."""
+        async for batch in self._log.batches(at, after=after):
+            yield await self._open(at, batch)
+
+    async def _open(self, at: Address, records: list[Record]) -> list[Record]:
         if not any(codec.is_encrypted(record.body) for record in records):
             return records
         try:

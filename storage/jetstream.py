@@ -9,7 +9,7 @@ leader.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Literal
 
 from nats.aio.client import Client as NatsConnection
@@ -34,6 +34,7 @@ from .ports import Record
 
 NO_STREAM = "the streams do not exist on this server; run `jettison provision`"
 READ_BATCH = 512
+READ_BYTES = 8 << 20
 READ_SECONDS = 5.0
 
 
@@ -81,20 +82,22 @@ class JetStreamLog:
 
     async def read(self, at: Address, *, after: int) -> list[Record]:
         """See `EventLog.read`."""
+        return [record async for batch in self.batches(at, after=after) for record in batch]
+
+    async def batches(self, at: Address, *, after: int) -> AsyncIterator[list[Record]]:
+        """See `EventLog.batches`: `READ_BATCH` records or `READ_BYTES` at a time."""
         head = await self.head(at)
         if head < after:
             raise LogRegression(
                 f"the log of {at} lost its end: {after} was there, {head} is left", seq=after, head=head
             )
-        records: list[Record] = []
         while head > after:
             batch = await self._batch(at, first=after + 1, last=head)
             if not batch:
                 # a replica that lags: the leader has the rest
                 batch = [await self._from_leader(at, first=after + 1)]
-            records += batch
+            yield batch
             after = batch[-1].seq
-        return records
 
     async def head(self, at: Address) -> int:
         """See `EventLog.head`."""
@@ -169,7 +172,7 @@ class JetStreamLog:
 
     async def _batch(self, at: Address, *, first: int, last: int) -> list[Record]:
         """Read up to `READ_BATCH` records by one direct request (nats-py has no call for it)."""
-        request = {"seq": first, "next_by_subj": subjects.both(at), "batch": READ_BATCH, "max_bytes": 8 << 20}
+        request = {"seq": first, "next_by_subj": subjects.both(at), "batch": READ_BATCH, "max_bytes": READ_BYTES}
         inbox = self._connection.new_inbox()
         subscription = await self._connection.subscribe(inbox, pending_bytes_limit=64 << 20)
         try:

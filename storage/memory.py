@@ -49,6 +49,10 @@ class MemoryLog:
             raise LogRegression(f"the log of {at} lost its end", seq=after)
         return [record for record in self._records.get(at, ()) if record.seq > after]
 
+    async def batches(self, at: Address, *, after: int) -> AsyncIterator[list[Record]]:
+        """See `EventLog.batches`."""
+        yield await self.read(at, after=after)
+
     async def head(self, at: Address) -> int:
         """See `EventLog.head`."""
         records = self._records.get(at)

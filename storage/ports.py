@@ -53,6 +53,10 @@ class EventLog(Protocol):
         """
         ...
 
+    def batches(self, at: Address, *, after: int) -> AsyncIterator[list[Record]]:
+        """Yield what `read` returns, some megabytes at a time: a log may be larger than memory. Raises as it does."""
+        ...
+
     async def head(self, at: Address) -> int:
         """Return the sequence of the newest record of *at*, as the leader has it; 0 if there is none."""
         ...

@@ -118,6 +118,9 @@ async def test_a_long_log_is_read_whole(log: EventLog, at: Address) -> None:
     assert sorted(int(record.body) for record in records) == list(range(len(wanted)))
     seqs = [record.seq for record in records]
     assert seqs == sorted(set(seqs))
+    batches = [batch async for batch in log.batches(at, after=seqs[0])]
+    assert seen([record for batch in batches for record in batch]) == seen(records[1:])
+    assert all(len(batch) <= READ_BATCH for batch in batches) or isinstance(log, MemoryLog)
     assert [record.seq for record in await log.read(at, after=seqs[9])] == seqs[10:]
 
 
