@@ -25,10 +25,14 @@ from .limits import HEADER_BYTES_RESERVED, PAYLOAD_BYTES_MAX
 log = logging.getLogger("jettison.nats")
 
 CONNECT_SECONDS = 2.0
-"""An unreachable server is reported within this time."""
+"""An unreachable server is reported within this time; of several, each has as much."""
 
 SERVER_VERSION_MIN = (2, 11)
 """Of nats-server: the first that answers a direct request with many messages."""
+
+PING_SECONDS = 3.0
+"""After three without an answer another server is tried: within twelve seconds. With ten between two pings a server
+that hung was left after more than the thirty that an append waits."""
 
 TRY_SECONDS = 2.0
 """How long one publish waits for its acknowledgement: above a slow fsync, below a person's patience."""
@@ -56,10 +60,10 @@ IN_PROCESS = 10158
 async def connect(url: str, *, name: str, options: Mapping[str, Any] | None = None) -> NatsConnection:
     """Return a connection to *url* that reconnects without end.
 
-    Raises `LogUnavailable` within `CONNECT_SECONDS` if nothing answers there, `NotProvisioned` if the server is
+    Raises `LogUnavailable` within `CONNECT_SECONDS` for each server if none answers, `NotProvisioned` if the server is
     too old or takes small messages only.
     """
-    started = time.monotonic()
+    started, servers = time.monotonic(), url.split(",")
     await _probe(url)
 
     connection = NatsConnection()
@@ -78,19 +82,19 @@ async def connect(url: str, *, name: str, options: Mapping[str, Any] | None = No
     try:
         await asyncio.wait_for(
             connection.connect(
-                url.split(","),
+                servers,
                 name=name,
-                connect_timeout=2,
+                connect_timeout=CONNECT_SECONDS,  # type: ignore[arg-type]  # seconds, handed to asyncio.wait_for
                 reconnect_time_wait=0.2,  # type: ignore[arg-type]  # seconds, handed to asyncio.sleep
                 max_reconnect_attempts=-1,
-                ping_interval=10,
+                ping_interval=PING_SECONDS,  # type: ignore[arg-type]  # seconds, handed to asyncio.sleep
                 error_cb=on_error,
                 disconnected_cb=on_disconnect,
                 reconnected_cb=on_reconnect,
                 **dict(options or {}),
             ),
             # the rest of the time, and at least a moment for who answered late
-            timeout=max(0.5, CONNECT_SECONDS - (time.monotonic() - started)),
+            timeout=max(0.5, CONNECT_SECONDS * len(servers) - (time.monotonic() - started)),
         )
     except (*TRANSIENT, ValueError) as error:
         await connection.close()

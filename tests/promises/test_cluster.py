@@ -1,4 +1,4 @@
-"""A cluster of three, one server of which is away now and then: it loses nothing, and damages no copy (promise 7)."""
+"""A cluster of three, a server of which is away now and then: nothing is lost, and nobody waits for it (promise 7)."""
 
 from __future__ import annotations
 
@@ -18,6 +18,23 @@ from tests.promises.harness import only_in_chaos, three
 FAULTS = 10
 BETWEEN_SECONDS = 10.0
 TALKS = 50
+
+
+@pytest.mark.slow
+async def test_a_server_that_hangs_is_left_before_anybodys_patience_ends(tmp_path: Path) -> None:
+    async with three(tmp_path) as servers:
+        connection = await connect(",".join(server.url for server in servers), name="agent")
+        log, at = JetStreamLog(connection), address("talk")
+        assert connection.connected_url is not None
+        (ours,) = (server for server in servers if server.port == connection.connected_url.port)
+        hanging = asyncio.create_task(ours.silent(seconds=40.0))
+        await asyncio.sleep(0.1)
+        await log.say(at, b"heard", message_id=fresh_id(), headers={})
+        assert not hanging.done()
+        assert [record.body for record in await log.read(at, after=0)] == [b"heard"]
+        hanging.cancel()
+        await asyncio.gather(hanging, return_exceptions=True)
+        await connection.close()
 
 
 @only_in_chaos

@@ -10,7 +10,7 @@ import pytest
 
 from protocol.connection import connect, heed_cancellation
 from protocol.errors import NotProvisioned
-from tests.promises.harness import Server
+from tests.promises.harness import Server, one
 from tests.stack import free_port, listened_on
 
 
@@ -46,6 +46,19 @@ async def test_a_server_that_takes_small_messages_only_is_refused_at_once(tmp_pa
             await connect(server.url, name="test")
     finally:
         server.kill()
+
+
+async def test_one_of_several_servers_that_hangs_keeps_nobody_out(tmp_path: Path) -> None:
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(hang, "127.0.0.1", 0) as hung, one(tmp_path) as server:
+        port = hung.sockets[0].getsockname()[1]
+        # who is asked first is drawn
+        for _ in range(6):
+            connection = await connect(f"nats://127.0.0.1:{port},{server.url}", name="test")
+            await connection.close()
 
 
 async def test_a_server_that_is_too_old_is_refused_at_once() -> None:
