@@ -299,7 +299,7 @@ class Conversation:
             if self.client.keys:
                 body = cipher.record(body, key=await self.client.keys.key(self.at), at=self.at, side="said")
             return await publish(
-                self.client.connection.jetstream(),
+                self.client.connection,
                 subjects.said(self.at),
                 body,
                 headers={"Nats-Msg-Id": self._message_id(said), **traced()},

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 import nats.errors
 from nats.aio.client import Client as NatsConnection
-from nats.js.client import JetStreamContext
 from nats.js.errors import APIError, NoStreamResponseError, ServiceUnavailableError
 
 from .errors import Busy, LogUnavailable, NotProvisioned, OutcomeUnknown, Rejected
@@ -36,6 +37,10 @@ that hung was left after more than the thirty that an append waits."""
 
 TRY_SECONDS = 2.0
 """How long one publish waits for its acknowledgement: above a slow fsync, below a person's patience."""
+
+UNCONFIRMED_SECONDS = 10.0
+"""When a server that confirms nothing is left for another one: it may be cut off from its cluster. A little longer than
+the choice of a new leader takes."""
 
 PAUSE_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0)
 """Pauses between tries; the last one repeats until the deadline."""
@@ -65,6 +70,7 @@ async def connect(url: str, *, name: str, options: Mapping[str, Any] | None = No
     """
     started, servers = time.monotonic(), url.split(",")
     await _probe(url)
+    random.shuffle(servers)  # here, and not at each reconnection: who leaves a server gets another one
 
     connection = NatsConnection()
     stood = False
@@ -83,6 +89,7 @@ async def connect(url: str, *, name: str, options: Mapping[str, Any] | None = No
         await asyncio.wait_for(
             connection.connect(
                 servers,
+                dont_randomize=True,
                 name=name,
                 connect_timeout=CONNECT_SECONDS,  # type: ignore[arg-type]  # seconds, handed to asyncio.wait_for
                 reconnect_time_wait=0.2,  # type: ignore[arg-type]  # seconds, handed to asyncio.sleep
@@ -123,7 +130,7 @@ def _lacking(connection: NatsConnection) -> str:
 
 
 async def publish(
-    jetstream: JetStreamContext, subject: str, body: bytes, *, headers: Mapping[str, str], deadline_seconds: float
+    connection: NatsConnection, subject: str, body: bytes, *, headers: Mapping[str, str], deadline_seconds: float
 ) -> int:
     """Publish until the server confirms, and return the stream sequence.
 
@@ -133,13 +140,14 @@ async def publish(
     """
     assert "Nats-Msg-Id" in headers
     check_frame(body, headers)
+    jetstream, what = connection.jetstream(), f"publish to {subject.rpartition('.')[2]}"
 
     async def attempt() -> int:
         ack = await jetstream.publish(subject, body, timeout=TRY_SECONDS, headers=dict(headers))
         return ack.seq
 
     try:
-        return await until(attempt, deadline_seconds=deadline_seconds, what=f"publish to {subject.rpartition('.')[2]}")
+        return await until(attempt, connection=connection, deadline_seconds=deadline_seconds, what=what)
     except APIError as error:
         raise LogUnavailable(f"NATS did not store it: {error.description}", err_code=error.err_code) from None
 
@@ -151,9 +159,16 @@ def check_frame(body: bytes, headers: Mapping[str, str]) -> None:
         raise Rejected("the frame is too large for NATS", bytes=len(body), header_bytes=header_bytes)
 
 
-async def until(attempt: Callable[[], Awaitable[int]], *, deadline_seconds: float, what: str) -> int:
+async def until(
+    attempt: Callable[[], Awaitable[int]],
+    *,
+    deadline_seconds: float,
+    what: str,
+    connection: NatsConnection | None = None,
+) -> int:
     """Call *attempt* until it returns; transient failures pause and repeat up to the deadline.
 
+    Where they last, *connection* goes to another server of its cluster.
     A single attempt has its own bound, so the whole takes at most that much longer than the deadline.
     Raises `Busy` at once where the server has no room, `OutcomeUnknown` at the deadline.
     """
@@ -181,10 +196,25 @@ async def until(attempt: Callable[[], Awaitable[int]], *, deadline_seconds: floa
                 what=what,
                 tries=tries + 1,
             ) from None
+        if connection is not None and waited > UNCONFIRMED_SECONDS:
+            await _leave(connection)
         if tries == 0:
             log.warning("nats: no confirmation yet (%s), trying again: %s", type(failure).__name__, what)
         await asyncio.sleep(PAUSE_SECONDS[min(tries, len(PAUSE_SECONDS) - 1)])
         tries += 1
+
+
+async def _leave(connection: NatsConnection) -> None:
+    """Connect to another server of the cluster, unless somebody did so a moment ago."""
+    now = time.monotonic()
+    if len(connection.servers) > 1 and now - _left.get(connection, -UNCONFIRMED_SECONDS) >= UNCONFIRMED_SECONDS:
+        _left[connection] = now
+        log.warning("nats: nothing was confirmed for %.0f s, trying another server", UNCONFIRMED_SECONDS)
+        await connection.force_reconnect()
+
+
+_left: WeakKeyDictionary[NatsConnection, float] = WeakKeyDictionary()
+"""When a connection left a server last, by the monotonic clock."""
 
 
 def _is_full(error: APIError) -> bool:

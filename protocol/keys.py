@@ -164,6 +164,7 @@ class JetStreamKeys:
         read: Literal["leader", "direct"] = "leader",
         patience_seconds: float = 30.0,
     ) -> None:
+        self._connection = connection
         self._jetstream = connection.jetstream(timeout=TRY_SECONDS)
         self._tenants = tenants
         self._direct = read == "direct"
@@ -292,7 +293,7 @@ class JetStreamKeys:
 
     async def _until(self, attempt: Callable[[], Awaitable[int]], what: str) -> int:
         try:
-            return await until(attempt, deadline_seconds=self._patience_seconds, what=what)
+            return await until(attempt, connection=self._connection, deadline_seconds=self._patience_seconds, what=what)
         except APIError as error:
             raise LogUnavailable(f"{what}: {error.description}", err_code=error.err_code) from None
 

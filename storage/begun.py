@@ -41,6 +41,7 @@ class JetStreamBegun:
     """
 
     def __init__(self, connection: NatsConnection) -> None:
+        self._connection = connection
         self._jetstream = connection.jetstream(timeout=ANSWER_SECONDS)
 
     async def find(self, actor: Actor, at: Address) -> Begun | None:
@@ -67,7 +68,7 @@ class JetStreamBegun:
 
     async def _put(self, actor: Actor, at: Address, body: bytes) -> None:
         await publish(
-            self._jetstream,
+            self._connection,
             subjects.begun(actor, at),
             body,
             headers={"Nats-Msg-Id": fresh_id()},

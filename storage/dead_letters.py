@@ -71,6 +71,7 @@ class JetStreamDeadLetters:
     """The letters on the stream `CTX_DLQ`."""
 
     def __init__(self, connection: NatsConnection) -> None:
+        self._connection = connection
         self._jetstream = connection.jetstream(timeout=READ_SECONDS)
 
     async def put(self, letter: DeadLetter, *, headers: Mapping[str, str]) -> None:
@@ -82,7 +83,7 @@ class JetStreamDeadLetters:
             "Jettison-Version": str(letter.version),
         }
         await publish(
-            self._jetstream,
+            self._connection,
             subjects.dead_letter(letter.actor, letter.at),
             msgspec.json.encode(letter),
             headers={**headers, **about, "Nats-Msg-Id": fresh_id()},

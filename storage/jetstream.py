@@ -9,7 +9,7 @@ leader.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Literal
 
 from nats.aio.client import Client as NatsConnection
@@ -49,7 +49,7 @@ class JetStreamLog:
     async def say(self, at: Address, body: bytes, *, message_id: str, headers: Mapping[str, str]) -> int:
         """See `EventLog.say`."""
         return await publish(
-            self._jetstream,
+            self._connection,
             subjects.said(at),
             body,
             headers={**headers, "Nats-Msg-Id": message_id},
@@ -78,7 +78,7 @@ class JetStreamLog:
                 raise
             return 0 if ack.duplicate else ack.seq
 
-        return await until(attempt, deadline_seconds=self._patience_seconds, what="commit") or None
+        return await self._until(attempt, "commit") or None
 
     async def read(self, at: Address, *, after: int) -> list[Record]:
         """See `EventLog.read`."""
@@ -157,12 +157,15 @@ class JetStreamLog:
             return 1
 
         try:
-            await until(attempt, deadline_seconds=self._patience_seconds, what="read")
+            await self._until(attempt, "read")
         except (Busy, OutcomeUnknown) as error:
             raise LogUnavailable(f"the log does not answer: {error}") from None
         except APIError as error:
             raise LogUnavailable(f"the log cannot be read: {error.description}") from None
         return found[-1]
+
+    async def _until(self, attempt: Callable[[], Awaitable[int]], what: str) -> int:
+        return await until(attempt, connection=self._connection, deadline_seconds=self._patience_seconds, what=what)
 
     async def _from_leader(self, at: Address, *, first: int) -> Record:
         message = await self._get(at, first=first)

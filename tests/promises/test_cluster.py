@@ -9,8 +9,9 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from nats.js.errors import ServiceUnavailableError
 
-from protocol.connection import connect
+from protocol.connection import connect, until
 from protocol.ids import Address, address, fresh_id
 from storage.jetstream import JetStreamLog
 from tests.promises.harness import only_in_chaos, three
@@ -34,6 +35,24 @@ async def test_a_server_that_hangs_is_left_before_anybodys_patience_ends(tmp_pat
         assert [record.body for record in await log.read(at, after=0)] == [b"heard"]
         hanging.cancel()
         await asyncio.gather(hanging, return_exceptions=True)
+        await connection.close()
+
+
+@pytest.mark.slow
+async def test_a_server_that_confirms_nothing_is_left_for_another(tmp_path: Path) -> None:
+    async with three(tmp_path) as servers:
+        connection = await connect(",".join(server.url for server in servers), name="agent")
+        first = connection.connected_url
+
+        async def attempt() -> int:
+            if connection.connected_url == first:
+                raise ServiceUnavailableError  # what one says that is cut off from the others
+            return 1
+
+        assert await until(attempt, connection=connection, deadline_seconds=30.0, what="append") == 1
+        log, at = JetStreamLog(connection), address("talk")
+        await log.say(at, b"heard", message_id=fresh_id(), headers={})
+        assert [record.body for record in await log.read(at, after=0)] == [b"heard"]
         await connection.close()
 
 

@@ -71,7 +71,7 @@ async def until_full(running: Runtime, at_most: int = 400) -> None:
         subject = subjects.snapshot(address(f"old-{number}", "old"))
         headers = {"Nats-Msg-Id": fresh_id()}
         try:
-            await publish(running.connection.jetstream(), subject, body[:size], headers=headers, deadline_seconds=10)
+            await publish(running.connection, subject, body[:size], headers=headers, deadline_seconds=10)
         except Busy:
             if size < 1_000:
                 return
