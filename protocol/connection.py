@@ -12,6 +12,7 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -115,12 +116,11 @@ async def connect(url: str, *, name: str, options: Mapping[str, Any] | None = No
 
 def _lacking(connection: NatsConnection) -> str:
     """Return why the server cannot be worked with; each would show later only, as bad luck that never ends."""
-    version = connection.connected_server_version
-    if (version.major, version.minor) < SERVER_VERSION_MIN:
-        wanted = ".".join(map(str, SERVER_VERSION_MIN))
-        return (
-            f"is version {version.major}.{version.minor}.{version.patch}, which is too old: {wanted} or newer is needed"
-        )
+    with suppress(ValueError):  # a build of somebody's own, whose version is none: who has one knows what it can do
+        version = connection.connected_server_version
+        if (version.major, version.minor) < SERVER_VERSION_MIN:
+            found, wanted = f"{version.major}.{version.minor}.{version.patch}", ".".join(map(str, SERVER_VERSION_MIN))
+            return f"is version {found}, which is too old: {wanted} or newer is needed"
     if connection.max_payload < PAYLOAD_BYTES_MAX:
         return (
             f"takes messages of {connection.max_payload:,} bytes, and {PAYLOAD_BYTES_MAX:,} are needed: "

@@ -53,6 +53,8 @@ class Changes:
         After 0 each side of a conversation comes once, by its newest message. Close the iterator. Raises
         `NotProvisioned`, `LogUnavailable`.
         """
+        if seq >= upto:
+            return
         name = await self._consumer(seq)
         inbox = self._connection.new_inbox()
         subscription = await self._connection.subscribe(inbox, pending_msgs_limit=PAGE * 4)

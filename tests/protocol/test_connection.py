@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -61,11 +63,13 @@ async def test_one_of_several_servers_that_hangs_keeps_nobody_out(tmp_path: Path
             await connection.close()
 
 
-async def test_a_server_that_is_too_old_is_refused_at_once() -> None:
+@asynccontextmanager
+async def of_version(version: str) -> AsyncIterator[str]:
+    """Answer as a nats-server of *version* does that somebody connects to; yield the URL."""
+
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(
-            b'INFO {"server_id":"x","version":"2.10.26","max_payload":1048576,"headers":true,"jetstream":true}\r\n'
-        )
+        said = {"server_id": "x", "version": version, "max_payload": 1 << 20, "headers": True, "jetstream": True}
+        writer.write(f"INFO {json.dumps(said)}\r\n".encode())
         with suppress(OSError, asyncio.IncompleteReadError):
             await reader.readuntil(b"PING\r\n")
             writer.write(b"PONG\r\n")
@@ -73,6 +77,15 @@ async def test_a_server_that_is_too_old_is_refused_at_once() -> None:
         writer.close()
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
+        yield f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def test_a_server_that_is_too_old_is_refused_at_once() -> None:
+    async with of_version("2.10.26") as url:
         with pytest.raises(NotProvisioned, match=r"is version 2\.10\.26, which is too old: 2\.11 or newer is needed"):
-            await connect(f"nats://127.0.0.1:{port}", name="test")
+            await connect(url, name="test")
+
+
+async def test_a_server_of_somebodys_own_build_is_taken() -> None:
+    async with of_version("dev") as url:
+        await (await connect(url, name="test")).close()
