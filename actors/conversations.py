@@ -28,7 +28,7 @@ from .tokens import tokenizer_for
 
 log = logging.getLogger("jettison.conversations")
 
-STATE_SCHEMA = 3
+STATE_SCHEMA = 4
 """Raised whenever `State` changes its meaning: older snapshots are then ignored and the log is folded."""
 
 WARM_MAX = 512

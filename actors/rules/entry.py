@@ -334,15 +334,18 @@ def _place(pointer: str) -> int:
 
 def _frame_tokens(parsed: messages.Message, *, claimed: bool, count: Count) -> int:
     """Return what is added to the parts, in the profile that adds most."""
-    bare = parsed.role == "tool" or (parsed.format == RESPONSES and parsed.calls)
+    within = tuple(result.at.rpartition("/")[0] + "/" for result in parsed.results)
+    # blank words beside results: elsewhere they are a message of their own, in which something must stand
+    beside = [part for part in parsed.parts if within and not part.pointer.startswith(within)]
+    bare = (parsed.role == "tool" and not beside) or (parsed.format == RESPONSES and parsed.calls)
     texts = [part for part in parsed.parts if part.kind == "text"]
     frames = (0 if bare else 1) + len(parsed.results)
     if parsed.role == "assistant":
         # as items of their own
         frames += max(0, len(texts) - 1)
     tokens = frames * MESSAGE_TOKENS + sum(CALL_TOKENS + count(call.name) for call in parsed.calls)
-    silent = not claimed and not any(part.kind != "text" or part.text.strip() for part in parsed.parts)
-    if parsed.role == "user" and silent:
+    silent = not claimed and not any(part.kind != "text" or part.text.strip() for part in beside or parsed.parts)
+    if silent and (beside or parsed.role == "user"):
         tokens += count(anthropic.EMPTY)
     for text in (parsed.name or "", *parsed.fixed):
         tokens += count(text) if len(text) <= EXACT_BYTES_MAX else len(text) // ESTIMATE_BYTES_PER_TOKEN

@@ -52,6 +52,19 @@ def test_every_view_of_every_profile_is_legal_and_within_its_budget(
                 assert found.tokens <= allowed
 
 
+@pytest.mark.parametrize("blank", ["\n" * 61, " "])
+def test_blank_words_beside_results_cost_what_stands_for_them(blank: str) -> None:
+    talk = Talk(Policy())
+    call = {"type": "tool_use", "id": "t1", "name": "look", "input": {}}
+    answer = {"type": "tool_result", "tool_use_id": "t1", "content": "found"}
+    talk.play({"role": "assistant", "content": [call]})
+    talk.play({"role": "user", "content": [answer, {"type": "text", "text": blank}]})
+    for profile in PROFILES:
+        found = view(talk.state, budget=talk.state.usable_tokens, count=COUNT, profile=profile)
+        cost = [measure(SaidMessage(raw=raw), number=1, count=COUNT).tokens for raw in found.messages]
+        assert sum(cost) <= found.tokens
+
+
 @given(said=any_conversations(), wanted=policies(), profile=st.sampled_from(PROFILES))
 @LAWS
 def test_what_a_view_says_it_costs_covers_what_it_shows(
