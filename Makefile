@@ -27,7 +27,7 @@ help:
 	@echo 'make clean   remove everything that make made'
 
 demo: .venv/.installed
-	@$(BIN)/python -m tests.demo
+	@$(BIN)/python -m tests.programs.demo
 
 test: lint .venv/.browser
 	@echo 'test: pytest'
@@ -44,19 +44,19 @@ lint: .venv/.installed
 	@PYTHONPATH=. $(BIN)/lint-imports --no-logo >.venv/lint-imports.txt 2>&1 || { cat .venv/lint-imports.txt >&2; exit 1; }
 
 bench: .venv/.installed .venv-bench/.installed
-	@$(BIN)/python -m tests.bench --write
+	@$(BIN)/python -m tests.programs.bench --write
 
 quality: .venv/.installed .venv-bench/.installed
-	@$(BIN)/python -m tests.quality
+	@$(BIN)/python -m tests.programs.quality
 
 # Power cuts need root; without it those tests fail here, and say so.
 chaos: .venv/.installed
 	@TESTS_CHAOS=1 TESTS_POWER=1 $(BIN)/python -m pytest --quiet tests/promises
-	@$(BIN)/python -m tests.chaos
-	@$(BIN)/python -m tests.chaos --cluster --turns 5000
+	@$(BIN)/python -m tests.programs.chaos
+	@$(BIN)/python -m tests.programs.chaos --cluster --turns 5000
 
 soak: .venv/.installed
-	@$(BIN)/python -m tests.chaos --turns 100000000 --minutes 60 --kill-seconds 30 --spare
+	@$(BIN)/python -m tests.programs.chaos --turns 100000000 --minutes 60 --kill-seconds 30 --spare
 
 faults: .venv/.installed
 	@TESTS_FAULTS=10000 $(BIN)/python -m pytest --quiet --timeout 1800 tests/audit/test_verify.py -k every_

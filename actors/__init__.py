@@ -1,1 +1,1 @@
-"""Who acts: thin shells that load, decide and append. What to do is decided in `actors.rules`."""
+"""Who acts: one folder for each of the four actors, the pure core they decide with, and the shells around them."""

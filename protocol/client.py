@@ -24,9 +24,7 @@ from typing import Any
 import msgspec
 from nats.aio.client import Client as NatsConnection
 
-from . import cipher, codec, messages, semconv, subjects
-from .ask import WAIT_SECONDS, ContextAsked, ContextMeta, ExpandAsked, Expanded, ReadAsked, Ready, UploadAsked
-from .asking import ask
+from . import cipher, codec, semconv, subjects
 from .connection import connect, publish, until
 from .envelopes import Repeatable, batches_of, check_readable
 from .errors import ArtifactsUnavailable, BadMessage, Busy, LogUnavailable, OutcomeUnknown, Rejected
@@ -40,11 +38,23 @@ from .facts import (
     SaidMessage,
     UsageReported,
 )
+from .formats import messages
 from .ids import Address, address, fresh_id
 from .keys import JetStreamKeys, TenantKeys
 from .limits import CLAIM_BYTES_MIN, ENVELOPE_BYTES_MAX
 from .overflow import counts_in
 from .policy import converted
+from .service_call import ask
+from .service_messages import (
+    WAIT_SECONDS,
+    ContextAsked,
+    ContextMeta,
+    ExpandAsked,
+    Expanded,
+    ReadAsked,
+    Ready,
+    UploadAsked,
+)
 from .tools import read_asked
 from .tracing import span, traced
 

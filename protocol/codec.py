@@ -16,7 +16,7 @@ from .facts import DoneFact, SaidFact
 from .ids import Address
 
 RULES_VERSION = "1"
-"""Version of the rules in `actors/rules`; recorded in each commit."""
+"""Version of the rules that decided; recorded in each commit."""
 
 
 ENCRYPTED = b"\xc1\x01"

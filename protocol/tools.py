@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from .ask import ReadAsked
 from .errors import Rejected
+from .service_messages import ReadAsked
 
 READ_TOOL = "read_artifact"
 

@@ -11,22 +11,23 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 
-from actors.rules.cut import cut
-from actors.rules.digest import digest
-from actors.rules.entry import Count
-from actors.rules.evolve import evolve
-from actors.rules.flow import next_actor
-from actors.rules.hear import hear
-from actors.rules.past import Step
-from actors.rules.sealed import sealed
-from actors.rules.spill import spill
-from actors.rules.squeeze import Answer, Ask, next_ask
-from actors.rules.state import State, initial
-from actors.rules.view import View, view
-from actors.tokens import counter
-from protocol import codec, messages
+from actors.core.apply_done import evolve
+from actors.core.apply_said import hear
+from actors.core.flow import next_actor
+from actors.core.rewind import Step
+from actors.core.seal import sealed
+from actors.core.state import State, initial
+from actors.core.text.count import Count
+from actors.core.view import View, view
+from actors.cut.decide import cut
+from actors.digest.decide import digest
+from actors.model_info.tokens import counter
+from actors.spill.decide import spill
+from actors.squeeze.decide import Answer, Ask, next_ask
+from protocol import codec
 from protocol import policy as policies
 from protocol.facts import CompactionDeclined, DoneFact, MessagesAppended, SaidFact, SaidMessage
+from protocol.formats import messages
 from protocol.ids import Address, address
 from protocol.policy import Policy
 from storage.ports import Record

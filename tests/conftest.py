@@ -12,12 +12,12 @@ from typing import Any
 import nats.errors
 import pytest
 
-from actors.bootstrap import Runtime, runtime, work
 from actors.cli.session import started_stack
-from actors.embedded import EmbeddedStack
-from actors.rules.flow import next_actor
-from actors.rules.state import State
-from actors.settings import Settings
+from actors.core.flow import next_actor
+from actors.core.state import State
+from actors.host.bootstrap import Runtime, runtime, work
+from actors.host.embedded import EmbeddedStack
+from actors.host.settings import Settings
 from protocol import codec, subjects
 from protocol.client import Client
 from protocol.facts import DoneFact

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from actors.offline import OfflineConversation
-from protocol import messages
+from protocol.formats import messages
 from protocol.policy import resolve
+from tests.offline import OfflineConversation
 
 POINTER = re.compile(r'read_artifact\("([^"]+)"')
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from actors.rules.flow import FLOW, mermaid
+from actors.core.flow import FLOW, mermaid
 from protocol.facts import DoneFact, SaidFact
 from protocol.subjects import ACTORS
 

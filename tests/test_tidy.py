@@ -198,17 +198,6 @@ def test_protocol_imports_itself_relatively_and_nothing_else_of_ours() -> None:
     assert absolute == []
 
 
-def test_rules_import_rules_and_protocol_only() -> None:
-    other = [
-        f"{at(file, line)} {module}"
-        for file in python_files("actors")
-        if file.relative_to(ROOT).parts[1] == "rules"
-        for line, module in imports(file)
-        if module.split(".")[0] in (*LAYERS, "tests") and not re.match(r"(?:protocol|actors\.rules)(?:\.|$)", module)
-    ]
-    assert other == []
-
-
 def test_only_the_command_line_prints() -> None:
     prints = [
         at(file, node.lineno)

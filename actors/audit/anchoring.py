@@ -13,11 +13,18 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from actors.rules.state import is_tombstone
-from actors.together import together
+from actors.core.state import is_tombstone
+from actors.runtime.task_group import together
 from protocol import codec
 from protocol.connection import heed_cancellation
-from protocol.errors import ArtifactsUnavailable, BadEnvelope, Damaged, KeysUnavailable, NotFound, Unavailable
+from protocol.errors import (
+    ArtifactsUnavailable,
+    BadEnvelope,
+    Damaged,
+    KeysUnavailable,
+    NotFound,
+    Unavailable,
+)
 from protocol.ids import Address, Token
 from storage.ports import Anchors, EventLog
 

@@ -8,10 +8,10 @@ from itertools import groupby, takewhile
 
 import msgspec
 
-from actors.folding import count_of, tokens_of
-from actors.rules.entry import CATEGORIES, Entry
-from actors.rules.state import State
-from actors.rules.view import message_bytes, view
+from actors.core.entry import CATEGORIES, Entry
+from actors.core.state import State
+from actors.core.view import message_bytes, view
+from actors.runtime.fold import count_of, tokens_of
 from protocol.errors import BudgetRefused, NotReady
 from protocol.ids import Address
 from protocol.semconv import Category

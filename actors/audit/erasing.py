@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import msgspec
 from nats.aio.client import Client as NatsConnection
 
-from actors.rules.state import is_tombstone
-from actors.sayings import sayings
+from actors.core.state import is_tombstone
+from actors.runtime.said_log import sayings
 from protocol import codec, subjects
 from protocol.errors import BadEnvelope, Contended, NotFound
 from protocol.facts import ConversationErased
@@ -58,7 +58,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Erasing(msgspec.Struct, frozen=True, kw_only=True):
-    """Who erases; the actors are paused meanwhile (`storage.pause`)."""
+    """Who erases; the actors are paused meanwhile (`storage.queue_pause`)."""
 
     connection: NatsConnection
     log: EventLog

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from actors.folding import Decision
-from actors.rules.sealed import step_of
+from actors.core.seal import step_of
+from actors.runtime.fold import Decision
 from protocol import codec
 from protocol.errors import Rejected
 from protocol.facts import ConversationForked

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import msgspec
 
-from actors.rules.state import is_tombstone
+from actors.core.state import is_tombstone
 from protocol import codec
 from protocol.errors import ChainBroken, JettisonError
 from protocol.ids import Address

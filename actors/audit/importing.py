@@ -35,7 +35,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def imported(bundle: Bundle, *, log: EventLog, artifacts: Artifacts) -> Imported:
-    """Write *bundle*; nobody else may write this conversation meanwhile (`storage.pause`).
+    """Write *bundle*; nobody else may write this conversation meanwhile (`storage.queue_pause`).
 
     Doing it again writes nothing. Raises `Rejected` where another history stands there, `Damaged` for a damaged
     bundle, `Contended` if somebody wrote all the same, `Unavailable`.

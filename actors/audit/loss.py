@@ -1,6 +1,6 @@
 """Loss: what a step did to the values in the messages that it changed, counted as the rules count it, with the lost.
 
-A compaction records the counts itself (`actors/rules/loss.py`). Here they are made from the states around any commit,
+A compaction records the counts itself (`actors/core/loss.py`). Here they are made from the states around any commit,
 also where the recorded ones are missing, and the values that are lost are named.
 """
 
@@ -10,9 +10,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from actors.rules.entry import Entry
-from actors.rules.loss import fates, judged
-from actors.rules.state import State
+from actors.core.entry import Entry
+from actors.core.loss import fates, judged
+from actors.core.state import State
 from protocol.facts import DigestItem, Fate
 
 LOST_NAMED_MAX = 50

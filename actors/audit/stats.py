@@ -14,10 +14,10 @@ from statistics import median
 
 import msgspec
 
-from actors.folding import Decision, head, tokens_of
-from actors.prices import Price, price_of
-from actors.rules.state import State
-from actors.sayings import said_facts
+from actors.core.state import State
+from actors.model_info.prices import Price, price_of
+from actors.runtime.fold import Decision, head, tokens_of
+from actors.runtime.said_log import said_facts
 from protocol.errors import BadEnvelope, ChainBroken
 from protocol.facts import ConversationForked, UsageReported
 from protocol.ids import Address

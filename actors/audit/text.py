@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from actors.rules.digest_text import render
-from actors.rules.entry import ABORTED, Entry, shown_message
-from actors.rules.extract import messages_text
-from actors.rules.state import State
-from protocol import messages
+from actors.core.digest_text import render
+from actors.core.entry import ABORTED, Entry, shown_message
+from actors.core.extract import messages_text
+from actors.core.state import State
 from protocol.errors import BadMessage
+from protocol.formats import messages
 
 
 def text_of(entry: Entry) -> str:

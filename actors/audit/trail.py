@@ -11,18 +11,18 @@ from typing import Literal
 
 import msgspec
 
-from actors.folding import Decision, decisions
-from actors.rules.caps import over_cap
-from actors.rules.entry import Entry
-from actors.rules.state import State
-from actors.rules.view import message_bytes
+from actors.core.caps import over_cap
+from actors.core.entry import Entry
+from actors.core.state import State
+from actors.core.view import message_bytes
+from actors.runtime.fold import Decision, decisions
 from protocol import codec
 from protocol.errors import BadId, NotFound
 from protocol.ids import Address, written_address
 from protocol.subjects import ACTORS
 from storage.ports import Record
 
-from .folded import Folded
+from .folded_log import Folded
 
 Outcome = Literal["adopted", "applied", "declined", "failed", "served", "noted"]
 

@@ -13,10 +13,10 @@ from typing import Literal
 
 import msgspec
 
-from actors.conversations import STATE_SCHEMA, Snapshot
-from actors.folding import folded
-from actors.rules.spill import MISSING_UPLOAD
-from actors.rules.state import State, initial, is_tombstone, remember_writer
+from actors.core.state import State, initial, is_tombstone, remember_writer
+from actors.runtime.conversations import STATE_SCHEMA, Snapshot
+from actors.runtime.fold import folded
+from actors.spill.decide import MISSING_UPLOAD
 from protocol import codec
 from protocol.errors import BadEnvelope, JettisonError
 from protocol.facts import MessagesAppended, ToolOutputSpilled, ToolOutputTrimmed

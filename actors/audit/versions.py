@@ -7,12 +7,12 @@ from typing import cast
 
 import msgspec
 
-from actors.folding import Decision, count_of, tokens_of
-from actors.rules.view import View, view
+from actors.core.view import View, view
+from actors.runtime.fold import Decision, count_of, tokens_of
 from protocol.errors import BudgetRefused, NotFound, NotReady
 from protocol.facts import ContextServed
+from protocol.formats.messages import Profile
 from protocol.ids import Address
-from protocol.messages import Profile
 from storage.ports import Record
 
 from .loss import Loss, loss, recorded

@@ -12,13 +12,13 @@ from typing import Literal
 
 import msgspec
 
-from actors.folding import Decision
-from actors.rules.entry import Entry
-from actors.rules.loss import reachable
-from actors.rules.state import State
-from actors.sayings import Saying, sayings
-from protocol import messages
+from actors.core.entry import Entry
+from actors.core.loss import reachable
+from actors.core.state import State
+from actors.runtime.fold import Decision
+from actors.runtime.said_log import Saying, sayings
 from protocol.errors import BadMessage, Rejected
+from protocol.formats import messages
 from protocol.ids import Address
 from storage.ports import Record
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import msgspec
 
-from actors.folding import Decision, head
-from actors.prices import price_of
-from actors.rules.budget import target_tokens, trigger_tokens
-from actors.rules.caps import medium_tokens, over_cap, part_cap_tokens, repeats, tool_cap, tool_of
-from actors.rules.entry import Entry
-from actors.rules.state import State
-from actors.sayings import Saying, sayings
-from protocol import messages
+from actors.core.caps import medium_tokens, over_cap, part_cap_tokens, repeats, tool_cap, tool_of
+from actors.core.entry import Entry
+from actors.core.pressure import target_tokens, trigger_tokens
+from actors.core.state import State
+from actors.model_info.prices import price_of
+from actors.runtime.fold import Decision, head
+from actors.runtime.said_log import Saying, sayings
 from protocol.errors import BadMessage, NotFound
+from protocol.formats import messages
 from protocol.ids import Address
 from protocol.policy import Policy
 from storage.ports import Record

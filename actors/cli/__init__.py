@@ -29,7 +29,7 @@ def run(app: object) -> int:
     try:
         outcome = app(standalone_mode=False)  # type: ignore[operator]
     except JettisonError as error:
-        from .plain import named
+        from .terminal_text import named
 
         sys.stderr.write(f"jettison: {named(str(error))}\n")
         return UNREACHABLE if isinstance(error, Unavailable) else FAILED

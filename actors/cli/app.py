@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from .audit import audit
+from .change_commands import wishes
 from .dlq import dlq
 from .options import Config, Conv, Data, Json, StackOptions, on_stack
-from .wishes import wishes
 
 app = typer.Typer(
     name="jettison",
@@ -128,7 +128,7 @@ def compact(
 @on_stack
 def ls(stack: StackOptions, json: Json = False) -> int:
     """List all conversations."""
-    from .read import ls as run
+    from .inspect import ls as run
 
     return run(stack, as_json=json)
 
@@ -137,7 +137,7 @@ def ls(stack: StackOptions, json: Json = False) -> int:
 @on_stack
 def log(stack: StackOptions, conv: Conv, json: Json = False) -> int:
     """Print every fact of a conversation, in order."""
-    from .read import log as run
+    from .inspect import log as run
 
     return run(stack, conv, as_json=json)
 
@@ -162,7 +162,7 @@ def show(
         from .audit_read import served as run_served
 
         return run_served(stack, conv, as_json=json)
-    from .read import show as run
+    from .inspect import show as run
 
     return run(stack, conv, budget=budget, full=full, profile=profile, as_json=json)
 
@@ -194,7 +194,7 @@ def artifact(
     tenant: Annotated[str, typer.Option(help="Whose artifact.")] = "default",
 ) -> int:
     """Write an artifact's bytes to stdout."""
-    from .read import artifact as run
+    from .inspect import artifact as run
 
     return run(stack, key, tenant=tenant)
 
@@ -208,7 +208,7 @@ def trace(
     json: Json = False,
 ) -> int:
     """Draw the traces of a conversation as trees (from the local trace files)."""
-    from .read import trace as run
+    from .inspect import trace as run
 
     return run(StackOptions(config=config, data=data), conv, last=last, as_json=json)
 

@@ -20,16 +20,16 @@ from actors.audit.versions import versions as listed
 from actors.audit.where import claimed
 from actors.audit.where import where as found_where
 from actors.audit.why import why as explained
-from actors.bootstrap import Runtime
-from protocol import messages
+from actors.host.bootstrap import Runtime
 from protocol.errors import ArtifactDamaged, KeysUnavailable, NotFound, Rejected
+from protocol.formats import messages
 from protocol.ids import Address, written_address
 from storage.ports import Artifacts, Record
 
 from . import MISMATCH
-from . import audit_text as texts
-from .bar import bar
+from . import audit_output as texts
 from .options import StackOptions
+from .progress import bar
 from .session import connected, printed, said
 
 FILE_ENDS = (".tar", ".tar.gz", ".jsonl")

@@ -8,10 +8,10 @@ from pathlib import Path
 from actors.audit import bundle as bundles
 from actors.audit.evidence import exported
 from actors.audit.importing import imported
-from actors.bootstrap import Runtime
+from actors.host.bootstrap import Runtime
 from protocol.errors import Damaged, Rejected
 from protocol.ids import written_address
-from storage.pause import paused
+from storage.queue_pause import paused
 
 from .options import StackOptions
 from .session import connected, printed, said, writable

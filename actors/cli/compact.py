@@ -14,16 +14,16 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from actors.bootstrap import Runtime, data_folder, runtime, work
-from actors.report import Report, report_of
-from actors.rules.entry import measure
-from actors.rules.legal import problems
-from actors.settings import Settings
-from actors.tokens import counter, tokenizer_for
-from protocol import messages as wire
+from actors.audit.report import Report, report_of
+from actors.core.entry import measure
+from actors.host.bootstrap import Runtime, data_folder, runtime, work
+from actors.host.settings import Settings
+from actors.model_info.tokens import counter, tokenizer_for
 from protocol.client import Client, Context, Conversation
 from protocol.errors import BadPolicy, JettisonError, Unavailable
 from protocol.facts import SaidMessage
+from protocol.formats import messages as wire
+from protocol.formats.validate import problems
 from protocol.ids import Address, fresh_id
 from protocol.policy import resolve
 from protocol.subjects import ACTORS
@@ -293,6 +293,6 @@ def _tokens_before(talk: Transcript) -> tuple[int, bool]:
 
 def progress(conversations: int, messages: int) -> Any:
     """Return a context manager with a progress bar on stderr; without a terminal, a line every few seconds."""
-    from .bar import bar
+    from .progress import bar
 
     return bar(f"{conversations} conversation{'s' if conversations != 1 else ''}", messages)

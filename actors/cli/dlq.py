@@ -11,7 +11,7 @@ import typer
 from .options import Conv, Json, StackOptions, on_stack
 
 if TYPE_CHECKING:  # `jettison --help` needs none of it
-    from actors.bootstrap import Runtime
+    from actors.host.bootstrap import Runtime
     from storage.dead_letters import Kept
 
 dlq = typer.Typer(help="Wake-ups that were given up: list, show, retry, drop.", no_args_is_help=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from actors.bootstrap import Runtime, data_folder, runtime
-from actors.settings import Settings
-from actors.tokens import counter
+from actors.host.bootstrap import Runtime, data_folder, runtime
+from actors.host.settings import Settings
+from actors.model_info.tokens import counter
 from protocol.errors import JettisonError, KeysUnavailable, NotProvisioned, Unavailable
 from protocol.ids import Token, written_address
 from protocol.keys import FolderKeys, JetStreamKeys, newest_is_wrapped
@@ -19,8 +19,8 @@ from storage.streams import consumers, drift, streams
 
 from . import UNREACHABLE
 from .options import StackOptions
-from .plain import counted
 from .session import located, printed, run, running_stack, settings_of
+from .terminal_text import counted
 
 FILLED_SHARE_MAX = 0.9
 """Of a server's storage, before it is said: there is still time to make room."""

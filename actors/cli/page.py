@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
-from actors.bootstrap import Runtime
+from actors.host.bootstrap import Runtime
 from actors.page.app import page
 from protocol.errors import Rejected
 

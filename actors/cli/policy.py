@@ -13,11 +13,11 @@ import msgspec
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from actors.policy_import import Imported, from_digitorn, from_docsgpt, from_holmes, system_of
 from protocol import policy as policies
 from protocol.errors import BadPolicy
 from protocol.presets import PRESETS
 
+from .policy_import import Imported, from_digitorn, from_docsgpt, from_holmes, system_of
 from .session import printed, said
 
 SYSTEMS = ("digitorn", "docsgpt", "holmes")

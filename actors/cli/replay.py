@@ -11,18 +11,18 @@ from pathlib import Path
 import msgspec
 import typer
 
-from actors.bootstrap import Runtime
-from actors.replay import Replayed
-from actors.replays import Failed, Outcome, Source, processors, replays
+from actors.audit.replay import Replayed
+from actors.host.bootstrap import Runtime
 from protocol.errors import NotFound
 from protocol.ids import Address, written_address
 
 from . import FAILED, MISMATCH, UNREACHABLE
 from .audit_read import chosen, missing, named_file
-from .bar import bar
 from .options import StackOptions
-from .plain import named, plain
+from .progress import bar
+from .replay_pool import Failed, Outcome, Source, processors, replays
 from .session import connected, located, printed, said, settings_of
+from .terminal_text import named, plain
 
 PATTERN = "*.tar"
 """Of the bundles in a folder."""

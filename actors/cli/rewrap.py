@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.bootstrap import Runtime
+from actors.host.bootstrap import Runtime
 from protocol.errors import Rejected
 from protocol.ids import Token, written_address
 from protocol.keys import SET_KEYS

@@ -8,8 +8,8 @@ from contextlib import suppress
 import stamina
 
 from actors.audit.anchoring import Anchoring
-from actors.bootstrap import Runtime, data_folder, runtime, work
-from actors.settings import Settings
+from actors.host.bootstrap import Runtime, data_folder, runtime, work
+from actors.host.settings import Settings
 from protocol.errors import ArtifactsUnavailable, LogUnavailable, Rejected, Unavailable
 from protocol.subjects import ACTORS, Actor
 from storage.s3 import S3Anchors

@@ -16,10 +16,10 @@ from typing import Any
 
 import msgspec
 
-from actors.bootstrap import Runtime, data_folder, runtime, with_endpoints
-from actors.embedded import EmbeddedStack, Endpoints, embedded_stack
-from actors.settings import LOG_LEVEL, KeysSection, Settings, load
-from actors.telemetry import configure
+from actors.host.bootstrap import Runtime, data_folder, runtime, with_endpoints
+from actors.host.embedded import EmbeddedStack, Endpoints, embedded_stack
+from actors.host.settings import LOG_LEVEL, KeysSection, Settings, load
+from actors.telemetry.setup import configure
 from protocol.errors import BadPolicy, LogUnavailable, Rejected
 from protocol.ids import Token
 from protocol.keys import JetStreamKeys

@@ -11,13 +11,13 @@ from actors.audit.erasing import Erasing
 from actors.audit.forking import forked
 from actors.audit.importing import imported
 from actors.audit.trail import versioned
-from actors.bootstrap import Runtime
-from actors.rules.flow import next_actor
-from actors.undo import Undo
-from protocol.ask import ExpandAsked
+from actors.core.flow import next_actor
+from actors.host.bootstrap import Runtime
+from actors.services.undo import Undo
 from protocol.errors import Erased, NotFound, Rejected
 from protocol.ids import Address, written_address
-from storage.pause import paused
+from protocol.service_messages import ExpandAsked
+from storage.queue_pause import paused
 
 from .options import StackOptions
 from .session import connected, printed

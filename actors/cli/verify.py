@@ -13,17 +13,17 @@ from actors.audit import bundle as bundles
 from actors.audit.anchoring import Anchored, Anchoring
 from actors.audit.evidence import Sources, all_verified, verified
 from actors.audit.verify import Verified
-from actors.bootstrap import Runtime
+from actors.host.bootstrap import Runtime
 from protocol.errors import Damaged, KeysUnavailable, NotFound
 from protocol.ids import written_address
 from storage.s3 import S3Anchors
 
 from . import MISMATCH
 from .audit_read import missing, named_file
-from .bar import LINE_SECONDS
 from .options import StackOptions
-from .plain import counted, plain
+from .progress import LINE_SECONDS
 from .session import connected, printed, said
+from .terminal_text import counted, plain
 
 
 def verify(stack: StackOptions, what: str, *, everything: bool, as_json: bool) -> int:

@@ -23,15 +23,15 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from actors.audit.evidence import Sources
-from actors.conversations import Conversations
+from actors.runtime.conversations import Conversations
 from protocol.errors import Damaged, Erased, JettisonError, NotFound, Rejected, Unavailable
 
-from .glances import Glances
+from .conversation_cache import WAIT_SECONDS, Stories
 from .listing import chart, conversation, conversations, goto, goto_why
-from .looking import difference, explanation, search, served_bytes, version
-from .proving import artifact, artifacts, trace, verification
+from .overview import Glances
 from .site import FOLDER, HEADERS, Site, StillReading, templates
-from .stories import WAIT_SECONDS, Stories
+from .verify_pages import artifact, artifacts, trace, verification
+from .version_pages import difference, explanation, search, served_bytes, version
 
 log = logging.getLogger("jettison.page")
 

@@ -9,10 +9,10 @@ from starlette.responses import Response
 from actors.audit.trail import STAGE_OF
 from actors.audit.versions import Version
 
-from .glances import now_of
+from .change_rows import Undoing, undoings
+from .conversation_cache import Story
+from .overview import now_of
 from .site import Site, address_in, link, paged, whole
-from .stories import Story
-from .undone import Undoing, undoings
 
 CONVERSATIONS_SHOWN = 50
 VERSIONS_SHOWN = 100

@@ -17,9 +17,9 @@ from actors.audit.evidence import Sources
 from protocol.errors import BadId, Erased, Rejected
 from protocol.ids import Address, written_address
 
-from .glances import Glances
-from .stories import Reading, Stories, Story
-from .visible import visible
+from .conversation_cache import Reading, Stories, Story
+from .escape import visible
+from .overview import Glances
 
 FOLDER = Path(__file__).parent
 

@@ -10,9 +10,8 @@ from typing import Any
 
 import msgspec
 
-from .. import messages
 from ..jsonbytes import decode, encode
-from . import anthropic
+from . import anthropic, messages
 from .neutral import Called, Text, Turn
 from .parsed import ANTHROPIC, INSTRUCTION_ROLES, Profile
 

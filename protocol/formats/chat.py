@@ -7,7 +7,19 @@ from typing import Any, cast
 
 from ..errors import BadMessage
 from .neutral import Block, Called, Media, Resulted, Text, Turn, left_out, media_of, tool_name, url_of
-from .parsed import ANTHROPIC, CHAT, RESPONSES, Call, Message, Part, PartKind, Profile, Result, Role, blocks_at
+from .parsed import (
+    ANTHROPIC,
+    CHAT,
+    RESPONSES,
+    Call,
+    Message,
+    Part,
+    PartKind,
+    Profile,
+    Result,
+    Role,
+    blocks_at,
+)
 
 NAME_CHARS_MAX = 64
 

@@ -11,9 +11,8 @@ from typing import Any
 
 import msgspec
 
-from .. import messages
 from ..jsonbytes import encode
-from . import chat, responses
+from . import chat, messages, responses
 from .alternate import alternating
 from .neutral import Turn
 from .parsed import CHAT, RESPONSES, Profile

@@ -15,8 +15,8 @@ from actors.audit.anchors import Book
 from actors.audit.bundle import Bundle
 from actors.audit.heads import Head, moved, start
 from actors.audit.verify import Evidence, mentioned
-from actors.rules.hear import hear
-from actors.rules.state import State
+from actors.core.apply_said import hear
+from actors.core.state import State
 from protocol import codec
 from protocol.facts import ContextServed
 from protocol.ids import Address, address

@@ -16,7 +16,7 @@ from actors.audit.anchoring import Anchored, Anchoring, book_of
 from actors.audit.anchors import Book, Flaw, Mark, proven
 from actors.audit.erasing import tombstone
 from actors.audit.heads import Head, start
-from actors.bootstrap import Runtime
+from actors.host.bootstrap import Runtime
 from protocol import codec
 from protocol.errors import Damaged, LogUnavailable, NotFound
 from protocol.ids import Address, Token, address, fresh_id, token

@@ -14,13 +14,13 @@ import pytest
 from botocore.config import Config
 
 from actors.audit.verify import mentioned
-from actors.bootstrap import Runtime
-from actors.rules.flow import next_actor
-from actors.settings import Settings
+from actors.core.flow import next_actor
+from actors.host.bootstrap import Runtime
+from actors.host.settings import Settings
 from protocol import subjects
 from protocol.client import Client
 from protocol.ids import Address
-from storage.pause import paused
+from storage.queue_pause import paused
 from storage.streams import drift, provision
 from tests.conftest import SAMPLE, at_work, layer, settled
 

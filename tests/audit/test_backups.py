@@ -11,21 +11,21 @@ from pathlib import Path
 import pytest
 
 from actors.audit.erasing import Erasing
-from actors.bootstrap import Runtime
 from actors.cli.compact import stack_for
-from actors.settings import KeysSection, Settings
-from protocol import codec, messages
+from actors.host.bootstrap import Runtime
+from actors.host.settings import KeysSection, Settings
+from protocol import codec
 from protocol.client import Client
 from protocol.errors import KeysUnavailable
 from protocol.facts import ConversationErased, MessagesAppended
+from protocol.formats import messages
 from protocol.ids import Address, Token, address
-from storage.pause import paused
+from storage.queue_pause import paused
 from storage.rewrapping import rewrapped
 from storage.streams import drift
+from tests.audit.test_erasing import hits
 from tests.builders import user
 from tests.conftest import done_facts, settled
-
-from .test_erasing import hits
 
 AT = address("victim")
 

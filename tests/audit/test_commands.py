@@ -15,15 +15,14 @@ from actors.audit.diff import diff
 from actors.audit.versions import versions
 from actors.audit.where import where
 from actors.audit.why import why
-from actors.cli.audit_text import print_diff, version_text, where_text, why_text
-from actors.cli.plain import counted, one_line, plain
-from actors.cli.read import drawn
+from actors.cli.audit_output import print_diff, version_text, where_text, why_text
+from actors.cli.inspect import drawn
+from actors.cli.terminal_text import counted, one_line, plain
 from protocol import semconv
-from tests.actors.test_cli import SAMPLE, jettison
+from tests.audit.recorded import recorded, small
 from tests.builders import Talk, assistant, user
+from tests.cli.test_cli import SAMPLE, jettison
 from tests.stack import jettison_up
-
-from .recorded import recorded, small
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31mred\x1b[0m \u202egnp.exe [bold]markup[/bold] \ud800 \x9b2J"
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

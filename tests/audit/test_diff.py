@@ -8,12 +8,11 @@ from itertools import combinations, pairwise
 import pytest
 
 from actors.audit.diff import diff, text_diff
-from actors.folding import decisions, tokens_of
+from actors.runtime.fold import decisions, tokens_of
 from protocol.errors import NotFound
 from protocol.facts import HistoryDigested
+from tests.audit.recorded import recorded
 from tests.builders import Talk, assistant, policy, result, user, words
-
-from .recorded import recorded
 
 
 def did(talk: Talk, older: int, newer: int) -> dict[int, str]:

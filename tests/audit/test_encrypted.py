@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
+from actors.audit.replay import replay
 from actors.audit.verify import Evidence, Verified, verify
-from actors.replay import replay
 from protocol import cipher
 from protocol.ids import Address, Token
 from storage.encrypted import EncryptedLog

@@ -11,28 +11,27 @@ import pytest
 
 from actors.audit.anchors import Mark
 from actors.audit.erasing import Erasing, tombstone
-from actors.audit.folded import Folded
+from actors.audit.folded_log import Folded
 from actors.audit.heads import Head, moved, start
+from actors.audit.replay import replay
 from actors.audit.verify import Evidence, verify
-from actors.bootstrap import runtime
 from actors.cli.session import located
-from actors.folding import decisions, folded
-from actors.replay import replay
-from actors.rules.flow import next_actor
-from actors.settings import Settings
+from actors.core.flow import next_actor
+from actors.host.bootstrap import runtime
+from actors.host.settings import Settings
+from actors.runtime.fold import decisions, folded
 from protocol import codec, subjects
 from protocol.client import Client, Conversation
 from protocol.errors import ArtifactsUnavailable, Erased
 from protocol.facts import ConversationErased
 from protocol.ids import Address, fresh_id
-from storage.pause import paused
 from storage.ports import Record
-from tests.actors.test_cli import jettison
+from storage.queue_pause import paused
+from tests.audit.recorded import recorded
 from tests.audit.test_undo_commands import refused, told
 from tests.builders import AT, Talk, assistant, result, user
+from tests.cli.test_cli import jettison
 from tests.conftest import settled
-
-from .recorded import recorded
 
 
 def buried(talk: Talk) -> Record:

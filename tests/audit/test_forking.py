@@ -5,18 +5,17 @@ from __future__ import annotations
 import pytest
 
 from actors.audit.forking import forked
+from actors.audit.replay import replay
 from actors.audit.stats import Sums, account, stats
 from actors.audit.verify import Evidence, verify
-from actors.folding import decisions, folded
-from actors.replay import replay
+from actors.runtime.fold import decisions, folded
 from protocol import codec
 from protocol.errors import NotFound, Rejected
 from protocol.facts import ConversationForked, ConversationRewound
 from protocol.ids import address
 from storage.ports import Record
+from tests.audit.recorded import recorded, serve
 from tests.builders import AT, Talk, policy, user
-
-from .recorded import recorded, serve
 
 NEW = address("other", "tests")
 

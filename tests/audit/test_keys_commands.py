@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from actors.bootstrap import tenant_keys
-from actors.settings import Settings
+from actors.host.bootstrap import tenant_keys
+from actors.host.settings import Settings
 from protocol.client import Client
 from protocol.ids import fresh_id
 from protocol.keys import FolderKeys
-from tests.actors.test_cli import jettison
 from tests.audit.test_erasing import of_stack
 from tests.builders import user
+from tests.cli.test_cli import jettison
 from tests.stack import jettison_up
 
 

@@ -16,13 +16,12 @@ import msgspec
 import pytest
 
 from actors.audit.bundle import Bundle, Lack, packed
+from actors.audit.replay import replay
 from actors.audit.verify import mentioned
-from actors.replay import replay
 from protocol.ids import address
+from tests.audit.recorded import serve
 from tests.builders import Talk, assistant, policy, result, sample, user, words
-from tests.rules.summarizers import extractive
-
-from .recorded import serve
+from tests.squeeze.summarizers import extractive
 
 ROOT = Path(__file__).parents[2]
 NEWER = "\U00011f50\U00011f51 \U0001e4f0 \U00011240 \U0003134a \U00010d40\U00010d41"
@@ -105,4 +104,4 @@ def test_the_golden_logs_fold_and_are_decided_again_by_every_python(tmp_path: Pa
     if not others:
         pytest.skip("no other Python with the dependencies: make .venv-3.12, .venv-3.13, or name TESTS_PYTHONS")
     for python in others:
-        ran(python, ["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/rules/test_golden.py"], {}, tmp_path)
+        ran(python, ["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/core/test_golden.py"], {}, tmp_path)

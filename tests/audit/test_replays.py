@@ -16,15 +16,14 @@ from pathlib import Path
 import pytest
 
 from actors.audit.bundle import Bundle, Lack, packed
+from actors.audit.replay import Replayed, replay
 from actors.audit.verify import mentioned
-from actors.replay import Replayed, replay
-from actors.replays import Failed, Source, replays
-from actors.settings import Settings
+from actors.cli.replay_pool import Failed, Source, replays
+from actors.host.settings import Settings
 from protocol.ids import address
-from tests.actors.test_cli import jettison
+from tests.audit.recorded import recorded, serve, small
 from tests.builders import Talk, assistant, user, words
-
-from .recorded import recorded, serve, small
+from tests.cli.test_cli import jettison
 
 ROOT = Path(__file__).parents[2]
 

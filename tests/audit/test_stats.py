@@ -7,12 +7,11 @@ import pytest
 
 from actors.audit.stats import Account, Course, Reason, account, stats
 from actors.cli.plot import COLUMNS_MAX, course_text
-from actors.prices import price_of
+from actors.model_info.prices import price_of
 from protocol.facts import CompactionDeclined, ContextServed, HistoryDigested, UsageReported
 from storage.ports import Record
+from tests.audit.recorded import recorded, serve, small
 from tests.builders import AT, Talk, assistant, policy, result, user, words
-
-from .recorded import recorded, serve, small
 
 
 def counted(talk: Talk) -> Account:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.test_cli import SAMPLE, jettison
+from tests.cli.test_cli import SAMPLE, jettison
 
 
 @pytest.fixture

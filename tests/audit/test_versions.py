@@ -9,16 +9,15 @@ import pytest
 
 from actors.audit.trail import versioned
 from actors.audit.versions import served, versions
-from actors.cli.audit_text import version_text
-from actors.folding import decisions, fold, head, tokens_of
-from actors.rules.state import initial
+from actors.cli.audit_output import version_text
+from actors.core.state import initial
+from actors.runtime.fold import decisions, fold, head, tokens_of
 from protocol import codec
 from protocol.errors import BadId, ChainBroken, NotFound
 from protocol.facts import CompactionDeclined, HistoryDigested, StageFailed
 from protocol.ids import address
+from tests.audit.recorded import recorded, serve, small
 from tests.builders import AT, Talk, assistant, policy, result, user, words
-
-from .recorded import recorded, serve, small
 
 
 def test_every_commit_has_a_row_with_all_its_facts() -> None:

@@ -8,13 +8,12 @@ import pytest
 
 from actors.audit.loss import Tally, loss
 from actors.audit.where import Span, claimed, where
-from actors.folding import decisions
-from protocol import messages
+from actors.runtime.fold import decisions
 from protocol.errors import Rejected
 from protocol.facts import Claim, MessagesAppended, SaidMessage
+from protocol.formats import messages
+from tests.audit.recorded import recorded, small
 from tests.builders import Talk, assistant, policy, result, user, words
-
-from .recorded import recorded, small
 
 
 def spilled_talk() -> Talk:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from actors.audit.why import why
-from actors.prices import price_of
+from actors.model_info.prices import price_of
 from protocol.errors import NotFound
+from tests.audit.recorded import recorded, small
 from tests.builders import Talk, assistant, policy, result, user, words
-
-from .recorded import recorded, small
 
 
 def test_a_spilled_result_names_its_cap_and_its_artifact() -> None:

@@ -5,12 +5,13 @@ from typing import Any
 
 from openai import AsyncOpenAI
 
-from actors.bootstrap import Runtime
-from actors.readback import said_messages
-from actors.rules.legal import problems
-from actors.settings import Settings
-from protocol import codec, messages
+from actors.host.bootstrap import Runtime
+from actors.host.settings import Settings
+from actors.services.read_back import said_messages
+from protocol import codec
 from protocol.facts import UsageReported
+from protocol.formats import messages
+from protocol.formats.validate import problems
 from protocol.ids import address
 from tests.conftest import layer
 from tests.examples.agent_loop import run_agent

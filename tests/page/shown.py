@@ -12,8 +12,8 @@ import httpx2
 from starlette.types import ASGIApp
 
 from actors.audit.evidence import Sources
-from actors.conversations import Conversations
 from actors.page.app import page
+from actors.runtime.conversations import Conversations
 from protocol.ids import address
 from storage.memory import MemoryAnchors, MemoryArtifacts, MemoryLog, MemorySnapshots
 from storage.ports import Record

@@ -7,16 +7,15 @@ import time
 
 import pytest
 
-from actors.page.looking import FULL_LINES_SHOWN, LINE_CHARS_SHOWN
-from actors.page.visible import SHOWN_CHARS
+from actors.page.escape import SHOWN_CHARS
+from actors.page.version_pages import FULL_LINES_SHOWN, LINE_CHARS_SHOWN
 from protocol.facts import ContextServed
 from protocol.ids import Address, address
 from storage.memory import MemoryArtifacts, MemoryLog
 from storage.ports import Record
 from tests.audit.recorded import recorded, serve
 from tests.builders import Talk, assistant, policy, system, user, words
-
-from .shown import Html, app_over, client_of, fill, shown
+from tests.page.shown import Html, app_over, client_of, fill, shown
 
 VERSIONS = 10_000
 RENDER_SECONDS_MAX = 1.0

@@ -11,10 +11,9 @@ from actors.cli.page import serving
 from storage.memory import MemoryArtifacts, MemoryLog
 from tests.audit.recorded import recorded
 from tests.builders import Talk, policy, user, words
-
-from .browsing import NARROW, WIDE, Site
-from .chromium import chromium
-from .shown import app_over, fill, hostile
+from tests.page.browsing import NARROW, WIDE, Site
+from tests.page.chromium import chromium
+from tests.page.shown import app_over, fill, hostile
 
 
 def views(talk: Talk) -> dict[str, str]:

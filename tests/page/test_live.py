@@ -14,18 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from actors.bootstrap import Runtime
 from actors.cli.page import serving
 from actors.cli.verify import sources_of
+from actors.host.bootstrap import Runtime
+from actors.host.settings import Settings
 from actors.page.app import page
-from actors.settings import Settings
 from protocol.client import Client
 from protocol.errors import Rejected
 from storage.memory import MemoryArtifacts, MemoryLog
 from tests.conftest import SAMPLE, layer, settled
+from tests.page.shown import Html, app_over, client_of
 from tests.stack import ROOT, free_port
-
-from .shown import Html, app_over, client_of
 
 TURNS = 40
 

@@ -15,14 +15,13 @@ import pytest
 from actors.audit.diff import diff
 from actors.audit.versions import served, versions
 from actors.audit.why import why
-from actors.folding import decisions
-from actors.page.visible import visible
-from actors.rules.budget import target_tokens, trigger_tokens
+from actors.core.pressure import target_tokens, trigger_tokens
+from actors.page.escape import visible
+from actors.runtime.fold import decisions
 from protocol import subjects
 from tests.audit.recorded import recorded
 from tests.builders import Talk
-
-from .shown import HOST, HOSTILE, MARKUP, UNSEEN, Html, Shown, hostile, shown
+from tests.page.shown import HOST, HOSTILE, MARKUP, UNSEEN, Html, Shown, hostile, shown
 
 OF_EACH_KIND = 8
 """Pages that are looked at where hundreds differ in a number only."""

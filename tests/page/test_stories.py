@@ -8,20 +8,19 @@ from dataclasses import replace
 import pytest
 
 from actors.audit.diff import diff
-from actors.audit.folded import Folded
+from actors.audit.folded_log import Folded
 from actors.audit.versions import versions
 from actors.audit.where import where
 from actors.audit.why import why
-from actors.folding import decisions
-from actors.page.stories import Reading, Stories, Story
+from actors.page.conversation_cache import Reading, Stories, Story
+from actors.runtime.fold import decisions
 from protocol.errors import ChainBroken, NotFound
 from protocol.ids import Address
 from storage.memory import MemoryArtifacts, MemoryLog
 from storage.ports import Record
 from tests.audit.recorded import recorded
 from tests.builders import Talk
-
-from .shown import app_over, client_of, hostile, shown
+from tests.page.shown import app_over, client_of, hostile, shown
 
 
 class CountedLog(MemoryLog):

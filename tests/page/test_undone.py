@@ -14,23 +14,22 @@ from starlette.types import ASGIApp
 
 from actors.audit.diff import diff
 from actors.audit.versions import versions
-from actors.bootstrap import Runtime, runtime
 from actors.cli.page import serving
 from actors.cli.session import located
 from actors.cli.verify import sources_of
+from actors.host.bootstrap import Runtime, runtime
+from actors.host.settings import Settings
 from actors.page.app import page
-from actors.settings import Settings
-from actors.undo import Rewound, Undo
-from protocol.ask import ExpandAsked, Expanded
+from actors.services.undo import Rewound, Undo
 from protocol.facts import ToolOutputSpilled
 from protocol.ids import written_address
-from tests.actors.test_cli import SAMPLE, jettison
+from protocol.service_messages import ExpandAsked, Expanded
+from tests.cli.test_cli import SAMPLE, jettison
 from tests.conftest import done_facts
+from tests.page.browsing import NARROW, WIDE, Site
+from tests.page.chromium import chromium
+from tests.page.shown import Html, client_of
 from tests.stack import jettison_up
-
-from .browsing import NARROW, WIDE, Site
-from .chromium import chromium
-from .shown import Html, client_of
 
 # the first test waits for six processes to start, which takes a minute where others work too
 pytestmark = pytest.mark.timeout(300)

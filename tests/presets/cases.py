@@ -6,11 +6,11 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from actors.rules.legal import problems
-from actors.rules.squeeze import Ask
-from actors.rules.view import View
+from actors.core.view import View
+from actors.squeeze.decide import Ask
 from protocol.errors import BudgetRefused
 from protocol.facts import HistoryCut, HistoryDigested
+from protocol.formats.validate import problems
 from protocol.policy import Policy
 from tests.builders import Talk, sample
 

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from protocol import codec
-from protocol.facts import (
-    ContextServed,
-)
+from protocol.facts import ContextServed
 from protocol.policy import Policy, resolve
 from tests.builders import Talk, appended, assistant, user, words
 from tests.presets.cases import Cases

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from actors.rules.squeeze import Ask
+from actors.squeeze.decide import Ask
 from protocol.facts import CompactionRequested
 from protocol.policy import Policy, resolve
 from tests.builders import Talk, assistant, user
@@ -14,8 +14,8 @@ from tests.presets.cases import Cases
 CASES = Cases(M=16, W=15, T=14, D=14, S=9, Q=6, R=11, C=6, E=6, P=6, L=18)
 
 NOT_OURS: dict[str, str] = {
-    "M10": "the words of their report; ours is a sum of the recorded facts (actors/report.py)",
-    "M11": "the words of their report, step by step; ours is a sum of the recorded facts (actors/report.py)",
+    "M10": "the words of their report; ours is a sum of the recorded facts (actors/audit/report.py)",
+    "M11": "the words of their report, step by step; ours is a sum of the recorded facts (actors/audit/report.py)",
     "M13": "the configuration of their deprecated compressor of whole conversations",
     "T9": "the interface of their in-memory store; ours has a contract (tests/storage/test_artifact_contract.py)",
     "R4": "rewriting what the assistant said: ours stays byte for byte, or leaves, or is a digest",

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from actors.rules.digest import digest
-from actors.rules.extract import items_of
-from actors.rules.guard import required, unsaid
-from actors.rules.legal import problems
-from actors.rules.squeeze import Ask, next_ask
+from actors.core.extract import items_of
+from actors.digest.decide import digest
+from actors.squeeze.decide import Ask, next_ask
+from actors.squeeze.must_keep import required, unsaid
 from protocol.errors import ChainBroken
 from protocol.facts import (
     CompactionDeclined,
@@ -22,9 +21,10 @@ from protocol.facts import (
     HistorySummarized,
     StageFailed,
 )
+from protocol.formats.validate import problems
 from tests.builders import COUNT, Talk, assistant, result, system, user, words
 from tests.presets.digitorn import CASES, TALK, digitorn, said_at, turn
-from tests.rules.summarizers import extractive
+from tests.squeeze.summarizers import extractive
 
 TRIPLES = [
     message

@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from actors.policy_import import from_digitorn
-from actors.replay import replay
-from actors.rules.budget import trigger_tokens
-from actors.rules.entry import ABORTED, IMAGE_TOKENS, MESSAGE_TOKENS
-from actors.rules.flow import next_actor
-from actors.rules.legal import problems
-from actors.rules.state import State
+from actors.audit.replay import replay
+from actors.cli.policy_import import from_digitorn
+from actors.core.entry import ABORTED, IMAGE_TOKENS, MESSAGE_TOKENS
+from actors.core.flow import next_actor
+from actors.core.pressure import trigger_tokens
+from actors.core.state import State
 from protocol import codec
 from protocol.errors import BadPolicy, BudgetRefused
 from protocol.facts import (
@@ -31,12 +30,13 @@ from protocol.facts import (
     ToolOutputSpilled,
     UsageReported,
 )
+from protocol.formats.validate import problems
 from protocol.overflow import is_overflow
 from protocol.policy import resolve
 from tests.builders import COUNT, Talk, assistant, result, system, user, words
 from tests.presets.cases import lightened_sample
 from tests.presets.digitorn import CASES, NOT_OURS, TALK, digitorn, said_at, served, turn
-from tests.rules.summarizers import extractive
+from tests.squeeze.summarizers import extractive
 
 GO_TRIGGER = {"ratio": 0.95, "comparator": "at_least", "buffer": 13_000, "buffer_share": 0.25}
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from actors.policy_import import from_docsgpt
-from actors.replay import replay
-from actors.rules.budget import trigger_tokens
-from actors.rules.prompts import PROMPTS, prompt_hash
-from actors.rules.squeeze import Answer, Ask, answer_tokens_max, next_ask
+from actors.audit.replay import replay
+from actors.cli.policy_import import from_docsgpt
+from actors.core.pressure import trigger_tokens
+from actors.squeeze.decide import Answer, Ask, answer_tokens_max, next_ask
+from actors.squeeze.prompts import PROMPTS, prompt_hash
 from protocol import policy as policies
 from protocol.facts import (
     CompactionDeclined,
@@ -25,7 +25,7 @@ from tests.builders import AT, COUNT, Talk, asked_of, assistant, said_by_model, 
 from tests.presets import test_docsgpt_tools
 from tests.presets.cases import lightened_sample
 from tests.presets.docsgpt import CASES, NOT_OURS, docsgpt, facts_of, lines, turn, users
-from tests.rules.summarizers import history_of, naming
+from tests.squeeze.summarizers import history_of, naming
 
 
 def summary(asked: Ask) -> str:

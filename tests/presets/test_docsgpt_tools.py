@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from actors.policy_import import from_docsgpt
-from actors.rules.budget import trigger_tokens
-from actors.rules.entry import ABORTED, IMAGE_TOKENS
-from actors.rules.legal import problems
+from actors.cli.policy_import import from_docsgpt
+from actors.core.entry import ABORTED, IMAGE_TOKENS
+from actors.core.pressure import trigger_tokens
 from protocol.errors import BudgetRefused
 from protocol.facts import (
     ContextServed,
@@ -19,6 +18,7 @@ from protocol.facts import (
     MessageRepaired,
     OverflowReported,
 )
+from protocol.formats.validate import problems
 from protocol.policy import resolve
 from tests.builders import COUNT, Talk, assistant, result, system, user, words
 from tests.presets.docsgpt import CASES, docsgpt, facts_of, lines, turn

@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.rules.legal import problems
 from protocol.errors import BudgetRefused
+from protocol.formats.validate import problems
 from protocol.policy import resolve
 from protocol.presets import PRESETS
 from tests.builders import LAWS, Talk
-from tests.rules.conversations import ANSWERS, conversations
+from tests.core.conversations import ANSWERS, conversations
 
 
 @given(preset=st.sampled_from(sorted(PRESETS)), said=conversations(), answer=ANSWERS, window=st.integers(300, 20_000))

@@ -11,22 +11,30 @@ from typing import Any
 
 import pytest
 
-from actors.policy_import import from_holmes
-from actors.replay import replay
-from actors.rules.budget import trigger_tokens
-from actors.rules.squeeze import Answer, Ask, answer_tokens_max, fits, next_ask
-from actors.rules.summarize import RESULT_TOKENS_MAX
-from protocol.facts import (
-    CompactionDeclined,
-    HistoryDigested,
-    HistorySummarized,
-)
+from actors.audit.replay import replay
+from actors.cli.policy_import import from_holmes
+from actors.core.pressure import trigger_tokens
+from actors.squeeze.chunks import RESULT_TOKENS_MAX
+from actors.squeeze.decide import Answer, Ask, answer_tokens_max, fits, next_ask
+from protocol.facts import CompactionDeclined, HistoryDigested, HistorySummarized
 from protocol.policy import resolve
-from tests.builders import AT, COUNT, Talk, asked_of, assistant, result, said_by_model, sample, system, user, words
+from tests.builders import (
+    AT,
+    COUNT,
+    Talk,
+    asked_of,
+    assistant,
+    result,
+    said_by_model,
+    sample,
+    system,
+    user,
+    words,
+)
 from tests.presets import test_holmes_tools
 from tests.presets.cases import lightened_sample
 from tests.presets.holmes import CASES, NOT_OURS, holmes, lines, users
-from tests.rules.summarizers import extractive, history_of, naming
+from tests.squeeze.summarizers import extractive, history_of, naming
 
 TOO_LONG = Answer(too_long=True)
 
@@ -202,7 +210,7 @@ def test_images_go_to_the_summarizer_as_a_line_of_text() -> None:
 
 @CASES.of("H37")
 def test_whether_a_rate_limit_can_be_waited_out_is_told_by_the_room_that_is_left() -> None:
-    # the shell declines while it fits, and records a failure otherwise: tests/actors/test_squeeze_path.py
+    # the shell declines while it fits, and records a failure otherwise: tests/squeeze/test_path.py
     wanted = holmes(trigger={"ratio": 1.0, "of": "usable", "expected": 0})
     for more, fitting in ((0, True), (1, False)):
         talk = Talk(wanted)

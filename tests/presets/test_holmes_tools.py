@@ -7,19 +7,16 @@ from typing import Any
 
 import pytest
 
-from actors.policy_import import from_holmes
-from actors.rules.caps import cap_tokens
-from actors.rules.cut import SHRUNK_TOKENS_MIN, water_level
-from actors.rules.entry import IMAGE_TOKENS
-from actors.rules.hear import hear
-from actors.rules.lead import refusal
-from actors.rules.spill import degraded
-from actors.rules.squeeze import fits
+from actors.cli.policy_import import from_holmes
+from actors.core.apply_said import hear
+from actors.core.caps import cap_tokens
+from actors.core.cut_plan import SHRUNK_TOKENS_MIN, water_level
+from actors.core.entry import IMAGE_TOKENS
+from actors.spill.decide import degraded
+from actors.spill.labels import refusal
+from actors.squeeze.decide import fits
 from protocol.errors import BudgetRefused
-from protocol.facts import (
-    ToolOutputSpilled,
-    ToolOutputTrimmed,
-)
+from protocol.facts import ToolOutputSpilled, ToolOutputTrimmed
 from protocol.policy import resolve
 from protocol.tools import READ_TOOL
 from tests.builders import COUNT, Talk, assistant, result, sample, system, user, words

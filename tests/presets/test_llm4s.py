@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from actors.rules.budget import begins, pressure, trigger_tokens
-from actors.rules.cut import cut
-from actors.rules.legal import problems
-from actors.rules.view import view
-from actors.tokens import tokenizer_for
+from actors.core.pressure import begins, pressure, trigger_tokens
+from actors.core.view import view
+from actors.cut.decide import cut
+from actors.model_info.tokens import tokenizer_for
 from protocol.errors import BadPolicy, BudgetRefused
 from protocol.facts import (
     CompactionDeclined,
@@ -25,12 +24,13 @@ from protocol.facts import (
     StageFailed,
     ToolOutputSpilled,
 )
+from protocol.formats.validate import problems
 from protocol.policy import resolve
 from tests.builders import COUNT, Talk, assistant, result, system, user
 from tests.presets import test_llm4s_history, test_llm4s_tools
 from tests.presets.cases import lightened_sample
 from tests.presets.llm4s_cases import CASES, NOT_OURS, chat, managed, quarters, said_so_far, wanted
-from tests.rules.summarizers import extractive
+from tests.squeeze.summarizers import extractive
 
 PARTS = (test_llm4s_history, test_llm4s_tools)
 BIG = "".join(f"row {number} of the table; " for number in range(500))

@@ -7,12 +7,18 @@ from typing import Any
 
 import pytest
 
-from actors.rules.flow import next_actor
-from actors.rules.legal import problems
-from actors.rules.squeeze import Answer, Ask, answer_tokens_max, deadline_seconds, next_ask
-from actors.rules.units import blocks_first, units
-from protocol.facts import CompactionDeclined, CompactionRequested, DigestSqueezed, HistoryCut, HistoryDigested
-from protocol.messages import ANTHROPIC, CHAT, RESPONSES
+from actors.core.flow import next_actor
+from actors.core.units import blocks_first, units
+from actors.squeeze.decide import Answer, Ask, answer_tokens_max, deadline_seconds, next_ask
+from protocol.facts import (
+    CompactionDeclined,
+    CompactionRequested,
+    DigestSqueezed,
+    HistoryCut,
+    HistoryDigested,
+)
+from protocol.formats.messages import ANTHROPIC, CHAT, RESPONSES
+from protocol.formats.validate import problems
 from tests.builders import Talk, assistant, result, said_by_model, system, user
 from tests.presets.llm4s_cases import CASES, chat, managed, quarters, said_so_far, wanted
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from actors.rules.caps import cap_tokens
-from actors.rules.cut import plan_cut
-from actors.rules.squeeze import Ask
+from actors.core.caps import cap_tokens
+from actors.core.cut_plan import plan_cut
+from actors.squeeze.decide import Ask
 from protocol.errors import BudgetRefused
 from protocol.facts import (
     CompactionDeclined,
@@ -26,7 +26,7 @@ from protocol.facts import (
 from protocol.policy import Policy, resolve
 from tests.builders import Talk, assistant, result, system, user, words
 from tests.presets.cases import Cases, lightened_sample
-from tests.rules.summarizers import extractive
+from tests.squeeze.summarizers import extractive
 
 CASES = Cases(O=10)
 NOT_OURS: dict[str, str] = {}

@@ -1,7 +1,7 @@
 """Programs that die, or compute without end, in turns of conversations whose name says so: a spill worker, and a trial.
 
 python -m tests.promises.deadly worker      ends itself at the first such turn
-python -m tests.promises.deadly             reads what to try from its input, as `actors.trial` does
+python -m tests.promises.deadly             reads what to try from its input, as `actors.host.sandbox` does
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import os
 import sys
 from typing import Any
 
-from actors import trial
-from actors.bootstrap import runtime
-from actors.conversations import Conversations
-from actors.rules.state import State
-from actors.settings import load
-from actors.trial import Trial, case_of_stdin, tried
+from actors.core.state import State
+from actors.host import sandbox_child
+from actors.host.bootstrap import runtime
+from actors.host.sandbox import ProcessSandbox
+from actors.host.sandbox_child import case_of_stdin, tried
+from actors.host.settings import load
+from actors.runtime.conversations import Conversations
 from protocol.ids import Address
 
 EXIT_CODE = 9
@@ -27,8 +28,8 @@ async def main() -> None:
     """Work until the end comes."""
     async with runtime(load(environment=os.environ), role="deadly") as running:
         worker = running.worker("spill")
-        ours = Trial(settings=running.settings, module="tests.promises.deadly")
-        mortal = dataclasses.replace(worker, suspects=dataclasses.replace(worker.suspects, trial=ours))
+        ours = ProcessSandbox(settings=running.settings, module="tests.promises.deadly")
+        mortal = dataclasses.replace(worker, quarantine=dataclasses.replace(worker.quarantine, sandbox=ours))
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         await mortal.run()
@@ -45,7 +46,7 @@ def poisoned() -> None:
             pass
         return await load_state(self, at)
 
-    trial.CPU_SECONDS = 8
+    sandbox_child.CPU_SECONDS = 8
     Conversations.load = dying  # type: ignore[method-assign]
 
 

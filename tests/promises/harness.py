@@ -20,7 +20,7 @@ import nats.errors
 import pytest
 from nats.aio.client import Client as NatsConnection
 
-from actors.settings import PREFIX, Settings
+from actors.host.settings import PREFIX, Settings
 from protocol import codec
 from protocol.facts import MessagesAppended, SaidMessage
 from storage.streams import provision

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from nats.aio.client import Client as NatsConnection
 
-from actors.bootstrap import Runtime, tenant_keys
-from actors.conversations import Conversations
-from actors.folding import folded
-from actors.settings import Settings
+from actors.host.bootstrap import Runtime, tenant_keys
+from actors.host.settings import Settings
+from actors.runtime.conversations import Conversations
+from actors.runtime.fold import folded
 from protocol import codec, subjects
 from protocol.client import Client
 from protocol.connection import connect

@@ -12,13 +12,13 @@ import pytest
 
 from protocol.facts import ContextServed
 from tests.builders import Talk, policy, user, words
-from tests.chaos.agent import Tally
-from tests.chaos.checks import Audit, Json, Spoken, audit, pointers
-from tests.chaos.faults import ELDERS, HERD, schedule
-from tests.chaos.speech import scripts
-from tests.chaos.summary import Summary
-from tests.chaos.watch import Growth, Sample, grown
 from tests.conftest import SAMPLE
+from tests.programs.chaos.agent import Tally
+from tests.programs.chaos.checks import Audit, Json, Spoken, audit, pointers
+from tests.programs.chaos.faults import ELDERS, HERD, schedule
+from tests.programs.chaos.speech import scripts
+from tests.programs.chaos.summary import Summary
+from tests.programs.chaos.watch import Growth, Sample, grown
 from tests.stack import ROOT
 
 
@@ -26,7 +26,7 @@ from tests.stack import ROOT
 @pytest.mark.timeout(300)
 async def test_chaos_violates_nothing() -> None:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.chaos", "--turns", "60", "--agents", "8", "--seed", "7", "--json"),
+        *(sys.executable, "-m", "tests.programs.chaos", "--turns", "60", "--agents", "8", "--seed", "7", "--json"),
         cwd=ROOT,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

@@ -14,22 +14,23 @@ from contextlib import asynccontextmanager, suppress
 import msgspec
 import pytest
 
-from actors.bootstrap import Runtime, runtime
+from actors.audit.replay import replay
 from actors.cli.session import started_stack
-from actors.replay import replay
-from actors.settings import Settings
-from protocol import codec, messages, subjects
+from actors.host.bootstrap import Runtime, runtime
+from actors.host.settings import Settings
+from protocol import codec, subjects
 from protocol.client import Client
 from protocol.errors import Unavailable
 from protocol.facts import ToolOutputSpilled
+from protocol.formats import messages
 from protocol.ids import fresh_id
 from protocol.subjects import LANES, Actor, Lane
 from storage.ports import Slot
 from storage.streams import consumer
-from tests.actors.test_outages import LOG, call_and_result
 from tests.conftest import SAMPLE, done_facts, layer, settled
 from tests.promises.harness import environment
 from tests.promises.victim import POINTS
+from tests.runtime.test_outages import LOG, call_and_result
 from tests.stack import ROOT, scripted_llm
 
 ACK_WAIT_SECONDS = 1.0

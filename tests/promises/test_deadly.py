@@ -11,25 +11,25 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from actors.bootstrap import Runtime, runtime
 from actors.cli.session import started_stack
-from actors.failures import ATTEMPTS_MAX
-from actors.settings import Settings
-from actors.suspects import VANISHED_MAX
-from actors.trial import Trial
+from actors.host.bootstrap import Runtime, runtime
+from actors.host.sandbox import ProcessSandbox
+from actors.host.settings import Settings
+from actors.runtime.quarantine import VANISHED_MAX
+from actors.runtime.retries import ATTEMPTS_MAX
 from protocol import subjects
 from protocol.client import Client
 from protocol.errors import Deadly
 from protocol.ids import fresh_id
 from protocol.subjects import LANES
-from storage.begun import Begun, JetStreamBegun
 from storage.dead_letters import DeadLetter
+from storage.in_progress import Begun, JetStreamBegun
 from storage.streams import consumer
-from tests.actors.test_poison import freed, letter, letters
 from tests.conftest import at_work, settled
 from tests.promises.deadly import EXIT_CODE
 from tests.promises.harness import environment
 from tests.protocol.test_client import user
+from tests.runtime.test_poison import freed, letter, letters
 from tests.stack import ROOT
 
 ACK_WAIT_SECONDS = 1.0
@@ -161,10 +161,10 @@ async def test_who_was_killed_with_others_again_and_again_is_acquitted(apart: Se
 
 
 async def test_a_trial_says_what_its_process_died_of_or_that_it_did_not(apart: Settings, idle: Runtime) -> None:
-    trial = Trial(settings=apart, module="tests.promises.deadly")
+    sandbox = ProcessSandbox(settings=apart, module="tests.promises.deadly")
     async with Client.connect(apart.nats.url) as client:
         dying, living, endless = [await client.open(f"{how}-{fresh_id()}") for how in ("deadly", "living", "endless")]
-    assert await trial.death("spill", dying.at) == f"exit code {EXIT_CODE}"
-    assert await trial.death("spill", endless.at) == f"signal {signal.SIGKILL:d}", "ended by the kernel"
-    assert await trial.death("spill", living.at) == ""
+    assert await sandbox.death("spill", dying.at) == f"exit code {EXIT_CODE}"
+    assert await sandbox.death("spill", endless.at) == f"signal {signal.SIGKILL:d}", "ended by the kernel"
+    assert await sandbox.death("spill", living.at) == ""
     assert (await idle.conversations.load(living.at)).version == 1, "what it could do is done"

@@ -13,22 +13,22 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from actors import turns
-from actors.bootstrap import Runtime, runtime
+from actors.audit.replay import replay
 from actors.cli.session import started_stack
-from actors.replay import replay
-from actors.settings import Settings
+from actors.host.bootstrap import Runtime, runtime
+from actors.host.settings import Settings
+from actors.runtime import delivery
 from protocol import subjects
 from protocol.client import Client, Conversation
 from protocol.facts import CompactionDeclined, DigestSqueezed, DoneFact, HistorySummarized
 from protocol.ids import fresh_id
 from protocol.subjects import Actor
-from storage.begun import JetStreamBegun
+from storage.in_progress import JetStreamBegun
 from storage.ports import Slot, Wakes
 from storage.streams import consumer
-from tests.actors.test_squeeze_path import good, policy
 from tests.conftest import SAMPLE, done_facts, settled
 from tests.promises.test_cycle import victim
+from tests.squeeze.test_path import good, policy
 from tests.stack import ScriptedLlm, scripted_llm
 
 ACK_WAIT_SECONDS = 1.0
@@ -114,7 +114,7 @@ def _is_outcome(fact: DoneFact) -> bool:
 async def test_a_model_that_takes_three_ack_waits_is_asked_once(
     apart: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "ACK_WAIT_SECONDS", ACK_WAIT_SECONDS)
+    monkeypatch.setattr(delivery, "ACK_WAIT_SECONDS", ACK_WAIT_SECONDS)
     async with (
         scripted_llm([ACK_WAIT_SECONDS * 3]) as llm,
         Client.connect(apart.nats.url) as client,

@@ -16,9 +16,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from actors.bootstrap import Runtime
 from actors.cli.session import started_stack
-from actors.settings import Settings
+from actors.host.bootstrap import Runtime
+from actors.host.settings import Settings
 from protocol import subjects
 from protocol.client import Client
 from protocol.connection import connect, publish
@@ -27,11 +27,11 @@ from protocol.facts import ToolOutputSpilled
 from protocol.ids import Address, address, fresh_id
 from storage.durability import trouble
 from storage.jetstream import JetStreamLog
-from tests.actors.test_outages import LOG, call_and_result
-from tests.actors.test_poison import letters
 from tests.conftest import at_work, done_facts, layer, settled
 from tests.promises.harness import Server, connected, one, only_in_chaos, said_body
 from tests.protocol.test_client import said, user
+from tests.runtime.test_outages import LOG, call_and_result
+from tests.runtime.test_poison import letters
 from tests.stack import LOOPBACK, ROOT, free_port
 
 DISK_MB = 16

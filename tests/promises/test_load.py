@@ -13,20 +13,21 @@ from collections.abc import AsyncIterator
 import pytest
 from nats.aio.msg import Msg
 
-from actors.bootstrap import Runtime, runtime
 from actors.cli.session import started_stack
-from actors.embedded import EmbeddedStack
-from actors.readback import said_messages
-from actors.settings import Settings
-from protocol import messages, subjects
+from actors.host.bootstrap import Runtime, runtime
+from actors.host.embedded import EmbeddedStack
+from actors.host.settings import Settings
+from actors.services.read_back import said_messages
+from protocol import subjects
 from protocol.client import Client
+from protocol.formats import messages
 from protocol.ids import Address, address, fresh_id
 from protocol.limits import CLAIM_BYTES_MIN, ENVELOPE_BYTES_MAX, PAYLOAD_BYTES_MAX
-from tests.actors.test_outages import LOG, call_and_result
-from tests.actors.test_poison import freed, letter, letters
-from tests.bench.servers import resident_mb
 from tests.conftest import Json, at_work, layer, settled
+from tests.programs.bench.servers import resident_mb
 from tests.promises.harness import environment, only_in_chaos, said_body
+from tests.runtime.test_outages import LOG, call_and_result
+from tests.runtime.test_poison import freed, letter, letters
 from tests.stack import LOOPBACK, ROOT, free_port
 
 SIZES = sorted(

@@ -19,8 +19,8 @@ from nats.aio.client import Client as NatsConnection
 from nats.js.api import ClusterInfo
 from nats.js.errors import APIError
 
-from actors.conversations import Conversations
-from actors.settings import Settings
+from actors.host.settings import Settings
+from actors.runtime.conversations import Conversations
 from protocol.connection import TRANSIENT, connect, heed_cancellation
 from protocol.errors import Damaged, LogRegression
 from protocol.ids import Address, address, fresh_id

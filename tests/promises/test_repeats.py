@@ -7,10 +7,10 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.bootstrap import Runtime
-from actors.conversations import Conversations
-from actors.replay import replay
-from actors.rules.flow import next_actor
+from actors.audit.replay import replay
+from actors.core.flow import next_actor
+from actors.host.bootstrap import Runtime
+from actors.runtime.conversations import Conversations
 from protocol.client import Client
 from protocol.ids import fresh_id
 from tests.builders import LAWS, Talk, appended, policy, user, words

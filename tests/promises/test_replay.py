@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from actors.bootstrap import Runtime
-from actors.conversations import Conversations
-from actors.replay import replay
-from actors.rules.flow import next_actor
-from actors.steps import Steps
+from actors.audit.replay import replay
+from actors.core.flow import next_actor
+from actors.host.bootstrap import Runtime
+from actors.runtime.conversations import Conversations
+from actors.runtime.dispatch import Steps
 from protocol.client import Client
 from protocol.facts import ContextServed, DoneFact
 from protocol.ids import Address, address, fresh_id
@@ -32,7 +32,7 @@ def refuse(*_):
 
 socket.socket.connect = socket.getaddrinfo = refuse
 import msgspec
-from actors.replay import replay
+from actors.audit.replay import replay
 from protocol.ids import address
 from storage.ports import Record
 

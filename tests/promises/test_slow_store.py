@@ -12,21 +12,21 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
-from actors.bootstrap import Runtime
-from actors.replay import replay
-from actors.settings import Settings
-from actors.steps import STORING_MAX, Steps
-from actors.worker import CREDITS
+from actors.audit.replay import replay
+from actors.host.bootstrap import Runtime
+from actors.host.settings import Settings
+from actors.runtime.dispatch import STORING_MAX, Steps
+from actors.runtime.worker import CREDITS
 from protocol import subjects
 from protocol.client import Client
 from protocol.errors import NotReady
 from protocol.facts import ToolOutputSpilled
 from protocol.ids import fresh_id
-from tests.actors.test_outages import LOG, call_and_result
-from tests.actors.test_poison import letters
 from tests.conftest import at_work, done_facts, layer, settled
 from tests.promises.harness import only_in_chaos
 from tests.protocol.test_client import said, user
+from tests.runtime.test_outages import LOG, call_and_result
+from tests.runtime.test_poison import letters
 from tests.stack import LOOPBACK
 
 ANSWER_SECONDS = 2.0

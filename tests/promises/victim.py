@@ -13,11 +13,11 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, cast
 
-from actors.bootstrap import runtime
-from actors.conversations import Conversations
-from actors.rules.state import State
-from actors.settings import load
-from actors.steps import Step, Steps
+from actors.core.state import State
+from actors.host.bootstrap import runtime
+from actors.host.settings import load
+from actors.runtime.conversations import Conversations
+from actors.runtime.dispatch import Step, Steps
 from protocol.ids import Address
 from protocol.subjects import Actor, Lane
 from storage.ports import Slot, Wakes

@@ -9,23 +9,18 @@ from typing import Any
 
 import pytest
 
-from actors.bootstrap import Runtime
-from actors.readback import said_messages
-from actors.rules.legal import problems
-from actors.settings import Settings
-from protocol import codec, messages
-from protocol.ask import UploadAsked
-from protocol.asking import ask
+from actors.host.bootstrap import Runtime
+from actors.host.settings import Settings
+from actors.services.read_back import said_messages
+from protocol import codec
 from protocol.client import Client, Conversation
-from protocol.errors import (
-    BadId,
-    BadMessage,
-    BudgetRefused,
-    NotFound,
-    Rejected,
-)
+from protocol.errors import BadId, BadMessage, BudgetRefused, NotFound, Rejected
 from protocol.facts import Claim, MessagesAppended, SaidMessage, UsageReported
+from protocol.formats import messages
+from protocol.formats.validate import problems
 from protocol.ids import Address, address, fresh_id
+from protocol.service_call import ask
+from protocol.service_messages import UploadAsked
 from tests.conftest import SAMPLE, Json, chatter, layer, settled
 
 

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from actors.bootstrap import Runtime
-from actors.rules.legal import problems
-from protocol import codec, errors, messages, subjects
-from protocol.ask import fault_of, raised
+from actors.host.bootstrap import Runtime
+from protocol import codec, errors, subjects
 from protocol.client import Client, Conversation
 from protocol.errors import BadMessage, JettisonError, LogUnavailable, Rejected
 from protocol.facts import MessagesAppended, SaidMessage
+from protocol.formats import messages
+from protocol.formats.validate import problems
 from protocol.ids import Address, address, fresh_id
+from protocol.service_messages import fault_of, raised
 from tests.conftest import Json, chatter, settled
 from tests.protocol.test_client import call, opened, result, user
 from tests.stack import LOOPBACK, free_port

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from actors.bootstrap import Runtime, tenant_keys
-from actors.readback import said_messages
-from actors.settings import Settings
-from protocol import codec, messages
+from actors.host.bootstrap import Runtime, tenant_keys
+from actors.host.settings import Settings
+from actors.services.read_back import said_messages
+from protocol import codec
 from protocol.client import Client
 from protocol.errors import KeysUnavailable, Rejected
+from protocol.formats import messages
 from protocol.ids import Address
 from protocol.keys import FolderKeys
 from storage.jetstream import JetStreamLog

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from actors.bootstrap import Runtime, runtime
 from actors.cli.session import started_stack
-from actors.settings import Settings
+from actors.host.bootstrap import Runtime, runtime
+from actors.host.settings import Settings
 from protocol.client import Client
 from protocol.errors import NotReady, OutcomeUnknown, Unavailable
 from tests.conftest import at_work, chatter, settled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.bootstrap import Runtime
+from actors.host.bootstrap import Runtime
 from protocol.client import Client
 from tests.builders import system, user, words
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from actors.settings import Settings
+from actors.host.settings import Settings
 from protocol.client import Client, Conversation
 from protocol.errors import OutcomeUnknown
 from protocol.ids import fresh_id

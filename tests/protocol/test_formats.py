@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from protocol import messages
 from protocol.errors import BadMessage
+from protocol.formats import messages
 from protocol.formats.alternate import CACHE_MARKS_MAX, FILLER_MESSAGE
 from protocol.formats.anthropic import EMPTY
+from protocol.formats.messages import ANTHROPIC, CHAT, PROFILES, RESPONSES, Call, Part, Profile, Result
 from protocol.formats.render import piece, render
 from protocol.formats.uploads import filled
-from protocol.messages import ANTHROPIC, CHAT, PROFILES, RESPONSES, Call, Part, Profile, Result
 from tests.builders import assistant, result, system, user
 
 PNG = "iVBORw0KGgo="

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol import messages
 from protocol.errors import BadMessage
+from protocol.formats import messages
+from protocol.formats.messages import CHAT, Call, Message, Part, Result
 from protocol.limits import MESSAGE_BYTES_MAX, MESSAGE_DEPTH_MAX
-from protocol.messages import CHAT, Call, Message, Part, Result
 from tests.builders import LAWS, assistant, result, user
 
 CONTENT = [

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors.rules.prompts import PROMPTS
+from actors.squeeze.prompts import PROMPTS
 from protocol import policy as policies
 from protocol.errors import BadPolicy
 from protocol.policy import Budget, Policy, Squeeze, Target, Trigger

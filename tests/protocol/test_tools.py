@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from protocol.ask import ReadAsked
 from protocol.errors import Rejected
+from protocol.service_messages import ReadAsked
 from protocol.tools import READ_ARTIFACT, READ_TOOL, read_asked
 
 

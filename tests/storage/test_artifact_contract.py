@@ -11,8 +11,8 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from actors.bootstrap import Runtime
-from actors.settings import Settings
+from actors.host.bootstrap import Runtime
+from actors.host.settings import Settings
 from protocol.errors import ArtifactDamaged, ArtifactsUnavailable, NotFound
 from protocol.ids import Token, fresh_id, token
 from storage.memory import MemoryArtifacts

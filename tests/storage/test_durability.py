@@ -20,17 +20,17 @@ import pytest
 from nats.aio.client import Client as NatsConnection
 from nats.js.api import DiscardPolicy, StorageType
 
-from actors.bootstrap import Runtime, runtime, tenant_keys, work
-from actors.settings import Settings
-from actors.sweeper import Sweeper, Swept
+from actors.host.bootstrap import Runtime, runtime, tenant_keys, work
+from actors.host.settings import Settings
+from actors.services.sweeper import Sweeper, Swept
 from protocol import subjects
 from protocol.client import Client
 from protocol.errors import LogUnavailable
 from protocol.ids import Address, address, fresh_id
 from protocol.keys import JetStreamKeys
-from storage.changes import Changes
 from storage.durability import is_synced, looked_at
 from storage.jetstream import JetStreamLog
+from storage.log_changes import Changes
 from storage.streams import provision, streams
 from tests.conftest import settled
 from tests.stack import LOOPBACK, free_port

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from nats.js.api import StreamConfig
 
-from actors.bootstrap import Runtime
+from actors.host.bootstrap import Runtime
 from protocol import cipher, codec, subjects
 from protocol.errors import BadEnvelope, Damaged, Erased, KeysUnavailable, NotProvisioned
 from protocol.ids import Address, Token, address, fresh_id

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from actors.bootstrap import Runtime
+from actors.host.bootstrap import Runtime
 from protocol.ids import Address, address, fresh_id
 from storage.jetstream import READ_BATCH
 from storage.memory import MemoryLog

@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.bootstrap import Runtime
+from actors.host.bootstrap import Runtime
 from protocol.ids import Address, address, fresh_id
 from storage.jetstream import JetStreamSnapshots
 from storage.memory import MemorySnapshots

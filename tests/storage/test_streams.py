@@ -3,7 +3,7 @@
 import pytest
 from nats.js.api import StoreCompression
 
-from actors.bootstrap import Runtime
+from actors.host.bootstrap import Runtime
 from protocol import subjects
 from protocol.subjects import ACTORS
 from storage.streams import drift, provision, streams

@@ -9,9 +9,9 @@ from typing import cast
 
 import pytest
 
-from actors.bootstrap import Runtime, runtime
 from actors.cli.session import started_stack
-from actors.settings import Settings
+from actors.host.bootstrap import Runtime, runtime
+from actors.host.settings import Settings
 from protocol import subjects
 from protocol.errors import NotProvisioned
 from protocol.ids import Address, address, fresh_id

@@ -1,0 +1,196 @@
+"""Replay: fold a log again, decide again, and compare, without any LLM and without any store.
+
+Every commit of spill, digest, squeeze and cut is decided a second time on the state that it was decided
+on; the facts must be equal. What came from outside (an LLM's answer, an upload's text) is taken from the
+log. The first difference is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+from actors.core.state import State
+from actors.core.text.count import Count
+from actors.core.view import view
+from actors.cut.decide import cut
+from actors.digest.decide import digest
+from actors.runtime.fold import Decision, count_of, decisions, gone_back_to, head
+from actors.spill.decide import claims, spill
+from actors.squeeze.decide import Ask, next_ask, recorded_answers
+from protocol import codec
+from protocol.errors import BadEnvelope, BudgetRefused, ChainBroken, NotReady
+from protocol.facts import (
+    CompactionDeclined,
+    ContextServed,
+    ConversationErased,
+    ConversationForked,
+    ConversationRewound,
+    DigestSqueezed,
+    DoneFact,
+    HistoryCut,
+    HistoryDigested,
+    HistoryExpanded,
+    HistorySummarized,
+    StageFailed,
+    ToolOutputTrimmed,
+)
+from protocol.ids import Address
+from storage.ports import Record
+
+
+class Divergence(msgspec.Struct, frozen=True, kw_only=True):
+    """The first place where a second decision differs from the recorded one."""
+
+    version: int
+    fact: str
+    field: str
+    reason: str
+
+
+class Replayed(msgspec.Struct, frozen=True, kw_only=True):
+    """What a replay found."""
+
+    address: str
+    version: int = 0
+    messages: int = 0
+    commits: int = 0
+    facts: int = 0
+    decided_again: int = 0
+    """Steps whose decision was made a second time; the others rest on what a store or a model said."""
+    views: int = 0
+    tokens: int = 0
+    hash: str = ""
+    view_hash: str = ""
+    divergence: Divergence | None = None
+
+
+def replay(at: Address, records: Iterable[Record]) -> Replayed:
+    """Fold *records*, decide every commit again, and rebuild every served view."""
+    records = list(records)
+    commits = facts = again = views = version = 0
+    divergence: Divergence | None = None
+    last: Decision | None = None
+    try:
+        for last in decisions(at, records, needed=gone_back_to(records)):
+            commit, version = last.commit, last.after.version
+            commits += 1
+            facts += len(commit.facts)
+            served = any(isinstance(fact, ContextServed) for fact in commit.facts)
+            views += served
+            found = _again(last.before, commit)
+            again += found is not None and not served
+            divergence = divergence or (found or None)
+        state = head(last, at, records)
+    except (ChainBroken, BadEnvelope) as error:
+        broken = Divergence(version=version + 1, fact="", field="chain", reason=str(error))
+        return Replayed(address=str(at), commits=commits, facts=facts, divergence=divergence or broken)
+    final = _final_view(state)
+    return Replayed(
+        address=str(at),
+        version=state.version,
+        messages=state.messages,
+        commits=commits,
+        facts=facts,
+        decided_again=again,
+        views=views,
+        tokens=state.live_tokens,
+        hash=state.hash.hex(),
+        view_hash=final,
+        divergence=divergence,
+    )
+
+
+def _again(before: State, commit: codec.Commit) -> Divergence | Literal[False] | None:
+    """Decide *commit* again: a divergence, false for none, or none where it cannot be decided from the log alone."""
+    if not commit.facts or any(isinstance(fact, StageFailed) for fact in commit.facts):
+        return None
+    count = count_of(before)
+    first = commit.facts[0]
+    if isinstance(first, ContextServed):
+        return _view_again(before, commit, first, count) or False
+    wanted = _decided(before, commit.facts, count)
+    return None if wanted is None else _difference(commit, wanted) or False
+
+
+def _decided(before: State, recorded: tuple[DoneFact, ...], count: Count) -> tuple[DoneFact, ...] | None:
+    """Return what the rules decide today; none where the decision came from outside."""
+    first = recorded[0]
+    match first:
+        case HistoryDigested():
+            return digest(before, count=count)
+        case HistoryCut():
+            return cut(before, count=count)
+        case DigestSqueezed() | HistorySummarized():
+            ended = next_ask(before, recorded_answers(first), count=count)
+            return () if ended is None or isinstance(ended, Ask) else (ended,)
+        case CompactionDeclined(stage="digest"):
+            return digest(before, count=count)
+        case CompactionDeclined(stage="cut"):
+            return cut(before, count=count)
+        case ConversationErased() | ConversationForked() | ConversationRewound() | HistoryExpanded():
+            # wishes of people
+            return None
+        case CompactionDeclined(stage="squeeze"):
+            return None
+        case _:
+            return _spilled_again(before, recorded, count)
+
+
+def _spilled_again(before: State, recorded: tuple[DoneFact, ...], count: Count) -> tuple[DoneFact, ...] | None:
+    if before.policy is None:
+        # notes on the policy as it was adopted: they rest on files and on the table of models
+        return None
+    degraded = any(isinstance(fact, ToolOutputTrimmed) for fact in recorded)
+    if degraded or claims(before):
+        # decided on what the store said, or on uploads that only the store holds
+        return None
+    spilled = spill(before, uploads={}, count=count)
+    return spilled.facts if spilled else ()
+
+
+def _view_again(before: State, commit: codec.Commit, served: ContextServed, count: Count) -> Divergence | None:
+    """Build a served view again: its bytes, by their hash, and what was told of it must be the same."""
+    try:
+        seen = view(before, budget=served.budget, count=count)
+    except (BudgetRefused, NotReady) as error:
+        reason = f"refused today: {type(error).__name__}"
+        return Divergence(version=commit.version, fact="ContextServed", field="view_hash", reason=reason)
+    if seen.hash != served.view_hash:
+        reason = f"rebuilt {seen.hash[:16]}"
+        return Divergence(version=commit.version, fact="ContextServed", field="view_hash", reason=reason)
+    again = ContextServed(
+        upto=seen.upto,
+        budget=served.budget,
+        profile=seen.profile,
+        view_hash=seen.hash,
+        tokens=seen.tokens,
+        level=seen.level,
+    )
+    return _difference(commit, (again,))
+
+
+def _difference(commit: codec.Commit, wanted: tuple[object, ...]) -> Divergence | None:
+    if commit.facts == wanted:
+        return None
+    for recorded, decided in zip(commit.facts, wanted, strict=False):
+        name = type(recorded).__name__
+        if type(recorded) is not type(decided):
+            reason = f"decided {type(decided).__name__} today"
+            return Divergence(version=commit.version, fact=name, field="", reason=reason)
+        for field in recorded.__struct_fields__:
+            if getattr(recorded, field) != getattr(decided, field):
+                return Divergence(version=commit.version, fact=name, field=field, reason="another value today")
+    reason = f"{len(commit.facts)} facts recorded, {len(wanted)} decided today"
+    return Divergence(version=commit.version, fact="", field="", reason=reason)
+
+
+def _final_view(state: State) -> str:
+    if state.policy is None:
+        return ""
+    try:
+        return view(state, budget=state.usable_tokens, count=count_of(state)).hash
+    except (BudgetRefused, NotReady):
+        return ""

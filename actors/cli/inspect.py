@@ -1,0 +1,231 @@
+"""Commands that only read: `ls`, `log`, `show`, `artifact`, `trace`."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any, cast, get_args
+
+import msgspec
+
+from actors.audit.trail import trail, versioned
+from actors.core.state import State
+from actors.core.view import view
+from actors.host.bootstrap import Runtime
+from actors.runtime.fold import count_of, folded
+from actors.services.read_back import artifact as fetched
+from actors.telemetry.trace_view import as_json as spans_as_json
+from actors.telemetry.trace_view import newest, read_spans, trace_tree
+from protocol import codec
+from protocol.errors import BadEnvelope, Damaged, Erased, JettisonError, KeysUnavailable, NotFound, Rejected
+from protocol.facts import MessagesAppended
+from protocol.formats import messages
+from protocol.ids import Address, Token, written_address
+from storage.ports import Record
+
+from .options import StackOptions
+from .session import connected, printed, said, settings_of, traces_folder
+from .terminal_text import one_line, plain
+
+ROLE = "reader"
+
+
+def ls(stack: StackOptions, *, as_json: bool) -> int:
+    """List conversations; see `jettison ls --help`."""
+
+    async def main(running: Runtime) -> int:
+        unreadable: JettisonError | None = None
+        addresses = await running.log.addresses()
+        if not addresses:
+            said("no conversations yet")
+        for at in addresses:
+            try:
+                state = folded(at, await running.log.read(at, after=0))
+            except (KeysUnavailable, Damaged, BadEnvelope) as error:
+                unreadable = unreadable or error
+                said(f"{at} cannot be read: {error}")
+                continue
+            row = {
+                "address": str(at),
+                "name": state.name,
+                "version": state.version,
+                "messages": state.messages,
+                "tokens": state.live_tokens,
+                "usable": state.usable_tokens if state.policy else 0,
+            }
+            if as_json:
+                printed(row)
+            else:
+                line = "{address}  v{version}  {messages} messages  {tokens} of {usable} tokens".format(**row)
+                # what it was called, where the address cannot say it
+                name = "" if state.name in ("", at.conversation) else f"  {one_line(state.name, chars=60)}"
+                sys.stdout.write(f"{line}{name}\n")
+        if unreadable is not None:
+            raise unreadable  # after all others were listed, for the exit code
+        return 0
+
+    return connected(main, stack, role=ROLE)
+
+
+def log(stack: StackOptions, conv: str, *, as_json: bool) -> int:
+    """Print all facts; see `jettison log --help`."""
+
+    async def main(running: Runtime) -> int:
+        for record in await _records(running, written_address(conv)):
+            for row in _facts(record):
+                if as_json:
+                    printed(row)
+                else:
+                    sys.stdout.write(_fact_line(row) + "\n")
+        return 0
+
+    return connected(main, stack, role=ROLE)
+
+
+def show(stack: StackOptions, conv: str, *, budget: int, full: bool, profile: str, as_json: bool) -> int:
+    """Print a view; see `jettison show --help`."""
+    at, version = versioned(conv)
+    if profile and profile not in get_args(messages.Profile):
+        raise Rejected(f"a profile is one of {', '.join(get_args(messages.Profile))}, not {profile!r:.40}")
+    shape = cast(messages.Profile, profile) if profile else None
+
+    async def main(running: Runtime) -> int:
+        state = _state_at(at, await _records(running, at), version)
+        if state.erased:
+            raise Erased(f"{at} was erased", address=str(at))
+        if state.policy is None:
+            raise NotFound(f"{at} has no policy yet: no worker has seen it", address=str(at))
+        count = count_of(state)
+        seen = view(state, budget=min(budget or state.usable_tokens, state.usable_tokens), count=count, profile=shape)
+        if as_json:
+            printed(
+                {
+                    "address": str(at),
+                    "version": state.version,
+                    "upto": seen.upto,
+                    "tokens": seen.tokens,
+                    "hash": seen.hash,
+                    "level": seen.level,
+                    "categories": seen.categories,
+                    "messages": [messages.decode(raw) for raw in seen.messages],
+                }
+            )
+        else:
+            decoded = [messages.decode(raw) for raw in seen.messages]
+            sys.stdout.write(drawn(decoded, chars=10**9 if full else 400))
+            said(f"version {state.version}, {seen.tokens:,} tokens, hash {seen.hash[:16]}")
+        return 0
+
+    return connected(main, stack, role=ROLE)
+
+
+def artifact(stack: StackOptions, key: str, *, tenant: str) -> int:
+    """Write an artifact; see `jettison artifact --help`."""
+
+    async def main(running: Runtime) -> int:
+        owner = Token(written_address(f"{tenant}/x").tenant)
+        sys.stdout.buffer.write(await fetched(key, tenant=owner, artifacts=running.artifacts))
+        return 0
+
+    return connected(main, stack, role=ROLE)
+
+
+def trace(stack: StackOptions, conv: str, *, last: int, as_json: bool) -> int:
+    """Draw traces; see `jettison trace --help`."""
+    folder = traces_folder(settings_of(stack))
+    rows = read_spans(folder, written_address(conv).conversation)
+    if not rows:
+        raise NotFound(f"no span of {conv} in {folder}; spans may have gone to an OTLP endpoint", folder=str(folder))
+    rows = newest(rows, last)
+    if as_json:
+        for row in spans_as_json(rows):
+            printed(row)
+        return 0
+    from rich.console import Console
+
+    Console(highlight=False).print(trace_tree(rows))
+    return 0
+
+
+def drawn(view_messages: Iterable[Mapping[str, Any]], *, chars: int) -> str:
+    """Return messages as text for a person: each with its role and at most *chars* characters.
+
+    It is hostile text: what a terminal would obey is shown instead.
+    """
+    lines = []
+    for message in view_messages:
+        parsed = messages.parse(message)
+        text = "\n".join(part.text for part in parsed.parts)
+        more = f" […{len(text) - chars:,} more characters]" if len(text) > chars else ""
+        lines.append(f"--- {parsed.role} ---\n{plain(text[:chars])}{more}")
+    return "\n".join(lines) + "\n"
+
+
+async def _records(running: Runtime, at: Address) -> list[Record]:
+    records = await running.log.read(at, after=0)
+    if not records:
+        raise NotFound(f"there is no conversation {at}", address=str(at))
+    return records
+
+
+def _state_at(at: Address, records: list[Record], version: int | None) -> State:
+    """Return the state right after the commit of *version*, with what had been said by then."""
+    if version is None:
+        return folded(at, records)
+    return deque(trail(at, records, upto=version), maxlen=1).pop().after
+
+
+def _facts(record: Record) -> list[dict[str, Any]]:
+    where: dict[str, Any] = {"seq": record.seq, "side": record.side, "time": record.time}
+    try:
+        if record.side == "said":
+            said_envelope = codec.decode_said(record.body)
+            facts: tuple[Any, ...] = said_envelope.facts
+            where |= {"writer": said_envelope.writer, "count": said_envelope.count}
+        else:
+            commit = codec.decode_commit(record.body)
+            facts = commit.facts
+            where |= {"version": commit.version, "writer": commit.writer, "hash": commit.hash.hex()[:16]}
+            if commit.policy:
+                return [{**where, "fact": "PolicyAdopted", "policy": msgspec.json.decode(commit.policy)}]
+    except Rejected as error:
+        return [{**where, "fact": "unreadable", "reason": str(error)}]
+    return [{**where, "fact": type(fact).__name__, **_fields(fact)} for fact in facts]
+
+
+def _fields(fact: Any) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for name in fact.__struct_fields__:
+        value = getattr(fact, name)
+        if isinstance(fact, MessagesAppended) and name == "messages":
+            value = [{"role": _role(one.raw), "bytes": len(one.raw), "claims": len(one.claims)} for one in value]
+        elif name == "items":
+            value = len(value)
+        elif name in ("hash", "head"):
+            value = value.hex()
+        elif isinstance(value, bytes):
+            value = value.decode("utf-8", "replace")
+        out[name] = msgspec.to_builtins(value)
+    return out
+
+
+def _role(raw: bytes) -> str:
+    try:
+        return str(messages.decode(raw).get("role"))
+    except Rejected:
+        return "?"
+
+
+def _fact_line(row: dict[str, Any]) -> str:
+    skipped = ("seq", "side", "time", "writer", "hash", "fact", "version", "count", "text", "policy", "prose", "answer")
+    rest = {key: value for key, value in row.items() if key not in skipped}
+    told = " ".join(f"{key}={_brief(value)}" for key, value in rest.items())
+    version = f"v{row['version']}" if "version" in row else ""
+    return f"{row['seq']:>8} {row['side']:<4} {version:<6} {row['fact']:<20} {told}"
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, list) and value and isinstance(value[0], dict) and "role" in value[0]:
+        return ",".join(f"{one['role']}:{one['bytes']}B" for one in value)
+    return one_line(str(value), chars=60)

@@ -1,0 +1,164 @@
+"""Replays: many conversations at once, in as many processes as there are processors.
+
+A process reads what it replays itself, from the log or from a bundle's file, so that nothing large passes between
+processes. One conversation that cannot be read is told as such and stops no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import AsyncExitStack, contextmanager, suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import msgspec
+
+from actors.audit import bundle as bundles
+from actors.audit.replay import Replayed, replay
+from actors.host.bootstrap import runtime
+from actors.host.settings import Settings
+from protocol.errors import Damaged, JettisonError, NotFound, Rejected, Unavailable
+from protocol.ids import Address
+
+BATCH_MAX = 16
+"""Conversations that a process takes at once: it connects once for them, and progress is told after them."""
+
+BATCHES_EACH = 4
+"""At least so many for each process, so that all end at about the same time."""
+
+ALLOCATIONS_LOOKED_AFTER = 200_000
+"""Objects after which a process looks for cycles, a bound on what errors and connections leave behind."""
+
+QUEUED_EACH = 2
+"""Batches handed out for each process: one is worked on, the next one waits."""
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation or a file that could not be replayed at all."""
+
+    source: str
+    error: str
+    unavailable: bool = False
+    """Bad luck: the same call may succeed later."""
+
+
+Outcome = Replayed | Failed
+Source = Path | Address
+"""A bundle's file, or a conversation in the log."""
+
+
+def processors() -> int:
+    """Return how many processes are worth starting here: a container may have fewer processors than the machine."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def replays(sources: Sequence[Source], settings: Settings, *, jobs: int) -> Iterator[Outcome]:
+    """Replay *sources* by *jobs* processes and yield each outcome as it comes; *settings* say where the log is.
+
+    Raises `Unavailable` if a process is ended from outside.
+    """
+    size = max(1, min(BATCH_MAX, len(sources) // (jobs * BATCHES_EACH)))
+    batches = [tuple(sources[start : start + size]) for start in range(0, len(sources), size)]
+    if jobs <= 1 or len(batches) <= 1:
+        yield from _each(sources, settings)
+        return
+    with _pool(min(jobs, len(batches))) as pool:
+        waiting = iter(batches)
+        under_way: set[Future[list[Outcome]]] = set()
+        while True:
+            while len(under_way) < jobs * QUEUED_EACH and (batch := next(waiting, ())):
+                under_way.add(pool.submit(_batch, batch, settings))
+            if not under_way:
+                return
+            done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+            for one in done:
+                yield from one.result()
+
+
+def _batch(sources: Sequence[Source], settings: Settings) -> list[Outcome]:
+    return list(_each(sources, settings))
+
+
+def _each(sources: Sequence[Source], settings: Settings) -> Iterator[Outcome]:
+    """Replay *sources* one after the other, in this process."""
+    addresses = []
+    for source in sources:
+        if isinstance(source, Path):
+            yield _file(source)
+        else:
+            addresses.append(source)
+    if addresses:
+        yield from _each_of_log(addresses, settings)
+
+
+def _each_of_log(addresses: Sequence[Address], settings: Settings) -> Iterator[Outcome]:
+    with asyncio.Runner() as runner:
+        connected = AsyncExitStack()
+        try:
+            running = runner.run(connected.enter_async_context(runtime(settings, role="reader")))
+        except JettisonError as error:
+            yield from (_failed(str(at), error) for at in addresses)
+            return
+        try:
+            for at in addresses:
+                try:
+                    records = runner.run(running.log.read(at, after=0))
+                except JettisonError as error:
+                    yield _failed(str(at), error)
+                    continue
+                # not within the loop: there Ctrl-C would wait for its end
+                yield replay(at, records) if records else _failed(str(at), NotFound(f"there is no conversation {at}"))
+        finally:
+            runner.run(connected.aclose())
+
+
+def _file(path: Path) -> Outcome:
+    try:
+        bundle = bundles.sound(bundles.read(path))
+    except (Rejected, Damaged, OSError) as error:
+        return _failed(str(path), error)
+    return replay(bundle.at, bundle.records)
+
+
+def _failed(source: str, error: Exception) -> Failed:
+    return Failed(source=source, error=str(error), unavailable=isinstance(error, Unavailable))
+
+
+@contextmanager
+def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Start processes that end with this one, however it ends, and at once if what they do is not wanted any more."""
+    context = multiprocessing.get_context("spawn")
+    theirs, ours = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(theirs,))
+    try:
+        yield pool
+        pool.shutdown()
+    except BrokenProcessPool:
+        raise Unavailable("a process was ended while it replayed; was there too little memory?") from None
+    finally:
+        ours.close()
+        pool.shutdown(wait=False, cancel_futures=True)
+        theirs.close()
+
+
+def _begin(alive: Connection) -> None:
+    """Leave Ctrl-C to the first process, and end with it."""
+    # states have no cycles: looking for them at Python's pace took a seventh of the time
+    gc.freeze()
+    gc.set_threshold(ALLOCATIONS_LOOKED_AFTER)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(alive,), daemon=True).start()
+
+
+def _end_with(alive: Connection) -> None:
+    with suppress(EOFError, OSError):
+        alive.recv_bytes()
+    os._exit(1)

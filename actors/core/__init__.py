@@ -1,0 +1,1 @@
+"""The core: what the log of a conversation means. Pure: no clock, randomness, network or logging."""

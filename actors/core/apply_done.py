@@ -1,0 +1,217 @@
+"""Evolve: fold what actors did into the state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+import msgspec
+
+from protocol import policy as policies
+from protocol.codec import Commit
+from protocol.errors import ChainBroken
+from protocol.facts import (
+    CompactionDeclined,
+    ContextServed,
+    ConversationErased,
+    ConversationForked,
+    ConversationRewound,
+    DigestSqueezed,
+    DoneFact,
+    HistoryCut,
+    HistoryDigested,
+    HistoryExpanded,
+    HistorySummarized,
+    HookFired,
+    MessageRepaired,
+    ReminderInjected,
+    StageFailed,
+    ToolOutputSpilled,
+    ToolOutputTrimmed,
+)
+
+from .admit import admit, after_stage
+from .entry import Entry, Noted
+from .ledger import Ledger, remembered
+from .packed_items import write_items
+from .rewind import Past, expanded, rewound
+from .state import OVERFLOW, Arrived, Digest, State, is_tombstone, tombstone
+
+SERVED_REMEMBERED_MAX = 8
+NO_PAST: Past = {}
+
+
+def evolve(state: State, commit: Commit, *, seq: int, past: Past = NO_PAST) -> State:
+    """Return the state after *commit*; *past* holds the states around earlier commits.
+
+    Raises `ChainBroken` if it does not follow, `PastNeeded` if it goes back to a version that *past* has not.
+    """
+    if commit.version > state.version and is_tombstone(commit):
+        # what it follows is gone, for a reader who had seen it too
+        return tombstone(commit, seq=seq)
+    if commit.version != state.version + 1 or commit.prev_hash != state.hash:
+        raise ChainBroken(
+            f"commit {commit.version} does not follow version {state.version}",
+            version=commit.version,
+            after=state.version,
+            seq=seq,
+        )
+    state = msgspec.structs.replace(
+        state, version=commit.version, hash=commit.hash, seq=seq, done_seq=seq, tokenizer=commit.tokenizer
+    )
+    if commit.policy:
+        adopted = policies.decode(commit.policy)
+        state = msgspec.structs.replace(state, policy=adopted, policy_hash=commit.policy_hash)
+    # all that one step spilled or repaired, each in one walk
+    state = _show(state, [fact for fact in commit.facts if isinstance(fact, ToolOutputSpilled | ToolOutputTrimmed)])
+    recorded = {fact for fact in commit.facts if isinstance(fact, MessageRepaired)}
+    if recorded:
+        left = tuple(one for one in state.unrecorded if one not in recorded)
+        state = msgspec.structs.replace(state, unrecorded=left)
+    for fact in commit.facts:
+        state = _apply(state, fact, past)
+    return admit(state)
+
+
+def _apply(state: State, fact: DoneFact, past: Past) -> State:
+    match fact:
+        case ToolOutputSpilled() | ToolOutputTrimmed() | MessageRepaired():
+            return state  # folded before the others
+        case HistoryDigested():
+            return after_stage(_digested(state, fact), "digest", applied=True)
+        case DigestSqueezed() | HistorySummarized():
+            return after_stage(_squeezed(state, fact), "squeeze", applied=True)
+        case HistoryCut():
+            return after_stage(_cut(state, fact), "cut", applied=True)
+        case CompactionDeclined(stage="spill"):
+            return _looked(state, fact.boundary)
+        case CompactionDeclined() | StageFailed():
+            return after_stage(state, fact.stage, applied=False) if fact.stage != "spill" else _undue(state, OVERFLOW)
+        case ContextServed():
+            served = (*state.served, (fact.view_hash, fact.tokens))[-SERVED_REMEMBERED_MAX:]
+            return msgspec.structs.replace(state, served=served)
+        case HookFired():
+            return _undue(state, fact.hook) if fact.action != "inject" else state
+        case ReminderInjected():
+            return _undue(_noted(state, fact), fact.name)
+        case HistoryExpanded():
+            return expanded(state, fact, past)
+        case ConversationRewound():
+            return rewound(state, fact, past)
+        case ConversationForked():
+            return msgspec.structs.replace(state, name=fact.name)
+        case ConversationErased():
+            raise AssertionError("a tombstone is a commit of its own")
+    assert_never(fact)
+
+
+def _looked(state: State, number: int) -> State:
+    waiting = tuple(
+        msgspec.structs.replace(one, entry=msgspec.structs.replace(one.entry, looked=True))
+        if isinstance(one, Arrived) and one.entry.number == number
+        else one
+        for one in state.waiting
+    )
+    return msgspec.structs.replace(state, waiting=waiting)
+
+
+def _show(state: State, facts: Sequence[ToolOutputSpilled | ToolOutputTrimmed]) -> State:
+    if not facts:
+        return state
+    by_number: dict[int, list[ToolOutputSpilled | ToolOutputTrimmed]] = {}
+    for fact in facts:
+        by_number.setdefault(fact.number, []).append(fact)
+
+    def changed(entry: Entry) -> Entry:
+        for fact in by_number.get(entry.number, ()):
+            owed = isinstance(fact, ToolOutputTrimmed) and fact.owed
+            entry = entry.with_shown(fact.pointer, fact.text, fact.text_tokens, owed=owed)
+        return entry
+
+    waiting = tuple(
+        msgspec.structs.replace(one, entry=changed(one.entry)) if isinstance(one, Arrived) else one
+        for one in state.waiting
+    )
+    return _with_live(msgspec.structs.replace(state, waiting=waiting), tuple(map(changed, state.live)), state.digest)
+
+
+def _digested(state: State, fact: HistoryDigested) -> State:
+    kept = frozenset(fact.kept)
+    live = tuple(entry for entry in state.live if entry.number > fact.through or entry.number in kept)
+    prose = state.digest.prose if state.digest else ""
+    pending: tuple[Entry, ...] = ()
+    if state.policy is not None and state.policy.squeeze.mode == "summarize":
+        before = state.digest.pending if state.digest else ()
+        leaving = (entry for entry in state.live if entry.number <= fact.through and entry.number not in kept)
+        pending = _newest((*before, *leaving), state.policy.budget.window)
+    digest = Digest(
+        through=fact.through,
+        form=fact.form,
+        raw_items=write_items(fact.items),
+        tokens=fact.digest_tokens,
+        prose=prose,
+        pending=pending,
+    )
+    return _with_live(_remembering(state, fact.ledger), live, digest)
+
+
+def _squeezed(state: State, fact: DigestSqueezed | HistorySummarized) -> State:
+    assert state.digest is not None
+    digest = msgspec.structs.replace(
+        state.digest, prose=fact.prose, raw_items=write_items(fact.items), tokens=fact.digest_tokens, pending=()
+    )
+    return _with_live(state, state.live, digest)
+
+
+def _cut(state: State, fact: HistoryCut) -> State:
+    dropped = frozenset(fact.dropped)
+    live = tuple(entry for entry in state.live if entry.number not in dropped)
+    for trim in fact.trimmed:
+        live = tuple(
+            entry.with_shown(trim.pointer, trim.text, trim.tokens) if entry.number == trim.number else entry
+            for entry in live
+        )
+    return _with_live(_remembering(state, fact.ledger), live, None if fact.digest_dropped else state.digest)
+
+
+def _remembering(state: State, changes: Ledger) -> State:
+    if not changes:
+        return state
+    return msgspec.structs.replace(state, raw_ledger=write_items(remembered(state.ledger, changes)))
+
+
+def _with_live(state: State, live: tuple[Entry, ...], digest: Digest | None) -> State:
+    tokens = sum(entry.tokens for entry in live) + (digest.tokens if digest else 0)
+    return msgspec.structs.replace(state, live=live, digest=digest, live_tokens=tokens)
+
+
+def _undue(state: State, hook: str) -> State:
+    """Return the state in which the oldest thing that is due under *hook* is done."""
+    for index, due in enumerate(state.due):
+        if due.hook == hook:
+            return msgspec.structs.replace(state, due=state.due[:index] + state.due[index + 1 :])
+    return state
+
+
+def _noted(state: State, fact: ReminderInjected) -> State:
+    """Put a note behind its message, and take an earlier one of the same name away."""
+    live = tuple(entry.without_note(fact.name) for entry in state.live)
+    if not fact.text:
+        # there was no room for one
+        return _with_live(state, live, state.digest)
+    note = Noted(name=fact.name, text=fact.text, tokens=fact.tokens)
+    live = tuple(
+        msgspec.structs.replace(entry, notes=(*entry.notes, note)) if entry.number == fact.number else entry
+        for entry in live
+    )
+    return _with_live(state, live, state.digest)
+
+
+def _newest(entries: tuple[Entry, ...], tokens_max: int) -> tuple[Entry, ...]:
+    """Return the newest of *entries* within *tokens_max*: what summaries were declined for is not kept for ever."""
+    taken = 0
+    for index in range(len(entries) - 1, -1, -1):
+        taken += entries[index].tokens
+        if taken > tokens_max:
+            return entries[index + 1 :]
+    return entries

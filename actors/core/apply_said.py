@@ -1,0 +1,248 @@
+"""Hear: fold what agents said into the state, and repair what no provider would accept.
+
+Repairs depend on the order of the messages alone: a result without a call is shown as a user message,
+a call that was never answered gets a written answer, an id that repeats is made distinct, a message
+that cannot be read is left out. The log keeps each as it was said, and spill records the repair.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from protocol import codec
+from protocol.errors import BadEnvelope, BadMessage
+from protocol.facts import (
+    CompactionRequested,
+    ConversationOpened,
+    MessagesAppended,
+    OverflowReported,
+    SaidMessage,
+    UsageReported,
+)
+from protocol.formats import messages
+from protocol.formats.messages import CHAT, INSTRUCTION_ROLES, RESPONSES
+
+from .admit import admit
+from .entry import LOOSE_TOKENS, MESSAGE_TOKENS, Entry, ResultOf, measure, tokens_of_results
+from .recent_ids import among, with_newer
+from .state import (
+    RECENT_CALLS_MAX,
+    RECENT_RESULTS_MAX,
+    Arrived,
+    Asked,
+    Counted,
+    OpenCall,
+    State,
+    remember_writer,
+    repaired,
+)
+from .text.count import Count
+
+REPEATED_TOKENS_MIN = 160
+"""A smaller result costs no more than a pointer to the first one like it."""
+
+
+def hear(state: State, body: bytes, *, seq: int, count: Count) -> State:
+    """Return the state after the `said` envelope *body* at stream sequence *seq*.
+
+    Never raises: bytes that are no envelope are noted as refused and skipped, so that one bad publisher
+    cannot stop a conversation. A repeated envelope changes nothing but the position.
+    """
+    state = msgspec.structs.replace(state, seq=seq, said_seq=seq, said_hash=codec.roll(state.said_hash, body))
+    if state.erased:
+        return state
+    try:
+        said = codec.decode_said(body)
+    except BadEnvelope as error:
+        return repaired(state, 0, "refused", f"seq {seq}: {error}"[:200])
+    known = remember_writer(state, said.writer, said.count)
+    if known is None:
+        return state
+    state = known
+    for fact in said.facts:
+        match fact:
+            case MessagesAppended():
+                for message in fact.messages:
+                    state = _arrive(state, message, said.at_ms, count)
+            case ConversationOpened():
+                if not state.name:
+                    state = msgspec.structs.replace(state, name=fact.name, model=fact.model, layer=fact.policy)
+            case CompactionRequested():
+                state = msgspec.structs.replace(state, waiting=(*state.waiting, Asked(budget=max(0, fact.budget))))
+            case UsageReported():
+                state = _usage(state, fact)
+            case OverflowReported():
+                state = _overflow(state, fact)
+    return admit(state)
+
+
+def _usage(state: State, fact: UsageReported) -> State:
+    """Compare a provider's count with ours, where it is known for which view it is."""
+    ours = dict(state.served).get(fact.view_hash, 0)
+    if not ours or fact.input_tokens <= 0:
+        return state
+    counted = Counted(ratio=max(0, fact.input_tokens - _tools(state)) / ours)
+    return msgspec.structs.replace(state, waiting=(*state.waiting, counted))
+
+
+def _overflow(state: State, fact: OverflowReported) -> State:
+    ours = dict(state.served).get(fact.view_hash, 0)
+    told = (fact.requested_tokens - _tools(state)) / ours if ours and fact.requested_tokens > 0 else 0.0
+    assumed = (state.ratio or 1.0) * (state.policy.emergency.ratio if state.policy else 1.25)
+    counted = Counted(ratio=told if told > 0 else assumed, refused=True, window=max(0, fact.limit_tokens))
+    return msgspec.structs.replace(state, waiting=(*state.waiting, counted))
+
+
+def _tools(state: State) -> int:
+    return state.policy.budget.tools if state.policy else 0
+
+
+def _arrive(state: State, said: SaidMessage, at_ms: int, count: Count) -> State:
+    number = state.messages + 1
+    state = msgspec.structs.replace(state, messages=number)
+    try:
+        entry = measure(said, number=number, count=count)
+    except BadMessage as error:
+        return repaired(state, number, "refused", f"{error} at {error.fields.get('at', '')}"[:200])
+    if entry.surrogates:
+        state = repaired(state, number, "lone_surrogates", "")
+    ended: tuple[str, ...] = ()
+    if entry.results:
+        state, entry, ended = _answer(state, entry)
+    else:
+        entry = msgspec.structs.replace(entry, joins=_joins(state, entry))
+        if not entry.joins:
+            state, ended = _abandon(state)
+        if entry.role == "assistant":
+            state, entry = _call(state, entry)
+    # what only a provider can read is followed by what came of it
+    spoken = entry.role in ("user", "tool") or (
+        entry.role == "assistant" and (entry.parts or entry.format != RESPONSES)
+    )
+    boundary = bool(spoken) and not state.open_calls
+    leading = entry.role in INSTRUCTION_ROLES and not state.begun
+    entry = msgspec.structs.replace(entry, boundary=boundary, leading=leading)
+    waiting = (*state.waiting, Arrived(entry=entry, ended=ended, at_ms=at_ms))
+    return msgspec.structs.replace(state, waiting=waiting, begun=not leading)
+
+
+def _newest(state: State) -> Entry | None:
+    """Return the entry that was heard last; it is still there, since the newest unit never leaves."""
+    waiting = next((one.entry for one in reversed(state.waiting) if isinstance(one, Arrived)), None)
+    return waiting or (state.live[-1] if state.live else None)
+
+
+def _joins(state: State, entry: Entry) -> bool:
+    """Tell whether *entry* is an item of the same answer as the one before it: a call, or what reasoning led to."""
+    before = _newest(state)
+    if before is None or before.role != "assistant" or entry.role != "assistant" or before.format != RESPONSES:
+        return False
+    return entry.format == RESPONSES or (RESPONSES in entry.native and not state.open_calls)
+
+
+def _answer(state: State, entry: Entry) -> tuple[State, Entry, tuple[str, ...]]:
+    """Match results with their calls; without any they are loose and end the calls that are open."""
+    open_calls, answered = list(state.open_calls), list(state.batch)
+    found: list[ResultOf] = []
+    sizes = tokens_of_results(entry)
+    orphans: list[str] = []
+    first: OpenCall | None = None
+    renamed = False
+    for result in entry.results:
+        call = next((call for call in open_calls if call.said == result.call and _same_kind(call, entry)), None)
+        if call is None:
+            found.append(msgspec.structs.replace(result, call=""))
+            orphans.append(result.call)
+            continue
+        first = first or call
+        renamed = renamed or call.shown != call.said
+        answered.append(sizes.get(result.under, 0))
+        open_calls.remove(call)
+        found.append(msgspec.structs.replace(result, call=call.shown, tool=call.tool))
+    batch = state.batch if first is not None else ()
+    if first is not None:
+        left = tuple(answered) if open_calls else ()
+        state = msgspec.structs.replace(state, open_calls=tuple(open_calls), batch=left)
+    # a provider reads nothing between a call and its results: what is open has ended where somebody else speaks
+    ended: tuple[str, ...] = ()
+    if entry.role == "user" or orphans:
+        state, ended = _abandon(state)
+    for said in orphans:
+        state = repaired(state, entry.number, "orphan_result", said[:80])
+    if orphans:
+        # the lead of each, and a line end behind each part
+        frame = entry.frame_tokens + len(orphans) * LOOSE_TOKENS + len(entry.parts)
+        entry = msgspec.structs.replace(entry, frame_tokens=frame)
+    entry = msgspec.structs.replace(
+        entry,
+        results=tuple(found),
+        loose=first is None,
+        renamed=renamed,
+        tool=first.tool if first else "",
+        batch=batch,
+    )
+    return (*_recognised(state, entry), ended)
+
+
+def _same_kind(call: OpenCall, entry: Entry) -> bool:
+    return not (call.kind and entry.kind) or call.kind == entry.kind
+
+
+def _recognised(state: State, entry: Entry) -> tuple[State, Entry]:
+    """Tell a result that was given before; among several in one message none is looked for."""
+    tokens = sum(part.tokens for part in entry.parts)
+    if entry.loose or len(entry.results) != 1 or entry.role != "tool" or tokens < REPEATED_TOKENS_MIN:
+        return state, entry
+    same = _hash_of(entry)
+    known = dict(state.recent_results).get(same, 0)
+    if not known:
+        recent = (*state.recent_results, (same, entry.number))[-RECENT_RESULTS_MAX:]
+        state = msgspec.structs.replace(state, recent_results=recent)
+    return state, msgspec.structs.replace(entry, same_as=known)
+
+
+def _call(state: State, entry: Entry) -> tuple[State, Entry]:
+    """Open the calls of an assistant message, under ids that are distinct in any view."""
+    if entry.format == CHAT and not entry.native and not entry.call_ids and b'"tool_calls"' in entry.raw:
+        state = repaired(state, entry.number, "empty_tool_calls", "")
+    if not entry.call_ids:
+        return state, entry
+    if entry.format == RESPONSES and not entry.joins:
+        # in other formats the call needs a message around it
+        entry = msgspec.structs.replace(entry, frame_tokens=entry.frame_tokens + MESSAGE_TOKENS)
+    taken, shown = state.recent_calls, list[str]()
+    for index, ident in enumerate(entry.call_ids):
+        distinct = ident if not among(taken, ident) and ident not in shown else f"{ident[:40]}-{entry.number}-{index}"
+        while among(taken, distinct) or distinct in shown:
+            distinct += "x"
+        shown.append(distinct)
+    if tuple(shown) != entry.call_ids:
+        state = repaired(state, entry.number, "duplicate_call_id", "")
+    opened = tuple(
+        OpenCall(said=said, shown=new, number=entry.number, tool=tool, kind=entry.kind)
+        for said, new, tool in zip(entry.call_ids, shown, entry.call_names, strict=True)
+    )
+    state = msgspec.structs.replace(
+        state,
+        open_calls=(*state.open_calls, *opened),
+        recent_calls=with_newer(state.recent_calls, shown, most=RECENT_CALLS_MAX),
+    )
+    return state, msgspec.structs.replace(entry, call_ids=tuple(shown), renamed=tuple(shown) != entry.call_ids)
+
+
+def _abandon(state: State) -> tuple[State, tuple[str, ...]]:
+    """End the calls that no result came for; return the ids that a written answer must close."""
+    if not state.open_calls:
+        return state, ()
+    missing = tuple(call.shown for call in state.open_calls)
+    state = repaired(state, state.open_calls[0].number, "unanswered_calls", ",".join(missing)[:200])
+    return msgspec.structs.replace(state, open_calls=(), batch=()), missing
+
+
+def _hash_of(entry: Entry) -> str:
+    """Return what tells one result from another: all its texts, inline or uploaded."""
+    message = messages.decode(entry.raw)
+    texts = [part.sha256 or messages.leaf(message, part.pointer) for part in entry.parts]
+    return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:16]

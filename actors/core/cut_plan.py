@@ -1,0 +1,257 @@
+"""Cut plan: what would leave a list of entries so that it fits, and what that would then cost.
+
+Whole units leave, oldest first; only then is anything shortened. Cut asks it, and a view for a smaller budget.
+
+The ladder: `none`, `units` (drop the oldest units that are neither pinned nor in the floor), `floor`
+(shorten long texts inside the floor), `fewer` (lower a soft floor), `shrink` (shorten all that is left),
+`bare` (drop the digest too), and then a refusal that names what is too large. What the user asked for last stays
+word for word, unless neither of the last two leaves room for it or it is most of the budget itself. A call never
+parts from its results, and the order never changes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+import msgspec
+
+from protocol.errors import BudgetRefused
+from protocol.facts import Trim
+from protocol.formats import messages
+from protocol.policy import share_of
+
+from .entry import Entry
+from .pins import pinned_numbers
+from .state import State
+from .text.count import Count
+from .text.preview import preview
+from .units import Unit, floor_units, last_user, units
+
+FLOOR_TOKENS_MIN = 256
+"""A text of a soft floor is not shortened below this: rather, the floor is lowered."""
+
+SHRUNK_TOKENS_MIN = 24
+"""A text is not shortened below this: less says nothing."""
+
+VERBATIM_SHARE = 0.5
+"""Of the budget: up to here the user's last message is not shortened, though instructions and results are."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What would leave a list of entries, and what it would then cost."""
+
+    level: str
+    dropped: tuple[int, ...] = ()
+    trimmed: tuple[Trim, ...] = ()
+    digest_dropped: bool = False
+    tokens: int = 0
+
+
+def plan_cut(
+    state: State, entries: Sequence[Entry], *, down_to: int, within: int, count: Count, shrunk: int | None = None
+) -> Plan:
+    """Return how *entries* with the digest come down to *down_to* tokens, at worst to *within*.
+
+    Where texts of all that is left must be shortened, they are to *shrunk* tokens, if that is possible.
+
+    Raises `BudgetRefused` when what must stay is above *within* even at the last level.
+    """
+    assert state.policy is not None
+    policy = state.policy.cut
+    digest_tokens = state.digest.tokens if state.digest else 0
+    tokens = sum([entry.tokens for entry in entries], digest_tokens)
+    if tokens <= down_to or (policy.mode == "off" and tokens <= within):
+        return Plan(level="none", tokens=tokens)
+    if policy.mode == "off":
+        raise _refusal(entries, frozenset(), tokens, within)
+    order = _order(state, entries)
+    dropped, tokens = _drop(order.free, tokens, down_to, at_once=order.at_once, wholes=order.wholes)
+    if tokens <= within:
+        return Plan(level="units" if dropped else "none", dropped=dropped, tokens=tokens)
+    if policy.on_overflow == "refuse":
+        raise _refusal(entries, frozenset(dropped), tokens, within)
+    task = _task(entries, within)
+    if order.soft:
+        staying = _staying(entries, dropped)
+        trims, used = _shrink(staying, within - digest_tokens, count, least=FLOOR_TOKENS_MIN, verbatim=task)
+        if used + digest_tokens <= within:
+            return Plan(level="floor", dropped=dropped, trimmed=trims, tokens=used + digest_tokens)
+        more, tokens = _drop(order.soft, tokens, within)
+        dropped += more
+        if tokens <= within:
+            return Plan(level="fewer", dropped=dropped, tokens=tokens)
+    staying = _staying(entries, dropped)
+    for verbatim in dict.fromkeys((task, 0)):
+        for level, beside in (("shrink", digest_tokens), ("bare", 0)):
+            spare = within - beside
+            wanted = spare if shrunk is None else min(spare, max(0, shrunk - beside))
+            trims, used = _shrink(staying, wanted, count, least=SHRUNK_TOKENS_MIN, verbatim=verbatim)
+            if used <= spare:
+                total, gone = used + beside, level == "bare"
+                return Plan(level=level, dropped=dropped, trimmed=trims, digest_dropped=gone, tokens=total)
+    raise _refusal(entries, frozenset(dropped), tokens, within)
+
+
+def _task(entries: Sequence[Entry], within: int) -> int:
+    """Return the number of what the user asked for last, 0 where it is so long that all others would pay for it."""
+    number = last_user(entries)
+    tokens = sum(entry.tokens for entry in entries if entry.number == number)
+    return number if tokens <= share_of(within, VERBATIM_SHARE) else 0
+
+
+def after_plan(entries: Sequence[Entry], plan: Plan) -> list[Entry]:
+    """Return *entries* without what *plan* drops, and with the texts that it shortens."""
+    staying = _staying(entries, plan.dropped)
+    if not plan.trimmed:
+        return staying
+    places = {entry.number: place for place, entry in enumerate(staying)}
+    for trim in plan.trimmed:
+        place = places[trim.number]
+        staying[place] = staying[place].with_shown(trim.pointer, trim.text, trim.tokens)
+    return staying
+
+
+class _Order(msgspec.Struct, frozen=True, kw_only=True):
+    """Units in the order in which they leave: freely, and those of a soft floor before texts are shortened hard."""
+
+    free: tuple[Unit, ...]
+    soft: tuple[Unit, ...]
+    at_once: int
+    """Of the free ones, how many leave at once, because the policy's window does not hold them."""
+    wholes: tuple[int, ...] = ()
+    """Numbers of the messages that begin what leaves as a whole; behind the last one, units leave alone."""
+
+
+def _order(state: State, entries: Sequence[Entry]) -> _Order:
+    """Return the units that may leave; the newest unit and the pinned messages stay."""
+    assert state.policy is not None
+    policy = state.policy.cut
+    pins = pinned_numbers(state, tuple(entries))
+    every = units(entries)
+    guarded = floor_units(every, policy.floor)
+    outside = _outside(every, policy.window)
+    free = [unit for unit in every[: len(every) - max(1, guarded)] if not _pinned(unit, pins)]
+    soft = every[len(every) - guarded : -1] if policy.floor.mode == "soft" and guarded else ()
+    free.sort(key=lambda unit: unit.last > outside)  # stable: what is outside the window leaves before all others
+    at_once = sum(unit.last <= outside for unit in free)
+    rest = free[at_once:]
+    for kind in reversed(policy.first):
+        rest.sort(key=lambda unit: _kind(unit) != kind)
+    return _Order(
+        free=(*free[:at_once], *rest),
+        soft=tuple(unit for unit in soft if not _pinned(unit, pins)),
+        at_once=at_once,
+        wholes=tuple(unit.first for unit in every if unit.opens_block) if policy.by == "blocks" else (),
+    )
+
+
+def _outside(every: Sequence[Unit], window: int | None) -> int:
+    """Return the number of the last message that is older than the newest *window* blocks; 0 for none."""
+    if window is None:
+        return 0
+    blocks = [unit.first for unit in every if unit.opens_block]
+    if len(blocks) <= window:
+        return 0
+    return (blocks[-window] if window else every[-1].first) - 1
+
+
+def _drop(
+    units_: Sequence[Unit], tokens: int, down_to: int, *, at_once: int = 0, wholes: Sequence[int] = ()
+) -> tuple[tuple[int, ...], int]:
+    """Drop *units_* in their order until the rest fits *down_to*, the first *at_once* of them in any case.
+
+    What began to leave leaves whole: the unit before is of the same one of *wholes*, but for the newest of them.
+    """
+    dropped: list[int] = []
+    whole = -1
+    for index, unit in enumerate(units_):
+        before, whole = whole, bisect_right(wholes, unit.first)
+        if tokens <= down_to and index >= at_once and (whole != before or whole == len(wholes)):
+            break
+        dropped += [entry.number for entry in unit.entries]
+        tokens -= unit.tokens
+    return tuple(sorted(dropped)), tokens
+
+
+def _kind(unit: Unit) -> str:
+    return "results" if unit.entries[0].call_ids else "talk"
+
+
+def _staying(entries: Sequence[Entry], dropped: tuple[int, ...]) -> list[Entry]:
+    if not dropped:
+        return list(entries)
+    gone = frozenset(dropped)
+    return [entry for entry in entries if entry.number not in gone]
+
+
+def _pinned(unit: Unit, pins: frozenset[int]) -> bool:
+    return any(entry.number in pins for entry in unit.entries)
+
+
+def _shrink(
+    entries: Sequence[Entry], room: int, count: Count, *, least: int, verbatim: int
+) -> tuple[tuple[Trim, ...], int]:
+    """Shorten the longest texts, each to the same height, until all fits *room* or nothing is left to shorten.
+
+    The message numbered *verbatim* stays as it is.
+    """
+    total = sum(entry.tokens for entry in entries)
+    texts = [one for entry in entries if entry.number != verbatim for one in _texts(entry)]
+    fixed = total - sum(tokens for *_, tokens in texts)
+    trims: tuple[Trim, ...] = ()
+    spare = max(0, room - fixed)
+    for _ in range(6):
+        height = max(least, water_level([tokens for *_, tokens in texts], spare))
+        trims = tuple(_trim(entry, pointer, height, count) for entry, pointer, tokens in texts if tokens > height)
+        saved = sum(tokens for *_, tokens in texts if tokens > height) - sum(trim.tokens for trim in trims)
+        if total - saved <= room or height == least:
+            return trims, total - saved
+        spare -= max(8, total - saved - room)
+    return trims, total - saved
+
+
+def water_level(sizes: Sequence[int], room: int) -> int:
+    """Return the height to which all *sizes* must be cut so that their sum is at most *room*."""
+    left = sorted(sizes)
+    while left:
+        share = room // len(left)
+        if left[0] > share:
+            return max(0, share)
+        room -= left.pop(0)
+    return max(sizes, default=0)
+
+
+def _texts(entry: Entry) -> list[tuple[Entry, str, int]]:
+    """Return the parts of an entry that may be shortened, with what they cost as they are shown."""
+    shown = {one.pointer: one.tokens for one in entry.shown}
+    return [
+        (entry, part.pointer, shown.get(part.pointer, part.tokens))
+        for part in entry.parts
+        if part.kind in ("text", "arguments") or part.pointer in shown
+    ]
+
+
+def _trim(entry: Entry, pointer: str, height: int, count: Count) -> Trim:
+    before = {one.pointer: one.text for one in entry.shown}
+    text = before.get(pointer)
+    if text is None:
+        text = messages.leaf(messages.decode(entry.raw), pointer)
+    arguments = any(part.pointer == pointer and part.kind == "arguments" for part in entry.parts)
+    # a call's arguments stay JSON, and quoting costs tokens of its own
+    short = preview(text, tokens_max=height * 3 // 4 - 8 if arguments else height, count=count)
+    short = short or f"[left out: {len(text):,} characters]"
+    if arguments:
+        short = msgspec.json.encode({"shortened": short}).decode()
+    return Trim(number=entry.number, pointer=pointer, text=short, tokens=count(short))
+
+
+def _refusal(entries: Sequence[Entry], gone: frozenset[int], tokens: int, within: int) -> BudgetRefused:
+    largest = sorted((entry for entry in entries if entry.number not in gone), key=lambda entry: -entry.tokens)[:3]
+    named = ", ".join(f"message {entry.number} ({entry.role}, {entry.tokens:,} tokens)" for entry in largest)
+    return BudgetRefused(
+        f"what must stay needs {tokens:,} tokens, the budget is {within:,}; largest: {named}",
+        tokens=tokens,
+        budget=within,
+        parts=[(entry.number, entry.role, entry.tokens) for entry in largest],
+    )

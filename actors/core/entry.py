@@ -1,0 +1,382 @@
+"""Entries: messages as the rules see them, measured once.
+
+Counting is handed in as a function, so that the same bytes give the same entry in every worker, in
+replay, and on every machine.
+"""
+
+from __future__ import annotations
+
+import sys
+from bisect import bisect_left
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from protocol.errors import BadMessage
+from protocol.facts import Claim, SaidMessage
+from protocol.formats import anthropic, chat, messages
+from protocol.formats.messages import CHAT, MEDIA, RESPONSES, Profile
+from protocol.formats.neutral import as_arguments, as_object, words
+from protocol.formats.render import Piece, piece
+from protocol.semconv import Category
+
+from .running_hash import RunningHash
+from .text.count import Count
+
+MESSAGE_TOKENS = 4
+"""What a provider adds to each message for its role and frame (OpenAI: 3 to 4); to each result too, where several
+stand in one message."""
+
+CALL_TOKENS = 8
+"""What a provider adds to each call; the highest of the published rules that fit (llm4s: 10 with its id)."""
+
+ARTIFACT = "artifact:"
+"""Begins the name of an uploaded image in a view: its SHA-256 follows, so that the view's hash covers it."""
+
+IMAGE_TOKENS = 1105
+"""An image of unknown size at high detail (OpenAI: 85 + 6 tiles of 170); never the length of its base64."""
+
+EXACT_BYTES_MAX = 256 * 1024
+"""Larger parts are estimated: they are spilled in any case, and 50 MB would take five seconds to count."""
+
+ESTIMATE_BYTES_PER_TOKEN = 3
+
+_CATEGORY_OF: Mapping[str, Category] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "tool": "tool_results",
+}
+
+CATEGORIES: tuple[Category, ...] = ("system", "user", "assistant", "tool_calls", "tool_results", "digest")
+
+
+class PartSize(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
+    """What one part costs, as it was said. `sha256` names the upload of a claimed part."""
+
+    pointer: str
+    kind: messages.PartKind
+    bytes: int
+    tokens: int
+    estimated: bool
+    sha256: str = ""
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
+    """A part's text in the view, where it is not what was said."""
+
+    pointer: str
+    raw: bytes
+    """The text in UTF-8: the one character that shortening leaves doubles a text, and a snapshot then trebles it."""
+    tokens: int
+    owed: bool = False
+    """The store was down: the original is still to be stored."""
+
+    @property
+    def text(self) -> str:
+        """Return what stands there."""
+        return self.raw.decode()
+
+
+class Noted(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A note that stands behind a message in the view: a message of its own."""
+
+    name: str
+    text: str
+    tokens: int
+
+
+class ResultOf(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
+    """One result in a message: the id of its call as shown, empty without a call; its place; and the tool."""
+
+    call: str
+    at: str
+    """Pointer to the id."""
+    tool: str = ""
+
+    @property
+    def under(self) -> str:
+        """Return what the pointers of its parts begin with."""
+        return self.at.rpartition("/")[0] + "/"
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=True):
+    """One message in the state: verbatim bytes, sizes, and how it is shown.
+
+    `call_ids` and `results` are as shown: ids that repeat were made distinct. `loose` marks results
+    without any call, shown as a user message. `boundary` says that an agent may ask for a view after it.
+    `frame_tokens` is the most that any profile adds, so that a view fits whichever it is rendered for.
+    """
+
+    number: int
+    raw: bytes
+    role: str
+    parts: tuple[PartSize, ...]
+    frame_tokens: int
+    call_names: tuple[str, ...] = ()
+    call_ids: tuple[str, ...] = ()
+    results: tuple[ResultOf, ...] = ()
+    renamed: bool = False
+    loose: bool = False
+    surrogates: bool = False
+    boundary: bool = False
+    leading: bool = False
+    """An instruction before anybody else spoke; it is never parted from the head of the conversation."""
+    shown: tuple[Shown, ...] = ()
+    answers: tuple[str, ...] = ()
+    """Call ids of an aborted batch that a written result must close, after the real ones."""
+    looked: bool = False
+    """Spill looked at the parts of medium size that are not `shown`, and shortening them wins too little."""
+    notes: tuple[Noted, ...] = ()
+    tool: str = ""
+    """Name of the tool whose result this is; of several results, the first one's."""
+    batch: tuple[int, ...] = ()
+    """Tokens, as they were said, of the results that came before it in its batch of calls."""
+    same_as: int = 0
+    """Number of the first message with the same result."""
+    format: Profile = CHAT
+    native: tuple[Profile, ...] = (CHAT,)
+    """Profiles that take it as it was said."""
+    kind: str = ""
+    """Where calls are of several kinds: which one it makes or answers."""
+    joins: bool = False
+    """An item that the assistant said in one answer with the entry before it."""
+
+    @cached_property
+    def tokens(self) -> int:
+        """Return the tokens of the message as it is shown; added up once, since every view and rule asks."""
+        if not (self.shown or self.notes or self.answers):
+            return sum([part.tokens for part in self.parts], self.frame_tokens)
+        shown = {one.pointer: one.tokens for one in self.shown}
+        parts = sum(shown.get(part.pointer, part.tokens) for part in self.parts)
+        notes = sum(note.tokens for note in self.notes)
+        return self.frame_tokens + parts + len(self.answers) * ABORTED_TOKENS + notes
+
+    @cached_property
+    def largest(self) -> int:
+        """Return the tokens of its largest part, as it was said; one that was uploaded is larger than any."""
+        return max([sys.maxsize if part.sha256 else part.tokens for part in self.parts], default=0)
+
+    def without_note(self, name: str) -> Entry:
+        """Return the entry without its note of that name."""
+        if all(note.name != name for note in self.notes):
+            return self
+        return msgspec.structs.replace(self, notes=tuple(note for note in self.notes if note.name != name))
+
+    def with_shown(self, pointer: str, text: str, tokens: int, *, owed: bool = False) -> Entry:
+        """Return the entry with another text at *pointer*."""
+        others = tuple(one for one in self.shown if one.pointer != pointer)
+        shown = Shown(pointer=pointer, raw=text.encode(), tokens=tokens, owed=owed)
+        return msgspec.structs.replace(self, shown=(*others, shown))
+
+    @cached_property
+    def by_category(self) -> Mapping[Category, int]:
+        """Return the shown tokens by what they are."""
+        category = _CATEGORY_OF.get(self.role, "assistant")
+        if not self.call_ids:
+            return {category: self.tokens}
+        shown = {one.pointer: one.tokens for one in self.shown}
+        calls = sum(shown.get(part.pointer, part.tokens) for part in self.parts if part.kind == "arguments")
+        return {category: self.tokens - calls, "tool_calls": calls} if calls else {category: self.tokens}
+
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """Return the message as it is shown, in its own format, with the written answers to its aborted calls.
+
+        Written once: every view shows it again.
+        """
+        shown = Piece(raw=self.raw, native=self.native) if verbatim(self) else _piece_of(shown_message(self))
+        return (shown, *map(_aborted, self.answers))
+
+    @cached_property
+    def running(self) -> RunningHash:
+        """Return what was hashed of the views that begin with this message."""
+        return RunningHash()
+
+
+def _piece_of(shown: dict[str, Any]) -> Piece:
+    try:
+        return piece(messages.encode(shown))
+    except BadMessage:
+        # blocks of an unknown type, and the orphaned result that told their format became words: the words stay
+        blocks = [block for block in shown["content"] if block.get("type") == "text"]
+        return piece(messages.encode({"role": shown["role"], "content": blocks}))
+
+
+LOOSE = "[Result of a tool call that is not in this conversation]"
+LOOSE_TOKENS = 16
+"""Bound on `LOOSE` with its line end, in both encodings (a test counts it)."""
+
+ABORTED = "[No result was recorded: the call was aborted.]"
+ABORTED_TOKENS = 20
+"""Bound on `ABORTED` with its frame, in both encodings (a test counts it)."""
+
+
+def measure(said: SaidMessage, *, number: int, count: Count) -> Entry:
+    """Return the entry of a message. Raises `BadMessage`."""
+    raw: Any = messages.decode(said.raw)
+    plain = messages.is_plain(said.raw)
+    parsed = messages.parse(raw if plain else _without_surrogates(raw))
+    claims = {claim.pointer: _checked(claim) for claim in said.claims}
+    sizes = []
+    for part in parsed.parts:
+        claim = claims.get(part.pointer)
+        if claim is not None:
+            tokens = IMAGE_TOKENS if part.kind in MEDIA else claim.bytes // ESTIMATE_BYTES_PER_TOKEN
+            sizes.append(_size(part, claim.bytes, tokens, True, claim.sha256))
+            continue
+        length = len(part.text.encode("utf-8", "surrogatepass"))
+        tokens, exact = _tokens(part, length, count)
+        sizes.append(_size(part, length, tokens, not exact, ""))
+    return Entry(
+        number=number,
+        raw=said.raw,
+        role=parsed.role,
+        parts=tuple(sizes),
+        frame_tokens=_frame_tokens(parsed, claimed=bool(claims), count=count),
+        call_names=tuple(call.name for call in parsed.calls),
+        call_ids=tuple(call.id for call in parsed.calls),
+        results=tuple(ResultOf(call=result.id, at=result.at) for result in parsed.results),
+        surrogates=not plain,
+        format=parsed.format,
+        native=parsed.native,
+        kind=parsed.kind,
+    )
+
+
+def shown_message(entry: Entry) -> dict[str, Any]:
+    """Return the message as the view shows it (not needed where the entry is verbatim), in its own format."""
+    message: Mapping[str, Any] = messages.decode(entry.raw)
+    message = messages.replaced(message, {one.pointer: one.text for one in entry.shown})
+    message = messages.with_leaves(message, {part.pointer: ARTIFACT + part.sha256 for part in media(entry)})
+    if entry.surrogates:
+        message = _without_surrogates(message)
+    ids = {result.at: result.call for result in entry.results if result.call}
+    if entry.call_ids:
+        parsed = messages.parse(message)
+        ids |= {call.at: ident for call, ident in zip(parsed.calls, entry.call_ids, strict=True)}
+    out = messages.with_leaves(message, ids)
+    if entry.format == CHAT:
+        out = chat.accepted(out)
+    for result in entry.results:
+        if not result.call and result.under == "/":
+            return {"role": "user", "content": f"{LOOSE}\n{text_of(out)}"}
+        if not result.call:
+            place = int(result.at.split("/")[2])
+            loose = words(messages.read({"role": "user", "content": [out["content"][place]]}).blocks)
+            out["content"][place] = {"type": "text", "text": f"{LOOSE}\n{loose}"}
+    return out
+
+
+def _aborted(call: str) -> Piece:
+    answer = {"role": "tool", "tool_call_id": call, "content": ABORTED}
+    return Piece(raw=msgspec.json.encode(answer), native=(CHAT,))
+
+
+def tokens_of_results(entry: Entry) -> dict[str, int]:
+    """Return the tokens of each result in a message, as they were said, by what its parts' pointers begin with."""
+    sizes = {result.under: 0 for result in entry.results}
+    for part in entry.parts:
+        under = "/" if "/" in sizes else "/".join(part.pointer.split("/", 3)[:3]) + "/"
+        if under in sizes:
+            sizes[under] += part.tokens
+    return sizes
+
+
+def media(entry: Entry) -> tuple[PartSize, ...]:
+    """Return the uploaded images, sounds and files that the view shows by their names."""
+    there = {one.pointer for one in entry.shown}
+    return tuple(part for part in entry.parts if part.sha256 and part.kind in MEDIA and part.pointer not in there)
+
+
+def verbatim(entry: Entry) -> bool:
+    """Tell whether the message stays byte for byte as it was said, where its provider takes it so."""
+    if entry.shown or entry.renamed or entry.loose or entry.surrogates or (entry.format == CHAT and not entry.native):
+        return False
+    for part in entry.parts:
+        if part.sha256 and part.kind in MEDIA:
+            return False
+    return all(result.call for result in entry.results)
+
+
+def text_of(message: Mapping[str, Any]) -> str:
+    """Return all text of a message, parts joined by line ends."""
+    content = message.get("content")
+    return content if isinstance(content, str) else words(messages.read(message).blocks)
+
+
+def said_by(entry: Entry, pointer: str) -> str:
+    """Return the role of who said a part: in a message of the user's, a tool may speak too."""
+    return "tool" if result_of(entry, pointer) else entry.role
+
+
+def result_of(entry: Entry, pointer: str) -> ResultOf | None:
+    """Return the result that the part at *pointer* belongs to; of many in one message it is looked up, not searched."""
+    if not entry.results:
+        return None
+    at = 0
+    if len(entry.results) > 1:
+        at = bisect_left(entry.results, _place(pointer), key=lambda one: _place(one.at))
+    found = entry.results[min(at, len(entry.results) - 1)]
+    return found if pointer.startswith(found.under) else None
+
+
+def _place(pointer: str) -> int:
+    """Return the place of a block in its message; results stand in this order."""
+    steps = pointer.split("/", 3)
+    return int(steps[2]) if len(steps) > 2 and steps[2].isdecimal() else -1
+
+
+def _frame_tokens(parsed: messages.Message, *, claimed: bool, count: Count) -> int:
+    """Return what is added to the parts, in the profile that adds most."""
+    within = tuple(result.at.rpartition("/")[0] + "/" for result in parsed.results)
+    # blank words beside results: elsewhere they are a message of their own, in which something must stand
+    beside = [part for part in parsed.parts if within and not part.pointer.startswith(within)]
+    bare = (parsed.role == "tool" and not beside) or (parsed.format == RESPONSES and parsed.calls)
+    texts = [part for part in parsed.parts if part.kind == "text"]
+    frames = (0 if bare else 1) + len(parsed.results)
+    if parsed.role == "assistant":
+        # as items of their own
+        frames += max(0, len(texts) - 1)
+    tokens = frames * MESSAGE_TOKENS + sum(CALL_TOKENS + count(call.name) for call in parsed.calls)
+    silent = not claimed and not any(part.kind != "text" or part.text.strip() for part in beside or parsed.parts)
+    if silent and (beside or parsed.role == "user"):
+        tokens += count(anthropic.EMPTY)
+    for text in (parsed.name or "", *parsed.fixed):
+        tokens += count(text) if len(text) <= EXACT_BYTES_MAX else len(text) // ESTIMATE_BYTES_PER_TOKEN
+    return tokens
+
+
+def _size(part: messages.Part, length: int, tokens: int, estimated: bool, sha256: str) -> PartSize:
+    return PartSize(
+        pointer=part.pointer, kind=part.kind, bytes=length, tokens=tokens, estimated=estimated, sha256=sha256
+    )
+
+
+def _tokens(part: messages.Part, length: int, count: Count) -> tuple[int, bool]:
+    if part.kind in MEDIA:
+        return IMAGE_TOKENS, False
+    # as an object they may cost more than as the text that the model wrote
+    other = as_arguments(as_object(part.text)) if part.kind == "arguments" else part.text
+    if length > EXACT_BYTES_MAX:
+        return max(length, len(other)) // ESTIMATE_BYTES_PER_TOKEN, False
+    return max(count(part.text), count(other) if other != part.text else 0), True
+
+
+def _checked(claim: Claim) -> Claim:
+    """Refuse what cannot name an upload: the hash becomes a key of the store."""
+    if claim.bytes < 0 or len(claim.sha256) != 64 or not set(claim.sha256) <= set("0123456789abcdef"):
+        raise BadMessage("a claim needs the SHA-256 and the size of its upload", at=claim.pointer)
+    return claim
+
+
+def _without_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return messages.without_surrogates(value)
+    if isinstance(value, dict):
+        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_surrogates(item) for item in value]
+    return value

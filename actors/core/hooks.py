@@ -1,0 +1,124 @@
+"""Hooks: what a policy asks for beside the stages, when a message is admitted; and the reminder after a compaction.
+
+A hook fires in the fold, so that it fires at the same message in every worker; spill records it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from protocol.facts import HookFired, ReminderInjected, StageFailed
+from protocol.hooks import Call, Compact, Hook, Inject, Note
+from protocol.policy import share_of
+
+from .entry import MESSAGE_TOKENS, Entry
+from .pressure import holds, target_tokens
+from .state import OVERFLOW, REMINDER, Due, Episode, HookMemory, State
+from .text.count import Count
+from .text.preview import preview
+
+Fact = HookFired | ReminderInjected | StageFailed
+
+EXAMPLES_OF_CATEGORY = 5
+"""Tools that a category of a reminder names (Digitorn's)."""
+
+
+def fired(state: State, entry: Entry) -> State:
+    """Return the state in which every hook is due whose condition holds at *entry*, which was just admitted."""
+    assert state.policy is not None
+    moment = _moment(entry)
+    if moment is None:
+        return state
+    for hook in state.policy.hooks:
+        if hook.on != moment or not _may_fire(hook, state) or not holds(hook.when, state):
+            continue
+        known = next((one.times for one in state.hooks if one.hook == hook.id), 0)
+        memory = HookMemory(hook=hook.id, times=known + 1, turns=state.turns, at_ms=state.now_ms)
+        others = tuple(one for one in state.hooks if one.hook != hook.id)
+        idle = _idle(state) if isinstance(hook.do, Compact) else ""
+        due = Due(number=entry.number, hook=hook.id, idle=idle)
+        state = msgspec.structs.replace(state, hooks=(*others, memory), due=(*state.due, due))
+        if isinstance(hook.do, Compact) and not idle:
+            episode = Episode(boundary=entry.number, stage="digest", cause="hook", before=state.live_tokens)
+            state = msgspec.structs.replace(state, episode=episode)
+    return state
+
+
+def _idle(state: State) -> str:
+    """Return why no compaction begins though a hook asks for it; empty if one does."""
+    if state.episode is not None:
+        return "a compaction is under way"
+    target = target_tokens(state)
+    if state.live_tokens <= target:
+        return f"{state.live_tokens:,} tokens are not above the target of {target:,}"
+    return ""
+
+
+def due_facts(state: State, *, count: Count) -> tuple[Fact, ...]:
+    """Return the facts that record what is due, in order."""
+    assert state.policy is not None
+    by_id = {hook.id: hook for hook in state.policy.hooks}
+    facts: list[Fact] = []
+    for due in state.due:
+        if due.hook == OVERFLOW:
+            error = f"the provider refused {state.refusals} views in a row; nothing more is tried"
+            facts.append(StageFailed(boundary=due.number, stage="spill", error=error, attempts=state.refusals))
+        elif due.hook == REMINDER:
+            facts.append(_note(due, reminder_text(state, count=count), count))
+        else:
+            facts += _hook_facts(due, by_id[due.hook], count)
+    return tuple(facts)
+
+
+def reminder_text(state: State, *, count: Count) -> str:
+    """Return what an agent is reminded of after a compaction: its tools, in as much detail as the policy gives room."""
+    assert state.policy is not None
+    reminder = state.policy.reminder
+    lines = ["[Older messages were moved out of this context. Go on from where you are; do not start again.]"]
+    if reminder.text:
+        lines.append(reminder.text)
+    if reminder.mode == "tools":
+        lines += [f"- {tool.name}: {tool.about}" if tool.about else f"- {tool.name}" for tool in reminder.tools]
+    else:
+        groups: dict[str, list[str]] = {}
+        for tool in reminder.tools:
+            groups.setdefault(tool.category or "other", []).append(tool.name)
+        for category, names in groups.items():
+            more = len(names) - EXAMPLES_OF_CATEGORY
+            named = ", ".join(names[:EXAMPLES_OF_CATEGORY]) + (f" (+{more} more)" if more > 0 else "")
+            lines.append(f"- {category}: {named}")
+    return preview("\n".join(lines), tokens_max=share_of(state.usable_tokens, reminder.cap), count=count)
+
+
+def _hook_facts(due: Due, hook: Hook, count: Count) -> list[Fact]:
+    match hook.do:
+        case Compact():
+            return [HookFired(number=due.number, hook=hook.id, action="compact", detail=due.idle)]
+        case Note():
+            return [HookFired(number=due.number, hook=hook.id, action="log", detail=hook.do.text)]
+        case Call():
+            return [HookFired(number=due.number, hook=hook.id, action="call", detail=hook.do.name)]
+        case Inject():
+            return [HookFired(number=due.number, hook=hook.id, action="inject"), _note(due, hook.do.text, count)]
+
+
+def _note(due: Due, text: str, count: Count) -> ReminderInjected:
+    tokens = count(text) + MESSAGE_TOKENS if text else 0
+    return ReminderInjected(number=due.number, name=due.hook, text=text, tokens=tokens)
+
+
+def _moment(entry: Entry) -> str | None:
+    if entry.role == "user" and not entry.loose:
+        return "turn_start"
+    return "turn_end" if entry.role == "assistant" and not entry.call_ids and entry.boundary else None
+
+
+def _may_fire(hook: Hook, state: State) -> bool:
+    last = next((one for one in state.hooks if one.hook == hook.id), None)
+    if last is None:
+        return True
+    return (
+        (not hook.most or last.times < hook.most)
+        and state.turns - last.turns >= hook.cooldown_turns
+        and state.now_ms - last.at_ms >= hook.cooldown_seconds * 1000
+    )

@@ -1,0 +1,118 @@
+"""Ledger: what must outlive every summary, kept outside of it; bounded, and ranked by use and recency.
+
+Each compaction reads the ledger and what leaves now, never older messages again, and records what changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from protocol.facts import DigestItem
+
+from .entry import Entry
+from .extract import LINES, found_in, joined, outranks, score, still_there
+from .file_moves import Move
+from .state import State
+from .units import answered_through
+
+LEDGER_ITEMS_MAX = 2_000
+LEDGER_CHARS_MAX = 100_000
+"""A snapshot with a full ledger still fits a message of the log's server."""
+
+Ledger = tuple[DigestItem, ...]
+
+
+def remembered(ledger: Ledger, changes: Ledger) -> Ledger:
+    """Return *ledger* after *changes*, the newer in place of the older; over the bound the least worthy go."""
+    entries = {(item.category, item.value): item for item in ledger}
+    for item in changes:
+        entries.pop((item.category, item.value), None)
+        if not item.gone:
+            entries[item.category, item.value] = item
+    return bounded(entries.values())
+
+
+def bounded(items: Iterable[DigestItem]) -> Ledger:
+    """Return *items* in their order, without the least worthy over the bound."""
+    items = tuple(items)
+    if len(items) <= LEDGER_ITEMS_MAX and sum(len(item.value) for item in items) <= LEDGER_CHARS_MAX:
+        return items
+    newest = max(item.number for item in items)
+    ranked = sorted(items, key=lambda item: (-score(item, newest), -item.number, item.category, item.value))
+    kept, left = set(), LEDGER_CHARS_MAX
+    for item in ranked[:LEDGER_ITEMS_MAX]:
+        if len(item.value) <= left:
+            left -= len(item.value)
+            kept.add((item.category, item.value))
+    return tuple(item for item in items if (item.category, item.value) in kept)
+
+
+def settled(known: Iterable[DigestItem], found: Iterable[DigestItem], moved: Mapping[str, Move]) -> Ledger:
+    """Return *known* and *found* as one: equal values once, without what is superseded or went away since."""
+    items = merged((*known, *found))
+    newest: dict[tuple[str, str], DigestItem] = {}
+    for item in items:
+        if item.key:
+            best = newest.get((item.category, item.key))
+            if best is None or (item.number, item.value) > (best.number, best.value):
+                newest[item.category, item.key] = item
+    return tuple(
+        [
+            item
+            for item in items
+            if (item.category != "path" or still_there(item, moved))
+            and not (item.key and _superseded(item, newest[item.category, item.key]))
+        ]
+    )
+
+
+def merged(items: Iterable[DigestItem]) -> Ledger:
+    """Return *items* with equal values once, each in the place of its last."""
+    out: dict[tuple[str, str], DigestItem] = {}
+    for item in items:
+        place = (item.category, item.value)
+        before = out.pop(place, None)
+        out[place] = item if before is None else joined(before, item)
+    return tuple(out.values())
+
+
+def changes(ledger: Ledger, now: Ledger) -> Ledger:
+    """Return what turns *ledger* into what is kept of *now*: new and changed entries, and those that are gone."""
+    before = {(item.category, item.value): item for item in ledger}
+    wanted = bounded(now)
+    there = {(item.category, item.value) for item in now}
+    new = [item for item in wanted if before.get((item.category, item.value)) != item]
+    left = [
+        DigestItem(category=item.category, value=item.value, number=item.number, uses=item.uses, gone=True)
+        for item in ledger
+        if (item.category, item.value) not in there
+    ]
+    return (*left, *new)
+
+
+def known_after(state: State, leaving: tuple[Entry, ...]) -> Ledger:
+    """Return all that is known after *leaving* left: the ledger, what the digest shows, and what is new."""
+    assert state.policy is not None
+    there = {(item.category, item.value) for item in state.ledger}
+    shown = state.digest.items if state.digest else ()
+    # a sentence in the digest may be shortened, in the ledger it is whole
+    more = (item for item in shown if item.category not in LINES and (item.category, item.value) not in there)
+    found = found_in(leaving)
+    known = settled((*state.ledger, *more), found.items, found.moved)
+    answered = answered_through(state.live)
+    # a request that was made before, and answered, becomes one with its earlier self
+    return merged(_told_apart(item, answered) for item in known)
+
+
+def _told_apart(item: DigestItem, answered: int) -> DigestItem:
+    """Return a request as answered if an answer to it was followed by the next request."""
+    if item.category == "request" and item.number < answered:
+        return msgspec.structs.replace(item, category="answered")
+    return item
+
+
+def _superseded(item: DigestItem, newest: DigestItem) -> bool:
+    """Tell whether a newer value of the same key takes the place of *item*."""
+    return newest.number > item.number and outranks(newest, item)

@@ -1,0 +1,48 @@
+"""Heard: what a model reads of a message, part by part, with who said it: a tool may speak inside a user's message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from protocol.facts import Trust
+from protocol.formats import messages
+
+from .entry import Entry, result_of, said_by, shown_message
+
+
+class Heard(msgspec.Struct, frozen=True, kw_only=True):
+    """One text, or the arguments of one call."""
+
+    number: int
+    trust: Trust
+    text: str
+    instructs: bool = False
+    """It is an instruction, and not a user's."""
+    call: str = ""
+    """Id of the call that it is the arguments or the result of."""
+    tool: str = ""
+    """Name of the tool whose arguments it is; empty for any other text."""
+
+
+def heard(entries: Iterable[Entry]) -> list[Heard]:
+    """Return the texts of *entries* as they are shown, in order."""
+    return [one for entry in entries for one in _parts(entry)]
+
+
+def _parts(entry: Entry) -> list[Heard]:
+    parts = []
+    calls = iter(zip(entry.call_ids, entry.call_names, strict=True))
+    for part in messages.parse(shown_message(entry)).parts:
+        if part.kind == "arguments":
+            call, tool = next(calls, ("", ""))
+            parts.append(Heard(number=entry.number, trust="assistant", text=part.text, call=call, tool=tool))
+        elif part.kind == "text":
+            role = said_by(entry, part.pointer)
+            trust: Trust = "tool" if role == "tool" else "assistant" if role == "assistant" else "user"
+            result = result_of(entry, part.pointer)
+            call = result.call if result else ""
+            instructs = role in messages.INSTRUCTION_ROLES
+            parts.append(Heard(number=entry.number, trust=trust, text=part.text, instructs=instructs, call=call))
+    return parts

@@ -1,0 +1,1 @@
+"""Strings only: kinds of text, previews, values, secrets. Imports nothing else of the core."""

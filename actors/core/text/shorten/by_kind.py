@@ -1,0 +1,90 @@
+"""Shorten: a text in fewer tokens, by the means of its kind; what is left out is said in place.
+
+Never more than it was, never above the bound, the same for the same text, and linear in its length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from actors.core.text.count import Count
+from actors.core.text.kinds import Kind, kind_of
+from actors.core.text.preview import preview
+from protocol.formats import messages
+
+from .binary import describe_base64, describe_binary, without_base64
+from .diff import shorten_diff
+from .html import shorten_html
+from .json import shorten_json
+from .lines import Shorter, shorten_lines, telling_lines
+from .log import shorten_log
+from .search import shorten_listing, shorten_search
+from .table import shorten_table
+from .trace import shorten_trace
+
+READ_CHARS_MAX = 1_000_000
+"""Of a larger text only the ends and its errors are shown: its lines are not looked at one by one."""
+
+FIT_CHARS_PER_TOKEN = 8
+LINES_MIN = 8
+"""A text of fewer lines is one of characters."""
+
+
+def shorten(text: str, kind: Kind, *, tokens_max: int, count: Count) -> str:
+    """Return *text*, seen as *kind*, in at most *tokens_max* tokens; an empty text if nothing of it fits."""
+    return shortener(text, kind, count=count)(tokens_max)
+
+
+def shortener(text: str, kind: Kind, *, count: Count) -> Shorter:
+    """Return what shortens *text*, seen as *kind*: it is looked at once, however often its room is changed."""
+    text = messages.without_surrogates(text)
+
+    @cache
+    def looked_at() -> Shorter:
+        return _WAYS[kind](text, count=count)
+
+    def shorter(tokens_max: int) -> str:
+        if len(text) <= tokens_max * FIT_CHARS_PER_TOKEN and count(text) <= tokens_max:
+            return text
+        short = looked_at()(tokens_max) if len(text) <= READ_CHARS_MAX else ""
+        if not short or count(short) > tokens_max or len(short) > len(text):
+            short = preview(text, tokens_max=tokens_max, count=count)
+        # of a short text, what is said in place of the middle may be longer than the middle
+        return short if len(short) <= len(text) else ""
+
+    return shorter
+
+
+def shorten_text(text: str, *, count: Count) -> Shorter:
+    """Return what shows telling lines and both ends of *text*; of one without lines, nothing."""
+    text = without_base64(text)
+    lines = text.split("\n")
+    if len(lines) < LINES_MIN:
+        return lambda tokens_max: preview(text, tokens_max=tokens_max, count=count)
+    return shorten_lines(lines, count=count, telling=telling_lines(lines))
+
+
+def _described(describe: Callable[[str], str]) -> Callable[..., Shorter]:
+    def way(text: str, *, count: Count) -> Shorter:
+        return lambda _: describe(text)
+
+    return way
+
+
+_WAYS: dict[Kind, Callable[..., Shorter]] = {
+    "json": shorten_json,
+    "diff": shorten_diff,
+    "trace": shorten_trace,
+    "html": shorten_html,
+    "log": shorten_log,
+    "csv": shorten_table,
+    "table": shorten_table,
+    "search": shorten_search,
+    "listing": shorten_listing,
+    "text": shorten_text,
+    "base64": _described(describe_base64),
+    "binary": _described(describe_binary),
+}
+
+__all__ = ["Shorter", "kind_of", "shorten", "shorten_text", "shortener"]

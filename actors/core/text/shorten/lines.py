@@ -1,0 +1,166 @@
+"""Lines: the telling ones and both ends of a text stay, and what is left out is said where it was."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import re2
+
+from actors.core.text.count import Count
+from actors.core.text.patterns import places, stands
+
+Shorter = Callable[[int], str]
+"""Gives a text that was looked at once in at most so many tokens; an empty one where nothing of it fits."""
+
+LINE_CHARS_MAX = 400
+GAP_CHARS = 40
+"""What a mark of left-out lines costs, about."""
+
+TELLING_SHARE = 0.5
+"""Of the room, for telling lines; the ends have the rest."""
+
+HEAD_SHARE = 0.6
+TRIES_MAX = 12
+
+_TELLING = re2.compile(
+    rb"(?i)error\b|exception\b|\bfail(?:ed|ure|ing)?\b|\bfatal\b|\bpanic\b|\bdenied\b|\brefused\b|\btimed? ?out\b"
+    rb"|\bcritical\b|\bwarn(?:ing)?\b|\bcaused by\b|\bTraceback\b|OOMKilled|CrashLoop"
+)
+_CHANGING = re.compile(rb"0x[0-9a-fA-F]+|\b[0-9a-f]{8,}\b|\d+")
+"""Python's own engine, which replaces a hundred numbers in the time that RE2's wrapper finds ten. Hostile text does
+not slow it down: a run of digits can begin at one place only, so that none is read more than twice."""
+
+LINES_AT_ONCE = 500
+"""It holds the interpreter for a few milliseconds meanwhile."""
+
+TELLING_CHARS_MAX = 2000
+"""Of a line, looked at for errors."""
+
+
+def shorten_lines(lines: Sequence[str], *, count: Count, telling: Iterable[int] = ()) -> Shorter:
+    """Return what shows those of *lines* that are *telling* (best first), their head and their tail."""
+    first = list(dict.fromkeys(telling))
+    ends = _from_the_ends(len(lines))
+    costs = [min(len(line), LINE_CHARS_MAX + 30) + 1 for line in lines]
+
+    def shorter(tokens_max: int) -> str:
+        chars = tokens_max * 4
+        for _ in range(TRIES_MAX):
+            if chars < GAP_CHARS:
+                return ""
+            shown = _rendered(lines, _chosen(costs, first, ends, chars))
+            used = count(shown)
+            if used <= tokens_max:
+                return shown
+            chars = min(int(chars * tokens_max / used * 0.97), chars - 20)
+        return ""
+
+    return shorter
+
+
+def different(lines: Sequence[str], numbers: Iterable[int]) -> list[int]:
+    """Return *numbers* of lines that differ in more than digits: the first of each sort, then the others."""
+    seen: set[str] = set()
+    first: list[int] = []
+    later: list[int] = []
+    numbers = list(numbers)
+    for number, shape in zip(numbers, shapes_of([lines[number] for number in numbers]), strict=True):
+        (later if shape in seen else first).append(number)
+        seen.add(shape)
+    return first + later
+
+
+def shapes_of(lines: Sequence[str]) -> list[str]:
+    """Return *lines* without what changes from one repetition to the next: numbers, times, hashes."""
+    shapes: list[str] = []
+    for start in range(0, len(lines), LINES_AT_ONCE):
+        body = "\n".join([line[:LINE_CHARS_MAX] for line in lines[start : start + LINES_AT_ONCE]])
+        shapes += [shape.strip() for shape in _CHANGING.sub(b"#", body.encode()).decode().split("\n")]
+    return shapes
+
+
+def is_telling(text: str) -> bool:
+    """Tell whether *text* speaks of an error or a warning."""
+    return stands(_TELLING, text.encode())
+
+
+def telling_lines(lines: Sequence[str]) -> list[int]:
+    """Return the numbers of the lines that speak of errors and warnings."""
+    return different(lines, _telling_numbers(lines))
+
+
+def _telling_numbers(lines: Sequence[str]) -> Iterator[int]:
+    # in all lines at once: most have nothing, and a search in each costs more than one through all
+    body = "\n".join([line[:TELLING_CHARS_MAX] for line in lines]).encode()
+    number = following = 0
+    while found := places(_TELLING, body, start=following, most=1):
+        hit = found[0][0][0]
+        number += body.count(b"\n", following, hit)
+        yield number
+        following = body.find(b"\n", hit) + 1
+        if not following:
+            return
+        number += 1
+
+
+def short_line(line: str) -> str:
+    """Return *line*, a very long one cut with a count."""
+    if len(line) <= LINE_CHARS_MAX + 30:
+        return line
+    return f"{line[:LINE_CHARS_MAX]}[… {len(line) - LINE_CHARS_MAX:,} characters …]"
+
+
+def gap(lines: int, what: str = "lines") -> str:
+    """Return the mark of *lines* left out."""
+    return f"[… {lines:,} {what if lines != 1 else what.removesuffix('s')} left out …]"
+
+
+def _from_the_ends(lines: int) -> list[int]:
+    """Return all numbers, from both ends inwards, the head by `HEAD_SHARE`."""
+    order: list[int] = []
+    head, tail = 0, lines - 1
+    while head <= tail:
+        if head * (1 - HEAD_SHARE) <= (lines - 1 - tail) * HEAD_SHARE:
+            order.append(head)
+            head += 1
+        else:
+            order.append(tail)
+            tail -= 1
+    return order
+
+
+def _chosen(costs: Sequence[int], first: Sequence[int], ends: Sequence[int], chars: int) -> list[int]:
+    chosen: set[int] = set()
+    left = int(chars * TELLING_SHARE)
+    spent = 0
+    for number in first:
+        cost = costs[number] + (0 if number - 1 in chosen else GAP_CHARS)
+        if spent + cost > left:
+            break
+        spent += cost
+        chosen.add(number)
+    spent += GAP_CHARS
+    for number in ends:
+        if number in chosen:
+            continue
+        if spent + costs[number] > chars:
+            break
+        spent += costs[number]
+        chosen.add(number)
+    return sorted(chosen)
+
+
+def _rendered(lines: Sequence[str], chosen: Sequence[int]) -> str:
+    out: list[str] = []
+    following = 0
+    for number in (*chosen, len(lines)):
+        if number > following:
+            gone = number - following
+            # a mark costs more than one short line does
+            alone = gone == 1 and len(lines[following]) < GAP_CHARS
+            out.append(lines[following] if alone else gap(gone))
+        if number < len(lines):
+            out.append(short_line(lines[number]))
+        following = number + 1
+    return "\n".join(out)

@@ -1,0 +1,151 @@
+"""View: the messages that a model is sent, a pure function of state, budget and provider profile.
+
+Instructions, the digest, then what is live, in order. A view is never above its budget, never parts a
+call from its results, and shows untouched messages byte for byte as they were said, where the profile takes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import msgspec
+
+from protocol.errors import BudgetRefused, NotReady
+from protocol.formats.alternate import FILLER, FILLER_MESSAGE
+from protocol.formats.messages import ANTHROPIC, Profile, parse
+from protocol.formats.render import Piece, piece
+from protocol.formats.render import render as written
+from protocol.semconv import Category
+
+from .caps import CAP_TOKENS_MIN, oversized
+from .cut_plan import after_plan, plan_cut
+from .entry import CATEGORIES, MESSAGE_TOKENS, Entry
+from .running_hash import RunningHash
+from .state import Digest, State
+from .text.count import Count
+from .units import goes_on, instructions
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """One rendered view. `messages` are JSON objects; `level` names the step of cut that was needed."""
+
+    messages: tuple[bytes, ...]
+    profile: Profile
+    """For Anthropic the instructions are the first of the messages, in the role system, and sent apart."""
+    tokens: int
+    level: str
+    upto: int
+    entries: tuple[Entry, ...]
+    """What is shown of what was said."""
+    digest_tokens: int
+    filler_tokens: int = 0
+    """Of what is said by nobody, because Anthropic's conversations begin with the user."""
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Return the numbers of the messages that are shown."""
+        return tuple(entry.number for entry in self.entries)
+
+    @property
+    def categories(self) -> dict[Category, int]:
+        """Return the tokens by what they are."""
+        categories: dict[Category, int] = dict.fromkeys(CATEGORIES, 0)
+        for entry in self.entries:
+            for category, tokens in entry.by_category.items():
+                categories[category] += tokens
+        categories["digest"] = self.digest_tokens
+        categories["user"] += self.filler_tokens
+        return categories
+
+    @cached_property
+    def body(self) -> bytes:
+        """Return the view as one JSON array."""
+        return b"[" + b",".join(self.messages) + b"]"
+
+    @cached_property
+    def hash(self) -> str:
+        """Return the SHA-256 of the JSON array, hex: what was served can be proved by it."""
+        running = self.entries[0].running if self.entries else RunningHash()
+        return running.of(self.messages)
+
+
+def unspilled(state: State) -> tuple[int, ...]:
+    """Return the numbers of messages that a view would show in full although they are too big."""
+    if state.policy is None:
+        return tuple(entry.number for entry in state.arrived)
+    policy = state.policy
+    # asked after every step: of a long backlog, most are too small to be looked at
+    coming = [one for one in state.coming if one[0].largest > CAP_TOKENS_MIN]
+    return tuple(entry.number for entry, usable in coming if oversized(entry, policy, usable))
+
+
+def view(state: State, *, budget: int, count: Count, profile: Profile | None = None) -> View:
+    """Return the view of *state* within *budget* tokens, for *profile* or the policy's.
+
+    Raises `NotReady` while a large part is not spilled, `BudgetRefused` if the least legal view is larger.
+    """
+    held = unspilled(state)
+    if held:
+        raise NotReady(f"messages {held[:5]} are not spilled yet", numbers=held)
+    assert state.policy is not None
+    profile = profile or state.policy.shape.profile
+    found = _within(state, budget, profile=profile, count=count)
+    if profile != ANTHROPIC or FILLER_MESSAGE not in found.messages[:2]:
+        return found
+    filler = count(FILLER) + MESSAGE_TOKENS
+    if found.tokens + filler > budget:
+        found = _within(state, budget - filler, profile=profile, count=count)
+    return msgspec.structs.replace(found, tokens=found.tokens + filler, filler_tokens=filler)
+
+
+def _within(state: State, budget: int, *, profile: Profile, count: Count) -> View:
+    entries = state.entries
+    plan = plan_cut(state, entries, down_to=budget, within=budget, count=count)
+    if plan.tokens > budget:
+        raise BudgetRefused(f"the view needs {plan.tokens} tokens", tokens=plan.tokens, budget=budget)
+    staying = after_plan(entries, plan)
+    digest = None if plan.digest_dropped else state.digest
+    return View(
+        messages=written(_shown(state, staying, digest), profile),
+        profile=profile,
+        tokens=plan.tokens,
+        level=plan.level,
+        upto=state.messages,
+        entries=tuple(staying),
+        digest_tokens=digest.tokens if digest else 0,
+    )
+
+
+def _shown(state: State, staying: Sequence[Entry], digest: Digest | None) -> list[Piece]:
+    assert state.policy is not None
+    role = state.policy.shape.summary_role
+    head = len(instructions(staying))
+    out: list[Piece] = []
+    notes: list[Piece] = []
+    for index, entry in enumerate(staying):
+        if notes and not goes_on(entry):
+            out += notes
+            notes = []
+        if index == head and digest is not None:
+            out.append(_digest_piece(role, digest))
+        out += entry.pieces
+        for note in entry.notes:
+            notes.append(piece(msgspec.json.encode({"role": role, "content": note.text})))
+    if not state.open_calls:
+        # nobody speaks between a call and its results
+        out += notes
+    if digest is not None and head >= len(staying):
+        out.append(_digest_piece(role, digest))
+    return out
+
+
+def _digest_piece(role: str, digest: Digest) -> Piece:
+    """Return the message that stands for the digested history; who takes it depends on its role, not on its words."""
+    raw = b'{"role":"%s","content":%s}' % (role.encode(), digest.content)
+    return Piece(raw=raw, native=parse({"role": role, "content": "[Notes]"}).native)
+
+
+def message_bytes(entry: Entry) -> list[bytes]:
+    """Return the JSON of an entry as it is shown."""
+    return [one.raw for one in entry.pieces]

@@ -1,0 +1,1 @@
+"""Cut, the fourth actor: whole units leave the view as the last resort."""

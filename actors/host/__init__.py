@@ -1,0 +1,1 @@
+"""What puts one process together: settings, connections, embedded servers."""

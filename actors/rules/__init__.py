@@ -1,1 +1,0 @@
-"""The pure core: same input, same facts; no await, clock, randomness, network or logging."""

@@ -1,0 +1,1 @@
+"""What runs one actor: take a slot, load, decide, act, append, free the slot, look again."""

@@ -1,0 +1,169 @@
+"""Conversations: load a state from snapshot and log, keep it warm, commit to it.
+
+The log is the truth; a warm state only saves reading. A state is never patched in place: after a commit
+the tail is read again, because an agent may have spoken between our reading and our writing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Mapping
+
+import msgspec
+
+from actors.core.seal import sealed
+from actors.core.state import State, initial
+from actors.model_info.tokens import tokenizer_for
+from protocol import codec
+from protocol import policy as policies
+from protocol.errors import BadEnvelope, ChainBroken, LogRegression, PastNeeded
+from protocol.facts import DoneFact
+from protocol.ids import Address
+from protocol.limits import SNAPSHOT_COMMITS
+from storage.ports import EventLog, Record, Snapshots
+
+from .fold import fold, folded, is_erasure, tokens_of
+
+log = logging.getLogger("jettison.conversations")
+
+STATE_SCHEMA = 4
+"""Raised whenever `State` changes its meaning: older snapshots are then ignored and the log is folded."""
+
+WARM_MAX = 512
+"""Conversations whose state a process keeps."""
+
+WARM_TOKENS_MAX = 16_000_000
+"""Tokens of all kept states together, some 220 MB: a token takes about 14 bytes with all that is known of it. What does
+not grow with the window, the ledger first of all, takes up to 0.4 MB of each conversation."""
+
+BYTES_AT_ONCE_MAX = 65_536
+"""Folded on the loop itself, a few milliseconds; more gets a thread, and other conversations go on."""
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A state as it is kept."""
+
+    schema: int
+    state: bytes
+
+
+class Conversations:
+    """All conversations that this process works on."""
+
+    def __init__(self, *, log: EventLog, snapshots: Snapshots, writer: str) -> None:
+        self._log = log
+        self._snapshots = snapshots
+        self._writer = writer
+        self._warm: OrderedDict[Address, State] = OrderedDict()
+        self._warm_tokens = 0
+
+    async def load(self, at: Address) -> State:
+        """Return the state at the head of the log.
+
+        Raises `LogUnavailable`, `ChainBroken`, `LogRegression`, `BadEnvelope` (a newer writer).
+        """
+        state = self._warm.get(at)  # not taken out: four actors and a service load at the same time
+        if state is None:
+            state = await self._from_snapshot(at)
+        try:
+            async for records in self._log.batches(at, after=state.seq):
+                large = sum(len(record.body) for record in records) > BYTES_AT_ONCE_MAX
+                state = await asyncio.to_thread(fold, state, records) if large else fold(state, records)
+        except PastNeeded:
+            state = await asyncio.to_thread(folded, at, await self._log.read(at, after=0))
+        known = self._warm.get(at)
+        if known is None or known.seq <= state.seq:
+            self._keep_warm(at, state)
+        return state
+
+    def _keep_warm(self, at: Address, state: State) -> None:
+        """Remember *state* as the newest, and forget those that were not asked for the longest."""
+        self._warm_tokens += _tokens(state) - _tokens(self._warm.pop(at, None))
+        self._warm[at] = state
+        while len(self._warm) > 1 and (len(self._warm) > WARM_MAX or self._warm_tokens > WARM_TOKENS_MAX):
+            _, forgotten = self._warm.popitem(last=False)
+            self._warm_tokens -= _tokens(forgotten)
+
+    def is_warm(self, at: Address) -> bool:
+        """Tell whether this process has folded *at* before."""
+        return at in self._warm
+
+    async def commit(
+        self,
+        at: Address,
+        state: State,
+        facts: tuple[DoneFact, ...],
+        *,
+        headers: Mapping[str, str],
+        adopt: policies.Policy | None = None,
+    ) -> bool:
+        """Append one step that was decided on *state*; false if another came first: load and decide again."""
+        tokenizer = tokenizer_for(state.model).id
+        commit = sealed(state, facts, writer=self._writer, tokenizer=tokenizer, adopt=adopt)
+        body = codec.encode_commit(commit)
+        seq = await self._log.append(at, body, expected_seq=state.done_seq, commit_id=commit.commit_id, headers=headers)
+        if seq and commit.version % SNAPSHOT_COMMITS == 0:
+            await self._keep(at, await self.load(at))
+        return seq is not None
+
+    async def renew(self, at: Address) -> None:
+        """Fold the whole log of *at* and keep that, whatever was kept before: its log was lost and imported again.
+
+        Another process that remembers the lost log stops on this conversation until it is started anew.
+        """
+        state = folded(at, await self._log.read(at, after=0))
+        await self._keep(at, state)
+        self._keep_warm(at, state)
+
+    async def _from_snapshot(self, at: Address) -> State:
+        start = initial(codec.genesis(at))
+        body = await self._snapshots.newest(at)
+        if body is None:
+            return start
+        state = self._opened(at, body)
+        if state is None:
+            return start
+        head = await self._log.head(at)
+        if state.seq > head:
+            raise LogRegression(
+                f"the snapshot of {at} is ahead of the log: {state.seq} after {head}; writing stops",
+                address=str(at),
+                snapshot_seq=state.seq,
+                head_seq=head,
+            )
+        newest = await self._log.read(at, after=state.done_seq - 1)
+        if newest and is_erasure(newest[-1]):
+            return start  # a snapshot that was written while the conversation was erased
+        if not newest or not _is_commit(newest[0], state.hash):
+            raise ChainBroken(f"the snapshot of {at} is not of this log", address=str(at), version=state.version)
+        return state
+
+    def _opened(self, at: Address, body: bytes) -> State | None:
+        """Return the state in a snapshot; none where it is of another schema or damaged."""
+        try:
+            snapshot = msgspec.msgpack.decode(body, type=Snapshot)
+            if snapshot.schema != STATE_SCHEMA:
+                return None
+            return msgspec.msgpack.decode(snapshot.state, type=State)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            log.warning("a snapshot of %s is not readable (%s); folding the log", at, type(error).__name__)
+            return None
+
+    async def _keep(self, at: Address, state: State) -> None:
+        """Keep *state*; it saves time only, and the commit before it has landed."""
+        raw = msgspec.msgpack.encode(state)
+        await self._snapshots.put(at, msgspec.msgpack.encode(Snapshot(schema=STATE_SCHEMA, state=raw)))
+
+
+def _tokens(state: State | None) -> int:
+    return tokens_of(state) if state else 0
+
+
+def _is_commit(record: Record, wanted: bytes) -> bool:
+    """Tell whether *record* is the commit with the hash *wanted*; a log that lost its end may hold anything there."""
+    try:
+        return record.side == "done" and codec.decode_commit(record.body).hash == wanted
+    except BadEnvelope:
+        return False

@@ -1,0 +1,89 @@
+"""Turns: one slot in a worker's hands, from its delivery until it is free."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+
+from opentelemetry.context import Context
+
+from actors.core.state import State
+from protocol import semconv
+from protocol.connection import heed_cancellation
+from protocol.errors import LogUnavailable
+from protocol.subjects import Actor
+from protocol.tracing import CARRIED, extract, link_to, span
+from storage.in_progress import Begun
+from storage.ports import Slot
+from storage.streams import ACK_WAIT_SECONDS
+
+log = logging.getLogger("jettison.worker")
+
+
+@dataclass
+class Turn:
+    """One slot's turn: what was last known of its conversation, and whether the slot may be and is free again."""
+
+    slot: Slot
+    state: State | None = None
+    begun: Begun | None = None
+    """What this turn wrote down of itself, to be wiped when it ends."""
+    is_ending: bool = False
+    is_free: bool = False
+
+
+@contextmanager
+def turn_span(actor: Actor, slot: Slot) -> Iterator[None]:
+    """Record one delivery. The first belongs to the agent's own trace; a later one only refers to it."""
+    first = slot.deliveries <= 1
+    attributes = {
+        semconv.MESSAGING_SYSTEM: "nats",
+        semconv.MESSAGING_OPERATION_NAME: "process",
+        semconv.GEN_AI_CONVERSATION_ID: slot.at.conversation,
+        semconv.NATS_NUM_DELIVERED: slot.deliveries,
+    }
+    with span(
+        f"process {semconv.wake_template(actor)}",
+        kind="consumer",
+        parent=extract(slot.headers) if first else Context(),
+        links=() if first else link_to(slot.headers),
+        attributes=attributes,
+    ):
+        yield
+
+
+def carried(slot: Slot) -> dict[str, str]:
+    """Return the trace of the wake-up, as it came."""
+    return {name: slot.headers[name] for name in CARRIED if name in slot.headers}
+
+
+async def give_back(slot: Slot, seconds: float) -> None:
+    """Let the slot be delivered again after *seconds*."""
+    try:
+        await slot.later(seconds)
+    except LogUnavailable as error:
+        # not lost: the server delivers it again when the ack wait is over
+        log.warning("the slot of %s: %s", slot.at, error)
+
+
+@asynccontextmanager
+async def held(slot: Slot) -> AsyncIterator[None]:
+    """Tell the server every third of the ack wait that work goes on."""
+
+    async def hold() -> None:
+        while True:
+            await asyncio.sleep(ACK_WAIT_SECONDS / 3)
+            try:
+                await slot.hold()
+            except LogUnavailable as error:
+                log.warning("the slot of %s: %s", slot.at, error)
+            heed_cancellation()
+
+    task = asyncio.create_task(hold())
+    try:
+        yield
+    finally:
+        task.cancel()

@@ -1,0 +1,185 @@
+"""Steps: what each actor does with a state, rule and effect together.
+
+A step loads nothing and retries nothing. It returns the facts to commit, after whatever they promise is
+done: bytes are stored before the fact that points to them, an answer is there before the fact that uses it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from actors.core.state import State
+from actors.core.text.count import Count
+from actors.cut.decide import cut
+from actors.digest.decide import digest
+from actors.model_info.windows import window_of
+from actors.spill.decide import claims, degraded, spill
+from actors.squeeze.act import Asking
+from actors.squeeze.model import Model
+from protocol import policy as policies
+from protocol.errors import ArtifactsUnavailable, BadPolicy, Busy, NotFound
+from protocol.facts import DoneFact, MessageRepaired, StageFailed
+from protocol.ids import Address
+from protocol.subjects import Actor
+from storage.ports import Artifacts
+
+from .fold import count_of
+from .retries import Failures
+
+DEGRADE_AFTER_ATTEMPTS = 4
+"""Attempts (about 4 s of a store that is down) before spill goes on without it."""
+
+STORING_MAX = 32
+"""Conversations of one process that wait for the store, with what they store in memory; others pause, and come back."""
+
+BYTES_AT_ONCE_MAX = 65_536
+"""Looked at on the loop itself, some ten milliseconds; for more a rule gets a thread, and the loop goes on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """Facts to commit; `adopt` is the policy that a new conversation begins with."""
+
+    facts: tuple[DoneFact, ...] = ()
+    adopt: policies.Policy | None = None
+
+
+@dataclass(kw_only=True)
+class Steps:
+    """The four actors' steps, with what they need from outside."""
+
+    artifacts: Artifacts
+    layers: tuple[Mapping[str, Any], ...] = ()
+    """The service's own layers of the policy, below a conversation's."""
+    model: Model | None = None
+    _asking: Asking = field(init=False)
+    _outages: Failures = field(default_factory=Failures)
+    """How often the store was not there for each conversation: the server's deliveries count other things too."""
+
+    _at_store: int = 0
+
+    def __post_init__(self) -> None:
+        self._asking = Asking(model=self.model)
+
+    async def step(
+        self, actor: Actor, at: Address, state: State, *, make_room: Callable[[], None] = lambda: None
+    ) -> Step:
+        """Return what *actor* does with *state*; *make_room* is called where it begins to wait for the store.
+
+        Raises `ArtifactsUnavailable` while spill should wait, `Busy` while too many others do.
+        """
+        count = count_of(state)
+        match actor:
+            case "spill":
+                return await self._spill(at, state, count, make_room)
+            case "digest":
+                # a window of 128,000 tokens takes a fifth of a second: the loop goes on beside it
+                return Step(facts=await asyncio.to_thread(digest, state, count=count))
+            case "squeeze":
+                return Step(facts=await self._asking.facts(state, count=count))
+            case "cut":
+                return Step(facts=cut(state, count=count))
+
+    async def _spill(self, at: Address, state: State, count: Count, make_room: Callable[[], None]) -> Step:
+        if state.policy is None:
+            return self._adopt(state)
+        try:
+            uploads = {}
+            if wanted := claims(state):
+                with self._storing(make_room):
+                    uploads = {sha256: await self._upload(at, sha256) for sha256 in wanted}
+            if _bytes_coming(state) > BYTES_AT_ONCE_MAX:
+                spilled = await asyncio.to_thread(spill, state, uploads=uploads, count=count)
+            else:
+                spilled = spill(state, uploads=uploads, count=count)
+            if spilled and spilled.bodies:
+                with self._storing(make_room):
+                    for body in spilled.bodies:
+                        await self.artifacts.put(at.tenant, body)
+        except ArtifactsUnavailable as error:
+            attempts = self._outages.add(at)
+            if state.policy.spill.on_store_error == "wait" or attempts < DEGRADE_AFTER_ATTEMPTS:
+                raise
+            spilled = degraded(state, reason=f"{error}"[:120], count=count)
+        self._outages.forget(at)
+        return Step(facts=spilled.facts if spilled else ())
+
+    @contextmanager
+    def _storing(self, make_room: Callable[[], None]) -> Iterator[None]:
+        """Wait for the store among a bounded number: each holds its bodies in memory, and no other slot up."""
+        if self._at_store >= STORING_MAX:
+            raise Busy(f"{STORING_MAX} conversations wait for the store already")
+        self._at_store += 1
+        make_room()
+        try:
+            yield
+        finally:
+            self._at_store -= 1
+
+    async def _upload(self, at: Address, sha256: str) -> str | None:
+        try:
+            return (await self.artifacts.get(at.tenant, sha256)).decode("utf-8", "replace")
+        except NotFound:
+            return None
+
+    def _adopt(self, state: State) -> Step:
+        """Adopt the policy of a new conversation; what of it cannot be used is left out, and that is a fact."""
+        window = window_of(state.model)
+        table = {"budget": {"window": window}} if window else {}
+        notes = []
+        if state.model and window is None:
+            notes.append(f"the window of model {state.model!r:.60} is not known")
+        try:
+            policy = policies.resolve([table, *self.layers, json.loads(state.layer)])
+        except (BadPolicy, ValueError, TypeError, RecursionError) as error:
+            notes.append(f"policy: {error}")
+            policy = policies.resolve([table, *self.layers])
+        policy, unknown = _with_window(policy, state.model)
+        notes += [f"the window of model {unknown!r:.60} is not known"] if unknown else []
+        facts = tuple(MessageRepaired(number=0, kind="refused", detail=note[:200]) for note in notes)
+        return Step(adopt=policy, facts=facts)
+
+
+def _with_window(policy: policies.Policy, model: str) -> tuple[policies.Policy, str]:
+    """Return *policy* with the window of the model that squeezes, or that model's name if the table lacks it.
+
+    Written down once: a newer table must not change what was decided.
+    """
+    wanted = policy.squeeze
+    if wanted.mode == "off" or wanted.window:
+        return policy, ""
+    window = window_of(wanted.model or model)
+    if window is None:
+        # of its own model the conversation says so already
+        return policy, wanted.model if wanted.model != model else ""
+    return msgspec.structs.replace(policy, squeeze=msgspec.structs.replace(wanted, window=window)), ""
+
+
+def given_up(actor: Actor, state: State, error: Exception) -> Step:
+    """Return the step that goes on without *actor*, whose own step fails by a fault of ours.
+
+    Spill shows what it can without its rule's help; the other stages are passed by. Raises *error* where
+    there is nothing to pass by.
+    """
+    if actor == "spill":
+        count = count_of(state)
+        spilled = degraded(state, reason=f"fault: {type(error).__name__}", count=count)
+        if spilled is None:
+            raise error
+        return Step(facts=spilled.facts)
+    if state.episode is None:
+        raise error
+    failed = StageFailed(boundary=state.episode.boundary, stage=actor, error=type(error).__name__)
+    return Step(facts=(failed,))
+
+
+def _bytes_coming(state: State) -> int:
+    """Return the bytes of the messages that spill looks at."""
+    return sum(part.bytes for entry in state.arrived for part in entry.parts)

@@ -1,0 +1,129 @@
+"""Folding: what a log adds up to, and every commit of it with the state that it was decided on."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from actors.core.apply_done import evolve
+from actors.core.apply_said import hear
+from actors.core.rewind import Past, Step
+from actors.core.state import State, initial, is_tombstone
+from actors.core.text.count import Count
+from actors.model_info.tokens import counter, tokenizer_for
+from protocol import codec
+from protocol.errors import BadEnvelope, ChainBroken, PastNeeded
+from protocol.facts import ConversationRewound, HistoryExpanded
+from protocol.ids import Address
+from storage.ports import Record
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """One commit as it lies in the log, the state that it was decided on, and the state after it."""
+
+    record: Record
+    commit: codec.Commit
+    before: State
+    after: State
+
+
+def fold(state: State, records: Iterable[Record]) -> State:
+    """Return *state* after *records*, in order.
+
+    Raises `ChainBroken` and `BadEnvelope`; `PastNeeded` where a commit goes back to a version before *state*.
+    """
+    for record in records:
+        if record.side == "said":
+            state = hear(state, record.body, seq=record.seq, count=count_of(state))
+        else:
+            state = evolve(state, codec.decode_commit(record.body), seq=record.seq)
+    return state
+
+
+def folded(at: Address, records: Sequence[Record]) -> State:
+    """Return the state at the end of the whole log of *at*, whatever its commits go back to.
+
+    Raises `ChainBroken` and `BadEnvelope`.
+    """
+    try:
+        return fold(initial(codec.genesis(at)), records)
+    except PastNeeded:
+        (last,) = deque(decisions(at, records, needed=gone_back_to(records)), maxlen=1)
+        state = head(last, at, records)
+        # a message that its commit's writer had not seen was heard after it
+        return msgspec.structs.replace(state, seq=records[-1].seq)
+
+
+def gone_back_to(records: Iterable[Record]) -> frozenset[int]:
+    """Return the versions that commits in *records* go back to. Raises `BadEnvelope`."""
+    versions: set[int] = set()
+    for record in records:
+        # most commits hold neither, and need not be read for this
+        if record.side == "done" and (b"ConversationRewound" in record.body or b"HistoryExpanded" in record.body):
+            for fact in codec.decode_commit(record.body).facts:
+                if isinstance(fact, ConversationRewound):
+                    versions.add(fact.to_version)
+                elif isinstance(fact, HistoryExpanded):
+                    versions |= {one.version for one in fact.restored}
+    return frozenset(versions)
+
+
+def decisions(
+    at: Address,
+    records: Iterable[Record],
+    *,
+    behind: Decision | None = None,
+    past: Past | None = None,
+    needed: frozenset[int] | None = None,
+) -> Iterator[Decision]:
+    """Yield every commit in *records*, in order; they go on behind that decision, or begin the log.
+
+    A commit names the messages its writer had seen (`said_hash`); those that landed between reading
+    and writing are folded after it, as its writer did. *past* holds the commits up to it. Only the *needed*
+    versions are remembered, where they are known (`gone_back_to`): all states of a long log fill the memory.
+    Raises `ChainBroken`, `BadEnvelope`.
+    """
+    state = behind.after if behind else initial(codec.genesis(at))
+    known = dict(past or {})
+    unseen: list[Record] = []
+    for record in records:
+        if record.side == "said":
+            unseen.append(record)
+            continue
+        commit = codec.decode_commit(record.body)
+        # by hash, not by sequence: an imported record has another sequence here than where it was said
+        while unseen and commit.said_hash != state.said_hash:
+            state = fold(state, (unseen.pop(0),))
+        if commit.said_hash != state.said_hash and not is_tombstone(commit):
+            raise ChainBroken(f"the messages up to {commit.upto} are not those that were said", version=commit.version)
+        changed = evolve(state, commit, seq=record.seq, past=known)
+        if needed is None or commit.version in needed:
+            known[commit.version] = Step(before=state, after=changed)
+        yield Decision(record=record, commit=commit, before=state, after=changed)
+        state = changed
+
+
+def count_of(state: State) -> Count:
+    """Return how the tokens of *state* are counted."""
+    return counter(tokenizer_for(state.model).encoding)
+
+
+def tokens_of(state: State) -> int:
+    """Return the tokens of all that is in the view or waits for it."""
+    return state.live_tokens + sum(entry.tokens for entry in state.arrived)
+
+
+def is_erasure(record: Record) -> bool:
+    """Tell whether *record* is the one commit that an erased conversation leaves."""
+    try:
+        return record.side == "done" and is_tombstone(codec.decode_commit(record.body))
+    except BadEnvelope:
+        return False
+
+
+def head(last: Decision | None, at: Address, records: Sequence[Record]) -> State:
+    """Return the state at the end of the log, whose newest commit is *last*."""
+    state = last.after if last else initial(codec.genesis(at))
+    return fold(state, [record for record in records if record.side == "said" and record.seq > state.said_seq])

@@ -1,0 +1,123 @@
+"""The span and the metrics of one step: what was looked at, what came out, tokens before and after."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from opentelemetry.trace import Span
+
+from actors.core.entry import CATEGORIES
+from actors.core.state import State
+from actors.model_info.tokens import tokenizer_for
+from actors.telemetry.setup import record_artifact, record_step
+from protocol import semconv
+from protocol.facts import (
+    CompactionDeclined,
+    DigestSqueezed,
+    HistoryCut,
+    HistoryDigested,
+    HistorySummarized,
+    StageFailed,
+    ToolOutputSpilled,
+)
+from protocol.ids import Address
+from protocol.semconv import Category
+from protocol.subjects import Actor
+from protocol.tracing import span
+
+from .dispatch import Step
+from .fold import tokens_of
+
+
+@dataclass(kw_only=True)
+class StepSpan:
+    """The open span of one step."""
+
+    actor: Actor
+    span: Span
+    before: State
+    started: float
+
+    def decided(self, step: Step, after: State | None) -> None:
+        """Say what the step did; *after* is the state with it, none if another writer came first."""
+        outcome = outcome_of(step) if after is not None else "rejected"
+        removed = max(0, tokens_of(self.before) - tokens_of(after)) if after is not None else 0
+        seconds = time.perf_counter() - self.started
+        record_step(self.actor, outcome, seconds=seconds, tokens_removed=removed)
+        for fact in step.facts:
+            if isinstance(fact, ToolOutputSpilled) and after is not None:
+                record_artifact(fact.kind, size_bytes=fact.bytes)
+        if not self.span.is_recording():
+            return
+        self.span.set_attribute(semconv.OUTCOME, outcome)
+        spilled = [fact for fact in step.facts if isinstance(fact, ToolOutputSpilled)]
+        self.span.set_attributes(
+            {semconv.ARTIFACTS_COUNT: len(spilled), semconv.ARTIFACTS_BYTES: sum(fact.bytes for fact in spilled)}
+        )
+        left = [fate for fact in step.facts for fate in getattr(fact, "fates", ())]
+        if left:
+            self.span.set_attributes(
+                {
+                    semconv.VALUES_RETAINED: sum(fate.retained for fate in left),
+                    semconv.VALUES_RECOVERABLE: sum(fate.recoverable for fate in left),
+                    semconv.VALUES_LOST: sum(fate.lost for fate in left),
+                }
+            )
+        cost = sum(getattr(fact, "cost_microdollars", 0) for fact in step.facts)
+        if cost:
+            self.span.set_attribute(semconv.COST_MICRODOLLARS, cost)
+        if after is not None:
+            self.span.set_attributes(
+                {
+                    semconv.SNAPSHOT_VERSION: after.version,
+                    semconv.STREAM_SEQUENCE: after.done_seq,
+                    semconv.AFTER_TOKENS: tokens_of(after),
+                    semconv.MESSAGES_AFTER: len(after.live) + len(after.arrived),
+                    **_by_category(after, semconv.AFTER_TOKENS_OF),
+                }
+            )
+
+
+@contextmanager
+def step_span(actor: Actor, at: Address, state: State) -> Iterator[StepSpan]:
+    """Open the span of one step of *actor* on *state*."""
+    with span(semconv.compact(actor)) as current:
+        if current.is_recording():
+            tokenizer = tokenizer_for(state.model)
+            current.set_attributes(
+                {
+                    semconv.STAGE: actor,
+                    semconv.GEN_AI_CONVERSATION_ID: at.conversation,
+                    semconv.SNAPSHOT_PARENT_VERSION: state.version,
+                    semconv.BEFORE_TOKENS: tokens_of(state),
+                    semconv.LIMIT_TOKENS: state.usable_tokens if state.policy else 0,
+                    semconv.MESSAGES_BEFORE: len(state.live) + len(state.arrived),
+                    semconv.TOKENIZER: tokenizer.id,
+                    semconv.TOKENIZER_ESTIMATED: tokenizer.estimate,
+                    **_by_category(state, semconv.BEFORE_TOKENS_OF),
+                }
+            )
+        yield StepSpan(actor=actor, span=current, before=state, started=time.perf_counter())
+
+
+def outcome_of(step: Step) -> semconv.Outcome:
+    """Return how a committed step ended."""
+    if any(isinstance(fact, StageFailed) for fact in step.facts):
+        return "failed"
+    declined = [fact for fact in step.facts if isinstance(fact, CompactionDeclined)]
+    if declined:
+        return "rejected" if declined[0].stage == "squeeze" else "declined"
+    changing = (ToolOutputSpilled, HistoryDigested, DigestSqueezed, HistorySummarized, HistoryCut)
+    return "applied" if any(isinstance(fact, changing) for fact in step.facts) else "noop"
+
+
+def _by_category(state: State, names: dict[Category, str]) -> dict[str, int]:
+    sums = dict.fromkeys(CATEGORIES, 0)
+    for entry in (*state.live, *state.arrived):
+        for category, tokens in entry.by_category.items():
+            sums[category] += tokens
+    sums["digest"] = state.digest.tokens if state.digest else 0
+    return {names[category]: tokens for category, tokens in sums.items()}

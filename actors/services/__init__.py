@@ -1,0 +1,1 @@
+"""What answers agents, and what looks for lost wake-ups."""

@@ -1,0 +1,320 @@
+"""Context service: answer agents who ask for the view of their next call.
+
+It computes nothing that the log does not determine. It waits for spill, digest and cut (never for an
+LLM), renders, records what is served, and only then answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+from nats.aio.client import Client as NatsConnection
+from nats.aio.msg import Msg
+from opentelemetry.trace import get_current_span
+
+from actors.core.entry import ARTIFACT, media
+from actors.core.flow import next_actor
+from actors.core.state import State
+from actors.core.view import View, unspilled, view
+from actors.model_info.tokens import tokenizer_for
+from actors.model_info.windows import window_of
+from actors.runtime.conversations import Conversations
+from actors.runtime.fold import count_of
+from protocol import semconv, subjects
+from protocol.connection import TRANSIENT
+from protocol.errors import (
+    ArtifactDamaged,
+    ArtifactsUnavailable,
+    BadEnvelope,
+    Busy,
+    Contended,
+    Deadly,
+    Erased,
+    JettisonError,
+    NotFound,
+    NotReady,
+    Rejected,
+    Unavailable,
+)
+from protocol.facts import ContextServed
+from protocol.formats.uploads import filled
+from protocol.ids import Address
+from protocol.limits import APPEND_ATTEMPTS_MAX, REPLY_CHUNK_BYTES
+from protocol.service_messages import (
+    WORKING,
+    WORKING_SECONDS,
+    Answer,
+    ContextAsked,
+    ContextMeta,
+    ExpandAsked,
+    ReadAsked,
+    UploadAsked,
+    fault_of,
+)
+from protocol.subjects import Actor, Verb
+from protocol.tracing import extract, span, traced
+from storage.in_progress import JetStreamBegun
+from storage.ports import Artifacts, EventLog, Wakes
+
+from .read_back import read_back
+from .request_limit import Admission
+from .undo import Undo
+
+T = TypeVar("T")
+
+log = logging.getLogger("jettison.context")
+
+POLL_SECONDS = (0.002, 0.004, 0.008, 0.016, 0.032, 0.05)
+"""Looks at the log while actors work; a look costs 0.2 ms."""
+
+WAIT_SECONDS_MAX = 60.0
+_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+
+URGENT_AFTER_SECONDS = (0.25, 1.0)
+"""When an agent has waited so long, its conversation goes before all that nobody waits for; again after each second.
+Not at once: most waits are shorter, and two lanes may do the same step twice."""
+
+LOOK_AT_QUEUE = 4
+"""At this look, after 30 ms, it is urgent where others queue: then most likely nobody is at its step yet."""
+
+
+@dataclass(kw_only=True)
+class ContextService:
+    """One of any number; they share the requests through a queue group."""
+
+    connection: NatsConnection
+    conversations: Conversations
+    artifacts: Artifacts
+    log: EventLog
+    wakes: Wakes
+    begun: JetStreamBegun
+
+    async def run(self) -> None:
+        """Answer until cancelled."""
+        subscriptions = []
+        admission = Admission()
+        try:
+            async with asyncio.TaskGroup() as group:
+                for verb in subjects.VERBS:
+
+                    async def take(message: Msg, verb: Verb = verb) -> None:
+                        group.create_task(self._answer(verb, message, admission))
+
+                    subscriptions.append(
+                        await self.connection.subscribe(
+                            subjects.ask_filter(verb), queue=subjects.CONTEXT_GROUP, cb=take
+                        )
+                    )
+                await asyncio.Event().wait()
+        finally:
+            for subscription in subscriptions:
+                await subscription.unsubscribe()
+
+    async def _answer(self, verb: Verb, message: Msg, admission: Admission) -> None:
+        handlers: dict[Verb, Callable[[Address, Msg], Awaitable[tuple[Answer, bytes]]]] = {
+            "context": self._context,
+            "upload": self._upload,
+            "read": self._read,
+            "expand": self._expand,
+        }
+        body = b""
+        try:
+            at = subjects.address_of(message.subject)
+            attributes = {semconv.GEN_AI_CONVERSATION_ID: at.conversation, semconv.MESSAGING_SYSTEM: "nats"}
+            with span(f"serve {verb}", kind="server", parent=extract(message.headers), attributes=attributes):
+                async with _alive(self.connection, message.reply), admission.place(at.tenant):
+                    answer, body = await handlers[verb](at, message)
+        except JettisonError as error:
+            answer = Answer(fault=fault_of(error))
+        except Exception as error:
+            log.exception("%s failed", verb)
+            answer = Answer(fault=fault_of(Rejected(f"the service failed: {type(error).__name__}")))
+        await self._send(message, answer, body)
+
+    async def _send(self, message: Msg, answer: Answer, body: bytes) -> None:
+        frames = [body[start : start + REPLY_CHUNK_BYTES] for start in range(0, len(body), REPLY_CHUNK_BYTES)]
+        try:
+            await message.respond(msgspec.json.encode(msgspec.structs.replace(answer, frames=len(frames))))
+            for frame in frames:
+                await message.respond(frame)
+        except Exception as error:
+            # the agent asks again; what was served is recorded either way
+            log.warning("an answer could not be sent: %s", type(error).__name__)
+
+    async def _context(self, at: Address, message: Msg) -> tuple[Answer, bytes]:
+        asked = _decoded(message.data, ContextAsked)
+        state = await self._settled(at, asked)
+        count = count_of(state)
+        for _ in range(APPEND_ATTEMPTS_MAX):
+            budget = _budget(asked, state)
+            seen = view(state, budget=budget, count=count)
+            if not seen.messages:
+                # no provider takes an empty list; most often the agent asks before it has appended
+                raise NotFound(f"there is no message in {at} yet", address=str(at))
+            if version := await self._record(at, state, seen, budget):
+                meta = _meta(state, seen, budget, version)
+                if meta.compacted:
+                    get_current_span().set_attribute(semconv.GEN_AI_CONVERSATION_COMPACTED, True)
+                return Answer(context=meta), await self._with_media(at, state, seen)
+            state = await self.conversations.load(at)
+        raise Contended(f"the view of {at} could not be recorded: other writers were faster", address=str(at))
+
+    async def _settled(self, at: Address, asked: ContextAsked) -> State:
+        """Return a state in which the deterministic actors are done, or the best that the wait allows."""
+        ends = time.monotonic() + min(max(0.0, asked.wait_seconds), WAIT_SECONDS_MAX)
+        urgent = time.monotonic() + URGENT_AFTER_SECONDS[0]
+        looks = 0
+        await self._check_survivable(at)
+        while True:
+            state = await self.conversations.load(at)
+            if state.erased:
+                raise Erased(f"{at} was erased", address=str(at))
+            if not state.seq:
+                raise NotFound(f"nothing was ever said in {at}", address=str(at))
+            waits_for = next_actor(state) if state.said_seq >= asked.upto_seq else "spill"
+            if waits_for in (None, "squeeze"):
+                return state
+            if time.monotonic() >= ends:
+                if state.policy is not None and not unspilled(state):
+                    return state
+                raise NotReady(
+                    f"{waits_for} has not worked on {at} within the wait; does a worker run?", actor=waits_for
+                )
+            if looks == LOOK_AT_QUEUE and await self._is_queued(waits_for):
+                urgent = time.monotonic()
+            if time.monotonic() >= urgent:
+                urgent += URGENT_AFTER_SECONDS[1]
+                await self._urge(waits_for, at)
+            await asyncio.sleep(POLL_SECONDS[min(looks, len(POLL_SECONDS) - 1)])
+            looks += 1
+
+    async def _check_survivable(self, at: Address) -> None:
+        """Raise `Deadly` before this process folds for the first time what a process died of."""
+        if self.conversations.is_warm(at):
+            return
+        found = await self.begun.find("spill", at)
+        if found is not None and found.is_deadly:
+            raise Deadly(f"{at} ends each process that works on it; see `jettison dlq show {at}`", address=str(at))
+
+    async def _is_queued(self, actor: Actor) -> bool:
+        """Tell whether slots wait for *actor*; one that nobody has come to may be that of this conversation."""
+        try:
+            return await self.wakes.untaken(actor) > 0
+        except Unavailable:
+            return False
+
+    async def _urge(self, actor: Actor, at: Address) -> None:
+        """Let *actor* take *at* before what nobody waits for; without it, it comes to it in its turn."""
+        try:
+            await self.wakes.wake(actor, at, headers=traced(), lane="urge")
+        except Unavailable as error:
+            log.warning("%s cannot be urged for %s: %s", actor, at, error)
+
+    async def _with_media(self, at: Address, state: State, seen: View) -> bytes:
+        """Return the view's bytes with its uploaded images in them; one that is gone stays a name."""
+        body = seen.body
+        for sha256 in {part.sha256 for entry in state.entries for part in media(entry)}:
+            name = ARTIFACT + sha256
+            if name.encode() not in body:
+                continue
+            try:
+                text = await self.artifacts.get(at.tenant, sha256)
+            except (NotFound, ArtifactDamaged, ArtifactsUnavailable) as error:
+                log.warning("an image of %s cannot be shown: %s", at, error)
+                continue
+            body = filled(body, name, text.decode("utf-8", "replace"))
+        return body
+
+    async def _record(self, at: Address, state: State, seen: View, budget: int) -> int:
+        """Write down what is served; return the version that says so, 0 if another writer came first."""
+        assert state.policy is not None
+        served = ContextServed(
+            upto=seen.upto,
+            budget=budget,
+            profile=seen.profile,
+            view_hash=seen.hash,
+            tokens=seen.tokens,
+            level=seen.level,
+        )
+        try:
+            landed = await self.conversations.commit(at, state, (served,), headers=traced())
+        except Busy:
+            if seen.hash not in dict(state.served):
+                raise
+            # there is no room to say that it is served again, and no need: that it was is written down
+            return state.version
+        return state.version + 1 if landed else 0
+
+    async def _upload(self, at: Address, message: Msg) -> tuple[Answer, bytes]:
+        asked = _decoded(message.data, UploadAsked)
+        if not _SHA256.match(asked.sha256):
+            # it becomes a key of the store: `../other-tenant/…` must not
+            raise BadEnvelope("an upload is named by its SHA-256 in hex", sha256=asked.sha256[:80])
+        return Answer(url=await self.artifacts.upload_url(at.tenant, asked.sha256)), b""
+
+    async def _read(self, at: Address, message: Msg) -> tuple[Answer, bytes]:
+        asked = _decoded(message.data, ReadAsked)
+        return Answer(), await read_back(asked, at=at, log=self.log, artifacts=self.artifacts)
+
+    async def _expand(self, at: Address, message: Msg) -> tuple[Answer, bytes]:
+        asked = _decoded(message.data, ExpandAsked)
+        await self._check_survivable(at)
+        undo = Undo(conversations=self.conversations, log=self.log, artifacts=self.artifacts)
+        return Answer(), msgspec.json.encode(await undo.expand(at, asked, headers=traced()))
+
+
+@asynccontextmanager
+async def _alive(connection: NatsConnection, inbox: str) -> AsyncIterator[None]:
+    """Tell who asked that somebody is at it, so that the end of this process is noticed at once."""
+
+    async def tell() -> None:
+        while True:
+            await asyncio.sleep(WORKING_SECONDS)
+            with suppress(*TRANSIENT):  # while NATS restarts nobody hears it anyhow
+                await connection.publish(inbox, headers={"Status": WORKING})
+
+    task = asyncio.create_task(tell())
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+def _budget(asked: ContextAsked, state: State) -> int:
+    """Return the tokens of the view: what is asked, within the policy and the model's own window."""
+    assert state.policy is not None
+    budget = min(asked.budget or state.usable_tokens, state.usable_tokens)
+    window = window_of(asked.model)
+    return budget if window is None else max(1, min(budget, window - state.policy.budget.reserve))
+
+
+def _meta(state: State, seen: View, budget: int, version: int) -> ContextMeta:
+    tokenizer = tokenizer_for(state.model)
+    return ContextMeta(
+        version=version,
+        upto=seen.upto,
+        tokens=seen.tokens,
+        budget=budget,
+        hash=seen.hash,
+        level=seen.level,
+        profile=seen.profile,
+        tokenizer=tokenizer.id,
+        estimated=tokenizer.estimate,
+        squeezing=next_actor(state) == "squeeze",
+        compacted=state.compacted is not None or seen.level != "none",
+    )
+
+
+def _decoded(data: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(data or b"{}", type=kind)
+    except msgspec.MsgspecError as error:
+        raise BadEnvelope(f"not a request: {error}"[:200]) from None

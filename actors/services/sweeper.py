@@ -1,0 +1,162 @@
+"""Sweeper: find conversations that somebody has to work on though nobody was told, and wake who must act.
+
+A wake-up can be lost: its stream was purged, a republished message found no room, a worker died between freeing its
+slot and looking again. The sweeper needs no lock, since a filled slot is not filled twice; any number of them share
+one mark of how far the log was looked at, and each sweep looks only at what came since, and at what was left open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import cast
+
+import msgspec
+
+from actors.core.flow import next_actor
+from actors.runtime.conversations import Conversations
+from protocol.connection import heed_cancellation
+from protocol.errors import BadEnvelope, Damaged, LogUnavailable, Unavailable
+from protocol.ids import Address, written_address
+from protocol.tracing import traced
+from storage.dead_letters import DeadLetter, JetStreamDeadLetters
+from storage.log_changes import Changes, Mark
+from storage.ports import EventLog, Wakes
+from storage.stuck_slots import Ghosts
+
+log = logging.getLogger("jettison.sweeper")
+
+SWEEP_SECONDS = 15.0
+"""Between two sweeps of all sweepers together: what is lost waits for two of them at most."""
+
+UNSETTLED_MAX = 1000
+"""Conversations that a mark remembers as open. Where more are, the sweep stays there: the workers are behind anyhow."""
+
+
+class Swept(msgspec.Struct, frozen=True, kw_only=True):
+    """What one sweep came to."""
+
+    looked_at: int = 0
+    open: int = 0
+    """Those that somebody has to work on."""
+    woken: int = 0
+    """Those of them whose slot was empty: nobody had been told."""
+    parked: int = 0
+    """Those of them that are dead letters, and wait for a person."""
+    freed: int = 0
+    """Slots that were done and still filled: nobody could have been told in them again."""
+    complete: bool = True
+    """It reached the end that it set out for, and no other sweeper was faster."""
+
+
+@dataclass(kw_only=True)
+class Sweeper:
+    """One of any number."""
+
+    log: EventLog
+    changes: Changes
+    conversations: Conversations
+    wakes: Wakes
+    dead_letters: JetStreamDeadLetters
+    ghosts: Ghosts
+    sweep_seconds: float = SWEEP_SECONDS
+
+    async def run(self) -> None:
+        """Sweep now and then until cancelled, whenever no other sweeper did. Raises `NotProvisioned`."""
+        seen = -1
+        while True:
+            try:
+                _, revision = await self.changes.mark()
+                if revision in (0, seen):
+                    await self.sweep()
+                    _, revision = await self.changes.mark()
+                seen = revision
+            except Unavailable as error:
+                log.warning("no sweep: %s", error)
+            heed_cancellation()
+            await asyncio.sleep(self.sweep_seconds * random.uniform(0.8, 1.2))
+
+    async def sweep(self, *, everything: bool = False) -> Swept:
+        """Look at what changed between the last two sweeps, or at *everything*, and wake who must act."""
+        mark, revision = await self.changes.mark()
+        end = await self.log.end()
+        if mark.seq > end:
+            # the log was made anew, or lost its end: what the mark says is of another one
+            mark = Mark()
+        if everything or not mark.upto:
+            mark = msgspec.structs.replace(mark, seq=0, upto=end)
+        claimed = await self.changes.put_mark(mark, expected=revision)
+        if not claimed:
+            return Swept(complete=False)
+        freed = await self.ghosts.free()
+        round_ = _Round(self, letters=[kept.letter async for kept in self.dead_letters.all()])
+        for written in mark.unsettled:
+            await round_.visit(written_address(written))
+        reached = await self._new(mark, round_)
+        unsettled = tuple(str(at) for at in round_.unsettled)
+        done = await self.changes.put_mark(Mark(seq=reached, upto=end, unsettled=unsettled), expected=claimed)
+        complete = bool(done) and reached >= mark.upto
+        return msgspec.structs.replace(round_.swept, freed=freed, complete=complete)
+
+    async def _new(self, mark: Mark, round_: _Round) -> int:
+        """Visit what changed; return the sequence up to which everything was."""
+        reached = mark.seq
+        changed = cast("AsyncGenerator[tuple[int, Address]]", self.changes.after(mark.seq, upto=mark.upto))
+        try:
+            async with aclosing(changed):
+                async for seq, at in changed:
+                    if len(round_.unsettled) >= UNSETTLED_MAX:
+                        return reached
+                    await round_.visit(at)
+                    reached = seq
+        except LogUnavailable as error:
+            log.warning("the next sweep goes on from %d: %s", reached, error)
+            return reached
+        return max(reached, mark.upto)
+
+
+class _Round:
+    """One sweep under way: each conversation is visited once."""
+
+    def __init__(self, sweeper: Sweeper, *, letters: Sequence[DeadLetter]) -> None:
+        self._sweeper = sweeper
+        self._parked = {(letter.actor, letter.at) for letter in letters}
+        # to look at one may be enough to die of it
+        self._deadly = {letter.at for letter in letters if letter.reason == "deadly"}
+        self._seen: set[Address] = set()
+        self.unsettled: list[Address] = []
+        self.swept = Swept()
+
+    async def visit(self, at: Address) -> None:
+        """Wake who must act on *at*. One that cannot be looked at now is left open."""
+        if at in self._seen:
+            return
+        self._seen.add(at)
+        self._count(looked_at=1)
+        if at in self._deadly:
+            return self._count(open=1, parked=1)
+        try:
+            actor = next_actor(await self._sweeper.conversations.load(at))
+        except (Damaged, BadEnvelope):
+            # not ours to judge: the worker that takes the slot fails, and writes the dead letter
+            actor = "spill"
+        except Unavailable as error:
+            log.warning("%s is looked at later: %s", at, error)
+            self.unsettled.append(at)
+            return
+        if actor is None:
+            return
+        self._count(open=1)
+        if (actor, at) in self._parked:
+            return self._count(parked=1)
+        self.unsettled.append(at)
+        if await self._sweeper.wakes.wake(actor, at, headers=traced()):
+            self._count(woken=1)
+
+    def _count(self, **more: int) -> None:
+        totals = {name: getattr(self.swept, name) + value for name, value in more.items()}
+        self.swept = msgspec.structs.replace(self.swept, **totals)

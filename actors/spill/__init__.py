@@ -1,0 +1,1 @@
+"""Spill, the first actor: parts over their cap go to the object store and leave a pointer."""

@@ -1,0 +1,1 @@
+"""Spans and metrics: how they are set up, written to files and drawn."""

@@ -1,0 +1,163 @@
+"""Messages: kept verbatim as bytes, read through their parts, in any of the three formats.
+
+A *part* is one leaf of a message that may be replaced: a text, a call's arguments, an image's URL. Its *pointer* is
+a JSON pointer (RFC 6901) into the message. What the agent sent is never re-encoded; a view that replaces a part builds
+a new message and leaves the stored one alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+from ..errors import BadMessage
+from ..jsonbytes import decode, encode, is_plain, json_copy, without_surrogates
+from ..limits import MESSAGE_BYTES_MAX
+from . import anthropic, chat, responses
+from .neutral import Turn, as_arguments, as_object
+from .parsed import (
+    ANTHROPIC,
+    CHAT,
+    INSTRUCTION_ROLES,
+    MEDIA,
+    PROFILES,
+    RESPONSES,
+    ROLES,
+    Call,
+    Message,
+    Part,
+    PartKind,
+    Profile,
+    Result,
+    Role,
+)
+
+__all__ = [
+    "ANTHROPIC",
+    "CHAT",
+    "INSTRUCTION_ROLES",
+    "MEDIA",
+    "PROFILES",
+    "RESPONSES",
+    "ROLES",
+    "Call",
+    "Message",
+    "Part",
+    "PartKind",
+    "Profile",
+    "Result",
+    "Role",
+    "check_size",
+    "decode",
+    "encode",
+    "format_of",
+    "is_plain",
+    "json_copy",
+    "leaf",
+    "parse",
+    "read",
+    "replaced",
+    "with_leaves",
+    "without_surrogates",
+]
+
+_ITEM_TYPE = re.compile(r"reasoning|compaction|program|message|[a-z0-9]+(_[a-z0-9]+)+", re.ASCII)
+"""Of an item of the Responses format; one that is not known yet is admitted, a word alone is somebody else's."""
+
+_INPUT = re.compile(r"/content/\d+/input", re.ASCII)
+"""Points to arguments that are an object and not its text."""
+
+
+def format_of(message: Mapping[str, Any]) -> Profile:
+    """Return the format of *message*, told by its shape; a bare text, the same in all, counts as OpenAI chat."""
+    kind, content = message.get("type"), message.get("content")
+    if isinstance(kind, str) and "role" not in message and _ITEM_TYPE.fullmatch(kind):
+        return RESPONSES
+    types = [block.get("type") for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    own = [kind for kind in types if isinstance(kind, str)]
+    if any(map(anthropic.is_own, own)):
+        return ANTHROPIC
+    if not responses.TYPES.isdisjoint(own) or kind in ("additional_tools", "configuration_update"):
+        return RESPONSES
+    if kind != "message":
+        return CHAT
+    # an answer of Anthropic's has this type too
+    return ANTHROPIC if "stop_reason" in message or "text" in own else RESPONSES
+
+
+def parse(message: Mapping[str, Any]) -> Message:
+    """Return the parts of a message; unknown fields are allowed and kept verbatim.
+
+    Raises `BadMessage`, whose field `at` is the JSON pointer of what is wrong.
+    """
+    found = format_of(message)
+    if found == RESPONSES:
+        return responses.parse(message)
+    role = message.get("role")
+    if not isinstance(role, str) or role not in ROLES:
+        raise BadMessage(f"role must be one of {', '.join(sorted(ROLES))}, not {role!r:.40}", at="/role")
+    own = anthropic.parse if found == ANTHROPIC else chat.parse
+    return own(message, cast(Role, role))
+
+
+def read(message: Mapping[str, Any]) -> Turn:
+    """Return what a message says, apart from its format; it must be one that `parse` takes."""
+    formats: Mapping[Profile, Any] = {CHAT: chat, RESPONSES: responses, ANTHROPIC: anthropic}
+    turn: Turn = formats[format_of(message)].read(message)
+    return turn
+
+
+def check_size(raw: bytes) -> None:
+    """Raise `BadMessage` for a message that no model can be meant to read."""
+    if len(raw) > MESSAGE_BYTES_MAX:
+        raise BadMessage(
+            f"a message of {len(raw):,} bytes is over the limit of {MESSAGE_BYTES_MAX:,}; send a reference",
+            at="",
+            bytes=len(raw),
+        )
+
+
+def replaced(message: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return a copy of *message* with the parts at the pointers of *texts* replaced.
+
+    A block with an image, a sound or a file becomes a text block; a string stays a string; an image that is no
+    block leaves.
+    """
+    media = {part.pointer for part in parse(message).parts if part.kind in MEDIA} & texts.keys()
+    copy = with_leaves(message, {pointer: text for pointer, text in texts.items() if pointer not in media})
+    for pointer in media:
+        steps = pointer.split("/")[1:]
+        place = max((index for index, step in enumerate(steps) if step.isdigit()), default=-1)
+        if place < 0:
+            # a screenshot stands alone, where no text may
+            del _target(copy, steps[:-1])[steps[-1]]
+            continue
+        block = _target(copy, steps[: place + 1])
+        words = "input_text" if block["type"] in responses.TYPES else "text"
+        _target(copy, steps[:place])[int(steps[place])] = {"type": words, "text": texts[pointer]}
+    return copy
+
+
+def with_leaves(message: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return a copy of *message* with other texts at the pointers of *texts*; the parts around them stay."""
+    copy: dict[str, Any] = json_copy(dict(message))
+    for pointer, text in texts.items():
+        *path, last = pointer.split("/")[1:]
+        _target(copy, path)[last] = as_object(text) if _INPUT.fullmatch(pointer) else text
+    return copy
+
+
+def leaf(message: Mapping[str, Any], pointer: str) -> str:
+    """Return the text at *pointer*; of arguments that are an object, their JSON."""
+    target = _target(message, pointer.split("/")[1:])
+    if _INPUT.fullmatch(pointer):
+        return as_arguments(target)
+    assert isinstance(target, str), pointer
+    return target
+
+
+def _target(value: Any, steps: list[str]) -> Any:
+    for step in steps:
+        value = value[int(step)] if isinstance(value, list) else value[step]
+    return value

@@ -1,0 +1,104 @@
+"""Asking: a question to the context service, until somebody answers it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+
+import msgspec
+from nats.aio.client import Client as NatsConnection
+
+from . import semconv, subjects
+from .connection import TRANSIENT
+from .errors import Busy, LogUnavailable, NotReady, Rejected, Unavailable
+from .ids import Address
+from .service_messages import (
+    WAIT_SECONDS,
+    WORKING,
+    Answer,
+    ContextAsked,
+    ExpandAsked,
+    ReadAsked,
+    UploadAsked,
+    raised,
+)
+from .tracing import span, traced
+
+SERVICE_PAUSE_SECONDS = 0.2
+"""Between two questions while nobody serves contexts."""
+
+SILENCE_SECONDS = 3.0
+"""A service that says nothing for so long is asked no more, but another one: six of its signs of life are missing."""
+
+Asked = ContextAsked | ExpandAsked | ReadAsked | UploadAsked
+
+
+async def ask(
+    connection: NatsConnection,
+    at: Address,
+    verb: subjects.Verb,
+    asked: Asked,
+    wait_seconds: float = WAIT_SECONDS,
+) -> tuple[Answer, bytes]:
+    """Ask until somebody answers or the wait is over: a service may be starting, full, or killed meanwhile.
+
+    Raises what the service raised, `NotReady` if there is none, `Unavailable` if none says anything.
+    """
+    ends = time.monotonic() + wait_seconds
+    with span(f"ask {verb}", kind="client", attributes={semconv.GEN_AI_CONVERSATION_ID: at.conversation}) as current:
+        headers = traced()
+        while True:
+            try:
+                answer, body = await _ask_once(connection, at, verb, _written(asked), headers)
+                if answer.context is not None and answer.context.compacted:
+                    current.set_attribute(semconv.GEN_AI_CONVERSATION_COMPACTED, True)
+                return answer, body
+            except (_Silent, NotReady, Busy) as error:
+                left = ends - time.monotonic()
+                # who waited for an actor has used up what it was given
+                if left <= 0 or error.fields.get("actor"):
+                    if isinstance(error, _Silent):
+                        raise Unavailable(str(error)) from None
+                    raise
+            if isinstance(asked, ContextAsked):
+                asked = msgspec.structs.replace(asked, wait_seconds=left)
+            await asyncio.sleep(SERVICE_PAUSE_SECONDS * random.uniform(0.5, 1.5))
+
+
+async def _ask_once(
+    connection: NatsConnection, at: Address, verb: subjects.Verb, body: bytes, headers: dict[str, str]
+) -> tuple[Answer, bytes]:
+    """Ask one service. Its own inbox each time: what a slow one says later must not mix with another's answer."""
+    if connection.is_closed:
+        raise LogUnavailable("this client is closed; connect again")
+    inbox = connection.new_inbox()
+    subscription = await connection.subscribe(inbox)
+    try:
+        await connection.publish(subjects.ask(verb, at), body, reply=inbox, headers=headers)
+        status: str | None = WORKING
+        while status == WORKING:
+            first = await subscription.next_msg(timeout=SILENCE_SECONDS)
+            status = (first.headers or {}).get("Status")
+        if status == "503":
+            raise NotReady("nobody serves contexts; start `jettison up` or `jettison worker cut`")
+        answer = msgspec.json.decode(first.data, type=Answer)
+        if answer.fault is not None:
+            raise raised(answer.fault)
+        frames = [(await subscription.next_msg(timeout=SILENCE_SECONDS)).data for _ in range(answer.frames)]
+        return answer, b"".join(frames)
+    except TRANSIENT as error:
+        raise _Silent(f"no answer to {verb} ({type(error).__name__}); is the service running?") from None
+    finally:
+        await subscription.unsubscribe()
+
+
+def _written(asked: Asked) -> bytes:
+    try:
+        return msgspec.json.encode(asked)
+    except UnicodeEncodeError:
+        raise Rejected("a question holds text that UTF-8 cannot: lone surrogates") from None
+
+
+class _Silent(Unavailable):
+    """A service took a question and says nothing: it was killed, or cannot be reached."""

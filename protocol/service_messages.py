@@ -1,0 +1,138 @@
+"""What is asked of the context service, and how it answers: the wire between client and service.
+
+An answer is one frame with an `Answer` and, where it has a body, as many frames of bytes as it names. Before it come
+signs of life: empty frames with the status `WORKING`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from . import errors
+from .errors import JettisonError
+from .formats.messages import Profile
+
+WORKING = "100"
+"""The header `Status` of a sign of life; NATS' own number for it."""
+
+WORKING_SECONDS = 0.5
+"""Between two signs of life."""
+
+WAIT_SECONDS = 10.0
+"""For an answer, where nobody says otherwise."""
+
+
+class ContextAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask for the view for the next call. `upto_seq` is the newest thing the agent has said."""
+
+    upto_seq: int = 0
+    budget: int = 0
+    """Tokens; 0: as asked last, else as the policy says."""
+    model: str = ""
+    """Model that the view is for, where its window may be smaller than the policy's; empty: the conversation's."""
+    wait_seconds: float = WAIT_SECONDS
+
+
+class ReadAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask for a part of an artifact (`key`: the first digits of its SHA-256) or of messages (`messages:4-9`)."""
+
+    key: str
+    lines: str = ""
+    """First and last line, from 1: `"20-80"`, `"20-"`."""
+    bytes: str = ""
+    """First and last byte of the text as UTF-8, from 1."""
+    pattern: str = ""
+    """RE2 expression; matching lines with `context` lines around each."""
+    context: int = 2
+    json_path: str = ""
+    """JSONPath (RFC 9535); what it finds is the text that the ranges and the pattern are taken of."""
+    bytes_max: int = 16_384
+    """Bound on the answer, and no more than `READ_BYTES_MAX`."""
+
+
+class ExpandAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask for what has left the view to be in it again: messages (`4-9`), or an artifact by its key."""
+
+    messages: str = ""
+    artifact: str = ""
+
+
+class Expanded(msgspec.Struct, frozen=True, kw_only=True):
+    """What was put back, and what the view costs since. Nothing, where the view showed it all."""
+
+    version: int
+    restored: tuple[int, ...]
+    """Numbers of messages."""
+    parts: int
+    """Spilled parts that are shown in full."""
+    before_tokens: int
+    after_tokens: int
+
+
+class UploadAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask for a URL to which the bytes with this SHA-256 can be PUT."""
+
+    sha256: str
+
+
+class ContextMeta(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a served view, beside its messages."""
+
+    version: int
+    upto: int
+    tokens: int
+    budget: int
+    hash: str
+    level: str
+    profile: Profile
+    tokenizer: str
+    estimated: bool
+    squeezing: bool
+    """An LLM is still shortening the digest: the next view may be smaller."""
+    compacted: bool = False
+    """Messages have left the view, or were shortened to make room: `gen_ai.conversation.compacted` of the call."""
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """An error of the service, to be raised again at the client."""
+
+    kind: str
+    message: str
+    fields: dict[str, Any] = {}
+
+
+class Ready(msgspec.Struct, frozen=True, kw_only=True):
+    """Announced when nobody has anything left to do: the state that the next view is made of."""
+
+    version: int
+    upto: int
+    tokens: int
+    pressure: float
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """The first frame of an answer; `frames` frames of bytes follow."""
+
+    frames: int = 0
+    context: ContextMeta | None = None
+    url: str = ""
+    fault: Fault | None = None
+
+
+def fault_of(error: JettisonError) -> Fault:
+    """Return *error* as it travels; fields that are not JSON become text."""
+    fields = {
+        key: value if isinstance(value, (str, int, float, bool)) else str(value) for key, value in error.fields.items()
+    }
+    return Fault(kind=type(error).__name__, message=str(error), fields=fields)
+
+
+def raised(fault: Fault) -> JettisonError:
+    """Return the error that *fault* describes, of its own type where this version knows it."""
+    kind: Any = getattr(errors, fault.kind, JettisonError)
+    fields: Mapping[str, Any] = fault.fields
+    known = isinstance(kind, type) and issubclass(kind, JettisonError)
+    return kind(fault.message, **fields) if known else JettisonError(fault.message, **fields)

@@ -1,1 +1,0 @@
-"""Tests of the shells around the rules."""

@@ -1,0 +1,118 @@
+"""Golden: what rules version 1 decided is decided again, byte for byte, for ever.
+
+A change that is meant raises `codec.RULES_VERSION` first; then
+`TESTS_GOLDEN=write pytest tests/core/test_golden.py` writes the files of the new version beside those of the
+old one. Written files are never changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.runtime.fold import fold
+from protocol import codec
+from protocol.facts import CompactionRequested
+from protocol.ids import address
+from storage.ports import Record
+from tests.builders import Talk, assistant, policy, result, system, user, words
+
+GOLDEN = Path(__file__).parent.parent / "data" / "golden"
+
+
+def compacted() -> Talk:
+    """Return a conversation in which every stage acts."""
+    talk = Talk(
+        policy(2000, squeeze={"mode": "squeeze", "model": "m"}, target={"min_gain": 0.01}, digest={"keep_blocks": 3}),
+        at=address("golden", "tests"),
+    )
+    talk.answer = "<think>hm</think>The user wants ORD-10042 fixed."
+    log = "\n".join(f"step {number} of {'job failed' if number == 300 else 'job'} done" for number in range(600))
+    names = " ".join(f"read_order_{{turn}}_{step}x" for step in range(12))
+    talk.play(system("You are an agent. You must never guess."), user("Fix ORD-10042 in /srv/app/main.py."))
+    for turn in range(6):
+        talk.play(
+            assistant(f"We decided to look at {names.format(turn=turn)}.", f"a{turn}", f"b{turn}"),
+            result(f"b{turn}", log if turn == 1 else words(120)),
+            result(f"a{turn}", f"ValueError: bad value in step_{turn} of https://x.example/{turn}"),
+            user(f"Then try REF-{1000 + turn}. {words(60)}"),
+        )
+    talk.say(CompactionRequested(budget=400))
+    talk.settle()
+    talk.play(user(words(100)), assistant(words(900)), user("end"))
+    return talk
+
+
+def repaired() -> Talk:
+    """Return a conversation in which everything has to be repaired."""
+    talk = Talk(policy(1000), at=address("repaired", "tests"))
+    talk.hear(b"garbage")
+    talk.play(
+        {"role": "robot"},
+        user("a\ud800b"),
+        assistant(None, "c", "c"),
+        result("c", "one"),
+        result("nobody", "lost"),
+        assistant("x") | {"tool_calls": []},
+        user("bye"),
+    )
+    return talk
+
+
+CASES = {"compacted": compacted, "repaired": repaired}
+
+
+def recorded(talk: Talk) -> dict[str, Any]:
+    return {
+        "log": [[record.side, record.body.hex()] for record in talk.records],
+        "hash": talk.state.hash.hex(),
+        "view_hash": talk.view().hash,
+    }
+
+
+def replayed(talk: Talk, records: list[Record]) -> Talk:
+    """Fold *records* into *talk*."""
+    for record in records:
+        if record.side == "said":
+            talk.hear(record.body)
+        else:
+            # its bytes as they are: encoded anew they have the fields that facts got since
+            talk.state = fold(talk.state, (record,))
+    return talk
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_rules_decide_what_they_decided(name: str) -> None:
+    file = GOLDEN / f"{name}-{codec.RULES_VERSION}.json"
+    talk = CASES[name]()
+    if os.environ.get("TESTS_GOLDEN") == "write":
+        assert not file.exists(), f"{file.name} is recorded; a meant change raises RULES_VERSION"
+        file.write_text(json.dumps(recorded(talk), indent=1) + "\n", encoding="utf-8")
+    assert recorded(talk) == json.loads(file.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("file", sorted(GOLDEN.glob("*.json")), ids=lambda file: file.stem)
+def test_every_recorded_log_folds_to_its_recorded_view(file: Path) -> None:
+    golden = json.loads(file.read_text(encoding="utf-8"))
+    name = file.stem.rpartition("-")[0]
+    records = [
+        Record(seq=seq, side=side, body=bytes.fromhex(body)) for seq, (side, body) in enumerate(golden["log"], 1)
+    ]
+    talk = replayed(Talk(at=address("golden" if name == "compacted" else name, "tests")), records)
+    assert (talk.state.hash.hex(), talk.view().hash) == (golden["hash"], golden["view_hash"])
+
+
+def test_the_golden_conversations_show_every_fact_of_the_rules() -> None:
+    kinds = {type(fact).__name__ for make in CASES.values() for fact in make().facts}
+    assert kinds == {
+        "ToolOutputSpilled",
+        "MessageRepaired",
+        "HistoryDigested",
+        "DigestSqueezed",
+        "HistoryCut",
+        "CompactionDeclined",
+    }

@@ -1,0 +1,128 @@
+"""Every compaction says what became of the values that it took: retained, recoverable or lost, and it is so."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+import pytest
+
+from actors.audit.loss import loss, recorded
+from actors.audit.text import text_of
+from actors.core.extract import CATEGORIES
+from actors.core.loss import judged
+from actors.runtime.fold import Decision, decisions
+from protocol.facts import DigestSqueezed, Fate, HistoryCut, HistoryDigested, HistorySummarized
+from protocol.policy import Policy
+from tests.builders import Talk, assistant, policy, result, sample, user, words
+from tests.squeeze.summarizers import extractive
+
+Compaction = HistoryDigested | DigestSqueezed | HistorySummarized | HistoryCut
+
+
+def compactions(talk: Talk) -> list[tuple[Decision, Compaction]]:
+    return [
+        (decision, fact)
+        for decision in decisions(talk.at, talk.records)
+        for fact in decision.commit.facts
+        if isinstance(fact, Compaction)
+    ]
+
+
+def of(fact: Compaction, category: str) -> Fate:
+    return next((fate for fate in fact.fates if fate.category == category), Fate(category=category))
+
+
+def talked(wanted: Policy) -> Talk:
+    talk = Talk(wanted)
+    talk.answer = extractive
+    talk.play(*sample())
+    return talk
+
+
+@pytest.mark.parametrize(
+    ("wanted", "kinds"),
+    [
+        (policy(3000), {HistoryDigested}),
+        (policy(8000), {HistoryDigested}),
+        (policy(2000, digest={"mode": "off"}), {HistoryCut}),
+        (policy(4000, squeeze={"mode": "squeeze", "model": "m"}), {HistoryDigested, DigestSqueezed}),
+        (policy(4000, squeeze={"mode": "summarize", "model": "m"}), {HistoryDigested, HistorySummarized}),
+    ],
+)
+def test_what_a_compaction_says_is_what_an_auditor_counts_and_what_the_view_shows(
+    wanted: Policy, kinds: set[type]
+) -> None:
+    talk = talked(wanted)
+    found = compactions(talk)
+    assert kinds <= {type(fact) for _, fact in found}
+    for decision, fact in found:
+        told = recorded(fact)
+        assert told is None or told.categories == loss(decision.before, decision.after).categories
+        assert [fate.category for fate in fact.fates] == [
+            category for category in CATEGORIES if category in (told.categories if told else ())
+        ]
+    assert sum(told.total.retained for _, fact in found if (told := recorded(fact))) > 20
+
+
+@pytest.mark.parametrize("wanted", [policy(3000), policy(2000, digest={"mode": "off"})])
+def test_what_is_retained_can_be_read_in_the_view_and_what_is_lost_cannot_be_found_there(wanted: Policy) -> None:
+    """The judge looks for each value in the bytes of the view, as a model would."""
+    seen = Counter[str]()
+    for decision, _ in compactions(talked(wanted)):
+        before, after = decision.before, decision.after
+        now = {entry.number: entry for entry in after.live}
+        changed = [entry for entry in before.live if entry.number not in now or now[entry.number].shown != entry.shown]
+        staying = [now[entry.number] for entry in before.live if entry.number in now]
+        pieces = [one.raw.decode() for entry in staying for one in entry.pieces]
+        text = "\n".join((*pieces, *map(text_of, staying), after.digest.text if after.digest else ""))
+        for item, kept in judged(changed, staying, before=before.digest, after=after.digest):
+            stands = item.value in text or _flat(item.value.rstrip("…")) in _flat(text)
+            assert stands or kept != "retained", item
+            seen[f"{kept}, stands" if stands else kept] += 1
+    assert seen["retained, stands"] > 100
+    # found inside longer words: a path within another one
+    assert seen["lost, stands"] + seen["recoverable, stands"] < 0.02 * seen.total()
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_a_value_that_a_digest_has_no_room_for_is_recoverable_and_one_that_was_cut_without_a_digest_is_lost() -> None:
+    paths = " ".join(f"/srv/data/part_{number}/file_{number}.py" for number in range(60))
+    said = [user(f"Read {paths}."), assistant("ok"), *(user(words(300)) for _ in range(9)), user("now?")]
+    whole = {"share": 1.0, "medium": 1.0}
+    digested = Talk(policy(3000, spill=whole, digest={"keep_blocks": 1, "cap": 0.1}))
+    cut = Talk(policy(3000, spill=whole, digest={"mode": "off"}))
+    for talk in (digested, cut):
+        talk.append(*said)
+        talk.settle()
+    (_, first), *_ = compactions(digested)
+    fate = of(first, "path")
+    assert (fate.retained + fate.recoverable, fate.lost) == (60, 0)
+    assert fate.recoverable > 0
+    (_, first), *_ = compactions(cut)
+    assert of(first, "path") == Fate(category="path", lost=60)
+
+
+def test_what_a_squeeze_says_is_of_the_digest_alone() -> None:
+    talk = talked(policy(4000, squeeze={"mode": "squeeze", "model": "m"}))
+    squeezed = [(decision, fact) for decision, fact in compactions(talk) if isinstance(fact, DigestSqueezed)]
+    assert squeezed
+    for decision, fact in squeezed:
+        assert decision.before.digest is not None
+        values = {(item.category, item.value) for item in decision.before.digest.items}
+        assert sum(fate.retained + fate.recoverable + fate.lost for fate in fact.fates) == len(values)
+
+
+def test_the_report_is_bounded_whatever_a_conversation_holds() -> None:
+    talk = Talk(policy(6000, spill={"share": 1.0, "medium": 1.0}))
+    for number in range(12):
+        listing = " ".join(f"REF-{number:02}{row:04} /p/{number}/{row}.py" for row in range(60))
+        talk.play(user("Next."), assistant(None, f"c{number}"), result(f"c{number}", listing))
+    found = compactions(talk)
+    assert found
+    for _, fact in found:
+        assert len(fact.fates) <= len(CATEGORIES)
+        assert len(msgspec.msgpack.encode(fact.fates)) < 512

@@ -1,0 +1,100 @@
+"""What agents install: the client alone, under a name that clashes with nobody."""
+
+import ast
+import re
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SDK = ROOT / "infra" / "sdk"
+IMPORT_NAMES = {
+    "cryptography": "cryptography",
+    "msgspec": "msgspec",
+    "nats-py": "nats",
+    "opentelemetry-api": "opentelemetry",
+}
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the client wheel and unzip it; nothing is downloaded, nothing is installed."""
+    folder = tmp_path_factory.mktemp("client")
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(SDK)]
+    built = subprocess.run(build, cwd=folder, capture_output=True, text=True)
+    assert built.returncode == 0, built.stdout + built.stderr
+    (wheel,) = folder.glob("jettison_client-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder / "unpacked")
+    return folder / "unpacked"
+
+
+def test_client_runs_where_nothing_else_of_ours_is(unpacked: Path) -> None:
+    # -S skips the .pth file of the editable install, through which `protocol` could be found by mistake.
+    code = (
+        "import sys\n"
+        f"sys.path[:0] = [{str(unpacked)!r}]\n"
+        f"sys.path += [{sysconfig.get_path('purelib')!r}, {sysconfig.get_path('platlib')!r}]\n"
+        "from jettison_client.client import Client\n"
+        "assert isinstance(Client, type), Client\n"
+        "ours = {'actors', 'protocol', 'storage'} & set(sys.modules)\n"
+        "assert not ours, ours\n"
+    )
+    ran = subprocess.run([sys.executable, "-I", "-S", "-c", code], cwd=unpacked, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_client_without_the_keys_extra_speaks_in_plain_text_and_says_what_encrypting_needs(unpacked: Path) -> None:
+    code = (
+        "import sys\n"
+        f"sys.path[:0] = [{str(unpacked)!r}]\n"
+        f"sys.path += [{sysconfig.get_path('purelib')!r}, {sysconfig.get_path('platlib')!r}]\n"
+        "sys.modules['cryptography'] = None\n"
+        "from jettison_client import cipher, client\n"
+        "try:\n"
+        "    cipher.Key(b'k' * 32)\n"
+        "except client.Rejected as error:\n"
+        "    print(error)\n"
+    )
+    ran = subprocess.run([sys.executable, "-I", "-S", "-c", code], cwd=unpacked, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout == "encryption needs the package cryptography: pip install 'jettison-client[keys]'\n"
+
+
+def test_client_wheel_holds_the_protocol_and_nothing_else(unpacked: Path) -> None:
+    inside = {str(path.relative_to(unpacked / "jettison_client")) for path in files(unpacked / "jettison_client")}
+    source = {str(path.relative_to(ROOT / "protocol")) for path in files(ROOT / "protocol")}
+    assert inside == source | {"LICENSE"}
+    assert {path.name.split("-")[0] for path in unpacked.iterdir()} == {"jettison_client"}
+
+
+def test_client_wheel_declares_what_it_imports() -> None:
+    project = tomllib.loads((SDK / "pyproject.toml").read_text())["project"]
+    declared = [*project["dependencies"], *project["optional-dependencies"]["keys"]]
+    allowed = {IMPORT_NAMES[re.split(r"[<>=~!\[ ]", requirement)[0]] for requirement in declared}
+    imported = {
+        name.split(".")[0]
+        for file in files(ROOT / "protocol")
+        if file.suffix == ".py"
+        for name in absolute_imports(file)
+    }
+    assert imported - set(sys.stdlib_module_names) <= allowed
+
+
+def files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+
+
+def absolute_imports(file: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            found.add(node.module or "")
+    return found

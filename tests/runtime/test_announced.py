@@ -1,0 +1,67 @@
+"""Ready is announced for every message, those too whose own wake-up found the slot filled."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from actors.host.bootstrap import Runtime
+from protocol import subjects
+from protocol.client import Client
+from protocol.service_messages import Ready
+from storage.ports import Slot, Wakes
+
+
+class LastMoment:
+    """`Wakes` whose first slot is freed only after *before* has happened."""
+
+    def __init__(self, wakes: Wakes, before: Callable[[], Awaitable[Any]]) -> None:
+        self._wakes = wakes
+        self._before: Callable[[], Awaitable[Any]] | None = before
+        self.wake, self.untaken = wakes.wake, wakes.untaken
+
+    async def slots(self, actor: Any, **asked: Any) -> AsyncIterator[Slot]:
+        """See `Wakes.slots`."""
+        async for slot in self._wakes.slots(actor, **asked):
+            before, self._before = self._before, None
+            yield _Freed(slot, before) if before else slot
+
+
+class _Freed:
+    def __init__(self, slot: Slot, before: Callable[[], Awaitable[Any]]) -> None:
+        self._slot, self._before = slot, before
+        self.at, self.headers, self.deliveries, self.lane = slot.at, slot.headers, slot.deliveries, slot.lane
+        self.later, self.hold, self.make_room = slot.later, slot.hold, slot.make_room
+
+    async def done(self) -> None:
+        """See `Slot.done`."""
+        await self._before()
+        await self._slot.done()
+
+
+async def test_a_message_that_comes_while_the_slot_is_held_is_announced_too(
+    running: Runtime, client: Client, name: str
+) -> None:
+    talk = await client.open(name)
+    heard: asyncio.Queue[int] = asyncio.Queue()
+
+    async def listen(message: Any) -> None:
+        await heard.put(msgspec.json.decode(message.data, type=Ready).upto)
+
+    await running.connection.subscribe(subjects.ready(talk.at), cb=listen)
+    wakes = LastMoment(running.wakes, lambda: talk.append([{"role": "user", "content": "two"}]))
+    # before the worker begins: what it first finds is this message, and not the opening alone
+    await talk.append([{"role": "user", "content": "one"}])
+    task = asyncio.create_task(dataclasses.replace(running.worker("spill"), wakes=wakes).run())
+    try:
+        async with asyncio.timeout(30):
+            assert [await heard.get(), await heard.get()] == [1, 2]
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

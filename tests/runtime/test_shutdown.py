@@ -1,0 +1,202 @@
+"""Shutdown: what is under way is finished within the grace or handed back, and the next worker goes on at once."""
+
+import asyncio
+import dataclasses
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, cast
+
+import pytest
+
+from actors.core.state import State
+from actors.host.bootstrap import Runtime
+from actors.runtime.conversations import Conversations
+from actors.runtime.dispatch import Step, Steps
+from actors.runtime.worker import Worker
+from protocol.client import Client
+from protocol.errors import NotProvisioned
+from protocol.ids import Address, address, fresh_id
+from protocol.subjects import Actor, Lane
+from storage.jetstream import JetStreamSnapshots
+from storage.memory import MemorySlot, MemoryWakes
+from storage.ports import Slot
+from storage.streams import ACK_WAIT_SECONDS
+from tests.conftest import settled
+
+
+class SlowSteps(Steps):
+    """The steps as they are, each after a while."""
+
+    seconds = 0.4
+    begun: Address | None = None
+
+    async def step(self, actor: Actor, at: Address, state: State, **keywords: Any) -> Step:
+        self.begun = at
+        await asyncio.sleep(self.seconds)
+        return await super().step(actor, at, state, **keywords)
+
+
+class VerySlowSteps(SlowSteps):
+    seconds = 60.0
+
+
+def slow(running: Runtime, kind: type[SlowSteps], *, grace_seconds: float) -> Worker:
+    worker = dataclasses.replace(running, steps=kind(artifacts=running.artifacts)).worker("spill")
+    return dataclasses.replace(worker, grace_seconds=grace_seconds)
+
+
+@asynccontextmanager
+async def at_it(worker: Worker) -> AsyncIterator[asyncio.Task[None]]:
+    """Run *worker*, and leave nothing of it behind, whatever the test does."""
+    task = asyncio.create_task(worker.run())
+    try:
+        yield task
+    finally:
+        while not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=0.2)
+
+
+async def begun(worker: Worker, at: Address) -> None:
+    """Wait until *worker* is at a step of *at*."""
+    async with asyncio.timeout(30):
+        while cast(SlowSteps, worker.steps).begun != at:
+            await asyncio.sleep(0.01)
+
+
+async def ended(task: asyncio.Task[None]) -> float:
+    """Cancel *task*; return the seconds until it had ended."""
+    started = time.monotonic()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert task.cancelled()
+    return time.monotonic() - started
+
+
+async def next_slot(running: Runtime, at: Address) -> Slot:
+    """Take the slot of *at*, and give others back."""
+    slots = cast("AsyncGenerator[Slot, None]", running.wakes.slots("spill", credits=64))
+    async with asyncio.timeout(40), aclosing(slots):
+        async for slot in slots:
+            if slot.at == at:
+                return slot
+            await slot.done()
+    raise AssertionError("slots end by an error only")
+
+
+async def test_what_is_under_way_is_finished_within_the_grace(running: Runtime, client: Client) -> None:
+    talk = await client.open(f"finished-{fresh_id()}")
+    worker = slow(running, SlowSteps, grace_seconds=30.0)
+    async with at_it(worker) as task:
+        await begun(worker, talk.at)
+        assert 0.05 < await ended(task) < 15
+        state = await running.conversations.load(talk.at)
+        assert state.version == 1
+        assert await running.wakes.wake("spill", talk.at, headers={}) is True, "its slot is free"
+        await (await next_slot(running, talk.at)).done()
+
+
+async def test_nothing_new_is_taken_in_the_grace(running: Runtime, client: Client) -> None:
+    talk = await client.open(f"first-{fresh_id()}")
+    worker = slow(running, SlowSteps, grace_seconds=30.0)
+    async with at_it(worker) as task:
+        await begun(worker, talk.at)
+        task.cancel()
+        await asyncio.sleep(0.05)
+        late = await client.open(f"late-{fresh_id()}")
+        await asyncio.gather(task, return_exceptions=True)
+        assert (await running.conversations.load(talk.at)).version == 1
+        slot = await next_slot(running, late.at)
+        assert slot.deliveries == 1
+        await slot.done()
+
+
+async def test_what_takes_longer_is_handed_back_and_goes_on_within_a_second(running: Runtime, client: Client) -> None:
+    talk = await client.open(f"longer-{fresh_id()}")
+    worker = slow(running, VerySlowSteps, grace_seconds=0.2)
+    async with at_it(worker) as task:
+        await begun(worker, talk.at)
+        assert 0.2 <= await ended(task) < 15
+        started = time.monotonic()
+        next_one = asyncio.create_task(running.worker("spill").run())
+        await settled(running, talk.at)
+        # a tenth of a second on a calm machine; what was not handed back comes after the ack wait
+        assert time.monotonic() - started < ACK_WAIT_SECONDS / 2
+        await ended(next_one)
+
+
+async def test_a_second_signal_ends_the_grace(running: Runtime, client: Client) -> None:
+    talk = await client.open(f"twice-{fresh_id()}")
+    worker = slow(running, VerySlowSteps, grace_seconds=30.0)
+    async with at_it(worker) as task:
+        await begun(worker, talk.at)
+        task.cancel()
+        await asyncio.sleep(0.1)
+        assert not task.done()
+        assert await ended(task) < 15
+        slot = await next_slot(running, talk.at)
+        assert slot.deliveries == 2
+        await slot.done()
+
+
+@dataclasses.dataclass
+class Flood(MemoryWakes):
+    """A slot at every turn of the loop, so that some are taken in the moment when everything ends."""
+
+    given: list[MemorySlot] = dataclasses.field(default_factory=list)
+
+    async def slots(self, actor: Actor, *, credits: int, lane: Lane = "wake") -> AsyncIterator[Slot]:
+        while True:
+            self.given.append(MemorySlot(address(f"flood-{len(self.given)}"), {}, self, actor, lane))
+            yield self.given[-1]
+            await asyncio.sleep(0)
+
+
+class Gone(Conversations):
+    """Conversations of a server that lost its streams."""
+
+    async def load(self, at: Address) -> State:
+        raise NotProvisioned("the streams do not exist on this server; run `jettison provision`")
+
+
+async def test_a_turn_that_had_not_begun_when_all_ended_is_handed_back(running: Runtime) -> None:
+    wakes = Flood()
+    gone = Gone(log=running.log, snapshots=JetStreamSnapshots(running.connection), writer="test")
+    worker = dataclasses.replace(running.worker("spill"), wakes=wakes, conversations=gone)
+    with pytest.raises(BaseExceptionGroup) as failed:
+        await worker.run()
+    assert failed.group_contains(NotProvisioned, match="jettison provision", depth=None)
+    assert failed.value.split(NotProvisioned)[1] is None, "nothing else, so that the process ends with one sentence"
+    assert [slot.at for slot in wakes.given if not slot.ended.is_set()] == []
+
+
+class Stalling(Conversations):
+    """Conversations whose second look does not end."""
+
+    loads = 0
+
+    async def load(self, at: Address) -> State:
+        self.loads += 1
+        if self.loads == 2:
+            await asyncio.sleep(60)
+        return await super().load(at)
+
+
+async def test_who_is_stopped_between_freeing_a_slot_and_looking_again_fills_it_again(running: Runtime) -> None:
+    at = address(f"between-{fresh_id()}")
+    stalling = Stalling(
+        log=running.log,
+        snapshots=JetStreamSnapshots(running.connection),
+        writer="test",
+    )
+    worker = dataclasses.replace(running, conversations=stalling).worker("spill")
+    async with at_it(dataclasses.replace(worker, grace_seconds=0.1)) as task:
+        await running.wakes.wake("spill", at, headers={})
+        async with asyncio.timeout(30):
+            while stalling.loads < 2:
+                await asyncio.sleep(0.01)
+        await ended(task)
+        slot = await next_slot(running, at)
+        assert slot.deliveries == 1
+        await slot.done()

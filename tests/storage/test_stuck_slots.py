@@ -1,0 +1,113 @@
+"""Ghosts: a slot that was done and is filled for ever, since a killed server kept its message."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import signal
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import cast
+
+from nats.aio.client import Client as NatsConnection
+
+from actors.host.bootstrap import runtime
+from actors.host.settings import Settings
+from actors.services.sweeper import Swept
+from protocol import subjects
+from protocol.ids import Address, address, fresh_id
+from protocol.subjects import Actor, Lane
+from storage.ports import Slot
+from storage.stuck_slots import Ghosts
+from storage.wakes import JetStreamWakes
+from tests.promises.harness import Server, at_server, connected, one, said_body
+
+AT, OTHER = address("haunted"), address("other")
+
+
+async def worked_off(connection: NatsConnection, at: Address, lane: Lane = "wake", *, actor: Actor = "digest") -> None:
+    """Take the slot of *at*, which is the only one, and end it."""
+    slots = cast("AsyncGenerator[Slot, None]", JetStreamWakes(connection).slots(actor, credits=1, lane=lane))
+    async with asyncio.timeout(60), aclosing(slots):
+        slot = await anext(slots)
+        assert slot.at == at
+        await slot.done()
+
+
+def ended(server: Server) -> Path:
+    """End *server* so that all that it knows is on the disk; return where the messages of the work queue are."""
+    assert server.process is not None
+    server.process.send_signal(signal.SIGTERM)
+    server.process.wait(timeout=60)
+    return server.store / "jetstream" / "$G" / "streams" / subjects.WAKE_STREAM / "msgs"
+
+
+async def haunted(server: Server, folder: Path, *, lanes: Sequence[Lane], actor: Actor) -> NatsConnection:
+    """Have the slots of *lanes* done, and the server lose that it dropped them, as one that is killed then may."""
+    shutil.copytree(ended(server), folder / "kept")
+    server.start()
+    between = await connected(server.url)
+    for lane in lanes:
+        await worked_off(between, AT, lane, actor=actor)
+    await between.close()
+    shutil.rmtree(stored := ended(server))
+    shutil.copytree(folder / "kept", stored)
+    server.start()
+    return await connected(server.url)
+
+
+async def test_a_slot_that_was_done_and_kept_is_freed_and_what_waits_is_not(tmp_path: Path) -> None:
+    async with one(tmp_path) as server:
+        before = await connected(server.url)
+        for lane in subjects.LANES:
+            await JetStreamWakes(before).wake("digest", AT, headers={}, lane=lane)
+        await before.close()
+        connection = await haunted(server, tmp_path, lanes=subjects.LANES, actor="digest")
+        wakes, ghosts = JetStreamWakes(connection), Ghosts(connection)
+        assert await wakes.wake("digest", AT, headers={}) is False, "nobody can fill it"
+        assert await wakes.wake("digest", OTHER, headers={}) is True
+        await worked_off(connection, OTHER)
+        # after a look at nothing but ghosts, another one waits for its worker
+        assert await wakes.wake("digest", OTHER, headers={}) is True
+        assert await ghosts.free() == 2
+        assert await ghosts.free() == 0
+        for lane in subjects.LANES:
+            assert await wakes.wake("digest", AT, headers={}, lane=lane) is True
+        await worked_off(connection, OTHER)
+        await worked_off(connection, AT)
+        await worked_off(connection, AT, "urge")
+        await connection.close()
+
+
+async def test_slots_that_wait_are_taken_or_pause_are_no_ghosts(tmp_path: Path) -> None:
+    async with one(tmp_path) as server:
+        connection = await connected(server.url)
+        wakes, ghosts = JetStreamWakes(connection), Ghosts(connection)
+        assert await ghosts.free() == 0
+        for at in (AT, OTHER, address("third")):
+            await wakes.wake("digest", at, headers={})
+        slots = cast("AsyncGenerator[Slot, None]", wakes.slots("digest", credits=2))
+        async with aclosing(slots):
+            first, second = await anext(slots), await anext(slots)
+            await first.later(3600.0)
+            assert await ghosts.free() == 0
+            await second.done()
+            assert await ghosts.free() == 0
+        assert await wakes.wake("digest", AT, headers={}) is False
+        await connection.close()
+
+
+async def test_a_sweep_frees_the_slot_of_a_conversation_that_waits_and_wakes_it(
+    tmp_path: Path, settings: Settings
+) -> None:
+    async with one(tmp_path) as server:
+        ours = at_server(settings, server.url)
+        async with runtime(ours, role="test") as before:
+            await before.log.say(AT, said_body("hello"), message_id=fresh_id(), headers={})
+            assert await before.wakes.wake("spill", AT, headers={}) in (True, False), "now it is filled, by whom ever"
+        await (await haunted(server, tmp_path, lanes=("wake",), actor="spill")).close()
+        async with runtime(ours, role="test") as after:
+            assert await after.wakes.wake("spill", AT, headers={}) is False, "nobody can be told"
+            assert await after.sweeper().sweep(everything=True) == Swept(looked_at=1, open=1, woken=1, freed=1)
+            await worked_off(after.connection, AT, actor="spill")
