@@ -11,13 +11,16 @@ import hashlib
 
 import msgspec
 
-from .errors import BadEnvelope
+from .errors import BadEnvelope, UnknownRules
 from .facts import DoneFact, SaidFact
 from .ids import Address
 
-RULES_VERSION = "1"
-"""Version of the rules that decided; recorded in each commit."""
+RULES_VERSIONS = ("1",)
+"""The versions of the rules that this release reads, the newest last. A commit says which one decided it. What older
+ones decided is folded and rests on the record; a commit of any other version is not readable."""
 
+RULES_VERSION = RULES_VERSIONS[-1]
+"""The version that this release decides by, and that replay decides again."""
 
 ENCRYPTED = b"\xc1\x01"
 """What an encrypted record of the log begins with, and no envelope: MessagePack has no 0xC1. Then its version."""
@@ -95,7 +98,10 @@ def encode_commit(commit: Commit) -> bytes:
 
 
 def decode_commit(body: bytes) -> Commit:
-    """Return the commit in *body*; raises `BadEnvelope` for anything else, newer or with a wrong hash."""
+    """Return the commit in *body*; raises `BadEnvelope` for anything else, newer or with a wrong hash.
+
+    `UnknownRules` where its bytes are sound and rules that this release does not know decided it.
+    """
     try:
         commit = _COMMIT.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -103,6 +109,14 @@ def decode_commit(body: bytes) -> Commit:
     # over the bytes as they are kept: encoded anew, an old commit has the fields that facts got since
     if len(commit.hash) != HASH_BYTES or _hash_of(body[: -HASH_BYTES - 2] + _NO_HASH) != commit.hash:
         raise BadEnvelope("the commit's bytes do not match its hash", version=commit.version)
+    if commit.rules_version not in RULES_VERSIONS:
+        # never skipped and never believed: a version that somebody made up must not end the checking
+        raise UnknownRules(
+            f"version {commit.version} was decided by rules {commit.rules_version!r:.40}, and this release knows "
+            f"{', '.join(RULES_VERSIONS)}: read it with the release that wrote it",
+            version=commit.version,
+            rules_version=commit.rules_version,
+        )
     return commit
 
 

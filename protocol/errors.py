@@ -6,6 +6,7 @@
     │   ├── BadMessage       not a provider message; says which field
     │   ├── BadPolicy        an unknown key or an impossible value; says which key
     │   ├── BadEnvelope      bytes in the log that are not an envelope of ours
+    │   │   └── UnknownRules a step of rules that this release does not know: a newer one wrote it, or nobody of ours
     │   ├── BudgetRefused    what must stay is larger than the budget; says what to remove
     │   ├── NotProvisioned   a stream, consumer or server is not there, or not as the workers need it
     │   ├── Erased           the conversation was erased; nothing brings it back
@@ -56,6 +57,10 @@ class BadPolicy(Rejected):
 
 class BadEnvelope(Rejected):
     """Bytes on a log subject are not an envelope that this version can read."""
+
+
+class UnknownRules(BadEnvelope):
+    """A step was decided by a version of the rules that this release does not know."""
 
 
 class BudgetRefused(Rejected):

@@ -176,7 +176,7 @@ def tombstone(at: Address, records: Sequence[Record], *, by: str, at_ms: int) ->
             prev_hash=head,
             said_hash=said_hash,
             policy_hash=last.policy_hash if last else "",
-            rules_version=codec.RULES_VERSION,
+            rules_version=codec.RULES_VERSIONS[0],  # no rule decides it: every release may read it
             tokenizer=last.tokenizer if last else "",
             facts=(fact,),
         )

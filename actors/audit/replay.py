@@ -2,18 +2,18 @@
 
 Every commit of spill, digest, squeeze and cut is decided a second time on the state that it was decided
 on; the facts must be equal. What came from outside (an LLM's answer, an upload's text) is taken from the
-log. The first difference is named.
+log. A step of older rules rests on the record: it is folded and counted apart, since today's rules decide
+otherwise on purpose. Every served view is rebuilt, whichever rules decided it. The first difference is named.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
-from typing import Literal
 
 import msgspec
 
 from actors.core.state import State
-from actors.core.text.count import Count
 from actors.core.view import view
 from actors.cut.decide import cut
 from actors.digest.decide import digest
@@ -21,7 +21,7 @@ from actors.runtime.fold import Decision, count_of, decisions, gone_back_to, hea
 from actors.spill.decide import claims, spill
 from actors.squeeze.decide import Ask, next_ask, recorded_answers
 from protocol import codec
-from protocol.errors import BadEnvelope, BudgetRefused, ChainBroken, NotReady
+from protocol.errors import BadEnvelope, BudgetRefused, ChainBroken, NotReady, UnknownRules
 from protocol.facts import (
     CompactionDeclined,
     ContextServed,
@@ -60,6 +60,8 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     facts: int = 0
     decided_again: int = 0
     """Steps whose decision was made a second time; the others rest on what a store or a model said."""
+    rests: dict[str, int] = {}
+    """Steps of older rules, by their version: they rest on the record, and only their own release decides them."""
     views: int = 0
     tokens: int = 0
     hash: str = ""
@@ -71,6 +73,7 @@ def replay(at: Address, records: Iterable[Record]) -> Replayed:
     """Fold *records*, decide every commit again, and rebuild every served view."""
     records = list(records)
     commits = facts = again = views = version = 0
+    rests: Counter[str] = Counter()
     divergence: Divergence | None = None
     last: Decision | None = None
     try:
@@ -78,15 +81,23 @@ def replay(at: Address, records: Iterable[Record]) -> Replayed:
             commit, version = last.commit, last.after.version
             commits += 1
             facts += len(commit.facts)
-            served = any(isinstance(fact, ContextServed) for fact in commit.facts)
-            views += served
-            found = _again(last.before, commit)
-            again += found is not None and not served
-            divergence = divergence or (found or None)
+            if _is_view(commit):
+                views += 1
+                found = _view_again(last.before, commit)
+            elif not _is_decided(last.before, commit.facts):
+                continue
+            elif commit.rules_version != codec.RULES_VERSION:
+                rests[commit.rules_version] += 1
+                continue
+            else:
+                again += 1
+                found = _difference(commit, _decided(last.before, commit.facts))
+            divergence = divergence or found
         state = head(last, at, records)
     except (ChainBroken, BadEnvelope) as error:
-        broken = Divergence(version=version + 1, fact="", field="chain", reason=str(error))
-        return Replayed(address=str(at), commits=commits, facts=facts, divergence=divergence or broken)
+        field = "rules_version" if isinstance(error, UnknownRules) else "chain"
+        broken = Divergence(version=version + 1, fact="", field=field, reason=str(error))
+        return Replayed(address=str(at), commits=commits, facts=facts, rests=rests, divergence=divergence or broken)
     final = _final_view(state)
     return Replayed(
         address=str(at),
@@ -95,6 +106,7 @@ def replay(at: Address, records: Iterable[Record]) -> Replayed:
         commits=commits,
         facts=facts,
         decided_again=again,
+        rests=dict(rests),
         views=views,
         tokens=state.live_tokens,
         hash=state.hash.hex(),
@@ -103,56 +115,53 @@ def replay(at: Address, records: Iterable[Record]) -> Replayed:
     )
 
 
-def _again(before: State, commit: codec.Commit) -> Divergence | Literal[False] | None:
-    """Decide *commit* again: a divergence, false for none, or none where it cannot be decided from the log alone."""
-    if not commit.facts or any(isinstance(fact, StageFailed) for fact in commit.facts):
-        return None
+def _is_view(commit: codec.Commit) -> bool:
+    return bool(commit.facts) and isinstance(commit.facts[0], ContextServed)
+
+
+def _is_decided(before: State, recorded: tuple[DoneFact, ...]) -> bool:
+    """Tell whether rules decided these facts from the log alone; other decisions came from outside."""
+    if not recorded or any(isinstance(fact, StageFailed) for fact in recorded):
+        return False
+    match recorded[0]:
+        case HistoryDigested() | HistoryCut() | DigestSqueezed() | HistorySummarized():
+            return True
+        case CompactionDeclined(stage="digest" | "cut"):
+            return True
+        case CompactionDeclined(stage="squeeze"):
+            return False
+        case ConversationErased() | ConversationForked() | ConversationRewound() | HistoryExpanded():
+            # wishes of people
+            return False
+        case _:
+            # not the notes on the policy as it was adopted, which rest on files and on the table of models; not what
+            # was decided on what the store said, or on uploads that only the store holds
+            degraded = any(isinstance(fact, ToolOutputTrimmed) for fact in recorded)
+            return before.policy is not None and not degraded and not claims(before)
+
+
+def _decided(before: State, recorded: tuple[DoneFact, ...]) -> tuple[DoneFact, ...]:
+    """Return what the rules decide today."""
     count = count_of(before)
-    first = commit.facts[0]
-    if isinstance(first, ContextServed):
-        return _view_again(before, commit, first, count) or False
-    wanted = _decided(before, commit.facts, count)
-    return None if wanted is None else _difference(commit, wanted) or False
-
-
-def _decided(before: State, recorded: tuple[DoneFact, ...], count: Count) -> tuple[DoneFact, ...] | None:
-    """Return what the rules decide today; none where the decision came from outside."""
     first = recorded[0]
     match first:
-        case HistoryDigested():
+        case HistoryDigested() | CompactionDeclined(stage="digest"):
             return digest(before, count=count)
-        case HistoryCut():
+        case HistoryCut() | CompactionDeclined(stage="cut"):
             return cut(before, count=count)
         case DigestSqueezed() | HistorySummarized():
             ended = next_ask(before, recorded_answers(first), count=count)
             return () if ended is None or isinstance(ended, Ask) else (ended,)
-        case CompactionDeclined(stage="digest"):
-            return digest(before, count=count)
-        case CompactionDeclined(stage="cut"):
-            return cut(before, count=count)
-        case ConversationErased() | ConversationForked() | ConversationRewound() | HistoryExpanded():
-            # wishes of people
-            return None
-        case CompactionDeclined(stage="squeeze"):
-            return None
         case _:
-            return _spilled_again(before, recorded, count)
+            spilled = spill(before, uploads={}, count=count)
+            return spilled.facts if spilled else ()
 
 
-def _spilled_again(before: State, recorded: tuple[DoneFact, ...], count: Count) -> tuple[DoneFact, ...] | None:
-    if before.policy is None:
-        # notes on the policy as it was adopted: they rest on files and on the table of models
-        return None
-    degraded = any(isinstance(fact, ToolOutputTrimmed) for fact in recorded)
-    if degraded or claims(before):
-        # decided on what the store said, or on uploads that only the store holds
-        return None
-    spilled = spill(before, uploads={}, count=count)
-    return spilled.facts if spilled else ()
-
-
-def _view_again(before: State, commit: codec.Commit, served: ContextServed, count: Count) -> Divergence | None:
+def _view_again(before: State, commit: codec.Commit) -> Divergence | None:
     """Build a served view again: its bytes, by their hash, and what was told of it must be the same."""
+    served = commit.facts[0]
+    assert isinstance(served, ContextServed)
+    count = count_of(before)
     try:
         seen = view(before, budget=served.budget, count=count)
     except (BudgetRefused, NotReady) as error:

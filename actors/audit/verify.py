@@ -18,7 +18,7 @@ from actors.runtime.conversations import STATE_SCHEMA, Snapshot
 from actors.runtime.fold import folded
 from actors.spill.decide import MISSING_UPLOAD
 from protocol import codec
-from protocol.errors import BadEnvelope, JettisonError
+from protocol.errors import BadEnvelope, JettisonError, UnknownRules
 from protocol.facts import MessagesAppended, ToolOutputSpilled, ToolOutputTrimmed
 from protocol.ids import Address
 from storage.ports import Record
@@ -27,7 +27,7 @@ from .anchors import Flaw, Mark
 from .heads import Head, earlier, moved, positions, start
 
 What = Literal[
-    "commit", "messages", "order", "truncated", "rewritten", "gone", "snapshot", "artifact", "anchor", "file"
+    "commit", "rules", "messages", "order", "truncated", "rewritten", "gone", "snapshot", "artifact", "anchor", "file"
 ]
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -82,6 +82,8 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[Problem, ...]
     erased: bool = False
     """Only the tombstone is left of it."""
+    rules: dict[str, int] = {}
+    """Commits by the version of the rules that decided them, up to the first that does not belong."""
 
 
 class _Chain(msgspec.Struct, kw_only=True):
@@ -91,6 +93,7 @@ class _Chain(msgspec.Struct, kw_only=True):
     covered: dict[int, int]
     """By the sequence of a commit: that of the last message it covers."""
     problem: Problem | None = None
+    rules: dict[str, int]
 
 
 def verify(evidence: Evidence) -> Verified:
@@ -128,6 +131,7 @@ def verify(evidence: Evidence) -> Verified:
         first=found[0] if found else None,
         problems=tuple(found),
         erased=erased is not None,
+        rules=chain.rules,
     )
 
 
@@ -195,7 +199,7 @@ def mentioned(at: Address, records: Iterable[Record]) -> dict[str, Mention]:
 def _walked(at: Address, records: Sequence[Record]) -> _Chain:
     """Follow the chain up to the first record that does not belong."""
     head = start(at)
-    chain = _Chain(at_seq={0: head}, covered={0: 0})
+    chain = _Chain(at_seq={0: head}, covered={0: 0}, rules={})
     pending: list[Record] = []
     last: Record | None = None
     done_seq = covered_seq = 0
@@ -210,6 +214,7 @@ def _walked(at: Address, records: Sequence[Record]) -> _Chain:
             pending.append(record)
         else:
             commit = codec.decode_commit(record.body)
+            chain.rules[commit.rules_version] = chain.rules.get(commit.rules_version, 0) + 1
             if is_tombstone(commit) and record is records[0]:
                 # what it covers was erased
                 rolled, covered_seq, done_seq = commit.said_hash, commit.upto, record.seq
@@ -238,6 +243,8 @@ def _unfit(record: Record, head: Head, done_seq: int, error: JettisonError) -> P
     """Say that *record* cannot stand behind *head*."""
     if record.seq <= head.seq:
         return _at("order", head.version + 1, record.seq, head.seq, str(error))
+    if isinstance(error, UnknownRules):
+        return _at("rules", head.version + 1, done_seq + 1, record.seq, str(error))
     if error.fields.get("version") == head.version:
         # a commit stands here twice, and nothing tells which of the two was first
         return _at("commit", head.version, done_seq, record.seq, str(error))

@@ -22,7 +22,7 @@ from .options import StackOptions
 from .progress import bar
 from .replay_pool import Failed, Outcome, Source, processors, replays
 from .session import connected, located, printed, said, settings_of
-from .terminal_text import named, plain
+from .terminal_text import counted, named, plain
 
 PATTERN = "*.tar"
 """Of the bundles in a folder."""
@@ -47,10 +47,12 @@ def replay(
 
 def replay_text(found: Replayed) -> str:
     """Return the outcome of a replay as text for a person."""
+    older = rests_text(found)
     lines = [
         f"{found.address}: {found.messages} messages, {found.commits} commits, {found.facts} facts",
         f"decided again {found.decided_again} of {found.commits - found.views} steps (the others rest on what a store "
         f"or a model said), rebuilt {found.views} served views",
+        *([older] if older else []),
         f"version {found.version}, hash {found.hash[:16]}, view {found.view_hash[:16]}, {found.tokens:,} tokens",
     ]
     different = _different(found)
@@ -58,11 +60,18 @@ def replay_text(found: Replayed) -> str:
     return "\n".join(lines) + "\n"
 
 
+def rests_text(found: Replayed) -> str:
+    """Return what is to be told of steps of older rules, if there are any."""
+    rules = " and ".join(sorted(found.rests))
+    return f"{counted(sum(found.rests.values()), 'step')} of older rules ({rules}) rest on the record" if rules else ""
+
+
 def brief_text(found: Replayed) -> str:
     """Return the same in one line."""
+    older = rests_text(found)
     return (
         f"{found.address}: version {found.version}, {found.messages} messages, {found.facts} facts, {found.views} "
-        f"served views: {_different(found) or 'all the same'}\n"
+        f"served views: {_different(found) or 'all the same'}{older and f'; {older}'}\n"
     )
 
 
@@ -122,7 +131,7 @@ def _addresses(stack: StackOptions, names: Sequence[str], *, everything: bool) -
 
 def _all_told(outcomes: Iterator[Outcome], total: int, *, verify: bool, as_json: bool) -> int:
     """Tell each outcome as it comes, and the sum of them on stderr."""
-    worst = count = facts = different = failed = 0
+    worst = count = facts = different = failed = rests = 0
     began = time.perf_counter()
     with bar("replaying", total, unit="conversations") as step:
         for count, outcome in enumerate(outcomes, 1):
@@ -132,10 +141,12 @@ def _all_told(outcomes: Iterator[Outcome], total: int, *, verify: bool, as_json:
             else:
                 facts += outcome.messages + outcome.facts
                 different += outcome.divergence is not None
+                rests += sum(outcome.rests.values())
             step("", count, total)
     seconds = time.perf_counter() - began
     result = f"{different} DIFFERENT" if different else "all the same"
     unread = f", {failed} NOT read" if failed else ""
+    unread += f"; {counted(rests, 'step')} of older rules rest on the record" if rests else ""
     said(
         f"{count:,} conversations, {facts:,} messages and facts in {seconds:.1f} s "
         f"({facts / max(seconds, 1e-9):,.0f} a second): {result}{unread}"

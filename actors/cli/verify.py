@@ -14,6 +14,7 @@ from actors.audit.anchoring import Anchored, Anchoring
 from actors.audit.evidence import Sources, all_verified, verified
 from actors.audit.verify import Verified
 from actors.host.bootstrap import Runtime
+from protocol import codec
 from protocol.errors import Damaged, KeysUnavailable, NotFound
 from protocol.ids import written_address
 from storage.s3 import S3Anchors
@@ -98,6 +99,8 @@ def verdict_text(verdict: Verified) -> str:
         text = f"{verdict.address}: fine up to version {verdict.version} ({verdict.head[:16]}), "
         text += f"{counted(verdict.commits, 'commit')}, {counted(verdict.said, 'envelope')} said, "
         text += f"{counted(verdict.artifacts, 'artifact')}, {counted(verdict.anchors, 'anchor')}"
+        if older := sum(number for rules, number in verdict.rules.items() if rules != codec.RULES_VERSION):
+            text += f"; {counted(older, 'commit')} of older rules, which replay takes as they are"
         if verdict.unanchored_messages or verdict.unanchored_commits:
             text += f"; not anchored yet: {counted(verdict.unanchored_messages, 'envelope')}, "
             text += counted(verdict.unanchored_commits, "commit")

@@ -18,7 +18,7 @@ from actors.core.state import State, initial
 from actors.model_info.tokens import tokenizer_for
 from protocol import codec
 from protocol import policy as policies
-from protocol.errors import BadEnvelope, ChainBroken, LogRegression, PastNeeded
+from protocol.errors import BadEnvelope, ChainBroken, LogRegression, PastNeeded, UnknownRules
 from protocol.facts import DoneFact
 from protocol.ids import Address
 from protocol.limits import SNAPSHOT_COMMITS
@@ -165,5 +165,7 @@ def _is_commit(record: Record, wanted: bytes) -> bool:
     """Tell whether *record* is the commit with the hash *wanted*; a log that lost its end may hold anything there."""
     try:
         return record.side == "done" and codec.decode_commit(record.body).hash == wanted
+    except UnknownRules:
+        raise  # sound, and to be read by a newer release
     except BadEnvelope:
         return False

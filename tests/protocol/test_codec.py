@@ -43,7 +43,11 @@ for kind, strategy in {int: whole, str: chars, bytes: st.binary(max_size=20)}.it
     st.register_type_strategy(kind, strategy)
 
 saids = st.builds(Said, writer=chars, count=whole, facts=st.lists(facts_of(SaidFact), max_size=3).map(tuple))
-commits = st.builds(Commit, facts=st.lists(facts_of(DoneFact), max_size=3).map(tuple))
+commits = st.builds(
+    Commit,
+    facts=st.lists(facts_of(DoneFact), max_size=3).map(tuple),
+    rules_version=st.sampled_from(codec.RULES_VERSIONS),
+)
 
 COMMIT = codec.seal(
     Commit(

@@ -3,9 +3,12 @@
 import asyncio
 import time
 
+import msgspec
+
+from actors.core.seal import sealed
 from actors.host.bootstrap import Runtime
 from actors.runtime.retries import ATTEMPTS_MAX
-from protocol import subjects
+from protocol import codec, subjects
 from protocol.client import Client
 from protocol.ids import Address, fresh_id
 from protocol.subjects import Actor
@@ -64,6 +67,22 @@ async def test_a_commit_of_a_newer_version_is_given_up_and_the_others_go_on(work
     await freed(working, talk.at)
     await other.append([{"role": "user", "content": "hello"}])
     assert (await other.context(wait_seconds=30)).upto == 1
+
+
+async def test_a_step_of_rules_that_this_release_does_not_know_parks_its_conversation(
+    working: Runtime, client: Client
+) -> None:
+    talk = await client.open(f"rules-{fresh_id()}")
+    await talk.append([{"role": "user", "content": "hello"}])
+    state = await settled(working, talk.at)
+    commit = sealed(state, (), writer="a newer worker", tokenizer="o200k_base")
+    newer = codec.seal(msgspec.structs.replace(commit, rules_version="999", hash=b""))
+    await working.connection.jetstream().publish(subjects.done(talk.at), codec.encode_commit(newer))
+    await talk.append([{"role": "user", "content": SECRET}])
+    kept = await letter(working, talk.at)
+    assert (kept.letter.reason, kept.letter.error) == ("unreadable", "UnknownRules")
+    assert "rules '999'" in kept.letter.detail
+    await freed(working, talk.at)
 
 
 async def test_a_broken_chain_is_given_up_as_damaged(working: Runtime, client: Client) -> None:
