@@ -1,7 +1,8 @@
 """Statistics: what compaction won over whole conversations, what it cost, and where it did not work.
 
-A token that leaves the view is saved in every call after that. What a call would have cost without Jettison is
+A token that leaves the view is saved in every call after that. What a call would have had without Jettison is
 the whole conversation as it was said, so far; the difference is shared among the stages by what each took away.
+What it would have cost is that of the model's window at most: nobody is billed for what a provider refuses.
 What a fork copied is counted where it happened; the fork's own calls are those after it.
 """
 
@@ -16,6 +17,7 @@ import msgspec
 
 from actors.core.state import State
 from actors.model_info.prices import Price, price_of
+from actors.model_info.windows import window_of
 from actors.runtime.fold import Decision, head, tokens_of
 from actors.runtime.said_log import said_facts
 from protocol.errors import BadEnvelope, ChainBroken
@@ -83,7 +85,7 @@ class Sums(msgspec.Struct, kw_only=True):
     overflows_avoided: int = 0
     """Calls whose whole conversation would not have fitted the budget."""
     saved_dollars: float = 0.0
-    """At the price of tokens that are not cached."""
+    """At the price of tokens that are not cached; of each call, no more than the model's window could have been sent."""
     saved_dollars_cached: float = 0.0
     """If providers cache every prefix that stays the same, with Jettison and without."""
     llm_dollars: float = 0.0
@@ -174,7 +176,8 @@ class _Calls:
 
     def served(self, decision: Decision, served_tokens: int, budget: int) -> None:
         """Add one call."""
-        sums, price = self.sums, price_of(decision.before.model or self._price_as)
+        sums, model = self.sums, decision.before.model or self._price_as
+        price, sendable = price_of(model), min(self._said_tokens, max(served_tokens, _window(decision, model)))
         prefix = self._same_prefix(decision, served_tokens)
         sums.calls += 1
         self.course.append(Course(calls=1, said_tokens=self._said_tokens, served_tokens=served_tokens))
@@ -184,15 +187,19 @@ class _Calls:
         sums.overflows_avoided += self._said_tokens > budget
         sums.unpriced_calls += price is None
         by_stage = {**self._removed}
-        by_stage["serve"] = self._said_tokens - served_tokens - sum(by_stage.values())
+        saved = self._said_tokens - served_tokens
+        by_stage["serve"] = saved - sum(by_stage.values())
+        priced = (sendable - served_tokens) / saved if saved > 0 else 1.0
         for stage, tokens in by_stage.items():
             if stage != "serve" or tokens:
                 found = self.stages.setdefault(stage, StageSum())
                 found.saved_tokens += tokens
-                found.saved_dollars += tokens * price.input if price else 0.0
+                found.saved_dollars += tokens * priced * price.input if price else 0.0
         if price is not None:
-            sums.saved_dollars += (self._said_tokens - served_tokens) * price.input
-            without = _dollars(price, self._said_tokens, cached=self._last_said)
+            sums.saved_dollars += priced * saved * price.input
+            # what does not fit any more leaves at the front, and nothing of the prompt is cached then
+            cached = self._last_said if sendable == self._said_tokens else 0
+            without = _dollars(price, sendable, cached=cached)
             sums.saved_dollars_cached += without - _dollars(price, served_tokens, cached=prefix)
         self._last_said = self._said_tokens
 
@@ -208,6 +215,13 @@ class _Calls:
             same += len(new)
         self._last = seen.messages
         return served_tokens * same // max(1, sum(map(len, seen.messages)))
+
+
+def _window(decision: Decision, model: str) -> int:
+    """Return the tokens that a call of *model* can have; of an unknown one, what the policy says of it."""
+    policy = decision.before.policy
+    assert policy is not None
+    return window_of(model) or policy.budget.window
 
 
 def account(at: Address, records: Sequence[Record], *, price_as: str = "") -> Account:

@@ -158,8 +158,9 @@ def _block_flaws(blocks: list[dict[str, Any]], role: str) -> Iterator[str]:
 
 
 def _end_flaws(index: int, content: Any) -> Iterator[str]:
-    last = content if isinstance(content, str) else content[-1].get("text", "") if content else ""
-    if last != last.rstrip():
+    """Say what is wrong with an end that the model goes on from: a text; a block of an unknown type is none."""
+    end = content[-1] if content and isinstance(content, list) else {"type": "text", "text": content or ""}
+    if end["type"] == "text" and end["text"] != end["text"].rstrip():
         yield f"message {index}: white space at the end"
 
 

@@ -61,6 +61,19 @@ def test_a_spill_saves_its_tokens_in_every_later_call() -> None:
     assert spill.removed_tokens > 600
 
 
+def test_only_what_could_have_been_sent_is_priced() -> None:
+    """A provider refuses what is over the model's window, and bills nobody for it."""
+    talk = Talk(policy(20_000))
+    talk.play(user("read it"), assistant(None, "c1"), result("c1", words(300_000, "heavy")))
+    serve(talk)
+    found, price = counted(talk), price_of("gpt-4o")
+    assert price is not None
+    assert found.sums.saved_tokens > 290_000
+    assert found.sums.saved_dollars == pytest.approx((128_000 - found.sums.served_tokens) * price.input)
+    assert found.sums.saved_dollars == pytest.approx(sum(stage.saved_dollars for stage in found.stages.values()))
+    assert found.sums.saved_dollars_cached == pytest.approx(found.sums.saved_dollars)
+
+
 def test_an_unknown_model_is_not_priced_by_guess() -> None:
     talk = Talk(policy(1000))
     talk.play(user("hi"))

@@ -168,3 +168,13 @@ def test_items_of_one_answer_leave_together() -> None:
             before = talk.shown()[talk.shown().index(message) - 1]
             assert before["id"] == message["call_id"].replace("c", "rs")
     assert [len(unit.entries) for unit in units(talk.state.live)[-2:]] == [3, 3]
+
+
+def test_an_end_of_an_unknown_type_keeps_its_white_space() -> None:
+    """The model goes on from a text; what another block holds is nobody's to trim, and no provider's to refuse."""
+    talk = Talk(policy(1000, shape={"profile": "anthropic-messages"}))
+    unknown = {"type": "", "text": "x\n"}
+    thinking = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
+    talk.play(user("q"), {"role": "assistant", "content": [thinking, unknown]})
+    assert shown(talk.view())[-1]["content"] == [thinking, unknown]
+    assert problems(shown(talk.view()), "anthropic-messages") == []

@@ -78,6 +78,7 @@ def blocks(role: str, *found: dict[str, Any]) -> dict[str, Any]:
         ([user("u"), USED, user([TOLD, TOLD])], ["message 2: two results of one call"]),
         ([user("u"), blocks("assistant", SIGNED)], ["message 1: reasoning at the end"]),
         ([user("u"), assistant("a ")], ["message 1: white space at the end"]),
+        ([user("u"), blocks("assistant", {"type": "text", "text": "a "})], ["message 1: white space at the end"]),
         ([user([MARKED] * 5)], ["more than 4 cache marks"]),
         ([user([{"type": "image_url", "image_url": {"url": "x"}}])], ["message 0: a block of another provider's"]),
     ],
