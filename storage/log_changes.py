@@ -1,4 +1,4 @@
-"""Changes: which conversations the log says something new of, without reading what it says.
+"""Log changes on JetStream: which conversations the log says something new of, without reading what it says.
 
 A consumer of the moment delivers headers alone; from the beginning it delivers the newest message of each
 conversation only, so that a first look costs the number of conversations and a later one that of new messages.
@@ -22,6 +22,8 @@ from protocol.connection import PAUSE_SECONDS, TRANSIENT
 from protocol.errors import LogUnavailable, NotProvisioned
 from protocol.ids import Address
 
+from .ports import Mark
+
 NEXT = "$JS.API.CONSUMER.MSG.NEXT"
 PAGE = 500
 ANSWER_SECONDS = 5.0
@@ -29,30 +31,15 @@ FORGOTTEN_AFTER_SECONDS = 30.0
 """When the server drops a consumer whose reader died."""
 
 
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a sweep came. It is disposable: without it the next sweep looks at every conversation once."""
-
-    seq: int = 0
-    """Up to here in the log, every conversation was looked at."""
-    upto: int = 0
-    """The end of the log at that time: the next sweep goes this far, so that it meets nothing that just happened."""
-    unsettled: tuple[str, ...] = ()
-    """Those that somebody had to work on then; looked at again until nobody has."""
-
-
-class Changes:
-    """The log's new messages, and the mark that all sweepers share."""
+class JetStreamLogChanges:
+    """`LogChanges` of the stream `CTX_LOG`; the mark is on `CTX_SNAP`."""
 
     def __init__(self, connection: NatsConnection) -> None:
         self._connection = connection
         self._jetstream = connection.jetstream(timeout=ANSWER_SECONDS)
 
     async def after(self, seq: int, *, upto: int) -> AsyncIterator[tuple[int, Address]]:
-        """Yield sequence and conversation of what the log got after *seq* and up to *upto*, in its order.
-
-        After 0 each side of a conversation comes once, by its newest message. Close the iterator. Raises
-        `NotProvisioned`, `LogUnavailable`.
-        """
+        """See `LogChanges.after`."""
         if seq >= upto:
             return
         name = await self._consumer(seq)
@@ -107,7 +94,7 @@ class Changes:
         return (found.seq or 0) > upto
 
     async def mark(self) -> tuple[Mark, int]:
-        """Return the newest mark and its revision; 0 where there is none or it cannot be read."""
+        """See `LogChanges.mark`; one that cannot be read says nothing."""
         try:
             found = await self._jetstream.get_last_msg(subjects.SNAPSHOT_STREAM, subjects.SWEEP_SUBJECT)
         except NotFoundError:
@@ -120,7 +107,7 @@ class Changes:
             return Mark(), found.seq or 0
 
     async def put_mark(self, mark: Mark, *, expected: int) -> int:
-        """Keep *mark* if the revision is still *expected*; return the new revision, 0 if another sweeper was faster."""
+        """See `LogChanges.put_mark`."""
         headers = {"Nats-Expected-Last-Subject-Sequence": str(expected)}
         try:
             ack = await self._jetstream.publish(

@@ -1,25 +1,23 @@
-"""All stores in memory: for rules, laws, and small tests. They pass the same contract as the real ones."""
+"""Conversations in memory: for rules, laws, and small tests. They pass the same contract as the real stores."""
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import secrets
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
 
 from protocol.cipher import KEY_BYTES, Key
 from protocol.errors import LogRegression, NotFound
 from protocol.ids import Address, Token
-from protocol.subjects import Actor, Lane
 
-from .ports import Record, Slot
+from .ports import Record, Wakes
 
 
 class MemoryLog:
-    """`EventLog` of one process."""
+    """`EventLog` of one process; without *wakes* nobody is woken."""
 
-    def __init__(self) -> None:
+    def __init__(self, wakes: Wakes | None = None) -> None:
+        self._wakes = wakes
         self._records: dict[Address, list[Record]] = {}
         self._ids: dict[str, int] = {}
         self._seq = 0
@@ -28,8 +26,10 @@ class MemoryLog:
         """See `EventLog.say`."""
         if message_id in self._ids:
             return self._ids[message_id]
-        self._ids[message_id] = self._store(at, Record(seq=0, side="said", body=body, headers=dict(headers)))
-        return self._seq
+        seq = self._ids[message_id] = self._store(at, Record(seq=0, side="said", body=body, headers=dict(headers)))
+        if self._wakes is not None:
+            await self._wakes.wake("spill", at, headers=headers)
+        return seq
 
     async def append(
         self, at: Address, body: bytes, *, expected_seq: int, commit_id: str, headers: Mapping[str, str]
@@ -65,6 +65,11 @@ class MemoryLog:
     async def end(self) -> int:
         """See `EventLog.end`."""
         return self._seq
+
+    def everything(self) -> list[tuple[Address, Record]]:
+        """Return all records of all conversations, in their order."""
+        found = ((at, record) for at, records in self._records.items() for record in records)
+        return sorted(found, key=lambda one: one[1].seq)
 
     def _store(self, at: Address, record: Record) -> int:
         self._seq += 1
@@ -164,81 +169,3 @@ class MemoryAnchors:
     async def tenants(self) -> list[Token]:
         """See `Anchors.tenants`."""
         return sorted({owner for owner, _ in self._bodies})
-
-
-@dataclass
-class MemorySlot:
-    """`Slot` of `MemoryWakes`."""
-
-    at: Address
-    headers: Mapping[str, str]
-    owner: MemoryWakes
-    actor: Actor
-    lane: Lane = "wake"
-    deliveries: int = 1
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
-    makes_room: asyncio.Event = field(default_factory=asyncio.Event)
-
-    async def done(self) -> None:
-        """See `Slot.done`."""
-        self.owner.filled.discard((self.actor, self.lane, self.at))
-        self.ended.set()
-        self.makes_room.set()
-
-    async def later(self, seconds: float) -> None:
-        """See `Slot.later`."""
-        loop = asyncio.get_running_loop()
-        again = MemorySlot(self.at, self.headers, self.owner, self.actor, self.lane, self.deliveries + 1)
-        loop.call_later(seconds, self.owner.queue(self.actor, self.lane).put_nowait, again)
-        self.ended.set()
-        self.makes_room.set()
-
-    def make_room(self) -> None:
-        """See `Slot.make_room`."""
-        self.makes_room.set()
-
-    async def hold(self) -> None:
-        """See `Slot.hold`."""
-
-
-@dataclass
-class MemoryWakes:
-    """`Wakes` of one process."""
-
-    filled: set[tuple[Actor, Lane, Address]] = field(default_factory=set)
-    queues: dict[tuple[Actor, Lane], asyncio.Queue[MemorySlot]] = field(default_factory=dict)
-
-    async def wake(
-        self, actor: Actor, at: Address, *, body: bytes = b"", headers: Mapping[str, str], lane: Lane = "wake"
-    ) -> bool:
-        """See `Wakes.wake`."""
-        if (actor, lane, at) in self.filled:
-            return False
-        self.filled.add((actor, lane, at))
-        self.queue(actor, lane).put_nowait(MemorySlot(at, dict(headers), self, actor, lane))
-        return True
-
-    async def slots(self, actor: Actor, *, credits: int, lane: Lane = "wake") -> AsyncIterator[Slot]:
-        """See `Wakes.slots`."""
-        unfinished: list[MemorySlot] = []
-        while True:
-            unfinished = [slot for slot in unfinished if not slot.makes_room.is_set()]
-            if len(unfinished) >= credits:
-                waits = [asyncio.ensure_future(slot.makes_room.wait()) for slot in unfinished]
-                try:
-                    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    for one in waits:
-                        one.cancel()
-                continue
-            slot = await self.queue(actor, lane).get()
-            unfinished.append(slot)
-            yield slot
-
-    async def untaken(self, actor: Actor) -> int:
-        """See `Wakes.untaken`."""
-        return self.queue(actor, "wake").qsize()
-
-    def queue(self, actor: Actor, lane: Lane) -> asyncio.Queue[MemorySlot]:
-        """Return the waiting slots of *actor* in a *lane*."""
-        return self.queues.setdefault((actor, lane), asyncio.Queue())

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+import msgspec
+
 from protocol.cipher import Key
 from protocol.ids import Address, Token
-from protocol.subjects import Actor, Lane
+from protocol.subjects import Actor, Lane, Verb
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +29,7 @@ class EventLog(Protocol):
     """The only truth: what agents said and what actors did, for ever, in one order per conversation."""
 
     async def say(self, at: Address, body: bytes, *, message_id: str, headers: Mapping[str, str]) -> int:
-        """Store *body* on the `said` side and return its sequence.
+        """Store *body* on the `said` side and return its sequence; the store wakes spill then, as `Wakes.wake` does.
 
         Returned means durable. Retries inside; a repeat of *message_id* within the store's memory is
         stored once. Raises `LogUnavailable`, after which the message may still land.
@@ -78,7 +80,7 @@ class Snapshots(Protocol):
         ...
 
     async def newest(self, at: Address) -> bytes | None:
-        """Return the newest snapshot of *at*, or none."""
+        """Return the newest snapshot of *at*, or None."""
         ...
 
 
@@ -98,7 +100,7 @@ class Keys(Protocol):
         ...
 
     async def known(self, at: Address) -> Key | None:
-        """Return the key of *at*; none if nobody asked for it before."""
+        """Return the key of *at*; None if nobody asked for it before."""
         ...
 
 
@@ -201,4 +203,198 @@ class Wakes(Protocol):
 
     async def untaken(self, actor: Actor) -> int:
         """Return how many slots of the lane `wake` no worker of *actor* has come to yet. Raises `LogUnavailable`."""
+        ...
+
+
+Reason = Literal["fault", "unreadable", "damaged", "deadly"]
+"""Whose fault it is: ours, a newer writer's, or that of what keeps the bytes; `deadly`: it ends the process."""
+
+
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a wake-up of *actor* for a conversation was given up. It quotes nothing that was said there."""
+
+    actor: Actor
+    tenant: Token
+    conversation: Token
+    reason: Reason
+    error: str
+    """The error's type."""
+    detail: str
+    """Its sentence, where it is one of ours; others may quote the conversation."""
+    attempts: int
+    """Failures that the worker saw itself."""
+    deliveries: int
+    """How often the server gave the slot to somebody."""
+    version: int = 0
+    """Of the last state that could be loaded, with its hash and its place in the log; 0: none."""
+    hash: str = ""
+    seq: int = 0
+    worker: str = ""
+
+    @property
+    def at(self) -> Address:
+        """Return the conversation."""
+        return Address(tenant=self.tenant, conversation=self.conversation)
+
+
+class StoredLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """A letter as it is stored."""
+
+    letter: DeadLetter
+    revision: int
+    time: str
+    """When it was stored, RFC 3339, by the store's clock; empty where it has none."""
+    trace: str = ""
+    """`traceparent` of the wake-up."""
+
+
+class DeadLetters(Protocol):
+    """Wake-ups that were given up: the newest of each actor and conversation, until a person decides.
+
+    All raise `LogUnavailable`.
+    """
+
+    async def put(self, letter: DeadLetter, *, headers: Mapping[str, str]) -> None:
+        """Keep *letter* in place of an older one. *headers* carry the wake-up's trace."""
+        ...
+
+    def all(self) -> AsyncIterator[StoredLetter]:
+        """Yield all letters, oldest first. Raises `NotProvisioned`."""
+        ...
+
+    async def find(self, actor: Actor, at: Address) -> StoredLetter:
+        """Return the letter of *actor* for *at*. Raises `NotFound` if there is none."""
+        ...
+
+    async def drop(self, stored: StoredLetter) -> None:
+        """Forget this letter; one that came in its place meanwhile stays. Twice is as good as once."""
+        ...
+
+
+class BegunWork(msgspec.Struct, frozen=True, kw_only=True):
+    """One delivery that was begun, and not ended yet."""
+
+    worker: str
+    """Who began it."""
+    vanished: int = 0
+    """Deliveries before it that nobody ended, one after the other."""
+    asks_seconds: float = 0.0
+    """How long a model may be answering to it; 0: none is asked."""
+    is_waited_for: bool = False
+    """That answer was given its time already."""
+    is_deadly: bool = False
+    """A process that did the next delivery, and nothing else, died of it."""
+
+
+class InProgress(Protocol):
+    """What workers began and may not live to end: at most one delivery for each actor and conversation.
+
+    It decides on patience only: if one is lost, a conversation is suspected later, or a model is asked once more.
+    All raise `LogUnavailable`; where there is no room, `Busy`.
+    """
+
+    async def find(self, actor: Actor, at: Address) -> BegunWork | None:
+        """Return what *actor* began for *at* and did not end, or None."""
+        ...
+
+    async def put(self, actor: Actor, at: Address, begun: BegunWork) -> None:
+        """Write down that the work began, in place of what was written before."""
+        ...
+
+    async def wipe(self, actor: Actor, at: Address) -> None:
+        """Write down that the work ended, however it did."""
+        ...
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a sweep came. It is disposable: without it the next sweep looks at every conversation once."""
+
+    seq: int = 0
+    """Up to here in the log, every conversation was looked at."""
+    upto: int = 0
+    """The end of the log at that time: the next sweep goes this far, so that it meets nothing that just happened."""
+    unsettled: tuple[str, ...] = ()
+    """Those that somebody had to work on then; looked at again until nobody has."""
+
+
+class LogChanges(Protocol):
+    """Which conversations the log says something new of, and the mark that all sweepers share.
+
+    All raise `LogUnavailable`.
+    """
+
+    def after(self, seq: int, *, upto: int) -> AsyncIterator[tuple[int, Address]]:
+        """Yield sequence and conversation of what the log got after *seq* and up to *upto*, in its order.
+
+        After 0 each side of a conversation comes once, by its newest record. Close the iterator. Raises
+        `NotProvisioned`.
+        """
+        ...
+
+    async def mark(self) -> tuple[Mark, int]:
+        """Return the newest mark and its revision; 0 where there is none."""
+        ...
+
+    async def put_mark(self, mark: Mark, *, expected: int) -> int:
+        """Keep *mark* if the revision is still *expected*; return the new revision, 0 if another sweeper was faster."""
+        ...
+
+
+class StuckSlots(Protocol):
+    """Slots that a store lost sight of: done, and still filled."""
+
+    async def free(self) -> int:
+        """Free every slot that nobody will be given again; return how many. Raises `LogUnavailable`."""
+        ...
+
+
+class Announcer(Protocol):
+    """What is told to whoever listens at this moment, and kept by nobody. Both raise `LogUnavailable`."""
+
+    async def ready(self, at: Address, body: bytes, *, headers: Mapping[str, str]) -> None:
+        """Say that the context of *at* is ready."""
+        ...
+
+    async def call(self, at: Address, hook: str, body: bytes, *, headers: Mapping[str, str]) -> None:
+        """Call those who listen to *hook* of *at*; *hook* is a token that the policy checked."""
+        ...
+
+
+class Request(Protocol):
+    """One question of an agent, which waits for its answer."""
+
+    @property
+    def verb(self) -> Verb:
+        """Return what is asked for."""
+        ...
+
+    @property
+    def at(self) -> Address:
+        """Return the conversation that it is about."""
+        ...
+
+    @property
+    def body(self) -> bytes:
+        """Return the question."""
+        ...
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Return its headers, with its trace."""
+        ...
+
+    async def working(self) -> None:
+        """Tell who asks that somebody is at it; nobody hears it while the connection is being restored."""
+        ...
+
+    async def answer(self, frames: Sequence[bytes]) -> None:
+        """Answer with *frames*, in order. Raises `LogUnavailable`."""
+        ...
+
+
+class Requests(Protocol):
+    """What agents ask the context service."""
+
+    def asked(self) -> AsyncIterator[Request]:
+        """Yield what is asked from now on; several who listen share it. Ends only by cancellation or error."""
         ...

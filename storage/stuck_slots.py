@@ -1,4 +1,4 @@
-"""Ghosts: slots that are filled for ever, since the server remembers that they were done and kept them all the same.
+"""Stuck slots of JetStream: filled for ever, since the server remembers that they were done and kept them all the same.
 
 A server that is killed may have written down that a consumer acknowledged a message, and not yet that the work queue
 dropped it. After its restart the message is there, below the consumer's floor: it is never delivered again, and nobody
@@ -21,24 +21,21 @@ from protocol.subjects import ACTORS, LANES, Actor, Lane
 
 log = logging.getLogger("jettison.wakes")
 
-GHOSTS_AT_ONCE_MAX = 1_000
+AT_ONCE_MAX = 1_000
 """Of one lane; the rest is found the next time."""
 
 ANSWER_SECONDS = 5.0
 
 
-class Ghosts:
-    """The ghosts in the work queue `CTX_WAKE`."""
+class JetStreamStuckSlots:
+    """`StuckSlots` of the work queue `CTX_WAKE`."""
 
     def __init__(self, connection: NatsConnection) -> None:
         self._connection = connection
         self._jetstream = connection.jetstream(timeout=ANSWER_SECONDS)
 
     async def free(self) -> int:
-        """Free every slot that no consumer will deliver again; return how many. Raises `LogUnavailable`.
-
-        Where there is none it costs two requests for each consumer.
-        """
+        """See `StuckSlots.free`. Where there is none it costs two requests for each consumer."""
         freed = 0
         for actor in ACTORS:
             for lane in LANES:
@@ -55,7 +52,7 @@ class Ghosts:
         floor = (await self._jetstream.consumer_info(subjects.WAKE_STREAM, durable)).ack_floor
         done_seq = floor.stream_seq if floor else 0
         after = 0
-        for freed in range(GHOSTS_AT_ONCE_MAX):
+        for freed in range(AT_ONCE_MAX):
             try:
                 first = await self._jetstream.get_msg(
                     subjects.WAKE_STREAM, seq=after + 1, subject=subjects.wake_filter(actor, lane), next=True
@@ -69,7 +66,7 @@ class Ghosts:
             await self._connection.request(_ack_subject(durable, first.seq), b"+ACK", timeout=ANSWER_SECONDS)
             log.warning("the slot %s was done and is freed again: the server had kept it", first.subject)
             after = first.seq
-        return GHOSTS_AT_ONCE_MAX
+        return AT_ONCE_MAX
 
 
 def _ack_subject(durable: str, seq: int) -> str:

@@ -12,7 +12,7 @@ from .options import Conv, Json, StackOptions, on_stack
 
 if TYPE_CHECKING:  # `jettison --help` needs none of it
     from actors.host.bootstrap import Runtime
-    from storage.dead_letters import Kept
+    from storage.ports import StoredLetter
 
 dlq = typer.Typer(help="Wake-ups that were given up: list, show, retry, drop.", no_args_is_help=True)
 
@@ -29,8 +29,8 @@ def list_(stack: StackOptions, actor: OfActor = "", json: Json = False) -> int:
 
     async def main(running: Runtime) -> int:
         count = 0
-        async for kept in _letters(running, conv="", actor=actor):
-            _told(kept, as_json=json)
+        async for stored in _letters(running, conv="", actor=actor):
+            _told(stored, as_json=json)
             count += 1
         if not count:
             said("no dead letters" + (f" of {actor}" if actor else ""))
@@ -45,8 +45,8 @@ def show(stack: StackOptions, conv: Conv, actor: OfActor = "", json: Json = Fals
     """Print the letters of one conversation; exit 1 if there is none."""
 
     async def main(running: Runtime) -> int:
-        for kept in await _wanted(running, conv, everything=False, actor=actor):
-            _told(kept, as_json=json, whole=True)
+        for stored in await _wanted(running, conv, everything=False, actor=actor):
+            _told(stored, as_json=json, whole=True)
         return 0
 
     return _connected(main, stack)
@@ -59,11 +59,11 @@ def retry(
 ) -> int:
     """Wake the actor again, and forget the letter; if it fails again, there will be a new one."""
 
-    async def one(running: Runtime, kept: Kept) -> None:
-        headers = {"traceparent": kept.trace} if kept.trace else {}
+    async def one(running: Runtime, stored: StoredLetter) -> None:
+        headers = {"traceparent": stored.trace} if stored.trace else {}
         # first woken: a crash in between leaves a letter too many, never one too few
-        await running.wakes.wake(kept.letter.actor, kept.letter.at, headers=headers)
-        await running.dead_letters.drop(kept)
+        await running.wakes.wake(stored.letter.actor, stored.letter.at, headers=headers)
+        await running.dead_letters.drop(stored)
 
     return _each(one, stack, conv, everything=everything, actor=actor, json=json)
 
@@ -75,14 +75,14 @@ def drop(
 ) -> int:
     """Forget the letter and wake nobody; the conversation stays as it is in the log."""
 
-    async def one(running: Runtime, kept: Kept) -> None:
-        await running.dead_letters.drop(kept)
+    async def one(running: Runtime, stored: StoredLetter) -> None:
+        await running.dead_letters.drop(stored)
 
     return _each(one, stack, conv, everything=everything, actor=actor, json=json)
 
 
 def _each(
-    one: Callable[[Runtime, Kept], Awaitable[None]],
+    one: Callable[[Runtime, StoredLetter], Awaitable[None]],
     stack: StackOptions,
     conv: str,
     *,
@@ -91,9 +91,9 @@ def _each(
     json: bool,
 ) -> int:
     async def main(running: Runtime) -> int:
-        for kept in await _wanted(running, conv, everything=everything, actor=actor):
-            await one(running, kept)
-            _told(kept, as_json=json)
+        for stored in await _wanted(running, conv, everything=everything, actor=actor):
+            await one(running, stored)
+            _told(stored, as_json=json)
         return 0
 
     return _connected(main, stack)
@@ -105,19 +105,19 @@ def _connected(main: Callable[[Runtime], Coroutine[Any, Any, int]], stack: Stack
     return connected(main, stack, role="dlq")
 
 
-async def _wanted(running: Runtime, conv: str, *, everything: bool, actor: str) -> list[Kept]:
+async def _wanted(running: Runtime, conv: str, *, everything: bool, actor: str) -> list[StoredLetter]:
     """Return the letters that are asked for. Raises `BadParameter` where none is named, else `NotFound`."""
     from protocol.errors import NotFound
 
     if bool(conv) == everything:
         raise typer.BadParameter("name one conversation, or say --all")
-    found = [kept async for kept in _letters(running, conv=conv, actor=actor)]
+    found = [stored async for stored in _letters(running, conv=conv, actor=actor)]
     if conv and not found:
         raise NotFound(f"there is no dead letter for {conv}", conversation=conv)
     return found
 
 
-async def _letters(running: Runtime, *, conv: str, actor: str) -> AsyncIterator[Kept]:
+async def _letters(running: Runtime, *, conv: str, actor: str) -> AsyncIterator[StoredLetter]:
     from protocol.errors import Rejected
     from protocol.ids import written_address
     from protocol.subjects import ACTORS
@@ -125,22 +125,22 @@ async def _letters(running: Runtime, *, conv: str, actor: str) -> AsyncIterator[
     if actor and actor not in ACTORS:
         raise Rejected(f"there is no actor {actor!r}; choose from {', '.join(ACTORS)}", actor=actor)
     wanted = written_address(conv) if conv else None
-    async for kept in running.dead_letters.all():
-        if wanted in (None, kept.letter.at) and actor in ("", kept.letter.actor):
-            yield kept
+    async for stored in running.dead_letters.all():
+        if wanted in (None, stored.letter.at) and actor in ("", stored.letter.actor):
+            yield stored
 
 
-def _told(kept: Kept, *, as_json: bool, whole: bool = False) -> None:
+def _told(stored: StoredLetter, *, as_json: bool, whole: bool = False) -> None:
     import msgspec
 
     from .session import printed
 
     row = {
-        "address": str(kept.letter.at),
-        **msgspec.structs.asdict(kept.letter),
-        "time": kept.time,
-        "trace": kept.trace,
-        "revision": kept.revision,
+        "address": str(stored.letter.at),
+        **msgspec.structs.asdict(stored.letter),
+        "time": stored.time,
+        "trace": stored.trace,
+        "revision": stored.revision,
     }
     if as_json:
         printed(row)

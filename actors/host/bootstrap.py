@@ -19,7 +19,7 @@ from actors.model_info.tokens import counter
 from actors.model_info.windows import window_of
 from actors.runtime.conversations import Conversations
 from actors.runtime.dispatch import Steps
-from actors.runtime.quarantine import Quarantine
+from actors.runtime.quarantine import Quarantine, Sandbox
 from actors.runtime.task_group import together
 from actors.runtime.worker import Worker
 from actors.services.context_service import ContextService
@@ -30,13 +30,26 @@ from protocol.connection import connect
 from protocol.ids import fresh_id
 from protocol.keys import FolderKeys, JetStreamKeys, TenantKeys
 from protocol.subjects import ACTORS, Actor
+from storage.announcing import NatsAnnouncer, NatsRequests
 from storage.dead_letters import JetStreamDeadLetters
 from storage.encrypted import EncryptedLog, EncryptedSnapshots
-from storage.in_progress import JetStreamBegun
+from storage.in_progress import JetStreamInProgress
 from storage.jetstream import JetStreamLog, JetStreamSnapshots
-from storage.log_changes import Changes
+from storage.log_changes import JetStreamLogChanges
+from storage.ports import (
+    Announcer,
+    Artifacts,
+    DeadLetters,
+    EventLog,
+    InProgress,
+    LogChanges,
+    Requests,
+    Snapshots,
+    StuckSlots,
+    Wakes,
+)
 from storage.s3 import S3Artifacts, S3Settings
-from storage.stuck_slots import Ghosts
+from storage.stuck_slots import JetStreamStuckSlots
 from storage.wakes import JetStreamWakes
 
 from .sandbox import ProcessSandbox
@@ -44,21 +57,23 @@ from .settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
-class Runtime:
-    """Everything that a worker, a service or a command works with."""
+class Process:
+    """All that the actors, the sweeper and the context service of one process work with, each store by its port."""
 
-    settings: Settings
-    connection: NatsConnection
-    log: EncryptedLog
-    artifacts: S3Artifacts
-    wakes: JetStreamWakes
+    log: EventLog
+    snapshots: Snapshots
+    artifacts: Artifacts
+    wakes: Wakes
+    in_progress: InProgress
+    dead_letters: DeadLetters
+    changes: LogChanges
+    stuck_slots: StuckSlots
+    announcer: Announcer
+    requests: Requests
     conversations: Conversations
     steps: Steps
-    dead_letters: JetStreamDeadLetters
-    changes: Changes
-    snapshots: EncryptedSnapshots
+    sandbox: Sandbox
     name: str
-    tenants: TenantKeys | None
 
     def worker(self, actor: Actor) -> Worker:
         """Return a worker of *actor*."""
@@ -68,13 +83,8 @@ class Runtime:
             conversations=self.conversations,
             steps=self.steps,
             dead_letters=self.dead_letters,
-            quarantine=Quarantine(
-                actor=actor,
-                worker=self.name,
-                begun=JetStreamBegun(self.connection),
-                sandbox=ProcessSandbox(settings=self.settings),
-            ),
-            announcer=self.connection,
+            quarantine=Quarantine(actor=actor, worker=self.name, in_progress=self.in_progress, sandbox=self.sandbox),
+            announcer=self.announcer,
             name=self.name,
         )
 
@@ -86,24 +96,35 @@ class Runtime:
             conversations=self.conversations,
             wakes=self.wakes,
             dead_letters=self.dead_letters,
-            ghosts=Ghosts(self.connection),
+            stuck_slots=self.stuck_slots,
         )
 
     def context_service(self) -> ContextService:
         """Return a context service."""
         return ContextService(
-            connection=self.connection,
+            requests=self.requests,
             conversations=self.conversations,
             artifacts=self.artifacts,
             log=self.log,
             wakes=self.wakes,
-            begun=JetStreamBegun(self.connection),
+            in_progress=self.in_progress,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runtime(Process):
+    """A process that is connected to NATS and S3; what only these can do, such as erasing, asks for them."""
+
+    artifacts: S3Artifacts
+    snapshots: EncryptedSnapshots
+    settings: Settings
+    connection: NatsConnection
+    tenants: TenantKeys | None
 
 
 @asynccontextmanager
 async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
-    """Connect to NATS and make everything else; nothing is created on the server.
+    """Connect to NATS and name the adapter of each store; nothing is created on the server.
 
     Raises `LogUnavailable` within two seconds if NATS does not answer.
     """
@@ -128,12 +149,17 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
             connection=connection,
             log=log,
             artifacts=artifacts,
+            snapshots=snapshots,
             wakes=JetStreamWakes(connection),
+            in_progress=JetStreamInProgress(connection),
+            dead_letters=JetStreamDeadLetters(connection),
+            changes=JetStreamLogChanges(connection),
+            stuck_slots=JetStreamStuckSlots(connection),
+            announcer=NatsAnnouncer(connection),
+            requests=NatsRequests(connection),
             conversations=conversations,
             steps=Steps(artifacts=artifacts, layers=(settings.policy,), model=model),
-            dead_letters=JetStreamDeadLetters(connection),
-            changes=Changes(connection),
-            snapshots=snapshots,
+            sandbox=ProcessSandbox(settings=settings),
             name=name,
             tenants=tenants,
         )
@@ -144,7 +170,7 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
             await model.close()
 
 
-async def work(running: Runtime, actors: Iterable[Actor] = ACTORS) -> None:
+async def work(running: Process, actors: Iterable[Actor] = ACTORS) -> None:
     """Run workers of *actors* until cancelled; the cut actor's process also serves contexts, and sweeps.
 
     Raises the first error that makes working impossible: a missing consumer, a closed connection.
@@ -160,7 +186,7 @@ async def work(running: Runtime, actors: Iterable[Actor] = ACTORS) -> None:
                 group.create_task(running.sweeper().run(), name="sweeper")
 
 
-async def warmed(running: Runtime, actors: Iterable[Actor]) -> None:
+async def warmed(running: Process, actors: Iterable[Actor]) -> None:
     """Load what a first turn would wait for: the tokenizer (0.3 s), the models' table (0.4), squeeze's client (1)."""
     await asyncio.to_thread(counter, "o200k_base")
     if "spill" in actors:
@@ -175,7 +201,7 @@ def writer_name(role: str) -> str:
 
 
 def tenant_keys(settings: Settings) -> TenantKeys | None:
-    """Return what wraps the keys of conversations; none where the log is kept in plain text."""
+    """Return the keys that wrap those of conversations; None where the log is kept in plain text."""
     if not settings.keys.folder:
         return None
     return FolderKeys(folder=Path(settings.keys.folder), makes=settings.keys.make)

@@ -1,7 +1,7 @@
-"""Sandbox: one turn in a process of its own, which may die of it while the worker lives and sees how.
+"""Sandbox: one delivery's work in a process of its own, which may die of it while the worker lives and sees how.
 
 The worker holds the slot. The process loads, decides, acts and commits as any worker does; what it could not do, and
-every failure that it survives, is left to the worker, who does the turn again and finds what is done.
+every failure that it survives, is left to the worker, who does the work again and finds what is done.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessSandbox:
-    """Try turns in processes of their own with *settings*; `module` is the program that does them."""
+    """Do work in processes of their own with *settings*; `module` is the program that does them."""
 
     settings: Settings
     module: str = "actors.host.sandbox_child"
 
     async def death(self, actor: Actor, at: Address) -> str:
-        """Do the turn apart; return what its process died of, empty if it did not.
+        """Do the work apart; return what its process died of, empty if it did not.
 
         Raises `Unavailable` if it could not be begun.
         """

@@ -1,4 +1,4 @@
-"""The process of a sandbox: one turn, done as any worker does it. Only this program imports the whole service."""
+"""The process of a sandbox: one delivery, done as any worker does it. Only this program imports the whole service."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .sandbox import BEGUN, SURVIVED, Case
 log = logging.getLogger("jettison.trial")
 
 CPU_SECONDS = 120
-"""A turn that computes for so long has stopped the loop of every worker that began it. Waiting does not count: a store
+"""Work that computes for so long has stopped the loop of every worker that began it. Waiting does not count: a store
 or a model may be slow."""
 
 
 async def tried(case: Case) -> None:
-    """Do one turn, and tell who watches how far it came."""
+    """Do the work, and tell who watches how far it came."""
     async with runtime(case.settings, role=f"trial-{case.actor}") as running:
         worker = running.worker(case.actor)
         _tell(BEGUN)

@@ -1,4 +1,4 @@
-"""Turns: one slot in a worker's hands, from its delivery until it is free."""
+"""Delivery: one slot in a worker's hands, from its delivery until it is free."""
 
 from __future__ import annotations
 
@@ -16,27 +16,26 @@ from protocol.connection import heed_cancellation
 from protocol.errors import LogUnavailable
 from protocol.subjects import Actor
 from protocol.tracing import CARRIED, extract, link_to, span
-from storage.in_progress import Begun
-from storage.ports import Slot
+from storage.ports import BegunWork, Slot
 from storage.streams import ACK_WAIT_SECONDS
 
 log = logging.getLogger("jettison.worker")
 
 
 @dataclass
-class Turn:
-    """One slot's turn: what was last known of its conversation, and whether the slot may be and is free again."""
+class Delivery:
+    """One slot that was taken: what was last known of its conversation; whether the slot may be and is free again."""
 
     slot: Slot
     state: State | None = None
-    begun: Begun | None = None
-    """What this turn wrote down of itself, to be wiped when it ends."""
+    begun: BegunWork | None = None
+    """What this delivery wrote down of itself, to be wiped when it ends."""
     is_ending: bool = False
     is_free: bool = False
 
 
 @contextmanager
-def turn_span(actor: Actor, slot: Slot) -> Iterator[None]:
+def delivery_span(actor: Actor, slot: Slot) -> Iterator[None]:
     """Record one delivery. The first belongs to the agent's own trace; a later one only refers to it."""
     first = slot.deliveries <= 1
     attributes = {

@@ -1,10 +1,10 @@
-"""Suspects: conversations in whose turns workers disappear, and questions that somebody may still be answered.
+"""Quarantine: conversations in whose deliveries workers disappear, and questions that somebody may still be answered.
 
 A worker that is killed counts nothing. So whoever takes a slot that was not brought back, or a conversation that it
 does not know, looks for what the last one wrote down, and writes down that it begins itself; an end in order wipes
-that, whichever end it is: done, given back, failed. After two turns without an end the next one is done in a process
-of its own. Only the death of that process, seen by us, counts against the conversation: kills from outside, outages
-and restarts never do.
+that, whichever end it is: done, given back, failed. After two deliveries without an end the next one is done in a
+process of its own. Only the death of that process, seen by us, counts against the conversation: kills from outside,
+outages and restarts never do.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from actors.squeeze.decide import deadline_seconds
 from protocol.errors import Busy, Deadly, NotReady, Unavailable
 from protocol.ids import Address
 from protocol.subjects import Actor
-from storage.in_progress import Begun, JetStreamBegun
+from storage.ports import BegunWork, InProgress
 
-from .delivery import Turn
+from .delivery import Delivery
 from .retries import REMEMBERED_MAX
 
 log = logging.getLogger("jettison.worker")
 
 VANISHED_MAX = 2
-"""Turns in a row that began and did not end, before the next one is tried apart; with the one before these, which wrote
-nothing down, a conversation takes three workers with it at most."""
+"""Deliveries in a row that began and did not end, before the next one is tried apart; with the one before these, which
+wrote nothing down, a conversation takes three workers with it at most."""
 
 OCCUPIED_SECONDS = 1.0
 """Pause of a suspect while another one is being tried; one at a time, since it may be memory that they die of."""
 
 
 class Sandbox(Protocol):
-    """Does one turn in a process of its own."""
+    """Does one delivery's work in a process of its own."""
 
     async def death(self, actor: Actor, at: Address) -> str:
-        """Do the turn; return what its process died of, empty if it did not.
+        """Do the work; return what its process died of, empty if it did not.
 
         Raises `Unavailable` if it could not be begun.
         """
@@ -50,25 +50,25 @@ class Sandbox(Protocol):
 
 @dataclass(kw_only=True)
 class Quarantine:
-    """What one worker knows of turns that did not end."""
+    """What one worker knows of deliveries that did not end."""
 
     actor: Actor
     worker: str
-    begun: JetStreamBegun
+    in_progress: InProgress
     sandbox: Sandbox
     _known: OrderedDict[Address, None] = field(default_factory=OrderedDict)
-    """Conversations whose turn ended here: their first delivery is not looked up."""
+    """Conversations whose work ended here: their first delivery is not looked up."""
     _is_trying: bool = False
 
-    async def begin(self, turn: Turn) -> None:
-        """Look for turns before this one that nobody ended; return when it may be done here.
+    async def begin(self, delivery: Delivery) -> None:
+        """Look for deliveries before this one that nobody ended; return when it may be done here.
 
         Raises `Deadly` if it may not be done anywhere, `Unavailable` if not now.
         """
-        slot = turn.slot
+        slot = delivery.slot
         if slot.deliveries == 1 and slot.at in self._known:
             return
-        found = await self.begun.find(self.actor, slot.at)
+        found = await self.in_progress.find(self.actor, slot.at)
         if found is None and slot.deliveries == 1:
             return
         if found is not None and found.asks_seconds and not found.is_waited_for and found.worker != self.worker:
@@ -77,57 +77,57 @@ class Quarantine:
         if found is not None and vanished >= VANISHED_MAX:
             await self._try(slot.at, found)
             vanished = 0
-        await self._write(turn, Begun(worker=self.worker, vanished=vanished))
+        await self._write(delivery, BegunWork(worker=self.worker, vanished=vanished))
 
-    async def ask(self, turn: Turn, state: State) -> None:
+    async def ask(self, delivery: Delivery, state: State) -> None:
         """Write down that a model is asked now, and for how long it may answer."""
-        if turn.begun is not None and turn.begun.asks_seconds:
+        if delivery.begun is not None and delivery.begun.asks_seconds:
             return
-        vanished = turn.begun.vanished if turn.begun else 0
-        asks = Begun(worker=self.worker, vanished=vanished, asks_seconds=deadline_seconds(state))
-        await self._write(turn, asks)
+        vanished = delivery.begun.vanished if delivery.begun else 0
+        asks = BegunWork(worker=self.worker, vanished=vanished, asks_seconds=deadline_seconds(state))
+        await self._write(delivery, asks)
 
-    async def end(self, turn: Turn) -> None:
-        """Wipe what the turn wrote down; if that fails, its conversation is suspected for nothing, and acquitted."""
-        if turn.begun is None:
+    async def end(self, delivery: Delivery) -> None:
+        """Wipe what it wrote down; if that fails, its conversation is suspected for nothing, and acquitted."""
+        if delivery.begun is None:
             return
-        turn.begun = None
+        delivery.begun = None
         try:
-            await self.begun.wipe(self.actor, turn.slot.at)
+            await self.in_progress.wipe(self.actor, delivery.slot.at)
         except Unavailable as error:
-            log.warning("the turn of %s ended, which cannot be written down: %s", turn.slot.at, error)
+            log.warning("the work on %s ended, which cannot be written down: %s", delivery.slot.at, error)
 
     def know(self, at: Address) -> None:
-        """Remember that a turn of *at* ended well."""
+        """Remember that work on *at* ended well."""
         self._known[at] = None
         self._known.move_to_end(at)
         if len(self._known) > REMEMBERED_MAX:
             self._known.popitem(last=False)
 
-    async def _write(self, turn: Turn, begun: Begun) -> None:
+    async def _write(self, delivery: Delivery, begun: BegunWork) -> None:
         # before it is known to be stored: it may be, though the server does not say so
-        turn.begun = begun
-        await self.begun.put(self.actor, turn.slot.at, begun)
+        delivery.begun = begun
+        await self.in_progress.put(self.actor, delivery.slot.at, begun)
 
-    async def _wait_for(self, at: Address, found: Begun) -> None:
+    async def _wait_for(self, at: Address, found: BegunWork) -> None:
         """Give the answer to another one's question its time, once; it may be that only its signs of life were late."""
-        await self.begun.put(self.actor, at, msgspec.structs.replace(found, is_waited_for=True))
+        await self.in_progress.put(self.actor, at, msgspec.structs.replace(found, is_waited_for=True))
         raise NotReady(
             f"a model may still answer {found.worker}, within {found.asks_seconds:g} s",
             retry_after_seconds=found.asks_seconds,
         )
 
-    async def _try(self, at: Address, found: Begun) -> None:
+    async def _try(self, at: Address, found: BegunWork) -> None:
         if self._is_trying:
             raise Busy(f"another suspect is tried before {at}", retry_after_seconds=OCCUPIED_SECONDS)
         self._is_trying = True
         try:
-            log.warning("%s of %s is tried in a process of its own: nobody ended its last turns", self.actor, at)
+            log.warning("%s of %s is tried in a process of its own: nobody ended its last deliveries", self.actor, at)
             death = await self.sandbox.death(self.actor, at)
         finally:
             self._is_trying = False
         if death:
             self._known.pop(at, None)
             with suppress(Unavailable):  # it is tried apart again in any case; others are only warned
-                await self.begun.put(self.actor, at, msgspec.structs.replace(found, is_deadly=True))
+                await self.in_progress.put(self.actor, at, msgspec.structs.replace(found, is_deadly=True))
             raise Deadly(f"the process that did {self.actor} of {at} and nothing else died: {death}", address=str(at))

@@ -1,4 +1,4 @@
-"""Failures: what a failed turn means, how long it pauses, and when its wake-up is given up.
+"""Failures: what a failed delivery means, how long it pauses, and when its wake-up is given up.
 
 Bad luck is waited out, however long it lasts. What fails by itself is tried a few times, since a newer worker or a
 healthier store may manage it; then it becomes a dead letter, and the slot is free for others.
@@ -13,8 +13,7 @@ from actors.core.state import State
 from protocol.errors import BadEnvelope, Damaged, Deadly, JettisonError, Unavailable
 from protocol.ids import Address
 from protocol.subjects import Actor
-from storage.dead_letters import DeadLetter, Reason
-from storage.ports import Slot
+from storage.ports import DeadLetter, Reason, Slot
 
 RETRY_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0, 15.0)
 """Pauses of a conversation whose step did not succeed; the last one repeats."""

@@ -14,13 +14,10 @@ from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 import msgspec
-from nats.aio.client import Client as NatsConnection
-from nats.errors import Error as NatsError
 
 from actors.core.flow import next_actor
 from actors.core.pressure import pressure
 from actors.core.state import State
-from protocol import subjects
 from protocol.errors import Contended, JettisonError, LogUnavailable, NotProvisioned, Unavailable
 from protocol.facts import DoneFact, HookFired
 from protocol.ids import Address
@@ -28,11 +25,10 @@ from protocol.limits import APPEND_ATTEMPTS_MAX
 from protocol.service_messages import Ready
 from protocol.subjects import LANES, Actor, Lane
 from protocol.tracing import traced
-from storage.dead_letters import JetStreamDeadLetters
-from storage.ports import Slot, Wakes
+from storage.ports import Announcer, DeadLetters, Slot, Wakes
 
 from .conversations import Conversations
-from .delivery import Turn, carried, give_back, held, turn_span
+from .delivery import Delivery, carried, delivery_span, give_back, held
 from .dispatch import Steps, given_up
 from .quarantine import Quarantine
 from .retries import (
@@ -65,9 +61,9 @@ class Worker:
     wakes: Wakes
     conversations: Conversations
     steps: Steps
-    dead_letters: JetStreamDeadLetters
+    dead_letters: DeadLetters
     quarantine: Quarantine
-    announcer: NatsConnection | None = None
+    announcer: Announcer
     name: str = ""
     """Written into dead letters, for people."""
     grace_seconds: float = GRACE_SECONDS
@@ -95,87 +91,87 @@ class Worker:
 
     async def _ended(self, serving: asyncio.Future[None]) -> None:
         await asyncio.gather(serving, return_exceptions=True)
-        # a turn that was cancelled before its first step never learned of its slot
+        # a delivery that was cancelled before its first step never learned of its slot
         for slot in self._unbegun.values():
             await give_back(slot, 0.0)
         self._unbegun.clear()
 
     async def _serve(self, stopping: asyncio.Event) -> None:
-        async with asyncio.TaskGroup() as turns, asyncio.TaskGroup() as lanes:
-            pulls = [lanes.create_task(self._pull(lane, turns), name=f"{self.actor} {lane}") for lane in LANES]
+        async with asyncio.TaskGroup() as deliveries, asyncio.TaskGroup() as lanes:
+            pulls = [lanes.create_task(self._pull(lane, deliveries), name=f"{self.actor} {lane}") for lane in LANES]
             lanes.create_task(_cancel_after(stopping, pulls))
 
-    async def _pull(self, lane: Lane, turns: asyncio.TaskGroup) -> None:
+    async def _pull(self, lane: Lane, deliveries: asyncio.TaskGroup) -> None:
         async for slot in self.wakes.slots(self.actor, credits=CREDITS[lane], lane=lane):
             self._unbegun[id(slot)] = slot
-            turn = self._turn(slot)
+            work = self._deliver(slot)
             try:
-                turns.create_task(turn, name=f"{self.actor} of {slot.at}")
+                deliveries.create_task(work, name=f"{self.actor} of {slot.at}")
             except RuntimeError:
-                # another turn has just ended everything; this slot is given back with those that had not begun
-                return turn.close()
+                # another delivery has just ended everything; this slot is given back with those that had not begun
+                return work.close()
 
-    async def _turn(self, slot: Slot) -> None:
+    async def _deliver(self, slot: Slot) -> None:
         """Do what one slot asks for, and free it; whatever happens, the slot is not lost."""
         del self._unbegun[id(slot)]
-        turn = Turn(slot)
+        delivery = Delivery(slot)
         try:
-            with turn_span(self.actor, slot):
+            with delivery_span(self.actor, slot):
                 async with held(slot), self._place(slot):
-                    await self._work_and_free(turn)
+                    await self._work_and_free(delivery)
             self._failures.forget(slot.at)
             self.quarantine.know(slot.at)
         except asyncio.CancelledError:
-            await asyncio.shield(self._put_back(turn, 0.0))
+            await asyncio.shield(self._put_back(delivery, 0.0))
             raise
         except NotProvisioned:
-            await self._put_back(turn, 0.0)
+            await self._put_back(delivery, 0.0)
             raise
         except Unavailable as error:
             log.warning("%s of %s waits: %s", self.actor, slot.at, error)
-            await self._put_back(turn, pause_after(error, slot.deliveries))
+            await self._put_back(delivery, pause_after(error, slot.deliveries))
         except Exception as error:
-            await self._failed(turn, error)
+            await self._failed(delivery, error)
 
     def _place(self, slot: Slot) -> asyncio.Lock:
-        """Return what one turn of a conversation has at a time; its slot may come again, or in the other lane."""
+        """Return the conversation's lock: its slot may come again, or in the other lane, while a delivery works."""
         place = self._places.setdefault(slot.at, asyncio.Lock())
         if place.locked():
             slot.make_room()
         return place
 
-    async def _work_and_free(self, turn: Turn) -> None:
-        slot = turn.slot
-        await self.quarantine.begin(turn)
+    async def _work_and_free(self, delivery: Delivery) -> None:
+        slot = delivery.slot
+        await self.quarantine.begin(delivery)
         async for state in self.work(slot.at, make_room=slot.make_room):
-            turn.state = state
+            delivery.state = state
             if self.actor == "squeeze" and next_actor(state) == "squeeze":
-                await self.quarantine.ask(turn, state)
-        assert turn.state is not None
-        await self._hand_over(slot, turn.state)
-        await self.quarantine.end(turn)
-        turn.is_ending = True
+                await self.quarantine.ask(delivery, state)
+        assert delivery.state is not None
+        await self._hand_over(slot, delivery.state)
+        await self.quarantine.end(delivery)
+        delivery.is_ending = True
         await slot.done()
-        turn.is_free = True
-        await self._look_again(slot.at, turn.state)
+        delivery.is_free = True
+        await self._look_again(slot.at, delivery.state)
 
-    async def _put_back(self, turn: Turn, seconds: float) -> None:
+    async def _put_back(self, delivery: Delivery, seconds: float) -> None:
         """Let somebody go on: with the slot, and where it is free or may be, by filling it again."""
-        # first: whoever gets the slot next must not take this turn for one that nobody ended
-        await self.quarantine.end(turn)
-        if not turn.is_free:
-            await give_back(turn.slot, seconds)
-        if not turn.is_ending:
+        # first: whoever gets the slot next must not take this delivery for one that nobody ended
+        await self.quarantine.end(delivery)
+        if not delivery.is_free:
+            await give_back(delivery.slot, seconds)
+        if not delivery.is_ending:
             return
         try:
-            await self.wakes.wake(self.actor, turn.slot.at, headers=carried(turn.slot))
+            await self.wakes.wake(self.actor, delivery.slot.at, headers=carried(delivery.slot))
         except Unavailable as error:
-            log.warning("%s of %s was not woken again: %s", self.actor, turn.slot.at, error)
+            log.warning("%s of %s was not woken again: %s", self.actor, delivery.slot.at, error)
 
-    async def _failed(self, turn: Turn, error: Exception) -> None:
+    async def _failed(self, delivery: Delivery, error: Exception) -> None:
         """Count a failure that no waiting mends; after the last one the slot gives way to a dead letter."""
-        slot = turn.slot
-        if turn.is_free:
+        slot = delivery.slot
+        if delivery.is_free:
             # found on the second look; whoever takes the slot meets it again, and can give it up
             log.error(
                 "%s of %s failed: %s",
@@ -183,8 +179,8 @@ class Worker:
                 slot.at,
                 error if isinstance(error, JettisonError) else type(error).__name__,
             )
-            return await self._put_back(turn, 0.0)
-        await self.quarantine.end(turn)
+            return await self._put_back(delivery, 0.0)
+        await self.quarantine.end(delivery)
         attempts = self._failures.add(slot.at)
         if isinstance(error, JettisonError):
             log.error("%s of %s failed (%d of %d): %s", self.actor, slot.at, attempts, ATTEMPTS_MAX, error)
@@ -192,7 +188,7 @@ class Worker:
             log.exception("%s of %s failed (%d of %d)", self.actor, slot.at, attempts, ATTEMPTS_MAX)
         if attempts < ATTEMPTS_MAX:
             return await give_back(slot, pause(attempts))
-        letter = letter_of(slot, error, actor=self.actor, attempts=attempts, state=turn.state, worker=self.name)
+        letter = letter_of(slot, error, actor=self.actor, attempts=attempts, state=delivery.state, worker=self.name)
         try:
             # first the letter, then the slot: a crash in between writes it twice, and loses nothing
             await self.dead_letters.put(letter, headers=carried(slot))
@@ -218,7 +214,7 @@ class Worker:
         raise Contended(f"{self.actor} of {at}: other writers were faster, too often", address=str(at))
 
     async def _one_step(self, at: Address, state: State, make_room: Callable[[], None]) -> State | None:
-        """Decide and commit once; return the state with it, or none if another writer came first."""
+        """Decide and commit once; return the state with it, or None if another writer came first."""
         with step_span(self.actor, at, state) as recorded:
             headers = traced()
             try:
@@ -240,15 +236,10 @@ class Worker:
 
     async def _call_hooks(self, at: Address, facts: tuple[DoneFact, ...], headers: dict[str, str]) -> None:
         """Publish what hooks of the policy call. It comes before the commit: at least once, and never not at all."""
-        if self.announcer is None:
-            return
         for fact in facts:
             if isinstance(fact, HookFired) and fact.action == "call":
                 body = msgspec.json.encode({"hook": fact.hook, "number": fact.number, "name": fact.detail})
-                try:
-                    await self.announcer.publish(subjects.hook(at, fact.detail), body, headers=headers)
-                except NatsError as error:
-                    raise LogUnavailable(f"hook {fact.hook} of {at} cannot be called: {type(error).__name__}") from None
+                await self.announcer.call(at, fact.detail, body, headers=headers)
 
     async def _hand_over(self, slot: Slot, state: State) -> None:
         """Wake who comes next, or announce that the state is ready."""
@@ -263,7 +254,7 @@ class Worker:
 
     async def _announce(self, at: Address, state: State, headers: Mapping[str, str]) -> None:
         """Say that *state* is ready; who did not hear it asks for the context anyway."""
-        if self.announcer is None or state.policy is None:
+        if state.policy is None:
             return
         ready = Ready(
             version=state.version,
@@ -272,9 +263,9 @@ class Worker:
             pressure=round(pressure(state), 4),
         )
         try:
-            await self.announcer.publish(subjects.ready(at), msgspec.json.encode(ready), headers=dict(headers))
-        except Exception as error:
-            log.warning("ready of %s was not announced: %s", at, type(error).__name__)
+            await self.announcer.ready(at, msgspec.json.encode(ready), headers=headers)
+        except LogUnavailable as error:
+            log.warning("ready of %s was not announced: %s", at, error)
 
     async def _look_again(self, at: Address, seen: State) -> None:
         """Wake whoever is needed for what came between our last look and the slot's release.

@@ -11,13 +11,11 @@ import logging
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
-from nats.aio.client import Client as NatsConnection
-from nats.aio.msg import Msg
 from opentelemetry.trace import get_current_span
 
 from actors.core.entry import ARTIFACT, media
@@ -28,8 +26,7 @@ from actors.model_info.tokens import tokenizer_for
 from actors.model_info.windows import window_of
 from actors.runtime.conversations import Conversations
 from actors.runtime.fold import count_of
-from protocol import semconv, subjects
-from protocol.connection import TRANSIENT
+from protocol import semconv
 from protocol.errors import (
     ArtifactDamaged,
     ArtifactsUnavailable,
@@ -39,6 +36,7 @@ from protocol.errors import (
     Deadly,
     Erased,
     JettisonError,
+    LogUnavailable,
     NotFound,
     NotReady,
     Rejected,
@@ -49,7 +47,6 @@ from protocol.formats.uploads import filled
 from protocol.ids import Address
 from protocol.limits import APPEND_ATTEMPTS_MAX, REPLY_CHUNK_BYTES
 from protocol.service_messages import (
-    WORKING,
     WORKING_SECONDS,
     Answer,
     ContextAsked,
@@ -61,8 +58,7 @@ from protocol.service_messages import (
 )
 from protocol.subjects import Actor, Verb
 from protocol.tracing import extract, span, traced
-from storage.in_progress import JetStreamBegun
-from storage.ports import Artifacts, EventLog, Wakes
+from storage.ports import Artifacts, EventLog, InProgress, Request, Requests, Wakes
 
 from .read_back import read_back
 from .request_limit import Admission
@@ -88,38 +84,24 @@ LOOK_AT_QUEUE = 4
 
 @dataclass(kw_only=True)
 class ContextService:
-    """One of any number; they share the requests through a queue group."""
+    """One of any number; they share the requests."""
 
-    connection: NatsConnection
+    requests: Requests
     conversations: Conversations
     artifacts: Artifacts
     log: EventLog
     wakes: Wakes
-    begun: JetStreamBegun
+    in_progress: InProgress
 
     async def run(self) -> None:
         """Answer until cancelled."""
-        subscriptions = []
         admission = Admission()
-        try:
-            async with asyncio.TaskGroup() as group:
-                for verb in subjects.VERBS:
+        async with asyncio.TaskGroup() as group:
+            async for request in self.requests.asked():
+                group.create_task(self._answer(request, admission))
 
-                    async def take(message: Msg, verb: Verb = verb) -> None:
-                        group.create_task(self._answer(verb, message, admission))
-
-                    subscriptions.append(
-                        await self.connection.subscribe(
-                            subjects.ask_filter(verb), queue=subjects.CONTEXT_GROUP, cb=take
-                        )
-                    )
-                await asyncio.Event().wait()
-        finally:
-            for subscription in subscriptions:
-                await subscription.unsubscribe()
-
-    async def _answer(self, verb: Verb, message: Msg, admission: Admission) -> None:
-        handlers: dict[Verb, Callable[[Address, Msg], Awaitable[tuple[Answer, bytes]]]] = {
+    async def _answer(self, request: Request, admission: Admission) -> None:
+        handlers: dict[Verb, Callable[[Address, Request], Awaitable[tuple[Answer, bytes]]]] = {
             "context": self._context,
             "upload": self._upload,
             "read": self._read,
@@ -127,30 +109,28 @@ class ContextService:
         }
         body = b""
         try:
-            at = subjects.address_of(message.subject)
+            at, verb = request.at, request.verb
             attributes = {semconv.GEN_AI_CONVERSATION_ID: at.conversation, semconv.MESSAGING_SYSTEM: "nats"}
-            with span(f"serve {verb}", kind="server", parent=extract(message.headers), attributes=attributes):
-                async with _alive(self.connection, message.reply), admission.place(at.tenant):
-                    answer, body = await handlers[verb](at, message)
+            with span(f"serve {verb}", kind="server", parent=extract(request.headers), attributes=attributes):
+                async with _alive(request), admission.place(at.tenant):
+                    answer, body = await handlers[verb](at, request)
         except JettisonError as error:
             answer = Answer(fault=fault_of(error))
         except Exception as error:
-            log.exception("%s failed", verb)
+            log.exception("%s failed", request.verb)
             answer = Answer(fault=fault_of(Rejected(f"the service failed: {type(error).__name__}")))
-        await self._send(message, answer, body)
+        await self._send(request, answer, body)
 
-    async def _send(self, message: Msg, answer: Answer, body: bytes) -> None:
+    async def _send(self, request: Request, answer: Answer, body: bytes) -> None:
         frames = [body[start : start + REPLY_CHUNK_BYTES] for start in range(0, len(body), REPLY_CHUNK_BYTES)]
         try:
-            await message.respond(msgspec.json.encode(msgspec.structs.replace(answer, frames=len(frames))))
-            for frame in frames:
-                await message.respond(frame)
-        except Exception as error:
+            await request.answer([msgspec.json.encode(msgspec.structs.replace(answer, frames=len(frames))), *frames])
+        except LogUnavailable as error:
             # the agent asks again; what was served is recorded either way
-            log.warning("an answer could not be sent: %s", type(error).__name__)
+            log.warning("%s", error)
 
-    async def _context(self, at: Address, message: Msg) -> tuple[Answer, bytes]:
-        asked = _decoded(message.data, ContextAsked)
+    async def _context(self, at: Address, request: Request) -> tuple[Answer, bytes]:
+        asked = _decoded(request.body, ContextAsked)
         state = await self._settled(at, asked)
         count = count_of(state)
         for _ in range(APPEND_ATTEMPTS_MAX):
@@ -200,7 +180,7 @@ class ContextService:
         """Raise `Deadly` before this process folds for the first time what a process died of."""
         if self.conversations.is_warm(at):
             return
-        found = await self.begun.find("spill", at)
+        found = await self.in_progress.find("spill", at)
         if found is not None and found.is_deadly:
             raise Deadly(f"{at} ends each process that works on it; see `jettison dlq show {at}`", address=str(at))
 
@@ -253,33 +233,32 @@ class ContextService:
             return state.version
         return state.version + 1 if landed else 0
 
-    async def _upload(self, at: Address, message: Msg) -> tuple[Answer, bytes]:
-        asked = _decoded(message.data, UploadAsked)
+    async def _upload(self, at: Address, request: Request) -> tuple[Answer, bytes]:
+        asked = _decoded(request.body, UploadAsked)
         if not _SHA256.match(asked.sha256):
             # it becomes a key of the store: `../other-tenant/…` must not
             raise BadEnvelope("an upload is named by its SHA-256 in hex", sha256=asked.sha256[:80])
         return Answer(url=await self.artifacts.upload_url(at.tenant, asked.sha256)), b""
 
-    async def _read(self, at: Address, message: Msg) -> tuple[Answer, bytes]:
-        asked = _decoded(message.data, ReadAsked)
+    async def _read(self, at: Address, request: Request) -> tuple[Answer, bytes]:
+        asked = _decoded(request.body, ReadAsked)
         return Answer(), await read_back(asked, at=at, log=self.log, artifacts=self.artifacts)
 
-    async def _expand(self, at: Address, message: Msg) -> tuple[Answer, bytes]:
-        asked = _decoded(message.data, ExpandAsked)
+    async def _expand(self, at: Address, request: Request) -> tuple[Answer, bytes]:
+        asked = _decoded(request.body, ExpandAsked)
         await self._check_survivable(at)
         undo = Undo(conversations=self.conversations, log=self.log, artifacts=self.artifacts)
         return Answer(), msgspec.json.encode(await undo.expand(at, asked, headers=traced()))
 
 
 @asynccontextmanager
-async def _alive(connection: NatsConnection, inbox: str) -> AsyncIterator[None]:
+async def _alive(request: Request) -> AsyncIterator[None]:
     """Tell who asked that somebody is at it, so that the end of this process is noticed at once."""
 
     async def tell() -> None:
         while True:
             await asyncio.sleep(WORKING_SECONDS)
-            with suppress(*TRANSIENT):  # while NATS restarts nobody hears it anyhow
-                await connection.publish(inbox, headers={"Status": WORKING})
+            await request.working()
 
     task = asyncio.create_task(tell())
     try:

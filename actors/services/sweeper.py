@@ -23,10 +23,7 @@ from protocol.connection import heed_cancellation
 from protocol.errors import BadEnvelope, Damaged, LogUnavailable, Unavailable
 from protocol.ids import Address, written_address
 from protocol.tracing import traced
-from storage.dead_letters import DeadLetter, JetStreamDeadLetters
-from storage.log_changes import Changes, Mark
-from storage.ports import EventLog, Wakes
-from storage.stuck_slots import Ghosts
+from storage.ports import DeadLetter, DeadLetters, EventLog, LogChanges, Mark, StuckSlots, Wakes
 
 log = logging.getLogger("jettison.sweeper")
 
@@ -58,11 +55,11 @@ class Sweeper:
     """One of any number."""
 
     log: EventLog
-    changes: Changes
+    changes: LogChanges
     conversations: Conversations
     wakes: Wakes
-    dead_letters: JetStreamDeadLetters
-    ghosts: Ghosts
+    dead_letters: DeadLetters
+    stuck_slots: StuckSlots
     sweep_seconds: float = SWEEP_SECONDS
 
     async def run(self) -> None:
@@ -92,8 +89,8 @@ class Sweeper:
         claimed = await self.changes.put_mark(mark, expected=revision)
         if not claimed:
             return Swept(complete=False)
-        freed = await self.ghosts.free()
-        round_ = _Round(self, letters=[kept.letter async for kept in self.dead_letters.all()])
+        freed = await self.stuck_slots.free()
+        round_ = _Round(self, letters=[stored.letter async for stored in self.dead_letters.all()])
         for written in mark.unsettled:
             await round_.visit(written_address(written))
         reached = await self._new(mark, round_)

@@ -14,7 +14,7 @@ from actors.host.settings import Settings
 from protocol.errors import NotFound
 from protocol.ids import Address, Token, fresh_id
 from protocol.subjects import Actor
-from storage.dead_letters import DeadLetter
+from storage.ports import DeadLetter
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -22,8 +22,8 @@ from protocol.client import Client
 from protocol.errors import Deadly
 from protocol.ids import fresh_id
 from protocol.subjects import LANES
-from storage.dead_letters import DeadLetter
-from storage.in_progress import Begun, JetStreamBegun
+from storage.in_progress import JetStreamInProgress
+from storage.ports import BegunWork, DeadLetter
 from storage.streams import consumer
 from tests.conftest import at_work, settled
 from tests.promises.deadly import EXIT_CODE
@@ -140,18 +140,18 @@ async def test_a_conversation_that_ends_its_workers_is_given_up_and_the_others_g
     async with at_work(apart, ["spill"]):
         assert (await settled(idle, talk.at)).messages == 2
         async with asyncio.timeout(20):
-            while await JetStreamBegun(idle.connection).find("spill", talk.at) is not None:
+            while await JetStreamInProgress(idle.connection).find("spill", talk.at) is not None:
                 await asyncio.sleep(0.05)
 
 
 @pytest.mark.slow
 async def test_who_was_killed_with_others_again_and_again_is_acquitted(apart: Settings, idle: Runtime) -> None:
-    begun = JetStreamBegun(idle.connection)
+    begun = JetStreamInProgress(idle.connection)
     async with Client.connect(apart.nats.url) as client:
         talk = await client.open(f"innocent-{fresh_id()}")
         await talk.append([user("hello")])
         # as it stands after many workers were killed from outside while they had it
-        await begun.put("spill", talk.at, Begun(worker="killed", vanished=1000))
+        await begun.put("spill", talk.at, BegunWork(worker="killed", vanished=1000))
         async with at_work(apart, ["spill"]):
             assert (await settled(idle, talk.at)).messages == 1
             async with asyncio.timeout(20):

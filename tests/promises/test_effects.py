@@ -23,7 +23,7 @@ from protocol.client import Client, Conversation
 from protocol.facts import CompactionDeclined, DigestSqueezed, DoneFact, HistorySummarized
 from protocol.ids import fresh_id
 from protocol.subjects import Actor
-from storage.in_progress import JetStreamBegun
+from storage.in_progress import JetStreamInProgress
 from storage.ports import Slot, Wakes
 from storage.streams import consumer
 from tests.conftest import SAMPLE, done_facts, settled
@@ -166,7 +166,7 @@ async def test_what_a_killed_worker_asked_is_asked_again_when_its_time_is_over(a
             await talk.append(SAMPLE[:40])
             assert await asyncio.wait_for(process.wait(), 60) == -signal.SIGKILL
         killed = time.monotonic()
-        begun = await JetStreamBegun(running.connection).find("squeeze", talk.at)
+        begun = await JetStreamInProgress(running.connection).find("squeeze", talk.at)
         assert begun is not None
         assert 0 < begun.asks_seconds <= deadline_seconds
         async with workers(apart, llm, "squeeze", "squeeze"):

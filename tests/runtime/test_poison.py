@@ -12,13 +12,13 @@ from protocol import codec, subjects
 from protocol.client import Client
 from protocol.ids import Address, fresh_id
 from protocol.subjects import Actor
-from storage.dead_letters import DeadLetter, Kept
+from storage.ports import DeadLetter, StoredLetter
 from tests.conftest import settled
 
 SECRET = "the payout of Mrs Smith"
 
 
-async def letter(running: Runtime, at: Address, actor: Actor = "spill", *, seconds: float = 40.0) -> Kept:
+async def letter(running: Runtime, at: Address, actor: Actor = "spill", *, seconds: float = 40.0) -> StoredLetter:
     """Wait for the dead letter of *at*."""
     ends = time.monotonic() + seconds
     while True:
@@ -29,7 +29,7 @@ async def letter(running: Runtime, at: Address, actor: Actor = "spill", *, secon
         await asyncio.sleep(0.05)
 
 
-async def letters(running: Runtime, at: Address) -> list[Kept]:
+async def letters(running: Runtime, at: Address) -> list[StoredLetter]:
     return [kept async for kept in running.dead_letters.all() if kept.letter.at == at]
 
 

@@ -19,7 +19,7 @@ from protocol.errors import NotProvisioned
 from protocol.ids import Address, address, fresh_id
 from protocol.subjects import Actor, Lane
 from storage.jetstream import JetStreamSnapshots
-from storage.memory import MemorySlot, MemoryWakes
+from storage.memory_work import MemorySlot, MemoryWakes
 from storage.ports import Slot
 from storage.streams import ACK_WAIT_SECONDS
 from tests.conftest import settled

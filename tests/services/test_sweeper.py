@@ -25,9 +25,7 @@ from protocol.client import Client
 from protocol.errors import NotProvisioned
 from protocol.facts import MessagesAppended, SaidMessage
 from protocol.ids import Address, address, fresh_id
-from storage.dead_letters import DeadLetter
-from storage.log_changes import Mark
-from storage.ports import Slot
+from storage.ports import DeadLetter, Mark, Slot
 from storage.streams import provision
 from tests.conftest import at_work, chatter, layer, settled
 

@@ -30,7 +30,8 @@ from protocol.ids import Address, address, fresh_id
 from protocol.keys import JetStreamKeys
 from storage.durability import is_synced, looked_at
 from storage.jetstream import JetStreamLog
-from storage.log_changes import Changes
+from storage.log_changes import JetStreamLogChanges
+from storage.ports import LogChanges
 from storage.streams import provision, streams
 from tests.conftest import settled
 from tests.stack import LOOPBACK, free_port
@@ -213,7 +214,7 @@ async def swept(sweeper: Sweeper) -> Swept:
     return found
 
 
-async def changed(changes: Changes, *, after: int, upto: int) -> list[Address] | None:
+async def changed(changes: LogChanges, *, after: int, upto: int) -> list[Address] | None:
     """Return the conversations that changed; none where the replica that was asked says that it cannot tell."""
     try:
         return [at async for _, at in changes.after(after, upto=upto)]
@@ -236,7 +237,7 @@ async def test_a_replica_that_lags_hides_no_change_from_the_sweeper(tmp_path: Pa
     async with cluster(tmp_path) as (url, processes):
         operator = await connected(url, user="operator", password="operator-secret")
         await provisioned(operator)
-        log, changes, heard = JetStreamLog(operator), Changes(operator), list[bool]()
+        log, changes, heard = JetStreamLog(operator), JetStreamLogChanges(operator), list[bool]()
         for number, late in enumerate(processes * 2):
             start = await end_of(log)
             talks = [address(f"lag-{number}-{index}") for index in range(40)]

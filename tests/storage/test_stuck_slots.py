@@ -1,4 +1,4 @@
-"""Ghosts: a slot that was done and is filled for ever, since a killed server kept its message."""
+"""Stuck slots: a slot that was done and is filled for ever, since a killed server kept its message."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from protocol import subjects
 from protocol.ids import Address, address, fresh_id
 from protocol.subjects import Actor, Lane
 from storage.ports import Slot
-from storage.stuck_slots import Ghosts
+from storage.stuck_slots import JetStreamStuckSlots
 from storage.wakes import JetStreamWakes
 from tests.promises.harness import Server, at_server, connected, one, said_body
 
@@ -64,14 +64,14 @@ async def test_a_slot_that_was_done_and_kept_is_freed_and_what_waits_is_not(tmp_
             await JetStreamWakes(before).wake("digest", AT, headers={}, lane=lane)
         await before.close()
         connection = await haunted(server, tmp_path, lanes=subjects.LANES, actor="digest")
-        wakes, ghosts = JetStreamWakes(connection), Ghosts(connection)
+        wakes, stuck = JetStreamWakes(connection), JetStreamStuckSlots(connection)
         assert await wakes.wake("digest", AT, headers={}) is False, "nobody can fill it"
         assert await wakes.wake("digest", OTHER, headers={}) is True
         await worked_off(connection, OTHER)
-        # after a look at nothing but ghosts, another one waits for its worker
+        # after a look at nothing but stuck, another one waits for its worker
         assert await wakes.wake("digest", OTHER, headers={}) is True
-        assert await ghosts.free() == 2
-        assert await ghosts.free() == 0
+        assert await stuck.free() == 2
+        assert await stuck.free() == 0
         for lane in subjects.LANES:
             assert await wakes.wake("digest", AT, headers={}, lane=lane) is True
         await worked_off(connection, OTHER)
@@ -80,20 +80,20 @@ async def test_a_slot_that_was_done_and_kept_is_freed_and_what_waits_is_not(tmp_
         await connection.close()
 
 
-async def test_slots_that_wait_are_taken_or_pause_are_no_ghosts(tmp_path: Path) -> None:
+async def test_slots_that_wait_are_taken_or_pause_are_no_stuck(tmp_path: Path) -> None:
     async with one(tmp_path) as server:
         connection = await connected(server.url)
-        wakes, ghosts = JetStreamWakes(connection), Ghosts(connection)
-        assert await ghosts.free() == 0
+        wakes, stuck = JetStreamWakes(connection), JetStreamStuckSlots(connection)
+        assert await stuck.free() == 0
         for at in (AT, OTHER, address("third")):
             await wakes.wake("digest", at, headers={})
         slots = cast("AsyncGenerator[Slot, None]", wakes.slots("digest", credits=2))
         async with aclosing(slots):
             first, second = await anext(slots), await anext(slots)
             await first.later(3600.0)
-            assert await ghosts.free() == 0
+            assert await stuck.free() == 0
             await second.done()
-            assert await ghosts.free() == 0
+            assert await stuck.free() == 0
         assert await wakes.wake("digest", AT, headers={}) is False
         await connection.close()
 

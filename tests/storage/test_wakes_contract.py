@@ -15,7 +15,7 @@ from actors.host.settings import Settings
 from protocol import subjects
 from protocol.errors import NotProvisioned
 from protocol.ids import Address, address, fresh_id
-from storage.memory import MemoryWakes
+from storage.memory_work import MemoryWakes
 from storage.ports import Slot, Wakes
 from storage.streams import ACK_WAIT_SECONDS, consumer, provision
 

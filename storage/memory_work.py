@@ -1,0 +1,231 @@
+"""Work in memory: wake-ups and all that workers, sweepers and services tell each other, within one process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from protocol.errors import NotFound
+from protocol.ids import Address
+from protocol.subjects import Actor, Lane, Verb
+
+from .memory import MemoryLog
+from .ports import BegunWork, DeadLetter, Mark, Request, Slot, StoredLetter
+
+
+@dataclass
+class MemorySlot:
+    """`Slot` of `MemoryWakes`."""
+
+    at: Address
+    headers: Mapping[str, str]
+    owner: MemoryWakes
+    actor: Actor
+    lane: Lane = "wake"
+    deliveries: int = 1
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    makes_room: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def done(self) -> None:
+        """See `Slot.done`."""
+        self.owner.filled.discard((self.actor, self.lane, self.at))
+        self.ended.set()
+        self.makes_room.set()
+
+    async def later(self, seconds: float) -> None:
+        """See `Slot.later`."""
+        loop = asyncio.get_running_loop()
+        again = MemorySlot(self.at, self.headers, self.owner, self.actor, self.lane, self.deliveries + 1)
+        loop.call_later(seconds, self.owner.queue(self.actor, self.lane).put_nowait, again)
+        self.ended.set()
+        self.makes_room.set()
+
+    def make_room(self) -> None:
+        """See `Slot.make_room`."""
+        self.makes_room.set()
+
+    async def hold(self) -> None:
+        """See `Slot.hold`."""
+
+
+@dataclass
+class MemoryWakes:
+    """`Wakes` of one process."""
+
+    filled: set[tuple[Actor, Lane, Address]] = field(default_factory=set)
+    queues: dict[tuple[Actor, Lane], asyncio.Queue[MemorySlot]] = field(default_factory=dict)
+
+    async def wake(
+        self, actor: Actor, at: Address, *, body: bytes = b"", headers: Mapping[str, str], lane: Lane = "wake"
+    ) -> bool:
+        """See `Wakes.wake`."""
+        if (actor, lane, at) in self.filled:
+            return False
+        self.filled.add((actor, lane, at))
+        self.queue(actor, lane).put_nowait(MemorySlot(at, dict(headers), self, actor, lane))
+        return True
+
+    async def slots(self, actor: Actor, *, credits: int, lane: Lane = "wake") -> AsyncIterator[Slot]:
+        """See `Wakes.slots`."""
+        unfinished: list[MemorySlot] = []
+        while True:
+            unfinished = [slot for slot in unfinished if not slot.makes_room.is_set()]
+            if len(unfinished) >= credits:
+                waits = [asyncio.ensure_future(slot.makes_room.wait()) for slot in unfinished]
+                try:
+                    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    for one in waits:
+                        one.cancel()
+                continue
+            slot = await self.queue(actor, lane).get()
+            unfinished.append(slot)
+            yield slot
+
+    async def untaken(self, actor: Actor) -> int:
+        """See `Wakes.untaken`."""
+        return self.queue(actor, "wake").qsize()
+
+    def queue(self, actor: Actor, lane: Lane) -> asyncio.Queue[MemorySlot]:
+        """Return the waiting slots of *actor* in a *lane*."""
+        return self.queues.setdefault((actor, lane), asyncio.Queue())
+
+
+class MemoryDeadLetters:
+    """`DeadLetters` of one process."""
+
+    def __init__(self) -> None:
+        self._letters: dict[tuple[Actor, Address], StoredLetter] = {}
+        self._revision = 0
+
+    async def put(self, letter: DeadLetter, *, headers: Mapping[str, str]) -> None:
+        """See `DeadLetters.put`."""
+        self._revision += 1
+        trace = headers.get("traceparent", "")
+        stored = StoredLetter(letter=letter, revision=self._revision, time="", trace=trace)
+        self._letters[letter.actor, letter.at] = stored
+
+    async def all(self) -> AsyncIterator[StoredLetter]:
+        """See `DeadLetters.all`."""
+        for stored in sorted(self._letters.values(), key=lambda one: one.revision):
+            yield stored
+
+    async def find(self, actor: Actor, at: Address) -> StoredLetter:
+        """See `DeadLetters.find`."""
+        try:
+            return self._letters[actor, at]
+        except KeyError:
+            raise NotFound(f"there is no dead letter of {actor} for {at}", actor=actor, address=str(at)) from None
+
+    async def drop(self, stored: StoredLetter) -> None:
+        """See `DeadLetters.drop`."""
+        place = stored.letter.actor, stored.letter.at
+        if self._letters.get(place) == stored:
+            del self._letters[place]
+
+
+class MemoryInProgress:
+    """`InProgress` of one process."""
+
+    def __init__(self) -> None:
+        self._begun: dict[tuple[Actor, Address], BegunWork] = {}
+
+    async def find(self, actor: Actor, at: Address) -> BegunWork | None:
+        """See `InProgress.find`."""
+        return self._begun.get((actor, at))
+
+    async def put(self, actor: Actor, at: Address, begun: BegunWork) -> None:
+        """See `InProgress.put`."""
+        self._begun[actor, at] = begun
+
+    async def wipe(self, actor: Actor, at: Address) -> None:
+        """See `InProgress.wipe`."""
+        self._begun.pop((actor, at), None)
+
+
+class MemoryLogChanges:
+    """`LogChanges` of a `MemoryLog`."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        self._log = log
+        self._mark, self._revision = Mark(), 0
+
+    async def after(self, seq: int, *, upto: int) -> AsyncIterator[tuple[int, Address]]:
+        """See `LogChanges.after`."""
+        everything = self._log.everything()
+        newest = {(at, record.side): record.seq for at, record in everything}
+        for at, record in everything:
+            if seq < record.seq <= upto and (seq or newest[at, record.side] == record.seq):
+                yield record.seq, at
+
+    async def mark(self) -> tuple[Mark, int]:
+        """See `LogChanges.mark`."""
+        return self._mark, self._revision
+
+    async def put_mark(self, mark: Mark, *, expected: int) -> int:
+        """See `LogChanges.put_mark`."""
+        if expected != self._revision:
+            return 0
+        self._mark, self._revision = mark, self._revision + 1
+        return self._revision
+
+
+class MemoryStuckSlots:
+    """`StuckSlots` of one process, which loses sight of none."""
+
+    async def free(self) -> int:
+        """See `StuckSlots.free`."""
+        return 0
+
+
+class MemoryAnnouncer:
+    """`Announcer` of one process: *heard* holds whatever was told, by name."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, Address, bytes, Mapping[str, str]]] = []
+
+    async def ready(self, at: Address, body: bytes, *, headers: Mapping[str, str]) -> None:
+        """See `Announcer.ready`."""
+        self.heard.append(("ready", at, body, headers))
+
+    async def call(self, at: Address, hook: str, body: bytes, *, headers: Mapping[str, str]) -> None:
+        """See `Announcer.call`."""
+        self.heard.append((hook, at, body, headers))
+
+
+@dataclass(kw_only=True)
+class MemoryRequest:
+    """`Request` of `MemoryRequests`."""
+
+    verb: Verb
+    at: Address
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+    answered: asyncio.Future[list[bytes]] = field(default_factory=asyncio.Future)
+
+    async def working(self) -> None:
+        """See `Request.working`."""
+
+    async def answer(self, frames: Sequence[bytes]) -> None:
+        """See `Request.answer`."""
+        if not self.answered.done():
+            self.answered.set_result(list(frames))
+
+
+class MemoryRequests:
+    """`Requests` of one process."""
+
+    def __init__(self) -> None:
+        self._asked: asyncio.Queue[MemoryRequest] = asyncio.Queue()
+
+    async def ask(self, verb: Verb, at: Address, body: bytes) -> list[bytes]:
+        """Return the frames of the answer, whoever gives it."""
+        request = MemoryRequest(verb=verb, at=at, body=body)
+        self._asked.put_nowait(request)
+        return await request.answered
+
+    async def asked(self) -> AsyncIterator[Request]:
+        """See `Requests.asked`."""
+        while True:
+            yield await self._asked.get()

@@ -1,0 +1,123 @@
+"""Conversations kept elsewhere: the actors know ports only, so any store that passes the contracts will do."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+
+import msgspec
+import pytest
+
+from actors.host.bootstrap import Process, work
+from actors.runtime.conversations import Conversations
+from actors.runtime.dispatch import Steps
+from protocol import codec
+from protocol.facts import ConversationOpened, MessagesAppended, SaidFact, SaidMessage, ToolOutputSpilled
+from protocol.formats import messages
+from protocol.ids import Address, address, fresh_id
+from protocol.service_messages import Answer, ContextAsked
+from protocol.subjects import Actor
+from storage.memory import MemoryArtifacts, MemoryLog, MemorySnapshots
+from storage.memory_work import (
+    MemoryAnnouncer,
+    MemoryDeadLetters,
+    MemoryInProgress,
+    MemoryLogChanges,
+    MemoryRequests,
+    MemoryStuckSlots,
+    MemoryWakes,
+)
+from tests.conftest import SAMPLE, Json, done_facts, layer
+
+AT = address("elsewhere")
+
+
+class NoSandbox:
+    """`Sandbox` of one process: nobody dies in it."""
+
+    async def death(self, actor: Actor, at: Address) -> str:
+        raise AssertionError("no worker disappears here")
+
+
+def in_memory() -> Process:
+    """Return a process whose stores are all in memory."""
+    wakes, artifacts = MemoryWakes(), MemoryArtifacts()
+    log, snapshots = MemoryLog(wakes), MemorySnapshots()
+    return Process(
+        log=log,
+        snapshots=snapshots,
+        artifacts=artifacts,
+        wakes=wakes,
+        in_progress=MemoryInProgress(),
+        dead_letters=MemoryDeadLetters(),
+        changes=MemoryLogChanges(log),
+        stuck_slots=MemoryStuckSlots(),
+        announcer=MemoryAnnouncer(),
+        requests=MemoryRequests(),
+        conversations=Conversations(log=log, snapshots=snapshots, writer="memory"),
+        steps=Steps(artifacts=artifacts),
+        sandbox=NoSandbox(),
+        name="memory",
+    )
+
+
+@pytest.fixture
+async def process() -> AsyncIterator[Process]:
+    """Yield a process in memory whose four actors, service and sweeper work."""
+    ours = in_memory()
+    working = asyncio.create_task(work(ours))
+    yield ours
+    working.cancel()
+    (ended,) = await asyncio.gather(working, return_exceptions=True)
+    assert isinstance(ended, asyncio.CancelledError), ended
+
+
+async def say(process: Process, *facts: SaidFact, count: int) -> None:
+    body = codec.encode_said(codec.Said(writer="agent", count=count, facts=facts))
+    await process.log.say(AT, body, message_id=fresh_id(), headers={})
+
+
+async def context(process: Process) -> tuple[Answer, list[Json]]:
+    assert isinstance(process.requests, MemoryRequests)
+    asked = ContextAsked(upto_seq=await process.log.head(AT), wait_seconds=60.0)
+    first, *frames = await process.requests.ask("context", AT, msgspec.json.encode(asked))
+    answer = msgspec.json.decode(first, type=Answer)
+    assert answer.fault is None, answer.fault
+    return answer, json.loads(b"".join(frames))
+
+
+def appended(new: Sequence[Json]) -> MessagesAppended:
+    return MessagesAppended(messages=tuple(SaidMessage(raw=messages.encode(one)) for one in new))
+
+
+async def test_the_four_actors_lighten_a_conversation_that_no_server_ever_saw(process: Process) -> None:
+    opened = ConversationOpened(name="elsewhere", model="gpt-4o", policy=json.dumps(layer(window=6_000)).encode())
+    await say(process, opened, appended(SAMPLE), count=1)
+    answer, view = await context(process)
+    assert answer.context is not None
+    assert answer.context.compacted
+    assert answer.context.tokens <= 6_000
+    assert view[0] == SAMPLE[0]
+    assert 0 < len(view) < len(SAMPLE)
+    spilled = [fact for fact in done_facts(await process.log.read(AT, after=0)) if isinstance(fact, ToolOutputSpilled)]
+    assert spilled
+    for fact in spilled:
+        assert await process.artifacts.get(AT.tenant, fact.sha256)
+    assert isinstance(process.announcer, MemoryAnnouncer)
+    async with asyncio.timeout(30):
+        while not process.announcer.heard:
+            await asyncio.sleep(0.01)
+    assert {name for name, *_ in process.announcer.heard} == {"ready"}
+
+
+async def test_a_sweep_of_memory_finds_what_nobody_was_told() -> None:
+    quiet = in_memory()
+    await quiet.log.say(
+        AT,
+        codec.encode_said(codec.Said(writer="agent", count=1, facts=(appended(SAMPLE[:1]),))),
+        message_id=fresh_id(),
+        headers={},
+    )
+    slot = await anext(quiet.wakes.slots("spill", credits=1))
+    await slot.done()
+    swept = await quiet.sweeper().sweep(everything=True)
+    assert (swept.looked_at, swept.open, swept.woken, swept.complete) == (1, 1, 1, True)
