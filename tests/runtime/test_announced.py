@@ -13,23 +13,27 @@ import msgspec
 from actors.host.bootstrap import Runtime
 from protocol import subjects
 from protocol.client import Client
+from protocol.ids import Address
 from protocol.service_messages import Ready
 from storage.ports import Slot, Wakes
 
 
 class LastMoment:
-    """`Wakes` whose first slot is freed only after *before* has happened."""
+    """`Wakes` whose first slot of *at* is freed only after *before* has happened."""
 
-    def __init__(self, wakes: Wakes, before: Callable[[], Awaitable[Any]]) -> None:
-        self._wakes = wakes
+    def __init__(self, wakes: Wakes, at: Address, before: Callable[[], Awaitable[Any]]) -> None:
+        self._wakes, self._at = wakes, at
         self._before: Callable[[], Awaitable[Any]] | None = before
         self.wake, self.untaken = wakes.wake, wakes.untaken
 
     async def slots(self, actor: Any, **asked: Any) -> AsyncIterator[Slot]:
         """See `Wakes.slots`."""
         async for slot in self._wakes.slots(actor, **asked):
-            before, self._before = self._before, None
-            yield _Freed(slot, before) if before else slot
+            if slot.at == self._at and (before := self._before):
+                self._before = None
+                yield _Freed(slot, before)
+            else:
+                yield slot
 
 
 class _Freed:
@@ -54,7 +58,7 @@ async def test_a_message_that_comes_while_the_slot_is_held_is_announced_too(
         await heard.put(msgspec.json.decode(message.data, type=Ready).upto)
 
     await running.connection.subscribe(subjects.ready(talk.at), cb=listen)
-    wakes = LastMoment(running.wakes, lambda: talk.append([{"role": "user", "content": "two"}]))
+    wakes = LastMoment(running.wakes, talk.at, lambda: talk.append([{"role": "user", "content": "two"}]))
     # before the worker begins: what it first finds is this message, and not the opening alone
     await talk.append([{"role": "user", "content": "one"}])
     task = asyncio.create_task(dataclasses.replace(running.worker("spill"), wakes=wakes).run())
