@@ -127,7 +127,7 @@ class Talk:
 
     def resume(self) -> None:
         """Go on behind the envelopes that were heard, as a writer does that comes back."""
-        self._counts = dict(self.state.writers)
+        self._counts = dict(self.state.heard.writers)
 
     def append(self, *new: Mapping[str, Any]) -> None:
         """Say *new* in one envelope; nobody acts yet."""

@@ -65,7 +65,7 @@ class Folded(Sequence[Record]):
 
     def _unseen(self, last: Decision | None) -> list[Record]:
         """Return the messages at the end that no commit has covered."""
-        covered = last.after.said_seq if last else 0
+        covered = last.after.position.said_seq if last else 0
         found: list[Record] = []
         for record in reversed(self._records):
             if record.seq <= covered:

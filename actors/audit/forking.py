@@ -38,7 +38,7 @@ def forked(at: Address, records: Sequence[Record], *, version: int, new: Address
     waiting = [record for record in records if record.side == "said"]
     decision: Decision | None = None
     for decision in trail(at, records, upto=version):
-        seen = decision.before.said_seq
+        seen = decision.before.position.said_seq
         for record in _taken(waiting, seen):
             copies.append(_placed(record, len(copies) + 1, record.body))
             sequences[record.seq] = len(copies)
@@ -51,7 +51,7 @@ def forked(at: Address, records: Sequence[Record], *, version: int, new: Address
     last = msgspec.structs.replace(
         decision.commit, version=version + 1, facts=(marker,), policy=b"", writer="fork", hash=b""
     )
-    commit = _sealed(last, prev_hash=hash_, said_hash=said_hash, upto=sequences[decision.before.said_seq])
+    commit = _sealed(last, prev_hash=hash_, said_hash=said_hash, upto=sequences[decision.before.position.said_seq])
     copies.append(Record(seq=len(copies) + 1, side="done", body=codec.encode_commit(commit)))
     return tuple(copies)
 

@@ -176,7 +176,7 @@ class _Calls:
 
     def served(self, decision: Decision, served_tokens: int, budget: int) -> None:
         """Add one call."""
-        sums, model = self.sums, decision.before.model or self._price_as
+        sums, model = self.sums, decision.before.terms.model or self._price_as
         price, sendable = price_of(model), min(self._said_tokens, max(served_tokens, _window(decision, model)))
         prefix = self._same_prefix(decision, served_tokens)
         sums.calls += 1
@@ -242,7 +242,7 @@ def account(at: Address, records: Sequence[Record], *, price_as: str = "") -> Ac
                 copied_messages, copied_seq = decision.before.messages, decision.record.seq
             calls.sums.versions += 1
             last = decision
-            model = decision.before.model
+            model = decision.before.terms.model
             calls.heard(decision.before)
             fact = served_fact(decision)
             if fact is not None:
@@ -350,7 +350,7 @@ def _dollars(price: Price, tokens: int, *, cached: int) -> float:
 
 def _seconds(decision: Decision, times: Mapping[int, str]) -> float | None:
     """Return the seconds from the newest record that the step looked at to its commit, as the server stored them."""
-    causes = (decision.before.said_seq, decision.before.done_seq)
+    causes = (decision.before.position.said_seq, decision.before.position.done_seq)
     began = [_moment(times.get(seq, "")) for seq in causes if seq]
     ended = _moment(decision.record.time)
     known = [moment for moment in began if moment is not None]

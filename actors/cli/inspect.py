@@ -48,7 +48,7 @@ def ls(stack: StackOptions, *, as_json: bool) -> int:
                 continue
             row = {
                 "address": str(at),
-                "name": state.name,
+                "name": state.terms.name,
                 "version": state.version,
                 "messages": state.messages,
                 "tokens": state.live_tokens,
@@ -59,7 +59,7 @@ def ls(stack: StackOptions, *, as_json: bool) -> int:
             else:
                 line = "{address}  v{version}  {messages} messages  {tokens} of {usable} tokens".format(**row)
                 # what it was called, where the address cannot say it
-                name = "" if state.name in ("", at.conversation) else f"  {one_line(state.name, chars=60)}"
+                name = "" if state.terms.name in ("", at.conversation) else f"  {one_line(state.terms.name, chars=60)}"
                 sys.stdout.write(f"{line}{name}\n")
         if unreadable is not None:
             raise unreadable  # after all others were listed, for the exit code

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-import msgspec
+from msgspec.structs import replace
 
 from protocol import policy as policies
 from protocol.codec import Commit
@@ -35,7 +35,8 @@ from .entry import Entry, Noted
 from .ledger import Ledger, remembered
 from .packed_items import write_items
 from .rewind import Past, expanded, rewound
-from .state import OVERFLOW, Arrived, Digest, State, is_tombstone, tombstone
+from .state import State, is_tombstone, tombstone
+from .state_parts import OVERFLOW, Arrived, Digest
 
 SERVED_REMEMBERED_MAX = 8
 NO_PAST: Past = {}
@@ -56,18 +57,17 @@ def evolve(state: State, commit: Commit, *, seq: int, past: Past = NO_PAST) -> S
             after=state.version,
             seq=seq,
         )
-    state = msgspec.structs.replace(
-        state, version=commit.version, hash=commit.hash, seq=seq, done_seq=seq, tokenizer=commit.tokenizer
-    )
+    terms = replace(state.terms, tokenizer=commit.tokenizer)
     if commit.policy:
-        adopted = policies.decode(commit.policy)
-        state = msgspec.structs.replace(state, policy=adopted, policy_hash=commit.policy_hash)
+        terms = replace(terms, policy=policies.decode(commit.policy), policy_hash=commit.policy_hash)
+    position = replace(state.position, version=commit.version, hash=commit.hash, seq=seq, done_seq=seq)
+    state = replace(state, position=position, terms=terms)
     # all that one step spilled or repaired, each in one walk
     state = _show(state, [fact for fact in commit.facts if isinstance(fact, ToolOutputSpilled | ToolOutputTrimmed)])
     recorded = {fact for fact in commit.facts if isinstance(fact, MessageRepaired)}
     if recorded:
-        left = tuple(one for one in state.unrecorded if one not in recorded)
-        state = msgspec.structs.replace(state, unrecorded=left)
+        left = tuple(one for one in state.heard.unrecorded if one not in recorded)
+        state = replace(state, heard=replace(state.heard, unrecorded=left))
     for fact in commit.facts:
         state = _apply(state, fact, past)
     return admit(state)
@@ -88,8 +88,8 @@ def _apply(state: State, fact: DoneFact, past: Past) -> State:
         case CompactionDeclined() | StageFailed():
             return after_stage(state, fact.stage, applied=False) if fact.stage != "spill" else _undue(state, OVERFLOW)
         case ContextServed():
-            served = (*state.served, (fact.view_hash, fact.tokens))[-SERVED_REMEMBERED_MAX:]
-            return msgspec.structs.replace(state, served=served)
+            served = (*state.calibration.served, (fact.view_hash, fact.tokens))[-SERVED_REMEMBERED_MAX:]
+            return replace(state, calibration=replace(state.calibration, served=served))
         case HookFired():
             return _undue(state, fact.hook) if fact.action != "inject" else state
         case ReminderInjected():
@@ -99,7 +99,7 @@ def _apply(state: State, fact: DoneFact, past: Past) -> State:
         case ConversationRewound():
             return rewound(state, fact, past)
         case ConversationForked():
-            return msgspec.structs.replace(state, name=fact.name)
+            return replace(state, terms=replace(state.terms, name=fact.name))
         case ConversationErased():
             raise AssertionError("a tombstone is a commit of its own")
     assert_never(fact)
@@ -107,12 +107,12 @@ def _apply(state: State, fact: DoneFact, past: Past) -> State:
 
 def _looked(state: State, number: int) -> State:
     waiting = tuple(
-        msgspec.structs.replace(one, entry=msgspec.structs.replace(one.entry, looked=True))
+        replace(one, entry=replace(one.entry, looked=True))
         if isinstance(one, Arrived) and one.entry.number == number
         else one
         for one in state.waiting
     )
-    return msgspec.structs.replace(state, waiting=waiting)
+    return replace(state, waiting=waiting)
 
 
 def _show(state: State, facts: Sequence[ToolOutputSpilled | ToolOutputTrimmed]) -> State:
@@ -129,10 +129,9 @@ def _show(state: State, facts: Sequence[ToolOutputSpilled | ToolOutputTrimmed]) 
         return entry
 
     waiting = tuple(
-        msgspec.structs.replace(one, entry=changed(one.entry)) if isinstance(one, Arrived) else one
-        for one in state.waiting
+        replace(one, entry=changed(one.entry)) if isinstance(one, Arrived) else one for one in state.waiting
     )
-    return _with_live(msgspec.structs.replace(state, waiting=waiting), tuple(map(changed, state.live)), state.digest)
+    return _with_live(replace(state, waiting=waiting), tuple(map(changed, state.live)), state.digest)
 
 
 def _digested(state: State, fact: HistoryDigested) -> State:
@@ -157,7 +156,7 @@ def _digested(state: State, fact: HistoryDigested) -> State:
 
 def _squeezed(state: State, fact: DigestSqueezed | HistorySummarized) -> State:
     assert state.digest is not None
-    digest = msgspec.structs.replace(
+    digest = replace(
         state.digest, prose=fact.prose, raw_items=write_items(fact.items), tokens=fact.digest_tokens, pending=()
     )
     return _with_live(state, state.live, digest)
@@ -177,19 +176,21 @@ def _cut(state: State, fact: HistoryCut) -> State:
 def _remembering(state: State, changes: Ledger) -> State:
     if not changes:
         return state
-    return msgspec.structs.replace(state, raw_ledger=write_items(remembered(state.ledger, changes)))
+    raw_ledger = write_items(remembered(state.ledger, changes))
+    return replace(state, shown=replace(state.shown, raw_ledger=raw_ledger))
 
 
 def _with_live(state: State, live: tuple[Entry, ...], digest: Digest | None) -> State:
     tokens = sum(entry.tokens for entry in live) + (digest.tokens if digest else 0)
-    return msgspec.structs.replace(state, live=live, digest=digest, live_tokens=tokens)
+    return replace(state, shown=replace(state.shown, live=live, digest=digest, live_tokens=tokens))
 
 
 def _undue(state: State, hook: str) -> State:
     """Return the state in which the oldest thing that is due under *hook* is done."""
-    for index, due in enumerate(state.due):
-        if due.hook == hook:
-            return msgspec.structs.replace(state, due=state.due[:index] + state.due[index + 1 :])
+    due = state.agenda.due
+    for index, one in enumerate(due):
+        if one.hook == hook:
+            return replace(state, agenda=replace(state.agenda, due=due[:index] + due[index + 1 :]))
     return state
 
 
@@ -200,10 +201,7 @@ def _noted(state: State, fact: ReminderInjected) -> State:
         # there was no room for one
         return _with_live(state, live, state.digest)
     note = Noted(name=fact.name, text=fact.text, tokens=fact.tokens)
-    live = tuple(
-        msgspec.structs.replace(entry, notes=(*entry.notes, note)) if entry.number == fact.number else entry
-        for entry in live
-    )
+    live = tuple(replace(entry, notes=(*entry.notes, note)) if entry.number == fact.number else entry for entry in live)
     return _with_live(state, live, state.digest)
 
 

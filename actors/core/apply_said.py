@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 
-import msgspec
+from msgspec.structs import replace
 
 from protocol import codec
 from protocol.errors import BadEnvelope, BadMessage
@@ -27,17 +27,8 @@ from protocol.formats.messages import CHAT, INSTRUCTION_ROLES, RESPONSES
 from .admit import admit
 from .entry import LOOSE_TOKENS, MESSAGE_TOKENS, Entry, ResultOf, measure, tokens_of_results
 from .recent_ids import among, with_newer
-from .state import (
-    RECENT_CALLS_MAX,
-    RECENT_RESULTS_MAX,
-    Arrived,
-    Asked,
-    Counted,
-    OpenCall,
-    State,
-    remember_writer,
-    repaired,
-)
+from .state import State, remember_writer, repaired
+from .state_parts import RECENT_CALLS_MAX, RECENT_RESULTS_MAX, Arrived, Asked, Counted, OpenCall
 from .text.count import Count
 
 REPEATED_TOKENS_MIN = 160
@@ -50,7 +41,8 @@ def hear(state: State, body: bytes, *, seq: int, count: Count) -> State:
     Never raises: bytes that are no envelope are noted as refused and skipped, so that one bad publisher
     cannot stop a conversation. A repeated envelope changes nothing but the position.
     """
-    state = msgspec.structs.replace(state, seq=seq, said_seq=seq, said_hash=codec.roll(state.said_hash, body))
+    said_hash = codec.roll(state.position.said_hash, body)
+    state = replace(state, position=replace(state.position, seq=seq, said_seq=seq, said_hash=said_hash))
     if state.erased:
         return state
     try:
@@ -67,10 +59,11 @@ def hear(state: State, body: bytes, *, seq: int, count: Count) -> State:
                 for message in fact.messages:
                     state = _arrive(state, message, said.at_ms, count)
             case ConversationOpened():
-                if not state.name:
-                    state = msgspec.structs.replace(state, name=fact.name, model=fact.model, layer=fact.policy)
+                if not state.terms.name:
+                    terms = replace(state.terms, name=fact.name, model=fact.model, layer=fact.policy)
+                    state = replace(state, terms=terms)
             case CompactionRequested():
-                state = msgspec.structs.replace(state, waiting=(*state.waiting, Asked(budget=max(0, fact.budget))))
+                state = replace(state, waiting=(*state.waiting, Asked(budget=max(0, fact.budget))))
             case UsageReported():
                 state = _usage(state, fact)
             case OverflowReported():
@@ -80,19 +73,19 @@ def hear(state: State, body: bytes, *, seq: int, count: Count) -> State:
 
 def _usage(state: State, fact: UsageReported) -> State:
     """Compare a provider's count with ours, where it is known for which view it is."""
-    ours = dict(state.served).get(fact.view_hash, 0)
+    ours = dict(state.calibration.served).get(fact.view_hash, 0)
     if not ours or fact.input_tokens <= 0:
         return state
     counted = Counted(ratio=max(0, fact.input_tokens - _tools(state)) / ours)
-    return msgspec.structs.replace(state, waiting=(*state.waiting, counted))
+    return replace(state, waiting=(*state.waiting, counted))
 
 
 def _overflow(state: State, fact: OverflowReported) -> State:
-    ours = dict(state.served).get(fact.view_hash, 0)
+    ours = dict(state.calibration.served).get(fact.view_hash, 0)
     told = (fact.requested_tokens - _tools(state)) / ours if ours and fact.requested_tokens > 0 else 0.0
-    assumed = (state.ratio or 1.0) * (state.policy.emergency.ratio if state.policy else 1.25)
+    assumed = (state.calibration.ratio or 1.0) * (state.policy.emergency.ratio if state.policy else 1.25)
     counted = Counted(ratio=told if told > 0 else assumed, refused=True, window=max(0, fact.limit_tokens))
-    return msgspec.structs.replace(state, waiting=(*state.waiting, counted))
+    return replace(state, waiting=(*state.waiting, counted))
 
 
 def _tools(state: State) -> int:
@@ -101,7 +94,7 @@ def _tools(state: State) -> int:
 
 def _arrive(state: State, said: SaidMessage, at_ms: int, count: Count) -> State:
     number = state.messages + 1
-    state = msgspec.structs.replace(state, messages=number)
+    state = replace(state, heard=replace(state.heard, messages=number))
     try:
         entry = measure(said, number=number, count=count)
     except BadMessage as error:
@@ -112,7 +105,7 @@ def _arrive(state: State, said: SaidMessage, at_ms: int, count: Count) -> State:
     if entry.results:
         state, entry, ended = _answer(state, entry)
     else:
-        entry = msgspec.structs.replace(entry, joins=_joins(state, entry))
+        entry = replace(entry, joins=_joins(state, entry))
         if not entry.joins:
             state, ended = _abandon(state)
         if entry.role == "assistant":
@@ -121,11 +114,14 @@ def _arrive(state: State, said: SaidMessage, at_ms: int, count: Count) -> State:
     spoken = entry.role in ("user", "tool") or (
         entry.role == "assistant" and (entry.parts or entry.format != RESPONSES)
     )
-    boundary = bool(spoken) and not state.open_calls
-    leading = entry.role in INSTRUCTION_ROLES and not state.begun
-    entry = msgspec.structs.replace(entry, boundary=boundary, leading=leading)
+    boundary = bool(spoken) and not state.exchange.open_calls
+    leading = entry.role in INSTRUCTION_ROLES and not state.exchange.begun
+    entry = replace(entry, boundary=boundary, leading=leading)
     waiting = (*state.waiting, Arrived(entry=entry, ended=ended, at_ms=at_ms))
-    return msgspec.structs.replace(state, waiting=waiting, begun=not leading)
+    begun = not leading
+    if begun == state.exchange.begun:
+        return replace(state, waiting=waiting)
+    return replace(state, waiting=waiting, exchange=replace(state.exchange, begun=begun))
 
 
 def _newest(state: State) -> Entry | None:
@@ -139,12 +135,12 @@ def _joins(state: State, entry: Entry) -> bool:
     before = _newest(state)
     if before is None or before.role != "assistant" or entry.role != "assistant" or before.format != RESPONSES:
         return False
-    return entry.format == RESPONSES or (RESPONSES in entry.native and not state.open_calls)
+    return entry.format == RESPONSES or (RESPONSES in entry.native and not state.exchange.open_calls)
 
 
 def _answer(state: State, entry: Entry) -> tuple[State, Entry, tuple[str, ...]]:
     """Match results with their calls; without any they are loose and end the calls that are open."""
-    open_calls, answered = list(state.open_calls), list(state.batch)
+    open_calls, answered = list(state.exchange.open_calls), list(state.exchange.batch)
     found: list[ResultOf] = []
     sizes = tokens_of_results(entry)
     orphans: list[str] = []
@@ -153,18 +149,18 @@ def _answer(state: State, entry: Entry) -> tuple[State, Entry, tuple[str, ...]]:
     for result in entry.results:
         call = next((call for call in open_calls if call.said == result.call and _same_kind(call, entry)), None)
         if call is None:
-            found.append(msgspec.structs.replace(result, call=""))
+            found.append(replace(result, call=""))
             orphans.append(result.call)
             continue
         first = first or call
         renamed = renamed or call.shown != call.said
         answered.append(sizes.get(result.under, 0))
         open_calls.remove(call)
-        found.append(msgspec.structs.replace(result, call=call.shown, tool=call.tool))
-    batch = state.batch if first is not None else ()
+        found.append(replace(result, call=call.shown, tool=call.tool))
+    batch = state.exchange.batch if first is not None else ()
     if first is not None:
         left = tuple(answered) if open_calls else ()
-        state = msgspec.structs.replace(state, open_calls=tuple(open_calls), batch=left)
+        state = replace(state, exchange=replace(state.exchange, open_calls=tuple(open_calls), batch=left))
     # a provider reads nothing between a call and its results: what is open has ended where somebody else speaks
     ended: tuple[str, ...] = ()
     if entry.role == "user" or orphans:
@@ -174,8 +170,8 @@ def _answer(state: State, entry: Entry) -> tuple[State, Entry, tuple[str, ...]]:
     if orphans:
         # the lead of each, and a line end behind each part
         frame = entry.frame_tokens + len(orphans) * LOOSE_TOKENS + len(entry.parts)
-        entry = msgspec.structs.replace(entry, frame_tokens=frame)
-    entry = msgspec.structs.replace(
+        entry = replace(entry, frame_tokens=frame)
+    entry = replace(
         entry,
         results=tuple(found),
         loose=first is None,
@@ -196,11 +192,11 @@ def _recognised(state: State, entry: Entry) -> tuple[State, Entry]:
     if entry.loose or len(entry.results) != 1 or entry.role != "tool" or tokens < REPEATED_TOKENS_MIN:
         return state, entry
     same = _hash_of(entry)
-    known = dict(state.recent_results).get(same, 0)
+    known = dict(state.exchange.recent_results).get(same, 0)
     if not known:
-        recent = (*state.recent_results, (same, entry.number))[-RECENT_RESULTS_MAX:]
-        state = msgspec.structs.replace(state, recent_results=recent)
-    return state, msgspec.structs.replace(entry, same_as=known)
+        recent = (*state.exchange.recent_results, (same, entry.number))[-RECENT_RESULTS_MAX:]
+        state = replace(state, exchange=replace(state.exchange, recent_results=recent))
+    return state, replace(entry, same_as=known)
 
 
 def _call(state: State, entry: Entry) -> tuple[State, Entry]:
@@ -211,8 +207,8 @@ def _call(state: State, entry: Entry) -> tuple[State, Entry]:
         return state, entry
     if entry.format == RESPONSES and not entry.joins:
         # in other formats the call needs a message around it
-        entry = msgspec.structs.replace(entry, frame_tokens=entry.frame_tokens + MESSAGE_TOKENS)
-    taken, shown = state.recent_calls, list[str]()
+        entry = replace(entry, frame_tokens=entry.frame_tokens + MESSAGE_TOKENS)
+    taken, shown = state.heard.recent_calls, list[str]()
     for index, ident in enumerate(entry.call_ids):
         distinct = ident if not among(taken, ident) and ident not in shown else f"{ident[:40]}-{entry.number}-{index}"
         while among(taken, distinct) or distinct in shown:
@@ -224,21 +220,22 @@ def _call(state: State, entry: Entry) -> tuple[State, Entry]:
         OpenCall(said=said, shown=new, number=entry.number, tool=tool, kind=entry.kind)
         for said, new, tool in zip(entry.call_ids, shown, entry.call_names, strict=True)
     )
-    state = msgspec.structs.replace(
+    recent_calls = with_newer(state.heard.recent_calls, shown, most=RECENT_CALLS_MAX)
+    state = replace(
         state,
-        open_calls=(*state.open_calls, *opened),
-        recent_calls=with_newer(state.recent_calls, shown, most=RECENT_CALLS_MAX),
+        exchange=replace(state.exchange, open_calls=(*state.exchange.open_calls, *opened)),
+        heard=replace(state.heard, recent_calls=recent_calls),
     )
-    return state, msgspec.structs.replace(entry, call_ids=tuple(shown), renamed=tuple(shown) != entry.call_ids)
+    return state, replace(entry, call_ids=tuple(shown), renamed=tuple(shown) != entry.call_ids)
 
 
 def _abandon(state: State) -> tuple[State, tuple[str, ...]]:
     """End the calls that no result came for; return the ids that a written answer must close."""
-    if not state.open_calls:
+    if not state.exchange.open_calls:
         return state, ()
-    missing = tuple(call.shown for call in state.open_calls)
-    state = repaired(state, state.open_calls[0].number, "unanswered_calls", ",".join(missing)[:200])
-    return msgspec.structs.replace(state, open_calls=(), batch=()), missing
+    missing = tuple(call.shown for call in state.exchange.open_calls)
+    state = repaired(state, state.exchange.open_calls[0].number, "unanswered_calls", ",".join(missing)[:200])
+    return replace(state, exchange=replace(state.exchange, open_calls=(), batch=())), missing
 
 
 def _hash_of(entry: Entry) -> str:

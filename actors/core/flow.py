@@ -41,8 +41,8 @@ def next_actor(state: State) -> Actor | None:
     if state.erased:
         return None
     if state.policy is None:
-        return "spill" if state.messages or state.name or state.unrecorded else None
-    if state.unrecorded or state.due or unspilled(state):
+        return "spill" if state.messages or state.terms.name or state.heard.unrecorded else None
+    if state.heard.unrecorded or state.agenda.due or unspilled(state):
         return "spill"
     return state.episode.stage if state.episode else None
 

@@ -5,7 +5,7 @@ A hook fires in the fold, so that it fires at the same message in every worker; 
 
 from __future__ import annotations
 
-import msgspec
+from msgspec.structs import replace
 
 from protocol.facts import HookFired, ReminderInjected, StageFailed
 from protocol.hooks import Call, Compact, Hook, Inject, Note
@@ -13,7 +13,8 @@ from protocol.policy import share_of
 
 from .entry import MESSAGE_TOKENS, Entry
 from .pressure import holds, target_tokens
-from .state import OVERFLOW, REMINDER, Due, Episode, HookMemory, State
+from .state import State
+from .state_parts import OVERFLOW, REMINDER, Due, Episode, HookMemory
 from .text.count import Count
 from .text.preview import preview
 
@@ -32,15 +33,18 @@ def fired(state: State, entry: Entry) -> State:
     for hook in state.policy.hooks:
         if hook.on != moment or not _may_fire(hook, state) or not holds(hook.when, state):
             continue
-        known = next((one.times for one in state.hooks if one.hook == hook.id), 0)
-        memory = HookMemory(hook=hook.id, times=known + 1, turns=state.turns, at_ms=state.now_ms)
-        others = tuple(one for one in state.hooks if one.hook != hook.id)
+        known = next((one.times for one in state.tally.hooks if one.hook == hook.id), 0)
+        memory = HookMemory(
+            hook=hook.id, times=known + 1, user_messages=state.tally.user_messages, at_ms=state.tally.now_ms
+        )
+        others = tuple(one for one in state.tally.hooks if one.hook != hook.id)
         idle = _idle(state) if isinstance(hook.do, Compact) else ""
         due = Due(number=entry.number, hook=hook.id, idle=idle)
-        state = msgspec.structs.replace(state, hooks=(*others, memory), due=(*state.due, due))
+        agenda = replace(state.agenda, due=(*state.agenda.due, due))
         if isinstance(hook.do, Compact) and not idle:
             episode = Episode(boundary=entry.number, stage="digest", cause="hook", before=state.live_tokens)
-            state = msgspec.structs.replace(state, episode=episode)
+            agenda = replace(agenda, episode=episode)
+        state = replace(state, tally=replace(state.tally, hooks=(*others, memory)), agenda=agenda)
     return state
 
 
@@ -59,10 +63,10 @@ def due_facts(state: State, *, count: Count) -> tuple[Fact, ...]:
     assert state.policy is not None
     by_id = {hook.id: hook for hook in state.policy.hooks}
     facts: list[Fact] = []
-    for due in state.due:
+    for due in state.agenda.due:
         if due.hook == OVERFLOW:
-            error = f"the provider refused {state.refusals} views in a row; nothing more is tried"
-            facts.append(StageFailed(boundary=due.number, stage="spill", error=error, attempts=state.refusals))
+            error = f"the provider refused {state.tally.refusals} views in a row; nothing more is tried"
+            facts.append(StageFailed(boundary=due.number, stage="spill", error=error, attempts=state.tally.refusals))
         elif due.hook == REMINDER:
             facts.append(_note(due, reminder_text(state, count=count), count))
         else:
@@ -114,11 +118,11 @@ def _moment(entry: Entry) -> str | None:
 
 
 def _may_fire(hook: Hook, state: State) -> bool:
-    last = next((one for one in state.hooks if one.hook == hook.id), None)
+    last = next((one for one in state.tally.hooks if one.hook == hook.id), None)
     if last is None:
         return True
     return (
         (not hook.most or last.times < hook.most)
-        and state.turns - last.turns >= hook.cooldown_turns
-        and state.now_ms - last.at_ms >= hook.cooldown_seconds * 1000
+        and state.tally.user_messages - last.user_messages >= hook.cooldown_turns
+        and state.tally.now_ms - last.at_ms >= hook.cooldown_seconds * 1000
     )

@@ -18,7 +18,7 @@ from protocol.facts import DigestItem, Fate
 
 from .entry import Entry
 from .extract import CATEGORIES, items_in, sentences_in, standing_in
-from .state import Digest
+from .state_parts import Digest
 from .text.values import within
 
 Kept = Literal["retained", "recoverable", "lost"]

@@ -66,7 +66,7 @@ def over_trigger(state: State) -> bool:
 
 def begins(state: State) -> bool:
     """Tell whether compaction must begin: nothing but what it could not help before stops it over the budget."""
-    if state.live_tokens <= state.quiet_tokens:
+    if state.live_tokens <= state.agenda.quiet_tokens:
         # a unit that could not leave while it was the newest may do so now
         return state.live_tokens > state.usable_tokens and droppable_tokens(state) >= gain_tokens_min(state)
     if state.live_tokens > state.usable_tokens:
@@ -77,12 +77,12 @@ def begins(state: State) -> bool:
 def cooled(state: State) -> bool:
     """Tell whether enough has passed since the last compaction."""
     assert state.policy is not None
-    wanted, last = state.policy.cooldown, state.compacted
+    wanted, last = state.policy.cooldown, state.tally.compacted
     if last is None:
         return True
     return (
-        state.turns - last.turns >= wanted.turns
-        and state.now_ms - last.at_ms >= wanted.seconds * 1000
+        state.tally.user_messages - last.user_messages >= wanted.turns
+        and state.tally.now_ms - last.at_ms >= wanted.seconds * 1000
         and state.live_tokens - last.tokens >= wanted.growth
     )
 
@@ -93,7 +93,7 @@ def pays(state: State) -> bool:
     economy = state.policy.economy
     if economy.mode == "off":
         return True
-    turns = max(1, state.replies) if economy.turns is None else economy.turns
+    turns = max(1, state.tally.replies) if economy.turns is None else economy.turns
     won = (state.live_tokens - target_tokens(state)) * economy.cached_price * turns
     return won >= target_tokens(state) * (1 - economy.cached_price)
 
@@ -114,10 +114,10 @@ def holds(condition: Condition, state: State) -> bool:
         case Pressure():
             return pressure(state) >= condition.at_least
         case Turns():
-            often = condition.every and state.turns and state.turns % condition.every == 0
-            return bool(often) or (not condition.every and state.turns >= condition.at_least)
+            often = condition.every and state.tally.user_messages and state.tally.user_messages % condition.every == 0
+            return bool(often) or (not condition.every and state.tally.user_messages >= condition.at_least)
         case ToolCalls():
-            return state.calls >= condition.at_least
+            return state.tally.calls >= condition.at_least
         case Messages():
             return len(state.live) >= condition.at_least
         case Always():

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from protocol.errors import BudgetRefused, NotFound, PastNeeded
 from protocol.facts import ConversationRewound, HistoryExpanded, Restored, Unspilled
 
 from .entry import Entry
 from .state import State
+from .state_parts import Agenda
 from .units import Unit, units
 
 
@@ -52,12 +54,7 @@ def look(seen: Views, state: State) -> None:
 def rewind(state: State, earlier: State) -> ConversationRewound | None:
     """Return the fact that makes the context that of *earlier* again; none if it is that already."""
     after = _returned(state, earlier)
-    if (after.live, after.waiting, after.digest, after.raw_ledger) == (
-        state.live,
-        state.waiting,
-        state.digest,
-        state.raw_ledger,
-    ):
+    if (after.shown, after.waiting) == (state.shown, state.waiting):
         return None
     return ConversationRewound(
         to_version=earlier.version,
@@ -141,33 +138,17 @@ def _step(past: Past, version: int) -> Step:
 
 
 def _returned(state: State, earlier: State) -> State:
-    """Return *earlier* at the place of *state*: what counts, orders or identifies goes on.
+    """Return *state* with the context of *earlier*: what orders, identifies or was learned goes on.
 
     A compaction that was under way then does not go on: whoever goes back behind it wants it undone.
     """
-    return msgspec.structs.replace(
-        earlier,
-        hash=state.hash,
-        said_hash=state.said_hash,
-        version=state.version,
-        seq=state.seq,
-        done_seq=state.done_seq,
-        said_seq=state.said_seq,
-        name=state.name,
-        policy=state.policy,
-        policy_hash=state.policy_hash,
-        tokenizer=state.tokenizer,
-        budget=state.budget,
-        writers=state.writers,
-        messages=state.messages,
-        recent_calls=state.recent_calls,
-        unrecorded=state.unrecorded,
-        served=state.served,
-        ratio=state.ratio,
-        window=state.window,
-        due=(),
-        episode=None,
-        quiet_tokens=earlier.live_tokens,
+    return replace(
+        state,
+        shown=earlier.shown,
+        waiting=earlier.waiting,
+        exchange=earlier.exchange,
+        tally=earlier.tally,
+        agenda=Agenda(quiet_tokens=earlier.live_tokens),
     )
 
 
@@ -175,19 +156,23 @@ def _with(state: State, fuller: Mapping[int, Entry], parts: tuple[Unspilled, ...
     entries = {entry.number: entry for entry in state.live}
     for number, entry in fuller.items():
         there = entries.get(number)
-        entries[number] = msgspec.structs.replace(entry, notes=there.notes) if there else entry
+        entries[number] = replace(entry, notes=there.notes) if there else entry
     for part in parts:
         entries[part.number] = _in_full(entries[part.number], part)
     live = tuple(entries[number] for number in sorted(entries))
     tokens = sum(entry.tokens for entry in live) + (state.digest.tokens if state.digest else 0)
-    return msgspec.structs.replace(state, live=live, live_tokens=tokens, quiet_tokens=tokens)
+    return replace(
+        state,
+        shown=replace(state.shown, live=live, live_tokens=tokens),
+        agenda=replace(state.agenda, quiet_tokens=tokens),
+    )
 
 
 def _in_full(entry: Entry, part: Unspilled) -> Entry:
     if part.text:
         return entry.with_shown(part.pointer, part.text, part.tokens)
     shown = tuple(one for one in entry.shown if one.pointer != part.pointer)
-    return msgspec.structs.replace(entry, shown=shown)
+    return replace(entry, shown=shown)
 
 
 def _shows(entry: Entry, part: Unspilled) -> bool:
@@ -196,7 +181,7 @@ def _shows(entry: Entry, part: Unspilled) -> bool:
 
 def _bare(entry: Entry) -> Entry:
     """Return the entry without notes, which belong to the moment."""
-    return msgspec.structs.replace(entry, notes=()) if entry.notes else entry
+    return replace(entry, notes=()) if entry.notes else entry
 
 
 def _is_whole(unit: Unit) -> bool:

@@ -8,211 +8,104 @@ how fast anybody was.
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import Literal
-
 import msgspec
+from msgspec.structs import replace
 
 from protocol.codec import Commit
 from protocol.facts import ConversationErased, DigestItem, MessageRepaired, RepairKind
 from protocol.limits import WRITERS_REMEMBERED_MAX
 from protocol.policy import Policy
-from protocol.subjects import Actor
 
-from .digest_text import render
 from .entry import Entry
-from .packed_items import NO_ITEMS, read_items
-from .recent_ids import NO_IDS
-
-RECENT_CALLS_MAX = 2000
-"""Call ids remembered to tell a repeated one; two in one view are closer than this."""
-
-
-RECENT_RESULTS_MAX = 256
-
-
-class Digest(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=True):
-    """What stands for the messages up to `through`: an LLM's prose, if any, then the rules' items.
-
-    `tokens` are those of the whole message that shows it.
-    """
-
-    through: int
-    form: int
-    raw_items: bytes
-    tokens: int
-    prose: str = ""
-    pending: tuple[Entry, ...] = ()
-    """Messages that a summary still has to take in; kept only where the policy asks for summaries."""
-
-    @property
-    def items(self) -> tuple[DigestItem, ...]:
-        """Return its items, oldest first."""
-        return read_items(self.raw_items)
-
-    @property
-    def text(self) -> str:
-        """Return what the model reads."""
-        return render(self.items, prose=self.prose, through=self.through, form=self.form)
-
-    @cached_property
-    def content(self) -> bytes:
-        """Return its text as JSON; written once, since every view shows it, and as bytes, a third of the text."""
-        return msgspec.json.encode(self.text)
-
-
-class Episode(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """One compaction under way: begun at `boundary`, now waiting for `stage`."""
-
-    boundary: int
-    stage: Actor
-    cause: Literal["trigger", "hook", "overflow"] = "trigger"
-    down_to: int = 0
-    """Tokens that it goes down to; 0: the policy's target."""
-    applied: bool = False
-    """A stage of it changed the view."""
-    before: int = 0
-    """Tokens of the view in which it began."""
-
-
-class Compacted(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """The last compaction that changed the view: when it was, and what it left."""
-
-    turns: int
-    at_ms: int
-    tokens: int
-
-
-class Due(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """Something beside the stages that has to be recorded: a hook that fired, by its id, or `REMINDER`."""
-
-    number: int
-    hook: str
-    idle: str = ""
-    """Why a hook that asks for a compaction begins none."""
-
-
-REMINDER = ""
-"""Name of the note that follows a compaction."""
-OVERFLOW = "!"
-"""Name of an overflow that is not acted upon any more; neither can be a hook's."""
-
-
-class HookMemory(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """When a hook fired last, and how often."""
-
-    hook: str
-    times: int
-    turns: int
-    at_ms: int
-
-
-class Asked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """A wish in the order of the messages: another budget from here on."""
-
-    budget: int
-
-
-class Counted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """A provider told how many tokens a view has for it, as a ratio to our count; `refused` if that was too many."""
-
-    ratio: float
-    refused: bool = False
-    window: int = 0
-    """Tokens that it allows; 0: it did not say."""
-
-
-class Arrived(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """An entry that is not admitted yet."""
-
-    entry: Entry
-    ended: tuple[str, ...] = ()
-    """Calls that its arrival ended unanswered. They are closed when it is admitted, not when it is heard."""
-    at_ms: int = 0
-
-
-class OpenCall(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """A call without its result: the id as said, the id as shown, and its message."""
-
-    said: str
-    shown: str
-    number: int
-    tool: str = ""
-    kind: str = ""
+from .packed_items import read_items
+from .state_parts import (
+    Agenda,
+    Arrived,
+    Asked,
+    Calibration,
+    Counted,
+    Digest,
+    Episode,
+    Exchange,
+    Heard,
+    Position,
+    Shown,
+    Tally,
+    Terms,
+)
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
     """One conversation at one position of its log."""
 
-    hash: bytes
-    """Of the newest commit, or the genesis."""
-    said_hash: bytes
-    version: int = 0
-    seq: int = 0
-    done_seq: int = 0
-    said_seq: int = 0
-    name: str = ""
-    model: str = ""
-    layer: bytes = b"{}"
-    policy: Policy | None = None
-    policy_hash: str = ""
-    tokenizer: str = ""
-    budget: int = 0
-    """Tokens that the agent asked for; 0: as the policy says."""
-    writers: tuple[tuple[str, int], ...] = ()
-    messages: int = 0
-    begun: bool = False
-    """Somebody has spoken after the leading instructions."""
-    live: tuple[Entry, ...] = ()
-    live_tokens: int = 0
-    """Of `live` and the digest together: what a view of them costs."""
+    position: Position
+    terms: Terms = Terms()
+    heard: Heard = Heard()
+    calibration: Calibration = Calibration()
+    exchange: Exchange = Exchange()
+    shown: Shown = Shown()
     waiting: tuple[Arrived | Asked | Counted, ...] = ()
-    digest: Digest | None = None
-    raw_ledger: bytes = NO_ITEMS
-    """What must outlive every summary, bounded; the digest shows the worthiest of it."""
-    episode: Episode | None = None
-    quiet_tokens: int = 0
-    """After compaction could not help, none begins before the view is larger than this."""
-    open_calls: tuple[OpenCall, ...] = ()
-    batch: tuple[int, ...] = ()
-    """Tokens of the results that came so far to the batch of calls that is open."""
-    recent_calls: bytes = NO_IDS
-    """Ids of the newest calls as they are shown."""
-    recent_results: tuple[tuple[str, int], ...] = ()
-    """Hashes of newer results with the number of the message that had each first."""
-    unrecorded: tuple[MessageRepaired, ...] = ()
-    due: tuple[Due, ...] = ()
-    hooks: tuple[HookMemory, ...] = ()
-    turns: int = 0
-    """Admitted messages of the user."""
-    replies: int = 0
-    """Admitted messages of the assistant: calls of a model."""
-    calls: int = 0
-    """Admitted tool calls."""
-    now_ms: int = 0
-    """When the newest admitted message was said."""
-    compacted: Compacted | None = None
-    served: tuple[tuple[str, int], ...] = ()
-    """Hash and tokens of the newest served views: what a provider's count is compared with."""
-    ratio: float = 0.0
-    """Tokens as the provider counts them / as we do; 0: it never said."""
-    window: int = 0
-    """Tokens that the provider said it allows when it refused a view; 0: it never did."""
-    refusals: int = 0
-    """Overflows reported in a row."""
+    """What was said and is not admitted to `shown`."""
+    tally: Tally = Tally()
+    agenda: Agenda = Agenda()
     erased: bool = False
     """Only the tombstone is left; what is said after it is not heard."""
 
     @property
+    def version(self) -> int:
+        """Return how many commits are folded."""
+        return self.position.version
+
+    @property
+    def seq(self) -> int:
+        """Return the place in the stream up to which all is folded."""
+        return self.position.seq
+
+    @property
+    def hash(self) -> bytes:
+        """Return the hash of the newest commit, or the genesis."""
+        return self.position.hash
+
+    @property
+    def policy(self) -> Policy | None:
+        """Return the adopted policy; None before the first commit."""
+        return self.terms.policy
+
+    @property
+    def messages(self) -> int:
+        """Return how many messages were said."""
+        return self.heard.messages
+
+    @property
+    def live(self) -> tuple[Entry, ...]:
+        """Return the admitted messages that no digest stands for."""
+        return self.shown.live
+
+    @property
+    def live_tokens(self) -> int:
+        """Return what a view of `live` and the digest costs."""
+        return self.shown.live_tokens
+
+    @property
+    def digest(self) -> Digest | None:
+        """Return what stands for older messages; None before the first digest."""
+        return self.shown.digest
+
+    @property
+    def episode(self) -> Episode | None:
+        """Return the compaction that is under way; None if there is none."""
+        return self.agenda.episode
+
+    @property
     def ledger(self) -> tuple[DigestItem, ...]:
         """Return what must outlive every summary."""
-        return read_items(self.raw_ledger)
+        return read_items(self.shown.raw_ledger)
 
     @property
     def usable_tokens(self) -> int:
         """Return what a view may have: the asked budget, or the policy's, the smaller."""
         assert self.policy is not None
-        return self._within(self.budget)
+        return self._within(self.terms.budget)
 
     @property
     def arrived(self) -> tuple[Entry, ...]:
@@ -222,7 +115,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def coming(self) -> tuple[tuple[Entry, int], ...]:
         """Return the entries that are not admitted yet, each with the tokens usable when it will be."""
-        usable, out = self._within(self.budget), list[tuple[Entry, int]]()
+        usable, out = self._within(self.terms.budget), list[tuple[Entry, int]]()
         for one in self.waiting:
             match one:
                 case Asked():
@@ -248,17 +141,17 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         assert self.policy is not None
         calibrate = self.policy.budget.calibrate
         usable = self.policy.usable_tokens
-        if self.window and calibrate != "off":
-            usable = min(usable, self.policy.usable_tokens_in(self.window))
+        if self.calibration.window and calibrate != "off":
+            usable = min(usable, self.policy.usable_tokens_in(self.calibration.window))
         asked = min(budget, usable) if budget else usable
-        if calibrate == "off" or not self.ratio or (calibrate == "tighten" and self.ratio <= 1):
+        if calibrate == "off" or not self.calibration.ratio or (calibrate == "tighten" and self.calibration.ratio <= 1):
             return asked
-        return max(1, int(asked / self.ratio))
+        return max(1, int(asked / self.calibration.ratio))
 
 
 def initial(genesis: bytes) -> State:
     """Return the state before anything was said."""
-    return State(hash=genesis, said_hash=genesis)
+    return State(position=Position(hash=genesis, said_hash=genesis))
 
 
 def is_tombstone(commit: Commit) -> bool:
@@ -268,33 +161,33 @@ def is_tombstone(commit: Commit) -> bool:
 
 def tombstone(commit: Commit, *, seq: int) -> State:
     """Return the state of an erased conversation."""
-    return State(
+    position = Position(
         hash=commit.hash,
         said_hash=commit.said_hash,
         version=commit.version,
         seq=seq,
         done_seq=seq,
         said_seq=commit.upto,
-        tokenizer=commit.tokenizer,
-        erased=True,
     )
+    return State(position=position, terms=Terms(tokenizer=commit.tokenizer), erased=True)
 
 
 def remember_writer(state: State, writer: str, count: int) -> State | None:
-    """Return the state that knows this envelope, or none if it was heard before."""
-    for known, last in state.writers:
+    """Return the state that knows this envelope; None if it was heard before."""
+    for known, last in state.heard.writers:
         if known == writer:
             if count <= last:
                 return None
             break
-    others = tuple(one for one in state.writers if one[0] != writer)
-    return msgspec.structs.replace(state, writers=(*others, (writer, count))[-WRITERS_REMEMBERED_MAX:])
+    others = tuple(one for one in state.heard.writers if one[0] != writer)
+    writers = (*others, (writer, count))[-WRITERS_REMEMBERED_MAX:]
+    return replace(state, heard=replace(state.heard, writers=writers))
 
 
 def repaired(state: State, number: int, kind: RepairKind, detail: str) -> State:
     """Return the state that still has to record a repair."""
     fact = MessageRepaired(number=number, kind=kind, detail=detail)
-    return msgspec.structs.replace(state, unrecorded=(*state.unrecorded, fact))
+    return replace(state, heard=replace(state.heard, unrecorded=(*state.heard.unrecorded, fact)))
 
 
 def with_ended(entries: tuple[Entry, ...], ended: tuple[str, ...]) -> tuple[Entry, ...]:
@@ -302,4 +195,4 @@ def with_ended(entries: tuple[Entry, ...], ended: tuple[str, ...]) -> tuple[Entr
     if not ended:
         return entries
     assert entries, "the unit of an open call never leaves"
-    return (*entries[:-1], msgspec.structs.replace(entries[-1], answers=ended))
+    return (*entries[:-1], replace(entries[-1], answers=ended))

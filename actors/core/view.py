@@ -22,7 +22,8 @@ from .caps import CAP_TOKENS_MIN, oversized
 from .cut_plan import after_plan, plan_cut
 from .entry import CATEGORIES, MESSAGE_TOKENS, Entry
 from .running_hash import RunningHash
-from .state import Digest, State
+from .state import State
+from .state_parts import Digest
 from .text.count import Count
 from .units import goes_on, instructions
 
@@ -132,7 +133,7 @@ def _shown(state: State, staying: Sequence[Entry], digest: Digest | None) -> lis
         out += entry.pieces
         for note in entry.notes:
             notes.append(piece(msgspec.json.encode({"role": role, "content": note.text})))
-    if not state.open_calls:
+    if not state.exchange.open_calls:
         # nobody speaks between a call and its results
         out += notes
     if digest is not None and head >= len(staying):

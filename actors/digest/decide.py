@@ -15,7 +15,8 @@ from actors.core.loss import fates
 from actors.core.packed_items import write_items
 from actors.core.pins import pinned_numbers
 from actors.core.pressure import gain_tokens_min, moving_tokens, target_tokens
-from actors.core.state import Digest, State
+from actors.core.state import State
+from actors.core.state_parts import Digest
 from actors.core.text.count import Count
 from actors.core.units import Unit, blocks_first, floor_units, instructions, units
 from protocol.facts import CompactionDeclined, DigestItem, HistoryDigested

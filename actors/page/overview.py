@@ -42,8 +42,8 @@ def now_of(at: Address, state: State) -> Now:
     """Return how *at* is now."""
     return Now(
         at=at,
-        name=state.name,
-        model=state.model,
+        name=state.terms.name,
+        model=state.terms.model,
         version=state.version,
         messages=state.messages,
         tokens=state.live_tokens,

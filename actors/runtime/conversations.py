@@ -28,7 +28,7 @@ from .fold import fold, folded, is_erasure, tokens_of
 
 log = logging.getLogger("jettison.conversations")
 
-STATE_SCHEMA = 4
+STATE_SCHEMA = 5
 """Raised whenever `State` changes its meaning: older snapshots are then ignored and the log is folded."""
 
 WARM_MAX = 512
@@ -100,10 +100,12 @@ class Conversations:
         adopt: policies.Policy | None = None,
     ) -> bool:
         """Append one step that was decided on *state*; false if another came first: load and decide again."""
-        tokenizer = tokenizer_for(state.model).id
+        tokenizer = tokenizer_for(state.terms.model).id
         commit = sealed(state, facts, writer=self._writer, tokenizer=tokenizer, adopt=adopt)
         body = codec.encode_commit(commit)
-        seq = await self._log.append(at, body, expected_seq=state.done_seq, commit_id=commit.commit_id, headers=headers)
+        seq = await self._log.append(
+            at, body, expected_seq=state.position.done_seq, commit_id=commit.commit_id, headers=headers
+        )
         if seq and commit.version % SNAPSHOT_COMMITS == 0:
             await self._keep(at, await self.load(at))
         return seq is not None
@@ -133,7 +135,7 @@ class Conversations:
                 snapshot_seq=state.seq,
                 head_seq=head,
             )
-        newest = await self._log.read(at, after=state.done_seq - 1)
+        newest = await self._log.read(at, after=state.position.done_seq - 1)
         if newest and is_erasure(newest[-1]):
             return start  # a snapshot that was written while the conversation was erased
         if not newest or not _is_commit(newest[0], state.hash):

@@ -131,17 +131,17 @@ class Steps:
 
     def _adopt(self, state: State) -> Step:
         """Adopt the policy of a new conversation; what of it cannot be used is left out, and that is a fact."""
-        window = window_of(state.model)
+        window = window_of(state.terms.model)
         table = {"budget": {"window": window}} if window else {}
         notes = []
-        if state.model and window is None:
-            notes.append(f"the window of model {state.model!r:.60} is not known")
+        if state.terms.model and window is None:
+            notes.append(f"the window of model {state.terms.model!r:.60} is not known")
         try:
-            policy = policies.resolve([table, *self.layers, json.loads(state.layer)])
+            policy = policies.resolve([table, *self.layers, json.loads(state.terms.layer)])
         except (BadPolicy, ValueError, TypeError, RecursionError) as error:
             notes.append(f"policy: {error}")
             policy = policies.resolve([table, *self.layers])
-        policy, unknown = _with_window(policy, state.model)
+        policy, unknown = _with_window(policy, state.terms.model)
         notes += [f"the window of model {unknown!r:.60} is not known"] if unknown else []
         facts = tuple(MessageRepaired(number=0, kind="refused", detail=note[:200]) for note in notes)
         return Step(adopt=policy, facts=facts)

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from actors.core.apply_done import evolve
 from actors.core.apply_said import hear
@@ -53,7 +54,7 @@ def folded(at: Address, records: Sequence[Record]) -> State:
         (last,) = deque(decisions(at, records, needed=gone_back_to(records)), maxlen=1)
         state = head(last, at, records)
         # a message that its commit's writer had not seen was heard after it
-        return msgspec.structs.replace(state, seq=records[-1].seq)
+        return replace(state, position=replace(state.position, seq=records[-1].seq))
 
 
 def gone_back_to(records: Iterable[Record]) -> frozenset[int]:
@@ -94,9 +95,9 @@ def decisions(
             continue
         commit = codec.decode_commit(record.body)
         # by hash, not by sequence: an imported record has another sequence here than where it was said
-        while unseen and commit.said_hash != state.said_hash:
+        while unseen and commit.said_hash != state.position.said_hash:
             state = fold(state, (unseen.pop(0),))
-        if commit.said_hash != state.said_hash and not is_tombstone(commit):
+        if commit.said_hash != state.position.said_hash and not is_tombstone(commit):
             raise ChainBroken(f"the messages up to {commit.upto} are not those that were said", version=commit.version)
         changed = evolve(state, commit, seq=record.seq, past=known)
         if needed is None or commit.version in needed:
@@ -107,7 +108,7 @@ def decisions(
 
 def count_of(state: State) -> Count:
     """Return how the tokens of *state* are counted."""
-    return counter(tokenizer_for(state.model).encoding)
+    return counter(tokenizer_for(state.terms.model).encoding)
 
 
 def tokens_of(state: State) -> int:
@@ -126,4 +127,4 @@ def is_erasure(record: Record) -> bool:
 def head(last: Decision | None, at: Address, records: Sequence[Record]) -> State:
     """Return the state at the end of the log, whose newest commit is *last*."""
     state = last.after if last else initial(codec.genesis(at))
-    return fold(state, [record for record in records if record.side == "said" and record.seq > state.said_seq])
+    return fold(state, [record for record in records if record.side == "said" and record.seq > state.position.said_seq])

@@ -73,7 +73,7 @@ class StepSpan:
             self.span.set_attributes(
                 {
                     semconv.SNAPSHOT_VERSION: after.version,
-                    semconv.STREAM_SEQUENCE: after.done_seq,
+                    semconv.STREAM_SEQUENCE: after.position.done_seq,
                     semconv.AFTER_TOKENS: tokens_of(after),
                     semconv.MESSAGES_AFTER: len(after.live) + len(after.arrived),
                     **_by_category(after, semconv.AFTER_TOKENS_OF),
@@ -86,7 +86,7 @@ def step_span(actor: Actor, at: Address, state: State) -> Iterator[StepSpan]:
     """Open the span of one step of *actor* on *state*."""
     with span(semconv.compact(actor)) as current:
         if current.is_recording():
-            tokenizer = tokenizer_for(state.model)
+            tokenizer = tokenizer_for(state.terms.model)
             current.set_attributes(
                 {
                     semconv.STAGE: actor,

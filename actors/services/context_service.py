@@ -159,7 +159,7 @@ class ContextService:
                 raise Erased(f"{at} was erased", address=str(at))
             if not state.seq:
                 raise NotFound(f"nothing was ever said in {at}", address=str(at))
-            waits_for = next_actor(state) if state.said_seq >= asked.upto_seq else "spill"
+            waits_for = next_actor(state) if state.position.said_seq >= asked.upto_seq else "spill"
             if waits_for in (None, "squeeze"):
                 return state
             if time.monotonic() >= ends:
@@ -227,7 +227,7 @@ class ContextService:
         try:
             landed = await self.conversations.commit(at, state, (served,), headers=traced())
         except Busy:
-            if seen.hash not in dict(state.served):
+            if seen.hash not in dict(state.calibration.served):
                 raise
             # there is no room to say that it is served again, and no need: that it was is written down
             return state.version
@@ -276,7 +276,7 @@ def _budget(asked: ContextAsked, state: State) -> int:
 
 
 def _meta(state: State, seen: View, budget: int, version: int) -> ContextMeta:
-    tokenizer = tokenizer_for(state.model)
+    tokenizer = tokenizer_for(state.terms.model)
     return ContextMeta(
         version=version,
         upto=seen.upto,
@@ -288,7 +288,7 @@ def _meta(state: State, seen: View, budget: int, version: int) -> ContextMeta:
         tokenizer=tokenizer.id,
         estimated=tokenizer.estimate,
         squeezing=next_actor(state) == "squeeze",
-        compacted=state.compacted is not None or seen.level != "none",
+        compacted=state.tally.compacted is not None or seen.level != "none",
     )
 
 

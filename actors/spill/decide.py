@@ -100,7 +100,7 @@ def spill(state: State, *, uploads: Mapping[str, str | None], count: Count) -> S
     stored now; the model goes on to see the text that it saw.
     """
     bodies: list[bytes] = []
-    facts: list[Fact] = [*state.unrecorded, *due_facts(state, count=count)]
+    facts: list[Fact] = [*state.heard.unrecorded, *due_facts(state, count=count)]
     declined: dict[int, Fact] = {}
     for large in _large(state):
         part = large.part
@@ -131,7 +131,7 @@ def degraded(state: State, *, reason: str, count: Count) -> Spilled | None:
 
     Nothing is lost: an inline part is in the log, and an upload was stored before it was said.
     """
-    facts: list[Fact] = [*state.unrecorded, *due_facts(state, count=count)]
+    facts: list[Fact] = [*state.heard.unrecorded, *due_facts(state, count=count)]
     declined: dict[int, Fact] = {}
     for large in _large(state):
         entry, part = large.entry, large.part

@@ -18,7 +18,8 @@ from actors.core.entry import MESSAGE_TOKENS
 from actors.core.loss import fates
 from actors.core.packed_items import write_items
 from actors.core.pressure import gain_tokens_min
-from actors.core.state import Digest, State
+from actors.core.state import State
+from actors.core.state_parts import Digest
 from actors.core.text.count import Count
 from actors.core.text.secrets import without_secrets
 from protocol.facts import CompactionDeclined, DigestItem, DigestSqueezed, HistorySummarized
@@ -89,7 +90,7 @@ def next_ask(state: State, answers: Answers = (), *, count: Count) -> Outcome | 
         return None
     if state.digest is None:
         return _declined(state, answers, "there is no digest")
-    if not (state.policy.squeeze.model or state.model):
+    if not (state.policy.squeeze.model or state.terms.model):
         return _declined(state, answers, "neither policy nor agent named a model")
     task: Task = "summarize" if state.policy.squeeze.mode == "summarize" else "squeeze"
     system = f"{PROMPTS[state.policy.squeeze.prompt_version][task]}{_size(state)}"
@@ -213,7 +214,7 @@ def _notes(items: tuple[DigestItem, ...], digest: Digest) -> str:
 def _ask(state: State, task: Task, system: str, prose: str, taken: tuple[Piece, ...], *, more: bool) -> Ask:
     assert state.policy is not None
     assert state.episode is not None
-    model = state.policy.squeeze.model or state.model
+    model = state.policy.squeeze.model or state.terms.model
     name = "notes" if task == "squeeze" else "summary"
     history = "\n\n".join(filter(None, (f"[{name} so far]\n{prose}" if prose else "", _shown(taken))))
     fence = hashlib.sha256(history.encode("utf-8", "replace")).hexdigest()[:12]

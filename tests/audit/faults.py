@@ -45,7 +45,8 @@ class SparseTalk(Talk):
         dense = self.records[-1]
         seq = (dense.seq // SEQ_STEP + 1) * SEQ_STEP
         self.records[-1] = replace(dense, seq=seq)
-        self.state = msgspec.structs.replace(self.state, seq=seq, done_seq=seq)
+        position = msgspec.structs.replace(self.state.position, seq=seq, done_seq=seq)
+        self.state = msgspec.structs.replace(self.state, position=position)
 
 
 @dataclass(frozen=True, kw_only=True)

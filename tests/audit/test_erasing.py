@@ -195,7 +195,9 @@ async def test_after_an_erasure_no_file_holds_a_planted_text(data: Path, agent: 
         assert not set(certificate["artifacts"]) & {key async for key in _objects(running, talk.at)}
 
         # who goes on as before changes nothing
-        assert not await running.log.append(talk.at, b"late", expected_seq=state.done_seq, commit_id="z", headers={})
+        assert not await running.log.append(
+            talk.at, b"late", expected_seq=state.position.done_seq, commit_id="z", headers={}
+        )
         await talk.append([user(f"{planted} once more")])
         if encrypts:
             assert hits(data, planted) == {}, "its key is known to that agent alone, and lies nowhere"

@@ -41,7 +41,7 @@ def test_a_fork_has_the_views_of_its_parent_and_says_whose_they_are(fork: tuple[
         parent.after.ledger,
         parent.after.messages,
     )
-    assert child.name == "other"
+    assert child.terms.name == "other"
     marker = codec.decode_commit(fork[-1].body).facts
     assert marker == (ConversationForked(name="other", parent=str(AT), version=version, hash=parent.commit.hash),)
 

@@ -130,7 +130,8 @@ def test_an_end_that_is_older_than_the_snapshot_is_a_loss() -> None:
 
 
 def test_a_snapshot_that_the_log_does_not_fold_to_is_named() -> None:
-    state = msgspec.structs.replace(recorded().state, live_tokens=1)
+    state = recorded().state
+    state = msgspec.structs.replace(state, shown=msgspec.structs.replace(state.shown, live_tokens=1))
     snapshot = msgspec.msgpack.encode(Snapshot(schema=STATE_SCHEMA, state=msgspec.msgpack.encode(state)))
     found = verify(evidence(snapshot=snapshot))
     assert [problem.what for problem in found.problems] == ["snapshot"]

@@ -160,4 +160,8 @@ def test_a_message_that_landed_while_a_step_was_written_is_folded_as_its_writer_
     *_, last = decisions(talk.at, talk.records)
     ended = head(last, talk.at, talk.records)
     folded = fold(initial(codec.genesis(AT)), talk.records)
-    assert (ended.hash, ended.entries, ended.said_hash) == (folded.hash, folded.entries, folded.said_hash)
+    assert (ended.hash, ended.entries, ended.position.said_hash) == (
+        folded.hash,
+        folded.entries,
+        folded.position.said_hash,
+    )

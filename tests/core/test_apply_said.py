@@ -8,7 +8,7 @@ import pytest
 
 from actors.core.entry import ABORTED, ABORTED_TOKENS, LOOSE
 from actors.core.flow import next_actor
-from actors.core.state import RECENT_CALLS_MAX
+from actors.core.state_parts import RECENT_CALLS_MAX
 from protocol import codec
 from protocol.facts import (
     Claim,
@@ -167,7 +167,7 @@ def test_only_recent_ids_are_remembered() -> None:
     talk.append(
         *(message for n in range(RECENT_CALLS_MAX + 5) for message in (assistant(None, f"c{n}"), result(f"c{n}")))
     )
-    first, *others = talk.state.recent_calls.split()
+    first, *others = talk.state.heard.recent_calls.split()
     assert (first, len(others)) == (b'"c5"', RECENT_CALLS_MAX - 1)
 
 
@@ -219,8 +219,8 @@ def test_a_repeated_envelope_changes_nothing_but_the_position() -> None:
     before = talk.state
     talk.hear(body)
     assert (talk.state.messages, talk.state.live, talk.state.waiting) == (1, before.live, before.waiting)
-    assert (talk.state.seq, talk.state.said_seq) == (before.seq + 1, before.said_seq + 1)
-    assert talk.state.said_hash == codec.roll(before.said_hash, body)
+    assert (talk.state.seq, talk.state.position.said_seq) == (before.seq + 1, before.position.said_seq + 1)
+    assert talk.state.position.said_hash == codec.roll(before.position.said_hash, body)
 
 
 def test_an_older_count_of_a_writer_is_a_repeat_and_other_writers_are_not() -> None:
@@ -236,14 +236,14 @@ def test_the_least_recent_writer_is_forgotten() -> None:
     talk = Talk(Policy())
     for index in range(WRITERS_REMEMBERED_MAX + 1):
         talk.say(UsageReported(input_tokens=1), writer=f"w{index}")
-    assert (len(talk.state.writers), talk.state.writers[0]) == (WRITERS_REMEMBERED_MAX, ("w1", 1))
+    assert (len(talk.state.heard.writers), talk.state.heard.writers[0]) == (WRITERS_REMEMBERED_MAX, ("w1", 1))
 
 
 def test_the_first_opening_counts() -> None:
     talk = Talk()
     talk.say(ConversationOpened(name="n", model="m", policy=b'{"a":1}'), ConversationOpened(name="o", model="p"))
     talk.say(ConversationOpened(name="q"))
-    assert (talk.state.name, talk.state.model, talk.state.layer) == ("n", "m", b'{"a":1}')
+    assert (talk.state.terms.name, talk.state.terms.model, talk.state.terms.layer) == ("n", "m", b'{"a":1}')
     assert next_actor(talk.state) == "spill"
 
 

@@ -126,8 +126,8 @@ def test_cooldown_by_growth_counts_from_what_the_last_compaction_left() -> None:
     talk = talk_of(trigger={"ratio": 0.5}, target={"low_water": 0.45}, cooldown={"growth": 300})
     for _ in range(6):
         talk.play(user(words(96)))
-    assert talk.state.compacted is not None
-    left = talk.state.compacted.tokens
+    assert talk.state.tally.compacted is not None
+    left = talk.state.tally.compacted.tokens
     while not begun(talk):
         before = talk.state.live_tokens
         talk.append(user(words(40)))
@@ -140,7 +140,7 @@ def test_a_restart_remembers_the_cooldown() -> None:
         talk.play(user(words(96)))
     kept = msgspec.msgpack.decode(msgspec.msgpack.encode(talk.state), type=State)
     assert kept == talk.state
-    assert kept.compacted is not None
+    assert kept.tally.compacted is not None
 
 
 @pytest.mark.parametrize(("turns", "begins"), [(20, True), (2, False)])
@@ -190,9 +190,9 @@ class TestTheProvidersOwnCount:
         talk = talk_of()
         talk.play(user(words(96)))
         talk.say(UsageReported(input_tokens=120, view_hash=served(talk)))
-        assert talk.state.ratio == pytest.approx(1.2)
+        assert talk.state.calibration.ratio == pytest.approx(1.2)
         talk.say(UsageReported(input_tokens=100, view_hash=served(talk)))
-        assert talk.state.ratio == pytest.approx(1.1)
+        assert talk.state.calibration.ratio == pytest.approx(1.1)
         assert talk.state.usable_tokens == 909
 
     @pytest.mark.parametrize(("told", "believed"), [(100_000, 4.0), (1, 0.25)])
@@ -200,7 +200,7 @@ class TestTheProvidersOwnCount:
         talk = talk_of()
         talk.play(user(words(96)))
         talk.say(UsageReported(input_tokens=told, view_hash=served(talk)))
-        assert talk.state.ratio == believed
+        assert talk.state.calibration.ratio == believed
 
     def test_a_smaller_count_raises_the_budget_only_where_the_policy_follows(self) -> None:
         for calibrate, usable in (("tighten", 1000), ("follow", 1250), ("off", 1000)):
@@ -213,7 +213,7 @@ class TestTheProvidersOwnCount:
         talk = talk_of(budget={"window": 1000, "reserve": 0, "tools": 50})
         talk.play(user(words(96)))
         talk.say(UsageReported(input_tokens=170, view_hash=served(talk)))
-        assert talk.state.ratio == pytest.approx(1.2)
+        assert talk.state.calibration.ratio == pytest.approx(1.2)
 
     @pytest.mark.parametrize("view_hash", ["", "0" * 64])
     def test_a_count_of_an_unknown_view_changes_nothing(self, view_hash: str) -> None:
@@ -222,7 +222,7 @@ class TestTheProvidersOwnCount:
         served(talk)
         before = talk.state
         talk.say(UsageReported(input_tokens=900, view_hash=view_hash))
-        assert talk.state.ratio == 0.0
+        assert talk.state.calibration.ratio == 0.0
         assert talk.state.live == before.live
 
 
@@ -244,8 +244,8 @@ class TestOverflow:
         talk.settle()
         after = talk.view()
         assert after.tokens < before.tokens / 2
-        assert talk.state.ratio == pytest.approx(3000 / before.tokens)
-        assert after.tokens * talk.state.ratio <= 2000
+        assert talk.state.calibration.ratio == pytest.approx(3000 / before.tokens)
+        assert after.tokens * talk.state.calibration.ratio <= 2000
         assert [message["role"] for message in talk.shown()][:2] == ["system", "user"]
         assert not [fact for fact in talk.facts if getattr(fact, "stage", "") == "squeeze"]
 
@@ -253,7 +253,7 @@ class TestOverflow:
         talk = self.agent()
         tokens = talk.view().tokens
         talk.say(OverflowReported(view_hash=served(talk), requested_tokens=tokens, limit_tokens=800))
-        assert (talk.state.ratio, talk.state.usable_tokens) == (1.0, 800)
+        assert (talk.state.calibration.ratio, talk.state.usable_tokens) == (1.0, 800)
         talk.settle()
         for turn in range(12, 24):
             talk.play(assistant(None, f"c{turn}"), result(f"c{turn}", words(80)))
@@ -270,21 +270,21 @@ class TestOverflow:
     def test_without_numbers_the_policys_ratio_is_assumed(self) -> None:
         talk = self.agent()
         talk.say(OverflowReported(view_hash=served(talk), message="prompt is too long"))
-        assert talk.state.ratio == 1.25
+        assert talk.state.calibration.ratio == 1.25
         talk.settle()
         talk.say(OverflowReported())
-        assert talk.state.ratio == 1.5625
+        assert talk.state.calibration.ratio == 1.5625
 
     def test_reports_in_a_row_are_acted_upon_a_bounded_number_of_times(self) -> None:
         talk = self.agent(emergency={"retries": 2})
         for _ in range(5):
             talk.say(OverflowReported(view_hash=served(talk)))
             talk.settle()
-        assert talk.state.refusals == 2
+        assert talk.state.tally.refusals == 2
         failed = [fact for fact in talk.facts if isinstance(fact, StageFailed)]
         assert [fact.attempts for fact in failed] == [2, 2, 2]
         talk.say(UsageReported(input_tokens=talk.view().tokens, view_hash=served(talk)))
-        assert talk.state.refusals == 0
+        assert talk.state.tally.refusals == 0
 
     def test_an_overflow_of_nothing_is_harmless(self) -> None:
         talk = talk_of()

@@ -83,7 +83,7 @@ def test_where_a_digest_wins_too_little_nothing_is_dropped_while_the_view_fits()
     for talk, follower in ((fits, None), (full, "digest")):
         talk.land(talk.sealed((CompactionDeclined(boundary=9, stage="digest", reason="would win too little"),)))
         assert next_actor(talk.state) == follower
-    assert fits.state.quiet_tokens == fits.state.live_tokens + 50
+    assert fits.state.agenda.quiet_tokens == fits.state.live_tokens + 50
     full.land(full.sealed((CompactionDeclined(boundary=10, stage="digest", reason="would win too little"),)))
     assert next_actor(full.state) == "cut"
 
@@ -104,7 +104,7 @@ def test_what_could_not_be_helped_is_not_tried_again_before_it_has_grown() -> No
     talk = Talk(policy(1000, spill={"share": 1.0}, cut={"on_overflow": "refuse"}))
     talk.play(user(words(950)))
     tried = len(talk.facts)
-    assert talk.state.quiet_tokens == 954 + 50
+    assert talk.state.agenda.quiet_tokens == 954 + 50
     talk.play({"role": "assistant", "content": "a"})
     assert len(talk.facts) == tried
 

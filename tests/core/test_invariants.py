@@ -199,7 +199,7 @@ def test_what_must_be_carried_is_in_the_view_or_in_the_ledger(said: Messages, wa
             named.append(order)
         talk.play(message)
         shown = view_or_none(talk)
-        if shown is None or talk.state.open_calls:
+        if shown is None or talk.state.exchange.open_calls:
             continue  # nobody asks for a view between a call and its results
         known = shown.body.decode() + " ".join(item.value for item in talk.state.ledger)
         assert [one for one in named if one not in known] == []

@@ -189,7 +189,14 @@ def settled(talk: Talk) -> tuple[object, ...]:
     """Return all of the state that must not depend on time."""
     state = talk.state
     view = view_or_refusal(talk)
-    return (view.hash if view else "", state.live, state.live_tokens, state.digest, state.budget, state.quiet_tokens)
+    return (
+        view.hash if view else "",
+        state.live,
+        state.live_tokens,
+        state.digest,
+        state.terms.budget,
+        state.agenda.quiet_tokens,
+    )
 
 
 HASHES = """

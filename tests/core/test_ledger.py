@@ -15,7 +15,6 @@ from actors.core import ledger as ledgers
 from actors.core.entry import Entry
 from actors.core.file_moves import Move
 from actors.core.ledger import LEDGER_ITEMS_MAX, bounded, changes, remembered, settled
-from actors.digest import decide as digests
 from protocol.facts import CompactionRequested, DigestItem, HistoryDigested, Trust
 from tests.builders import Talk, assistant, policy, result, user, words
 
@@ -134,7 +133,7 @@ def test_a_compaction_reads_what_is_new_and_the_bounded_ledger_only(monkeypatch:
         read.extend(entry.number for entry in entries)
         return found_in(entries)
 
-    monkeypatch.setattr(digests, "found_in", counted)
+    monkeypatch.setattr(ledgers, "found_in", counted)
     cycles(20, block=lambda number: [user(f"ORD-{number:05} {words(60)}")])
     assert len(read) == len(set(read)) > 20
 

@@ -292,5 +292,5 @@ def test_what_is_said_while_somebody_goes_back_is_heard_after_it() -> None:
     talk.records.append(Record(seq=talk.state.seq + 1, side="done", body=codec.encode_commit(commit)))
     state = folded(talk.at, talk.records)
     assert [entry.number for entry in state.entries] == [4 * TURNS + 1]
-    assert (state.seq, state.done_seq) == (talk.records[-1].seq, talk.records[-1].seq)
+    assert (state.seq, state.position.done_seq) == (talk.records[-1].seq, talk.records[-1].seq)
     assert replay(talk.at, talk.records).divergence is None

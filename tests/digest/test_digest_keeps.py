@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from actors.core.digest_text import render
-from actors.core.state import Episode
+from actors.core.state_parts import Agenda, Episode
 from actors.digest.decide import digest, digest_cap_tokens
 from protocol.facts import CompactionDeclined, HistoryDigested
 from tests.builders import COUNT, Talk, assistant, policy, result, user, words
@@ -90,7 +90,7 @@ def test_a_mode_of_off_is_declined() -> None:
 def test_after_an_overflow_only_the_newest_units_stay(units: int, through: int) -> None:
     talk = users(digest={"keep_blocks": 7}, emergency={"keep_units": units})
     episode = Episode(boundary=9, stage="digest", cause="overflow", down_to=300)
-    talk.state = msgspec.structs.replace(talk.state, episode=episode)
+    talk.state = replace(talk.state, agenda=Agenda(episode=episode))
     assert made(talk).through == through
 
 

@@ -254,7 +254,7 @@ class TestCalibration:
     )
     @CASES.of("K30")
     def test_the_ratio_is_clamped_and_averaged_by_halves(self, raw: int, told: tuple[int, ...], ratio: float) -> None:
-        assert self.learned(raw, *told).ratio == pytest.approx(ratio)
+        assert self.learned(raw, *told).calibration.ratio == pytest.approx(ratio)
 
     @CASES.of("K30")
     def test_five_hundred_tokens_count_as_six_hundred_where_the_provider_counts_a_fifth_more(self) -> None:

@@ -96,7 +96,7 @@ async def test_a_log_without_room_says_busy_and_goes_on_when_there_is_room_again
                 await talk.append(call_and_result("a", LOG))
             with pytest.raises(Busy, match="no room"):
                 await busy.log.append(
-                    talk.at, bytes(9_000), expected_seq=state.done_seq, commit_id=fresh_id(), headers={}
+                    talk.at, bytes(9_000), expected_seq=state.position.done_seq, commit_id=fresh_id(), headers={}
                 )
             assert time.monotonic() - started < 2, "it is told at once"
             assert await said(busy, talk.at) == [user("before")], "nothing of it was stored"

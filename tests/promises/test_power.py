@@ -280,7 +280,10 @@ async def test_a_log_that_lost_its_end_on_the_disk_stops_the_conversation(tmp_pa
         with pytest.raises(LogRegression, match="lost its end"):
             await knows.load(at)
         # and nothing is written on top: a commit that expects what is gone does not land
-        assert await log.append(at, b"late", expected_seq=seen.done_seq + 1, commit_id=fresh_id(), headers={}) is None
+        assert (
+            await log.append(at, b"late", expected_seq=seen.position.done_seq + 1, commit_id=fresh_id(), headers={})
+            is None
+        )
         await again.close()
         await connection.close()
 

@@ -47,7 +47,11 @@ def test_what_is_delivered_again_and_later_is_dropped_and_the_order_is_that_of_t
     assert next_actor(twice.state) is None
     assert twice.state.messages == len(turns)
     assert [entry.number for entry in twice.state.live] == [entry.number for entry in once.state.live]
-    assert (twice.state.writers, twice.state.live, twice.shown()) == (once.state.writers, once.state.live, once.shown())
+    assert (twice.state.heard.writers, twice.state.live, twice.shown()) == (
+        once.state.heard.writers,
+        once.state.live,
+        once.shown(),
+    )
     assert twice.facts == once.facts
     found = replay(twice.at, twice.records)
     assert (found.divergence, found.hash, found.view_hash) == (None, twice.state.hash.hex(), twice.view().hash)

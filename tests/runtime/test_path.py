@@ -141,7 +141,7 @@ async def test_a_snapshot_ahead_of_the_log_stops_the_conversation(
     talk = await client.open(f"ahead-{fresh_id()}", policy=layer())
     await talk.append(SAMPLE[:2])
     state = await settled(working, talk.at)
-    ahead = msgspec.structs.replace(state, seq=state.seq + 10)
+    ahead = msgspec.structs.replace(state, position=msgspec.structs.replace(state.position, seq=state.seq + 10))
     body = msgspec.msgpack.encode(Snapshot(schema=STATE_SCHEMA, state=msgspec.msgpack.encode(ahead)))
     await working.snapshots.put(talk.at, body)
     async with runtime(settings, role="test") as other:
