@@ -85,7 +85,7 @@ class Sums(msgspec.Struct, kw_only=True):
     overflows_avoided: int = 0
     """Calls whose whole conversation would not have fitted the budget."""
     saved_dollars: float = 0.0
-    """At the price of tokens that are not cached; of each call, no more than the model's window could have been sent."""
+    """At the price of uncached tokens; of each call, at most what the model's window could have been sent."""
     saved_dollars_cached: float = 0.0
     """If providers cache every prefix that stays the same, with Jettison and without."""
     llm_dollars: float = 0.0
