@@ -1,7 +1,7 @@
 """The client that agents use: append what was said, get the view for the next call.
 
     async with Client.connect("nats://127.0.0.1:4222") as client:
-        talk = await client.open("ticket-4312", model="gpt-4o")
+        talk = await client.open("ticket-4312", model="gpt-4o", budget=32_000)
         await talk.append([{"role": "user", "content": "..."}])
         context = await talk.context()
         ...  # call the model with context.messages
@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-import urllib.request
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -25,11 +24,10 @@ import msgspec
 from nats.aio.client import Client as NatsConnection
 
 from . import cipher, codec, semconv, subjects
-from .connection import connect, publish, until
+from .connection import connect, publish
 from .envelopes import Repeatable, batches_of, check_readable
-from .errors import ArtifactsUnavailable, BadMessage, Busy, LogUnavailable, OutcomeUnknown, Rejected
+from .errors import BadMessage, LogUnavailable, Rejected, Unavailable
 from .facts import (
-    Claim,
     CompactionRequested,
     ConversationOpened,
     MessagesAppended,
@@ -41,9 +39,9 @@ from .facts import (
 from .formats import messages
 from .ids import Address, address, fresh_id
 from .keys import JetStreamKeys, TenantKeys
-from .limits import CLAIM_BYTES_MIN, ENVELOPE_BYTES_MAX
 from .overflow import counts_in
 from .policy import converted
+from .prepared import check_counts, prepared, stored
 from .service_call import ask
 from .service_messages import (
     WAIT_SECONDS,
@@ -106,19 +104,22 @@ class Client:
         tenant: str = "default",
         model: str = "",
         policy: Mapping[str, Any] | None = None,
+        budget: int = 0,
     ) -> Conversation:
         """Open or resume a conversation. *policy* is the agent's own layer; the first opening counts.
 
+        *budget* is the standing one, as of `set_budget`; 0 leaves it as it is.
         Raises `BadPolicy` for an unknown key or a value of the wrong type, `BadId` for an empty name.
         """
+        check_counts(budget=budget)
         converted(policy or {})
-        talk = Conversation(client=self, at=address(conversation, tenant))
+        talk = Conversation(client=self, at=address(conversation, tenant), _standing=budget)
         opened = ConversationOpened(
             name=messages.without_surrogates(conversation),
             model=messages.without_surrogates(model),
             policy=messages.encode(policy or {}),
         )
-        await talk.say((opened,))
+        await talk.say((opened, CompactionRequested(budget=budget, reason="open")) if budget else (opened,))
         return talk
 
 
@@ -133,7 +134,10 @@ class Conversation:
     _seq: int = 0
     _unconfirmed: list[codec.Said] = field(default_factory=list)
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _budget: int = 0
+    _asked: int = 0
+    """The budget of the call before."""
+    _standing: int = 0
+    """The standing budget, as far as this handle knows."""
     _owed: Repeatable[codec.Said] = field(default_factory=Repeatable)
     """What was not confirmed to who said it, though it may have been to another call since."""
     _broken_off: Repeatable[list[tuple[SaidMessage, ...]]] = field(default_factory=Repeatable)
@@ -149,7 +153,7 @@ class Conversation:
         """
         if isinstance(new, (Mapping, str, bytes)):
             raise BadMessage(f"append takes a list of messages, not one {type(new).__name__}", at="")
-        said = [await self._prepared(index, message) for index, message in enumerate(new)]
+        said = [await prepared(index, message, upload=self._upload) for index, message in enumerate(new)]
         writer = "k-" + hashlib.sha256(f"{self.at}/{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
         batches = list(batches_of(said))
         if key:
@@ -167,26 +171,42 @@ class Conversation:
                 raise
         return self._seq
 
-    async def context(self, *, budget: int = 0, model: str = "", wait_seconds: float = WAIT_SECONDS) -> Context:
-        """Return the view for the next call, at most *budget* tokens (0: as asked last, else as the policy says).
+    async def set_budget(self, budget: int) -> None:
+        """Make *budget* the standing one: that of every view from now on, and what is compacted to; 0: the policy's."""
+        check_counts(budget=budget)
+        await self.say((CompactionRequested(budget=budget, reason="set"),))
+        self._standing = budget
 
+    async def context(self, *, budget: int = 0, model: str = "", wait_seconds: float = WAIT_SECONDS) -> Context:
+        """Return the view for the next call, at most *budget* tokens (0: the standing budget, else the policy's).
+
+        A budget below the standing one is for this call alone: a view is cut for it, which says what was left out, and
+        nothing is compacted. The same one in two calls in a row becomes the standing one.
         With a *model* it also fits that model's window. Waits until large parts are stored and rules have
         been applied, never for an LLM. Raises
-        `NotReady` when no worker answers in time, `BudgetRefused` when the least view is larger, `Erased`.
+        `NotReady` when no worker answers in time, `BudgetRefused` with the smallest budget that works, `Erased`.
         """
-        _check_counts(budget=budget)
-        if budget not in (0, self._budget):
-            # a log without room is no reason to refuse a view: the service may have one that was served before
-            with suppress(Busy):
-                await self.say((CompactionRequested(budget=budget, reason="context"),))
-                self._budget = budget
+        check_counts(budget=budget)
+        if budget == self._asked:
+            await self._stand(budget)
         asked = ContextAsked(upto_seq=self._seq, budget=budget, model=model, wait_seconds=wait_seconds)
         answer, body = await ask(self.client.connection, self.at, "context", asked, wait_seconds)
         assert answer.context is not None
+        self._asked = budget
+        if answer.context.repeated:
+            await self._stand(budget)
         view = [messages.decode(bytes(raw)) for raw in msgspec.json.decode(body, type=list[msgspec.Raw])]
         apart = answer.context.profile == messages.ANTHROPIC and bool(view) and view[0]["role"] == "system"
         system = view.pop(0)["content"] if apart else ""
         return Context(messages=view, system=system, **msgspec.structs.asdict(answer.context))
+
+    async def _stand(self, budget: int) -> None:
+        """Make what is asked for again and again the standing budget."""
+        if budget in (0, self._standing):
+            return
+        # a log without room is no reason to refuse a view: the service may have one that was served before
+        with suppress(Unavailable):
+            await self.set_budget(budget)
 
     async def read_artifact(
         self, key: str, *, lines: str = "", bytes: str = "", pattern: str = "", context: int = 2, json_path: str = ""
@@ -224,7 +244,7 @@ class Conversation:
         self, *, input_tokens: int, output_tokens: int = 0, cached_tokens: int = 0, view_hash: str = ""
     ) -> None:
         """Tell what the provider really counted for a served view."""
-        _check_counts(input_tokens=input_tokens, output_tokens=output_tokens, cached_tokens=cached_tokens)
+        check_counts(input_tokens=input_tokens, output_tokens=output_tokens, cached_tokens=cached_tokens)
         usage = UsageReported(
             input_tokens=input_tokens, output_tokens=output_tokens, cached_tokens=cached_tokens, view_hash=view_hash
         )
@@ -237,7 +257,7 @@ class Conversation:
 
         Give its error's text, or the numbers themselves; where neither names any, more than we count is assumed.
         """
-        _check_counts(requested_tokens=requested_tokens, limit_tokens=limit_tokens)
+        check_counts(requested_tokens=requested_tokens, limit_tokens=limit_tokens)
         if not requested_tokens and not limit_tokens:
             requested_tokens, limit_tokens = counts_in(message)
         overflow = OverflowReported(
@@ -316,67 +336,16 @@ class Conversation:
                 deadline_seconds=self.client.patience_seconds,
             )
 
+    async def _upload(self, body: bytes) -> str:
+        sha256 = hashlib.sha256(body).hexdigest()
+        answer, _ = await ask(self.client.connection, self.at, "upload", UploadAsked(sha256=sha256))
+        await stored(answer.url, body, deadline_seconds=self.client.patience_seconds)
+        return sha256
+
     def _message_id(self, said: codec.Said) -> str:
         """Return an id that repeats with the envelope and that no other tenant can guess."""
         return hashlib.sha256(f"{self._writer}/{said.writer}/{said.count}".encode()).hexdigest()[:32]
 
-    async def _prepared(self, index: int, message: Mapping[str, Any]) -> SaidMessage:
-        """Check one message, and upload its large parts."""
-        if not isinstance(message, Mapping):
-            raise BadMessage(f"message {index} must be an object, not {type(message).__name__}", at=f"/{index}")
-        try:
-            raw = messages.encode(message)
-            messages.check_size(raw)
-            # read back from the bytes: what cannot be read is never sent
-            plain = messages.decode(raw)
-            parsed = messages.parse(plain)
-        except BadMessage as error:
-            raise BadMessage(f"message {index}: {error}", at=f"/{index}{error.fields.get('at', '')}") from None
-        if len(raw) < CLAIM_BYTES_MIN:
-            return SaidMessage(raw=raw)
-        claims, texts = [], {}
-        # instructions and what the assistant said are not spilled: they stay in the log as long as they fit
-        least = CLAIM_BYTES_MIN if parsed.role in ("user", "tool") or len(raw) > ENVELOPE_BYTES_MAX else len(raw) + 1
-        for part in parsed.parts:
-            body = part.text.encode("utf-8", "surrogatepass")
-            if len(body) >= least:
-                claims.append(Claim(pointer=part.pointer, sha256=await self._upload(body), bytes=len(body)))
-                texts[part.pointer] = ""
-        raw = messages.encode(messages.with_leaves(plain, texts)) if claims else raw
-        if len(raw) > ENVELOPE_BYTES_MAX:
-            raise BadMessage(
-                f"message {index} has {len(raw):,} bytes outside its texts; the limit is {ENVELOPE_BYTES_MAX:,}",
-                at=f"/{index}",
-            )
-        return SaidMessage(raw=raw, claims=tuple(claims))
-
-    async def _upload(self, body: bytes) -> str:
-        sha256 = hashlib.sha256(body).hexdigest()
-        answer, _ = await ask(self.client.connection, self.at, "upload", UploadAsked(sha256=sha256))
-        request = urllib.request.Request(answer.url, data=body, method="PUT")
-
-        async def attempt() -> int:
-            await asyncio.to_thread(_put, request)
-            return 1
-
-        try:
-            # the same bytes under the same name: a repeat is harmless
-            await until(attempt, deadline_seconds=self.client.patience_seconds, what="upload of a large part")
-        except OutcomeUnknown as error:
-            raise ArtifactsUnavailable(f"a large part could not be stored: {error}") from None
-        return sha256
-
-
-def _check_counts(**counts: int) -> None:
-    for name, value in counts.items():
-        if value < 0:
-            raise Rejected(f"{name} is a number of tokens, and cannot be {value}")
-
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _put(request: urllib.request.Request) -> None:
-    with urllib.request.urlopen(request, timeout=30) as response:
-        response.read()

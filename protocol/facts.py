@@ -62,7 +62,7 @@ class UsageReported(_Fact, frozen=True, tag="UsageReported.1"):
 
 
 class CompactionRequested(_Fact, frozen=True, tag="CompactionRequested.1"):
-    """An agent asked for a view of at most *budget* tokens from now on (0: as the policy says)."""
+    """An agent set the standing budget: that of its views and compactions from now on (0: as the policy says)."""
 
     budget: int = 0
     reason: str = ""
@@ -279,6 +279,8 @@ class ContextServed(_Fact, frozen=True, tag="ContextServed.1"):
     view_hash: str
     tokens: int
     level: str
+    asked: int = 0
+    """The budget that the agent gave with this call alone; 0: none, the standing one was meant."""
 
 
 class HookFired(_Fact, frozen=True, tag="HookFired.1"):

@@ -30,7 +30,7 @@ class ContextAsked(msgspec.Struct, frozen=True, kw_only=True):
 
     upto_seq: int = 0
     budget: int = 0
-    """Tokens; 0: as asked last, else as the policy says."""
+    """Tokens of this view; 0: the standing budget, else as the policy says."""
     model: str = ""
     """Model that the view is for, where its window may be smaller than the policy's; empty: the conversation's."""
     wait_seconds: float = WAIT_SECONDS
@@ -92,6 +92,14 @@ class ContextMeta(msgspec.Struct, frozen=True, kw_only=True):
     estimated: bool
     squeezing: bool
     """An LLM is still shortening the digest: the next view may be smaller."""
+    standing: int = 0
+    """The budget that views have where a call names none, and what is compacted to."""
+    left_out: str = ""
+    """Messages that the standing budget would show and this view does not: `4-9,12`."""
+    shortened: str = ""
+    """Messages of which a text is shortened in this view, and would not be."""
+    repeated: bool = False
+    """The call before asked for the same budget, which is not the standing one."""
     compacted: bool = False
     """Messages have left the view, or were shortened to make room: `gen_ai.conversation.compacted` of the call."""
 

@@ -88,8 +88,7 @@ def _apply(state: State, fact: DoneFact, past: Past) -> State:
         case CompactionDeclined() | StageFailed():
             return after_stage(state, fact.stage, applied=False) if fact.stage != "spill" else _undue(state, OVERFLOW)
         case ContextServed():
-            served = (*state.calibration.served, (fact.view_hash, fact.tokens))[-SERVED_REMEMBERED_MAX:]
-            return replace(state, calibration=replace(state.calibration, served=served))
+            return _served(state, fact)
         case HookFired():
             return _undue(state, fact.hook) if fact.action != "inject" else state
         case ReminderInjected():
@@ -103,6 +102,15 @@ def _apply(state: State, fact: DoneFact, past: Past) -> State:
         case ConversationErased():
             raise AssertionError("a tombstone is a commit of its own")
     assert_never(fact)
+
+
+def _served(state: State, fact: ContextServed) -> State:
+    served = (*state.calibration.served, (fact.view_hash, fact.tokens))[-SERVED_REMEMBERED_MAX:]
+    return replace(
+        state,
+        calibration=replace(state.calibration, served=served),
+        terms=replace(state.terms, asked=fact.asked, asked_upto=fact.upto if fact.asked else 0),
+    )
 
 
 def _looked(state: State, number: int) -> State:

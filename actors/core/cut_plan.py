@@ -93,6 +93,21 @@ def plan_cut(
     raise _refusal(entries, frozenset(dropped), tokens, within)
 
 
+def least_tokens(state: State, entries: Sequence[Entry], *, count: Count) -> int:
+    """Return what *entries* cost where all has left that may, and all is shortened that can be: no plan is smaller."""
+    assert state.policy is not None
+    policy = state.policy.cut
+    tokens = sum([entry.tokens for entry in entries], state.digest.tokens if state.digest else 0)
+    if policy.mode == "off":
+        return tokens
+    order = _order(state, entries)
+    dropped, tokens = _drop(order.free, tokens, 0)
+    if policy.on_overflow == "refuse":
+        return tokens
+    staying = _staying(entries, dropped + _drop(order.soft, tokens, 0)[0])
+    return _shrink(staying, 0, count, least=SHRUNK_TOKENS_MIN, verbatim=0)[1]
+
+
 def _task(entries: Sequence[Entry], within: int) -> int:
     """Return the number of what the user asked for last, 0 where it is so long that all others would pay for it."""
     number = last_user(entries)

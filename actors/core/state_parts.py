@@ -158,7 +158,11 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     policy_hash: str = ""
     tokenizer: str = ""
     budget: int = 0
-    """Tokens that the agent asked for; 0: as the policy says."""
+    """The standing one: tokens that the agent wants from then on; 0: as the policy says."""
+    asked: int = 0
+    """Tokens that the newest served call asked for by itself; 0: none."""
+    asked_upto: int = 0
+    """How many messages had been said by then."""
 
 
 class Heard(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

@@ -19,13 +19,17 @@ from protocol.formats.render import render as written
 from protocol.semconv import Category
 
 from .caps import CAP_TOKENS_MIN, oversized
-from .cut_plan import after_plan, plan_cut
+from .cut_plan import after_plan, least_tokens, plan_cut
 from .entry import CATEGORIES, MESSAGE_TOKENS, Entry
 from .running_hash import RunningHash
 from .state import State
 from .state_parts import Digest
 from .text.count import Count
 from .units import goes_on, instructions
+
+GROWING_TRIES = 24
+HALVING_TRIES = 10
+"""Views that are tried to find the smallest budget: each may shorten every text."""
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -98,6 +102,38 @@ def view(state: State, *, budget: int, count: Count, profile: Profile | None = N
     if found.tokens + filler > budget:
         found = _within(state, budget - filler, profile=profile, count=count)
     return msgspec.structs.replace(found, tokens=found.tokens + filler, filler_tokens=filler)
+
+
+def least_budget(state: State, *, refused: int, count: Count, profile: Profile | None = None) -> int:
+    """Return a budget that a view fits, after *refused* was not: where one token less is refused too, if tries suffice.
+
+    0 where none is found.
+    """
+    filler = count(FILLER) + MESSAGE_TOKENS
+    least = least_tokens(state, state.entries, count=count)
+    low, high = refused, max(refused + 1, least)
+    for _ in range(GROWING_TRIES):
+        if _fits(state, high, count=count, profile=profile):
+            break
+        # texts put together may cost a few tokens more, and Anthropic's conversations begin with a filler
+        low, high = high, high + max(filler, (high - low) * 2)
+    else:
+        return 0
+    low = max(low, least - 1)
+    for _ in range(HALVING_TRIES):
+        if high - low <= 1:
+            break
+        middle = (low + high) // 2
+        low, high = (low, middle) if _fits(state, middle, count=count, profile=profile) else (middle, high)
+    return high
+
+
+def _fits(state: State, budget: int, *, count: Count, profile: Profile | None) -> bool:
+    try:
+        view(state, budget=budget, count=count, profile=profile)
+    except BudgetRefused:
+        return False
+    return True
 
 
 def _within(state: State, budget: int, *, profile: Profile, count: Count) -> View:

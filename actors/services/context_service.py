@@ -22,8 +22,6 @@ from actors.core.entry import ARTIFACT, media
 from actors.core.flow import next_actor
 from actors.core.state import State
 from actors.core.view import View, unspilled, view
-from actors.model_info.tokens import tokenizer_for
-from actors.model_info.windows import window_of
 from actors.runtime.conversations import Conversations
 from actors.runtime.fold import count_of
 from protocol import semconv
@@ -31,6 +29,7 @@ from protocol.errors import (
     ArtifactDamaged,
     ArtifactsUnavailable,
     BadEnvelope,
+    BudgetRefused,
     Busy,
     Contended,
     Deadly,
@@ -50,7 +49,6 @@ from protocol.service_messages import (
     WORKING_SECONDS,
     Answer,
     ContextAsked,
-    ContextMeta,
     ExpandAsked,
     ReadAsked,
     UploadAsked,
@@ -62,6 +60,7 @@ from storage.ports import Artifacts, EventLog, InProgress, Request, Requests, Wa
 
 from .read_back import read_back
 from .request_limit import Admission
+from .serving import budget_of, fact_of, meta_of, refusal
 from .undo import Undo
 
 T = TypeVar("T")
@@ -134,13 +133,17 @@ class ContextService:
         state = await self._settled(at, asked)
         count = count_of(state)
         for _ in range(APPEND_ATTEMPTS_MAX):
-            budget = _budget(asked, state)
-            seen = view(state, budget=budget, count=count)
+            budget = budget_of(asked, state)
+            try:
+                seen = view(state, budget=budget, count=count)
+            except BudgetRefused as refused:
+                # many views are tried for the smallest budget that works
+                raise await asyncio.to_thread(refusal, asked, state, budget, refused) from None
             if not seen.messages:
                 # no provider takes an empty list; most often the agent asks before it has appended
                 raise NotFound(f"there is no message in {at} yet", address=str(at))
-            if version := await self._record(at, state, seen, budget):
-                meta = _meta(state, seen, budget, version)
+            if version := await self._record(at, state, fact_of(asked, seen, budget)):
+                meta = meta_of(asked, state, seen, budget, version)
                 if meta.compacted:
                     get_current_span().set_attribute(semconv.GEN_AI_CONVERSATION_COMPACTED, True)
                 return Answer(context=meta), await self._with_media(at, state, seen)
@@ -213,21 +216,12 @@ class ContextService:
             body = filled(body, name, text.decode("utf-8", "replace"))
         return body
 
-    async def _record(self, at: Address, state: State, seen: View, budget: int) -> int:
+    async def _record(self, at: Address, state: State, served: ContextServed) -> int:
         """Write down what is served; return the version that says so, 0 if another writer came first."""
-        assert state.policy is not None
-        served = ContextServed(
-            upto=seen.upto,
-            budget=budget,
-            profile=seen.profile,
-            view_hash=seen.hash,
-            tokens=seen.tokens,
-            level=seen.level,
-        )
         try:
             landed = await self.conversations.commit(at, state, (served,), headers=traced())
         except Busy:
-            if seen.hash not in dict(state.calibration.served):
+            if served.view_hash not in dict(state.calibration.served):
                 raise
             # there is no room to say that it is served again, and no need: that it was is written down
             return state.version
@@ -265,31 +259,6 @@ async def _alive(request: Request) -> AsyncIterator[None]:
         yield
     finally:
         task.cancel()
-
-
-def _budget(asked: ContextAsked, state: State) -> int:
-    """Return the tokens of the view: what is asked, within the policy and the model's own window."""
-    assert state.policy is not None
-    budget = min(asked.budget or state.usable_tokens, state.usable_tokens)
-    window = window_of(asked.model)
-    return budget if window is None else max(1, min(budget, window - state.policy.budget.reserve))
-
-
-def _meta(state: State, seen: View, budget: int, version: int) -> ContextMeta:
-    tokenizer = tokenizer_for(state.terms.model)
-    return ContextMeta(
-        version=version,
-        upto=seen.upto,
-        tokens=seen.tokens,
-        budget=budget,
-        hash=seen.hash,
-        level=seen.level,
-        profile=seen.profile,
-        tokenizer=tokenizer.id,
-        estimated=tokenizer.estimate,
-        squeezing=next_actor(state) == "squeeze",
-        compacted=state.tally.compacted is not None or seen.level != "none",
-    )
 
 
 def _decoded(data: bytes, kind: type[T]) -> T:

@@ -183,20 +183,10 @@ async def test_a_small_talk_is_served_as_it_was_said(working: Runtime, client: C
 async def test_an_asked_budget_holds(working: Runtime, client: Client, name: str) -> None:
     talk = await opened(client, name)
     await talk.append(SAMPLE[:60])
-    for budget, given in ((8_000, 8_000), (3_000, 3_000), (9_000, 9_000), (0, 9_000), (50_000, 12_000)):
+    for budget, given in ((8_000, 8_000), (3_000, 3_000), (9_000, 9_000), (0, 12_000), (50_000, 12_000)):
         context = await talk.context(budget=budget)
         assert context.tokens <= context.budget == given
         assert problems(context.messages) == []
-
-
-async def test_who_names_no_budget_gets_the_last_one_whichever_handle_asks(
-    working: Runtime, client: Client, name: str
-) -> None:
-    talk = await opened(client, name)
-    await talk.append(SAMPLE[:60])
-    await talk.context(budget=8_000)
-    other = await client.open(name)
-    assert ((await talk.context()).budget, (await other.context()).budget) == (8_000, 8_000)
 
 
 async def test_a_budget_that_nothing_fits_is_refused_by_type(working: Runtime, client: Client, name: str) -> None:

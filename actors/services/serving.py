@@ -1,0 +1,98 @@
+"""Serving: what a call may have, what is told of the view that it gets, and how it is refused. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from actors.core.flow import next_actor
+from actors.core.state import State
+from actors.core.state_parts import Asked
+from actors.core.view import View, least_budget
+from actors.model_info.tokens import tokenizer_for
+from actors.model_info.windows import window_of
+from actors.runtime.fold import count_of
+from protocol.errors import BudgetRefused
+from protocol.facts import ContextServed
+from protocol.service_messages import ContextAsked, ContextMeta
+
+
+def budget_of(asked: ContextAsked, state: State) -> int:
+    """Return the tokens of the view: what is asked, within the standing budget and the model's own window."""
+    assert state.policy is not None
+    budget = min(asked.budget or state.usable_tokens, state.usable_tokens)
+    window = window_of(asked.model)
+    return budget if window is None else max(1, min(budget, window - state.policy.budget.reserve))
+
+
+def fact_of(asked: ContextAsked, seen: View, budget: int) -> ContextServed:
+    """Return the fact that *seen* is served."""
+    return ContextServed(
+        upto=seen.upto,
+        budget=budget,
+        profile=seen.profile,
+        view_hash=seen.hash,
+        tokens=seen.tokens,
+        level=seen.level,
+        asked=max(0, asked.budget),
+    )
+
+
+def meta_of(asked: ContextAsked, state: State, seen: View, budget: int, version: int) -> ContextMeta:
+    """Return what is told of *seen*, which is served at *version*."""
+    tokenizer = tokenizer_for(state.terms.model)
+    entries = {entry.number: entry for entry in state.entries} if seen.level != "none" else {}
+    there = {entry.number: entry for entry in seen.entries}
+    return ContextMeta(
+        version=version,
+        upto=seen.upto,
+        tokens=seen.tokens,
+        budget=budget,
+        hash=seen.hash,
+        level=seen.level,
+        profile=seen.profile,
+        tokenizer=tokenizer.id,
+        estimated=tokenizer.estimate,
+        squeezing=next_actor(state) == "squeeze",
+        standing=state.usable_tokens,
+        left_out=ranges(number for number in entries if number not in there),
+        shortened=ranges(number for number, one in entries.items() if there.get(number, one).shown != one.shown),
+        repeated=_is_repeated(asked, state),
+        compacted=state.tally.compacted is not None or seen.level != "none",
+    )
+
+
+def _is_repeated(asked: ContextAsked, state: State) -> bool:
+    """Tell whether the call before, with less said, asked for the same, and a view has not that budget anyhow.
+
+    The call itself may have been asked twice: then as much was said.
+    """
+    assert state.policy is not None
+    standing = next((one.budget for one in reversed(state.waiting) if isinstance(one, Asked)), state.terms.budget)
+    again = asked.budget == state.terms.asked and state.terms.asked_upto < state.messages
+    return bool(asked.budget) and again and asked.budget != standing and asked.budget < state.policy.usable_tokens
+
+
+def refusal(asked: ContextAsked, state: State, budget: int, refused: BudgetRefused) -> BudgetRefused:
+    """Return *refused* with the smallest budget that works, and how to get it."""
+    least = least_budget(state, refused=budget, count=count_of(state))
+    parts = refused.fields.get("parts")
+    large = parts if isinstance(parts, list) else []
+    named = ", ".join(f"message {number} ({role}, {tokens:,} tokens)" for number, role, tokens in large)
+    told = f"what must stay needs {least:,} tokens, the budget is {budget:,}" if least else "no budget holds a view"
+    way = ""
+    if least > state.usable_tokens:
+        way = "; set a larger budget" if state.terms.budget else "; the policy allows no more: set a larger window"
+    return BudgetRefused(
+        f"{told}{f'; largest: {named}' if named else ''}{way}", tokens=least, budget=budget, parts=large
+    )
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Return *numbers*, in order, as text: `4-9,12`."""
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and number == found[-1][1] + 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in found)
