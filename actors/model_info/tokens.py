@@ -10,7 +10,6 @@ import binascii
 import gzip
 import hashlib
 import importlib.util
-from collections import OrderedDict
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -93,12 +92,15 @@ class TokenCounter:
         self._encoding = load(encoding)
         self._values: dict[str, int] = {}
         self._values_before: dict[str, int] = {}
-        self._recent: OrderedDict[str, int] = OrderedDict()
+        # of the standard library: rules count in threads, several at a time
+        self._recent = lru_cache(_RECENT_MAX)(self._count)
 
     def __call__(self, text: str) -> int:
         """Return the tokens of *text*, exact up to one token for each piece of a very long one."""
+        if len(text) > _RECENT_CHARS_MAX:
+            return self._count(text)
         if len(text) > _VALUE_CHARS_MAX:
-            return self._long(text)
+            return self._recent(text)
         known = self._values.get(text)
         if known is not None:
             return known
@@ -109,17 +111,6 @@ class TokenCounter:
             # a plain dict forgets all at once; one that forgets in order takes three times the memory
             self._values_before, self._values = self._values, {}
         self._values[text] = tokens
-        return tokens
-
-    def _long(self, text: str) -> int:
-        known = self._recent.get(text)
-        if known is not None:
-            return known
-        tokens = self._count(text)
-        if len(text) <= _RECENT_CHARS_MAX:
-            self._recent[text] = tokens
-            if len(self._recent) > _RECENT_MAX:
-                self._recent.popitem(last=False)
         return tokens
 
     def _count(self, text: str) -> int:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Mapping
 
 import msgspec
+from cachetools import LRUCache
 
 from actors.core.seal import sealed
 from actors.core.state import State, initial
@@ -32,7 +32,7 @@ STATE_SCHEMA = 5
 """Raised whenever `State` changes its meaning: older snapshots are then ignored and the log is folded."""
 
 WARM_MAX = 512
-"""Conversations whose state a process keeps."""
+"""Conversations whose state a process keeps, where they are small."""
 
 WARM_TOKENS_MAX = 16_000_000
 """Tokens of all kept states together, some 220 MB: a token takes about 14 bytes with all that is known of it. What does
@@ -56,8 +56,7 @@ class Conversations:
         self._log = log
         self._snapshots = snapshots
         self._writer = writer
-        self._warm: OrderedDict[Address, State] = OrderedDict()
-        self._warm_tokens = 0
+        self._warm: LRUCache[Address, State] = LRUCache(WARM_TOKENS_MAX, getsizeof=_warm_tokens)
 
     async def load(self, at: Address) -> State:
         """Return the state at the head of the log.
@@ -75,16 +74,8 @@ class Conversations:
             state = await asyncio.to_thread(folded, at, await self._log.read(at, after=0))
         known = self._warm.get(at)
         if known is None or known.seq <= state.seq:
-            self._keep_warm(at, state)
+            self._warm[at] = state
         return state
-
-    def _keep_warm(self, at: Address, state: State) -> None:
-        """Remember *state* as the newest, and forget those that were not asked for the longest."""
-        self._warm_tokens += _tokens(state) - _tokens(self._warm.pop(at, None))
-        self._warm[at] = state
-        while len(self._warm) > 1 and (len(self._warm) > WARM_MAX or self._warm_tokens > WARM_TOKENS_MAX):
-            _, forgotten = self._warm.popitem(last=False)
-            self._warm_tokens -= _tokens(forgotten)
 
     def is_warm(self, at: Address) -> bool:
         """Tell whether this process has folded *at* before."""
@@ -117,7 +108,7 @@ class Conversations:
         """
         state = folded(at, await self._log.read(at, after=0))
         await self._keep(at, state)
-        self._keep_warm(at, state)
+        self._warm[at] = state
 
     async def _from_snapshot(self, at: Address) -> State:
         start = initial(codec.genesis(at))
@@ -159,8 +150,9 @@ class Conversations:
         await self._snapshots.put(at, msgspec.msgpack.encode(Snapshot(schema=STATE_SCHEMA, state=raw)))
 
 
-def _tokens(state: State | None) -> int:
-    return tokens_of(state) if state else 0
+def _warm_tokens(state: State) -> int:
+    """Return what *state* takes of all that is kept: its share by number at least, and one of any size has room."""
+    return min(max(tokens_of(state), WARM_TOKENS_MAX // WARM_MAX), WARM_TOKENS_MAX)
 
 
 def _is_commit(record: Record, wanted: bytes) -> bool:

@@ -10,12 +10,12 @@ outages and restarts never do.
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
+from cachetools import LRUCache
 
 from actors.core.state import State
 from actors.squeeze.decide import deadline_seconds
@@ -56,7 +56,7 @@ class Quarantine:
     worker: str
     in_progress: InProgress
     sandbox: Sandbox
-    _known: OrderedDict[Address, None] = field(default_factory=OrderedDict)
+    _known: LRUCache[Address, None] = field(default_factory=lambda: LRUCache(REMEMBERED_MAX))
     """Conversations whose work ended here: their first delivery is not looked up."""
     _is_trying: bool = False
 
@@ -100,9 +100,6 @@ class Quarantine:
     def know(self, at: Address) -> None:
         """Remember that work on *at* ended well."""
         self._known[at] = None
-        self._known.move_to_end(at)
-        if len(self._known) > REMEMBERED_MAX:
-            self._known.popitem(last=False)
 
     async def _write(self, delivery: Delivery, begun: BegunWork) -> None:
         # before it is known to be stored: it may be, though the server does not say so

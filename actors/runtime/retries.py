@@ -7,7 +7,8 @@ healthier store may manage it; then it becomes a dead letter, and the slot is fr
 from __future__ import annotations
 
 import random
-from collections import OrderedDict
+
+from cachetools import LRUCache
 
 from actors.core.state import State
 from protocol.errors import BadEnvelope, Damaged, Deadly, JettisonError, Unavailable
@@ -37,7 +38,7 @@ class Failures:
     """
 
     def __init__(self) -> None:
-        self._counts: OrderedDict[Address, int] = OrderedDict()
+        self._counts: LRUCache[Address, int] = LRUCache(REMEMBERED_MAX)
 
     def of(self, at: Address) -> int:
         """Return how often *at* failed since it last succeeded."""
@@ -46,9 +47,6 @@ class Failures:
     def add(self, at: Address) -> int:
         """Count one more, and return how many there are."""
         self._counts[at] = self.of(at) + 1
-        self._counts.move_to_end(at)
-        if len(self._counts) > REMEMBERED_MAX:
-            self._counts.popitem(last=False)
         return self._counts[at]
 
     def forget(self, at: Address) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from functools import cache
+
+from cachetools import LRUCache
 
 from actors.core.state import State
 from actors.core.text.count import Count
@@ -24,8 +25,8 @@ class Asking:
     """One process's questions."""
 
     model: Model | None = None
-    outcomes: OrderedDict[tuple[str, int], Answer | CompactionDeclined | StageFailed] = field(
-        default_factory=OrderedDict
+    outcomes: LRUCache[tuple[str, int], Answer | CompactionDeclined | StageFailed] = field(
+        default_factory=lambda: LRUCache(OUTCOMES_MAX)
     )
     """What asking came to and may not be committed yet, by the id and the boundary of the request."""
 
@@ -40,8 +41,6 @@ class Asking:
             outcome = self.outcomes.get((found.id, found.boundary)) or await self._outcome(state, found, answers, ends)
             # kept, failed or not: whoever commits first in between (an agent is served) costs no second call
             self.outcomes[found.id, found.boundary] = outcome
-            if len(self.outcomes) > OUTCOMES_MAX:
-                self.outcomes.popitem(last=False)
             if not isinstance(outcome, Answer):
                 return (outcome,)
             answers = (*answers, outcome)
