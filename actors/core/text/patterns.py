@@ -20,6 +20,9 @@ SHAPES_AT_ONCE = 9
 Gate = Callable[[bytes], Collection[Any]]
 """Tells in one pass which of some patterns may stand in a text: the others need not be looked for one by one."""
 
+ERROR_WORDS = rb"error\b|exception\b|\bfail(?:ed|ure)?\b|\bfatal\b|\bpanic\b|\bdenied\b|\bTraceback\b|\bcaused by\b"
+"""What a line says that speaks of an error, in any case of its letters."""
+
 _LONG_REPEAT = re2.compile(r"\{(\d+),\d{2,}\}")
 
 

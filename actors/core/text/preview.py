@@ -7,6 +7,7 @@ import re2
 from protocol.formats import messages
 
 from .count import Count
+from .patterns import ERROR_WORDS
 
 ERROR_LINES_MAX = 12
 LINE_CHARS_MAX = 400
@@ -14,9 +15,7 @@ FIT_CHARS_PER_TOKEN = 8
 """Hardly a text has more characters a token; what is longer is not counted to see whether it fits."""
 HEAD_SHARE = 0.55
 
-_ERROR = re2.compile(
-    rb"(?i)error\b|exception\b|\bfail(?:ed|ure)?\b|\bfatal\b|\bpanic\b|\bdenied\b|\bTraceback\b|\bcaused by\b"
-)
+_ERROR = re2.compile(b"(?i)" + ERROR_WORDS)
 
 
 def preview(text: str, *, tokens_max: int, count: Count) -> str:

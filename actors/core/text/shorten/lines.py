@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import re2
 
 from actors.core.text.count import Count
-from actors.core.text.patterns import places, stands
+from actors.core.text.patterns import ERROR_WORDS, places, stands
 
 Shorter = Callable[[int], str]
 """Gives a text that was looked at once in at most so many tokens; an empty one where nothing of it fits."""
@@ -24,8 +24,9 @@ HEAD_SHARE = 0.6
 TRIES_MAX = 12
 
 _TELLING = re2.compile(
-    rb"(?i)error\b|exception\b|\bfail(?:ed|ure|ing)?\b|\bfatal\b|\bpanic\b|\bdenied\b|\brefused\b|\btimed? ?out\b"
-    rb"|\bcritical\b|\bwarn(?:ing)?\b|\bcaused by\b|\bTraceback\b|OOMKilled|CrashLoop"
+    b"(?i)"
+    + ERROR_WORDS
+    + rb"|\bfailing\b|\brefused\b|\btimed? ?out\b|\bcritical\b|\bwarn(?:ing)?\b|OOMKilled|CrashLoop"
 )
 _CHANGING = re.compile(rb"0x[0-9a-fA-F]+|\b[0-9a-f]{8,}\b|\d+")
 """Python's own engine, which replaces a hundred numbers in the time that RE2's wrapper finds ten. Hostile text does
