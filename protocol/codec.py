@@ -20,7 +20,11 @@ RULES_VERSIONS = ("1",)
 ones decided is folded and rests on the record; a commit of any other version is not readable."""
 
 RULES_VERSION = RULES_VERSIONS[-1]
-"""The version that this release decides by, and that replay decides again."""
+"""The version that this release decides by if nobody asks for an older one, and that replay decides again."""
+
+RULES_WRITTEN = ("1",)
+"""Versions that this release can decide by: the newest, and the ones before it while workers may be left that read no
+newer one (the setting `rules.write`)."""
 
 ENCRYPTED = b"\xc1\x01"
 """What an encrypted record of the log begins with, and no envelope: MessagePack has no 0xC1. Then its version."""

@@ -323,7 +323,12 @@ def schema() -> dict[str, Any]:
 
 def fingerprint(policy: Policy) -> str:
     """Return the hash that commits carry (SHA-256, first 16 hex digits)."""
-    return hashlib.sha256(encode(policy)).hexdigest()[:16]
+    return fingerprint_of(encode(policy))
+
+
+def fingerprint_of(raw: bytes) -> str:
+    """Return the same of a policy's bytes."""
+    return hashlib.sha256(raw).hexdigest()[:16]
 
 
 def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

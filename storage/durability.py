@@ -67,19 +67,21 @@ async def trouble(monitor_url: str) -> str:
     there is room again, and says so nowhere else: who publishes is told nothing (measured on 2.15). Raises
     `LogUnavailable` if no NATS server answers there.
     """
-    found = await _asked(monitor_url, "healthz")
+    found = await monitored(monitor_url, "healthz")
     return "" if found.get("status") == "ok" else str(found.get("error") or found.get("status"))
 
 
 async def _of_jetstream(monitor_url: str, what: str) -> dict[str, Any]:
-    found = (await _asked(monitor_url, "varz")).get("jetstream")
+    found = (await monitored(monitor_url, "varz")).get("jetstream")
     part = found.get(what) if isinstance(found, dict) else None
     if not isinstance(part, dict):
         raise LogUnavailable(f"the server at {monitor_url} has no JetStream")
     return part
 
 
-async def _asked(monitor_url: str, page: str) -> dict[str, Any]:
+async def monitored(monitor_url: str, page: str) -> dict[str, Any]:
+    """Return a page of a server's monitoring port. Raises `LogUnavailable` if no NATS server answers there."""
+
     def asked() -> bytes:
         try:
             with urllib.request.urlopen(f"{monitor_url.rstrip('/')}/{page}", timeout=MONITOR_SECONDS) as answer:

@@ -99,6 +99,7 @@ class Talk:
         self.uploads: dict[str, str | None] = {}
         self.answer: str | Callable[[Ask], str] = ""
         """What the model says when it is asked; empty: there is no model."""
+        self.rules = codec.RULES_VERSION
         self.past: dict[int, Step] = {}
         self._counts: dict[str, int] = {}
         if wanted is not None:
@@ -155,7 +156,7 @@ class Talk:
 
     def sealed(self, facts: tuple[DoneFact, ...], *, adopt: Policy | None = None) -> codec.Commit:
         """Return *facts* as the commit that follows the present state."""
-        return sealed(self.state, facts, writer="test", tokenizer="o200k_base", adopt=adopt)
+        return sealed(self.state, facts, rules=self.rules, writer="test", tokenizer="o200k_base", adopt=adopt)
 
     def land(self, commit: codec.Commit) -> None:
         """Fold *commit* as it comes out of the log, perhaps after messages that its writer had not seen."""

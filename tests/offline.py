@@ -72,6 +72,8 @@ class OfflineConversation:
         return (CompactionDeclined(boundary=boundary, stage="squeeze", reason="no model offline"),)
 
     def _commit(self, facts: tuple[DoneFact, ...], *, adopt: policy.Policy | None = None) -> None:
-        commit = sealed(self.state, facts, writer="offline", tokenizer="o200k_base", adopt=adopt)
+        commit = sealed(
+            self.state, facts, rules=codec.RULES_VERSION, writer="offline", tokenizer="o200k_base", adopt=adopt
+        )
         self.commits.append(commit)
         self.state = evolve(self.state, commit, seq=self.state.seq + 1)

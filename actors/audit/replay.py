@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from actors.core.older_rules import under
 from actors.core.state import State
 from actors.core.view import view
 from actors.cut.decide import cut
@@ -69,8 +70,12 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     divergence: Divergence | None = None
 
 
-def replay(at: Address, records: Iterable[Record]) -> Replayed:
-    """Fold *records*, decide every commit again, and rebuild every served view."""
+def replay(at: Address, records: Iterable[Record], *, rules: Iterable[str] = ()) -> Replayed:
+    """Fold *records*, decide every commit again, and rebuild every served view.
+
+    Older *rules* by which the workers still decide, with this release, are decided again too.
+    """
+    decided = {codec.RULES_VERSION, *rules}
     records = list(records)
     commits = facts = again = views = version = 0
     rests: Counter[str] = Counter()
@@ -86,12 +91,13 @@ def replay(at: Address, records: Iterable[Record]) -> Replayed:
                 found = _view_again(last.before, commit)
             elif not _is_decided(last.before, commit.facts):
                 continue
-            elif commit.rules_version != codec.RULES_VERSION:
+            elif commit.rules_version not in decided:
                 rests[commit.rules_version] += 1
                 continue
             else:
                 again += 1
-                found = _difference(commit, _decided(last.before, commit.facts))
+                before = under(commit.rules_version, last.before)
+                found = _difference(commit, _decided(before, commit.facts))
             divergence = divergence or found
         state = head(last, at, records)
     except (ChainBroken, BadEnvelope) as error:

@@ -92,7 +92,7 @@ def _each(sources: Sequence[Source], settings: Settings) -> Iterator[Outcome]:
     addresses = []
     for source in sources:
         if isinstance(source, Path):
-            yield _file(source)
+            yield _file(source, settings)
         else:
             addresses.append(source)
     if addresses:
@@ -115,17 +115,20 @@ def _each_of_log(addresses: Sequence[Address], settings: Settings) -> Iterator[O
                     yield _failed(str(at), error)
                     continue
                 # not within the loop: there Ctrl-C would wait for its end
-                yield replay(at, records) if records else _failed(str(at), NotFound(f"there is no conversation {at}"))
+                if records:
+                    yield replay(at, records, rules=(settings.rules_written,))
+                else:
+                    yield _failed(str(at), NotFound(f"there is no conversation {at}"))
         finally:
             runner.run(connected.aclose())
 
 
-def _file(path: Path) -> Outcome:
+def _file(path: Path, settings: Settings) -> Outcome:
     try:
         bundle = bundles.sound(bundles.read(path))
     except (Rejected, Damaged, OSError) as error:
         return _failed(str(path), error)
-    return replay(bundle.at, bundle.records)
+    return replay(bundle.at, bundle.records, rules=(settings.rules_written,))
 
 
 def _failed(source: str, error: Exception) -> Failed:

@@ -8,6 +8,7 @@ from protocol import codec
 from protocol import policy as policies
 from protocol.facts import DoneFact
 
+from .older_rules import policy_bytes
 from .state import State
 
 
@@ -15,13 +16,14 @@ def sealed(
     state: State,
     facts: tuple[DoneFact, ...],
     *,
+    rules: str,
     writer: str,
     tokenizer: str,
     adopt: policies.Policy | None = None,
 ) -> codec.Commit:
-    """Return *facts* as the next commit after *state*; with *adopt*, the conversation's policy from there on."""
-    policy = adopt or state.policy
-    assert policy is not None, "the first commit adopts a policy"
+    """Return *facts*, decided by *rules*, as the next commit; with *adopt*, the conversation's policy from there on."""
+    policy = policy_bytes(rules, adopt) if adopt else b""
+    assert policy or state.policy is not None, "the first commit adopts a policy"
     return codec.seal(
         codec.Commit(
             version=state.version + 1,
@@ -30,11 +32,11 @@ def sealed(
             upto=state.position.said_seq,
             prev_hash=state.hash,
             said_hash=state.position.said_hash,
-            policy_hash=policies.fingerprint(policy),
-            rules_version=codec.RULES_VERSION,
+            policy_hash=policies.fingerprint_of(policy) if policy else state.terms.policy_hash,
+            rules_version=rules,
             tokenizer=tokenizer,
             facts=facts,
-            policy=policies.encode(policy) if adopt else b"",
+            policy=policy,
         )
     )
 

@@ -31,6 +31,7 @@ from protocol.ids import fresh_id
 from protocol.keys import FolderKeys, JetStreamKeys, TenantKeys
 from protocol.subjects import ACTORS, Actor
 from storage.announcing import NatsAnnouncer, NatsRequests
+from storage.connections import connection_name
 from storage.dead_letters import JetStreamDeadLetters
 from storage.encrypted import EncryptedLog, EncryptedSnapshots
 from storage.in_progress import JetStreamInProgress
@@ -131,14 +132,16 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
     # whoever waits says so; the default hooks log each wait once more, through structlog even to stdout
     stamina.instrumentation.set_on_retry_hooks(())
     options = {"user": settings.nats.user, "password": settings.nats.password} if settings.nats.user else {}
-    connection = await connect(settings.nats.url, name=f"jettison-{role}", options=options)
+    connection = await connect(
+        settings.nats.url, name=connection_name(role, writes=settings.rules_written), options=options
+    )
     artifacts = S3Artifacts(S3Settings(**msgspec.structs.asdict(settings.s3)))
     tenants = tenant_keys(settings)
     keys = JetStreamKeys(connection, tenants=tenants)
     log = EncryptedLog(JetStreamLog(connection), keys=keys)
     name = writer_name(role)
     snapshots = EncryptedSnapshots(JetStreamSnapshots(connection), keys=keys, artifacts=artifacts)
-    conversations = Conversations(log=log, snapshots=snapshots, writer=name)
+    conversations = Conversations(log=log, snapshots=snapshots, writer=name, rules=settings.rules_written)
     has_model = settings.llm.base_url or settings.llm.api_key
     # a layer that cannot be used would refuse every new conversation
     policies.resolve([settings.policy])

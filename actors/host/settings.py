@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from protocol import codec
 from protocol.errors import BadPolicy
 from protocol.policy import key_of, resolve
 
@@ -82,6 +83,14 @@ class AnchorSection(_Section, frozen=True, kw_only=True):
     """Between two of them: what may be lost at the end of a log without proof. 0: none."""
 
 
+class RulesSection(_Section, frozen=True, kw_only=True):
+    """By which rules the workers decide."""
+
+    write: int = 0
+    """Version of the rules that decide what is written; 0: the newest one. An older one while workers are left that do
+    not read newer ones (`jettison doctor` says so)."""
+
+
 class Settings(_Section, frozen=True, kw_only=True):
     """All settings of a process."""
 
@@ -92,8 +101,14 @@ class Settings(_Section, frozen=True, kw_only=True):
     telemetry: TelemetrySection = TelemetrySection()
     anchor: AnchorSection = AnchorSection()
     keys: KeysSection = KeysSection()
+    rules: RulesSection = RulesSection()
     policy: dict[str, Any] = {}
     """The service's layer of the policy."""
+
+    @property
+    def rules_written(self) -> str:
+        """Return the version of the rules that decide what this process writes."""
+        return str(self.rules.write) if self.rules.write else codec.RULES_VERSION
 
 
 def load(
@@ -112,6 +127,12 @@ def load(
     except msgspec.ValidationError as error:
         key = key_of(str(error))
         raise BadPolicy(f"settings: {error}{_whose(key, environment, file)}", key=key) from None
+    if settings.rules_written not in codec.RULES_WRITTEN:
+        whose = _whose("rules.write", environment, file)
+        allowed = ", ".join(codec.RULES_WRITTEN)
+        raise BadPolicy(
+            f"settings: rules.write must be one of {allowed}, not {settings.rules.write}{whose}", key="rules.write"
+        )
     try:
         resolve([settings.policy])
     except BadPolicy as error:

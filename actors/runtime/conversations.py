@@ -52,10 +52,12 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 class Conversations:
     """All conversations that this process works on."""
 
-    def __init__(self, *, log: EventLog, snapshots: Snapshots, writer: str) -> None:
+    def __init__(self, *, log: EventLog, snapshots: Snapshots, writer: str, rules: str = "") -> None:
         self._log = log
         self._snapshots = snapshots
         self._writer = writer
+        self.rules = rules or codec.RULES_VERSION
+        """The version of the rules that this process decides by, and that its commits say."""
         self._warm: LRUCache[Address, State] = LRUCache(WARM_TOKENS_MAX, getsizeof=_warm_tokens)
 
     async def load(self, at: Address) -> State:
@@ -92,7 +94,7 @@ class Conversations:
     ) -> bool:
         """Append one step that was decided on *state*; false if another came first: load and decide again."""
         tokenizer = tokenizer_for(state.terms.model).id
-        commit = sealed(state, facts, writer=self._writer, tokenizer=tokenizer, adopt=adopt)
+        commit = sealed(state, facts, rules=self.rules, writer=self._writer, tokenizer=tokenizer, adopt=adopt)
         body = codec.encode_commit(commit)
         seq = await self._log.append(
             at, body, expected_seq=state.position.done_seq, commit_id=commit.commit_id, headers=headers

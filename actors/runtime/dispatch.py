@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from actors.core.older_rules import under
 from actors.core.state import State
 from actors.core.text.count import Count
 from actors.cut.decide import cut
@@ -23,6 +24,7 @@ from actors.model_info.windows import window_of
 from actors.spill.decide import claims, degraded, spill
 from actors.squeeze.act import Asking
 from actors.squeeze.model import Model
+from protocol import codec
 from protocol import policy as policies
 from protocol.errors import ArtifactsUnavailable, BadPolicy, Busy, NotFound
 from protocol.facts import DoneFact, MessageRepaired, StageFailed
@@ -69,13 +71,21 @@ class Steps:
         self._asking = Asking(model=self.model)
 
     async def step(
-        self, actor: Actor, at: Address, state: State, *, make_room: Callable[[], None] = lambda: None
+        self,
+        actor: Actor,
+        at: Address,
+        state: State,
+        *,
+        rules: str = codec.RULES_VERSION,
+        make_room: Callable[[], None] = lambda: None,
     ) -> Step:
-        """Return what *actor* does with *state*; *make_room* is called where it begins to wait for the store.
+        """Return what *actor* does with *state* by *rules*; *make_room* is called where it begins to wait for the
+        store.
 
         Raises `ArtifactsUnavailable` while spill should wait, `Busy` while too many others do.
         """
         count = count_of(state)
+        state = under(rules, state)
         match actor:
             case "spill":
                 return await self._spill(at, state, count, make_room)

@@ -218,7 +218,7 @@ class Worker:
         with step_span(self.actor, at, state) as recorded:
             headers = traced()
             try:
-                step = await self.steps.step(self.actor, at, state, make_room=make_room)
+                step = await self.steps.step(self.actor, at, state, rules=self.conversations.rules, make_room=make_room)
                 await self._call_hooks(at, step.facts, headers)
                 landed = await self.conversations.commit(at, state, step.facts, headers=headers, adopt=step.adopt)
             except Exception as error:
