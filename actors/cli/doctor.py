@@ -11,9 +11,11 @@ import msgspec
 from actors.host.bootstrap import Runtime, data_folder, runtime
 from actors.host.settings import Settings
 from actors.model_info.tokens import counter
+from protocol import codec
 from protocol.errors import JettisonError, KeysUnavailable, NotProvisioned, Unavailable
 from protocol.ids import Token, written_address
 from protocol.keys import FolderKeys, JetStreamKeys, newest_is_wrapped
+from storage.connections import at_work
 from storage.durability import filled, is_synced, looked_at, trouble
 from storage.streams import consumers, drift, streams
 
@@ -64,6 +66,7 @@ async def _findings(settings: Settings, monitor: str) -> AsyncIterator[Finding]:
                 yield finding
             for finding in await _durability(running, there, monitor):
                 yield finding
+            yield await _rules(there, monitor)
             yield await _store(running, there)
             yield _model(there)
             yield await _keys(running, there)
@@ -137,6 +140,33 @@ async def _server(monitor: str) -> list[Finding]:
         fix = "make room, or raise `max_file_store`; at the limit agents are told `Busy`"
         found.append(Finding(what="server", ok=False, detail=f"{share:.0%} of its storage is filled", fix=fix))
     return found
+
+
+async def _rules(settings: Settings, monitor: str) -> Finding:
+    """Say by which rules the workers decide, and whether one is left that does not read the newest."""
+    newest, written = codec.RULES_VERSION, settings.rules_written
+    what = f"rules {written} are to decide, of {newest} that this release reads"
+    if not monitor:
+        fix = "give --monitor http://HOST:8222 of each server"
+        return Finding(what="rules", ok=True, detail=f"{what}; what workers read cannot be seen from here", fix=fix)
+    try:
+        workers = await at_work(monitor)
+    except Unavailable as error:
+        return Finding(what="rules", ok=False, detail=str(error), fix="give --monitor http://HOST:8222")
+    older = [one for one in workers if not one.reads or int(one.reads) < int(newest)]
+    names = ", ".join(sorted({f"{one.role} (reads {one.reads or 'none that it says'})" for one in older}))
+    if older:
+        detail = (
+            f"{what}; {counted(len(older), 'worker')} of {len(workers)} on this server do not read {newest}: {names}"
+        )
+        if written == newest:
+            fix = "set rules.write to what all of them read (JETTISON_RULES__WRITE), or update them"
+            return Finding(what="rules", ok=False, detail=detail, fix=fix)
+        return Finding(what="rules", ok=True, detail=detail, fix=f"update them before rules.write becomes {newest}")
+    behind = sum(one.writes != newest for one in workers)
+    detail = f"{what}; all of {counted(len(workers), 'worker')} on this server read {newest}"
+    fix = f"rules.write = {newest} is safe now: {counted(behind, 'worker')} decide by older ones" if behind else ""
+    return Finding(what="rules", ok=True, detail=detail, fix=fix)
 
 
 def _mended(trouble: str) -> str:

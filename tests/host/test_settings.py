@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from actors.host.settings import load
+from protocol import codec
 from protocol.errors import BadPolicy
 
 
@@ -109,3 +110,13 @@ def test_the_names_of_the_openai_package_are_understood() -> None:
     environment = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://llm"}
     found = load(environment=environment)
     assert (found.llm.api_key, found.llm.base_url) == ("k", "http://llm")
+
+
+def test_rules_that_this_release_cannot_decide_by_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codec, "RULES_WRITTEN", ("8", "9"))
+    monkeypatch.setattr(codec, "RULES_VERSION", "9")
+    assert load(environment={}).rules_written == "9"
+    assert load(environment={"JETTISON_RULES__WRITE": "8"}).rules_written == "8"
+    with pytest.raises(BadPolicy, match="one of 8, 9, not 7; correct or unset JETTISON_RULES__WRITE") as refused:
+        load(environment={"JETTISON_RULES__WRITE": "7"})
+    assert refused.value.fields["key"] == "rules.write"
