@@ -156,9 +156,8 @@ async def _rules(settings: Settings, monitor: str) -> Finding:
     older = [one for one in workers if not one.reads or int(one.reads) < int(newest)]
     names = ", ".join(sorted({f"{one.role} (reads {one.reads or 'none that it says'})" for one in older}))
     if older:
-        detail = (
-            f"{what}; {counted(len(older), 'worker')} of {len(workers)} on this server do not read {newest}: {names}"
-        )
+        few = f"{len(older)} of {counted(len(workers), 'worker')} on this server"
+        detail = f"{what}; {few} do not read {newest}: {names}"
         if written == newest:
             fix = "set rules.write to what all of them read (JETTISON_RULES__WRITE), or update them"
             return Finding(what="rules", ok=False, detail=detail, fix=fix)
