@@ -1,1 +1,88 @@
-"""What is said: types, facts, subjects, codec, provider formats and the client. Imports nothing of ours."""
+"""What is said: types, facts, subjects, codec, provider formats and the client. Imports nothing of ours.
+
+The public face is `Client`, `FolderKeys` and the errors. Each is imported when it is asked for (PEP 562), since whoever
+reads one fact needs neither NATS nor a cipher.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .client import Client
+    from .errors import (
+        ArtifactDamaged,
+        ArtifactsUnavailable,
+        BadEnvelope,
+        BadId,
+        BadMessage,
+        BadPolicy,
+        BudgetRefused,
+        Busy,
+        ChainBroken,
+        Contended,
+        Damaged,
+        Deadly,
+        Erased,
+        JettisonError,
+        KeysUnavailable,
+        LogRegression,
+        LogUnavailable,
+        ModelUnavailable,
+        NotFound,
+        NotProvisioned,
+        NotReady,
+        OutcomeUnknown,
+        PastNeeded,
+        Rejected,
+        Unavailable,
+        UnknownRules,
+    )
+    from .keys import FolderKeys
+
+__all__ = [  # noqa: RUF022  # what is used first stands first
+    "Client",
+    "FolderKeys",
+    "JettisonError",
+    "Rejected",
+    "BadId",
+    "BadMessage",
+    "BadPolicy",
+    "BadEnvelope",
+    "UnknownRules",
+    "BudgetRefused",
+    "NotProvisioned",
+    "Erased",
+    "NotFound",
+    "Unavailable",
+    "Busy",
+    "LogUnavailable",
+    "OutcomeUnknown",
+    "ArtifactsUnavailable",
+    "KeysUnavailable",
+    "ModelUnavailable",
+    "NotReady",
+    "Contended",
+    "Deadly",
+    "Damaged",
+    "ArtifactDamaged",
+    "ChainBroken",
+    "PastNeeded",
+    "LogRegression",
+]
+
+_ELSEWHERE = {"Client": "client", "FolderKeys": "keys"}
+"""Where a public name is defined that is no error."""
+
+
+def __getattr__(name: str) -> object:
+    """Import the public *name* from its module."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_ELSEWHERE.get(name, 'errors')}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return sorted(__all__)

@@ -7,9 +7,9 @@ from typing import Any
 from openai import AsyncOpenAI
 
 try:
-    from jettison_client.client import Client  # type: ignore[import-not-found]  # as agents install it
+    from jettison_client import Client  # type: ignore[import-not-found]  # as agents install it
 except ImportError:
-    from protocol.client import Client  # inside this repository
+    from protocol import Client  # inside this repository
 
 Tools = dict[str, Callable[..., str]]
 TURNS_MAX = 20

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+import protocol
+from protocol import errors
+
 ROOT = Path(__file__).resolve().parents[2]
 SDK = ROOT / "infra" / "sdk"
 IMPORT_NAMES = {
@@ -40,13 +43,25 @@ def test_client_runs_where_nothing_else_of_ours_is(unpacked: Path) -> None:
         "import sys\n"
         f"sys.path[:0] = [{str(unpacked)!r}]\n"
         f"sys.path += [{sysconfig.get_path('purelib')!r}, {sysconfig.get_path('platlib')!r}]\n"
-        "from jettison_client.client import Client\n"
+        "import jettison_client\n"
+        "assert 'nats' not in sys.modules, 'who reads one fact needs no client'\n"
+        "from jettison_client import Client, FolderKeys\n"
         "assert isinstance(Client, type), Client\n"
+        "assert FolderKeys.__module__ == 'jettison_client.keys', FolderKeys\n"
         "ours = {'actors', 'protocol', 'storage'} & set(sys.modules)\n"
         "assert not ours, ours\n"
     )
     ran = subprocess.run([sys.executable, "-I", "-S", "-c", code], cwd=unpacked, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
+
+
+def test_the_public_face_is_the_client_its_keys_and_every_error() -> None:
+    defined = {name for name, found in vars(errors).items() if isinstance(found, type) and issubclass(found, Exception)}
+    assert set(protocol.__all__) == {"Client", "FolderKeys", *defined}
+    assert {name for name in protocol.__all__ if isinstance(getattr(protocol, name), type)} == set(protocol.__all__)
+    assert set(protocol.__all__) <= set(dir(protocol))
+    with pytest.raises(AttributeError, match="has no attribute 'Clients'"):
+        protocol.Clients  # noqa: B018
 
 
 def test_client_without_the_keys_extra_speaks_in_plain_text_and_says_what_encrypting_needs(unpacked: Path) -> None:
