@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from actors.core.flow import FLOW, mermaid
-from protocol.facts import DoneFact, SaidFact
-from protocol.subjects import ACTORS
+from actors.core.flow import mermaid
 
 README = Path(__file__).parents[1] / "README.md"
 OPENS = "<!-- flow: written by `python -m tests.test_docs`, compared by a test -->"
@@ -23,12 +21,6 @@ def with_flow(text: str) -> str:
 def test_the_diagram_in_the_readme_is_the_flow_table() -> None:
     text = README.read_text(encoding="utf-8")
     assert text == with_flow(text), "run `python -m tests.test_docs`"
-
-
-def test_the_flow_names_only_facts_and_actors_that_exist() -> None:
-    facts = {kind.__name__ for kind in (*SaidFact.__args__, *DoneFact.__args__)}
-    assert {fact for fact, _, _ in FLOW} <= facts
-    assert {follower for _, _, follower in FLOW} <= {*ACTORS, "ready"}
 
 
 if __name__ == "__main__":

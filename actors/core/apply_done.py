@@ -30,8 +30,9 @@ from protocol.facts import (
     ToolOutputTrimmed,
 )
 
-from .admit import admit, after_stage
+from .admit import admit
 from .entry import Entry, Noted
+from .flow import after_stage
 from .ledger import Ledger, remembered
 from .packed_items import write_items
 from .rewind import Past, expanded, rewound

@@ -1,60 +1,194 @@
-"""Flow: which actor comes next. README's diagram is written from this table, and a test compares them."""
+"""Flow: who acts next. The table is what is executed, and README's diagram is drawn from it.
+
+After every envelope the rows of `log` say whose turn it is. A compaction begins in the row of its cause, and the rows
+of a stage say what follows it; a declined or failed stage hands on like a done one. The first row that holds decides.
+"""
 
 from __future__ import annotations
 
-from protocol.subjects import Actor
+from collections.abc import Callable, Iterable
+from typing import Literal, NamedTuple
 
+from msgspec.structs import replace
+
+from protocol.policy import share_of
+from protocol.subjects import ACTORS, Actor
+
+from .entry import MESSAGE_TOKENS
+from .pressure import over_target, target_tokens
 from .state import State
+from .state_parts import REMINDER, Cause, Compacted, Due, Episode
 from .view import unspilled
 
-FLOW: tuple[tuple[str, str, str], ...] = (
-    ("MessagesAppended", "a part is over its cap, a hook fired, or a policy is to be adopted", "spill"),
-    ("ToolOutputSpilled", "the view is over the trigger", "digest"),
-    ("MessagesAppended", "the view is over the trigger", "digest"),
-    ("HistoryDigested", "still over the target, an LLM may shorten it", "squeeze"),
-    ("HistoryDigested", "an LLM is to summarize it", "squeeze"),
-    ("HistoryDigested", "still over the target", "cut"),
-    ("DigestSqueezed", "still over the target", "cut"),
-    ("HistorySummarized", "still over the target", "cut"),
-    ("HistoryDigested", "within the target", "ready"),
-    ("DigestSqueezed", "within the target", "ready"),
-    ("HistorySummarized", "within the target", "ready"),
-    ("HistoryCut", "", "ready"),
-    ("MessagesAppended", "nothing to do", "ready"),
+After = Literal["log"] | Cause | Actor
+"""What has just happened: anything at all, a compaction's cause, or a stage of it that acted."""
+
+Then = Literal["log", "stage", "ready"] | Actor
+"""`log`: the compaction is over, look anew; `stage`: the one that the compaction waits for; `ready`: nobody."""
+
+
+class Row(NamedTuple):
+    """One transition: after *after*, if *holds*, *then* acts. *when* says the condition to people."""
+
+    after: After
+    when: str
+    holds: Callable[[State], bool]
+    then: Then
+
+
+def _always(state: State) -> bool:
+    return True
+
+
+def _unadopted(state: State) -> bool:
+    return state.policy is None and bool(state.messages or state.terms.name or state.heard.unrecorded)
+
+
+def _unrecorded(state: State) -> bool:
+    return bool(state.heard.unrecorded or state.agenda.due)
+
+
+def _oversized(state: State) -> bool:
+    return bool(unspilled(state))
+
+
+def _under_way(state: State) -> bool:
+    return state.episode is not None
+
+
+def _to_summarize(state: State) -> bool:
+    return _asks(state, "summarize") and state.digest is not None and bool(state.digest.pending)
+
+
+def _may_shorten(state: State) -> bool:
+    return _asks(state, "squeeze")
+
+
+def _within_target(state: State) -> bool:
+    return not over_target(state)
+
+
+def _must_leave(state: State) -> bool:
+    """Tell whether units must leave that no digest stands for: not where the view fits and digest did nothing."""
+    assert state.policy is not None
+    assert state.episode is not None
+    needed = state.episode.applied or state.episode.cause == "overflow"
+    return needed or state.live_tokens > state.usable_tokens or state.policy.digest.mode == "off"
+
+
+def _asks(state: State, mode: str) -> bool:
+    """Tell whether the policy has an LLM work so on the digest; after an overflow nobody waits for one."""
+    assert state.policy is not None
+    assert state.episode is not None
+    return state.policy.squeeze.mode == mode and state.digest is not None and state.episode.cause != "overflow"
+
+
+FLOW: tuple[Row, ...] = (
+    Row("log", "no policy is adopted yet", _unadopted, "spill"),
+    Row("log", "a repair, a hook or a reminder is to be recorded", _unrecorded, "spill"),
+    Row("log", "a part is over its cap", _oversized, "spill"),
+    Row("log", "a compaction is under way", _under_way, "stage"),
+    Row("log", "nothing is left to do", _always, "ready"),
+    Row("trigger", "the view is over the trigger", _always, "digest"),
+    Row("hook", "a hook asks for a compaction", _always, "digest"),
+    Row("overflow", "the provider refused a view", _always, "digest"),
+    Row("digest", "an LLM is to summarize what left", _to_summarize, "squeeze"),
+    Row("digest", "within the target", _within_target, "log"),
+    Row("digest", "over the target, and an LLM may shorten the digest", _may_shorten, "squeeze"),
+    Row("digest", "over the target, and units must leave", _must_leave, "cut"),
+    Row("digest", "over the target, but the view fits and digest changed nothing", _always, "log"),
+    Row("squeeze", "within the target", _within_target, "log"),
+    Row("squeeze", "over the target, and units must leave", _must_leave, "cut"),
+    Row("squeeze", "over the target, but the view fits and nothing was changed", _always, "log"),
+    Row("cut", "whatever is left", _always, "log"),
 )
-"""Fact, condition, who acts next (`ready`: nobody). A declined or failed stage hands on like a done one."""
-
-
-_ACTOR_OF: dict[str, Actor] = {
-    "MessagesAppended": "spill",
-    "ToolOutputSpilled": "spill",
-    "HistoryDigested": "digest",
-    "DigestSqueezed": "squeeze",
-    "HistorySummarized": "squeeze",
-    "HistoryCut": "cut",
-}
-"""Whose arrow begins at a fact; a new message is looked at by spill."""
 
 
 def next_actor(state: State) -> Actor | None:
-    """Return who has to act on *state*, or none if it is ready."""
-    if state.erased:
-        return None
-    if state.policy is None:
-        return "spill" if state.messages or state.terms.name or state.heard.unrecorded else None
-    if state.heard.unrecorded or state.agenda.due or unspilled(state):
-        return "spill"
-    return state.episode.stage if state.episode else None
+    """Return who has to act on *state*; None if it is ready."""
+    then = deciding("log", state).then
+    return _waits_for(state) if then == "stage" else _actor(then)
+
+
+def begun(state: State, cause: Cause, *, boundary: int, down_to: int = 0) -> State:
+    """Return the state with a compaction under way."""
+    stage = _actor(deciding(cause, state).then)
+    assert stage is not None
+    episode = Episode(boundary=boundary, stage=stage, cause=cause, down_to=down_to, before=state.live_tokens)
+    return replace(state, agenda=replace(state.agenda, episode=episode))
+
+
+def after_stage(state: State, stage: Actor, *, applied: bool) -> State:
+    """Return the state with its compaction handed to the next stage, or closed."""
+    if state.episode is None:
+        return state
+    episode = replace(state.episode, applied=state.episode.applied or applied)
+    state = replace(state, agenda=replace(state.agenda, episode=episode))
+    follower = _actor(deciding(stage, state).then)
+    if follower is None:
+        return _closed(state, episode)
+    return replace(state, agenda=replace(state.agenda, episode=replace(episode, stage=follower)))
+
+
+def deciding(after: After, state: State) -> Row:
+    """Return the row of the table that decides who acts on *state*."""
+    return next(row for row in _ROWS[after] if row.holds(state))
 
 
 def mermaid() -> str:
     """Return the flow as a Mermaid diagram."""
-    lines = ["flowchart LR", '    agent(["agent"]) -- MessagesAppended --> spill']
-    for fact, condition, follower in FLOW:
-        if (fact, follower) == ("MessagesAppended", "spill"):
-            continue
-        source = _ACTOR_OF[fact]
-        target = 'ready(["ready"])' if follower == "ready" else follower
-        label = f"{fact}: {condition}" if condition else fact
-        lines.append(f'    {source} -- "{label}" --> {target}')
-    return "\n".join(lines)
+    lines = [
+        "flowchart LR",
+        '    log{"the log"}',
+        '    ready(["ready"])',
+        '    agent(["agent"]) --> log',
+        "    spill --> log",
+    ]
+    return "\n".join([*lines, *dict.fromkeys(line for row in FLOW for line in _drawn(row))])
+
+
+def _drawn(row: Row) -> Iterable[str]:
+    """Yield the arrows of *row*; a compaction that is under way goes on at any of its stages."""
+    after = row.after if row.after in ACTORS else "log"
+    stages = dict.fromkeys(one.then for one in FLOW if one.after != "log" and one.then in ACTORS)
+    for then in stages if row.then == "stage" else (row.then,):
+        yield f'    {after} -- "{row.when}" --> {then}'
+
+
+def _by_after(rows: Iterable[Row]) -> dict[After, tuple[Row, ...]]:
+    rows = tuple(rows)
+    return {one.after: tuple(row for row in rows if row.after == one.after) for one in rows}
+
+
+_ROWS = _by_after(FLOW)
+
+
+def _actor(then: Then) -> Actor | None:
+    match then:
+        case "log" | "stage" | "ready":
+            return None
+        case _:
+            return then
+
+
+def _waits_for(state: State) -> Actor:
+    assert state.episode is not None
+    return state.episode.stage
+
+
+def _closed(state: State, episode: Episode) -> State:
+    """End a compaction: remember it, and when the next one may begin."""
+    policy = state.policy
+    assert policy is not None
+    quiet = state.live_tokens + share_of(state.usable_tokens, policy.target.min_gain)
+    quiet = quiet if state.live_tokens > target_tokens(state) else 0
+    agenda = replace(state.agenda, episode=None, quiet_tokens=quiet)
+    if not episode.applied:
+        return replace(state, agenda=agenda)
+    compacted = Compacted(user_messages=state.tally.user_messages, at_ms=state.tally.now_ms, tokens=state.live_tokens)
+    # a reminder never costs what the compaction won
+    won = episode.before - state.live_tokens
+    most = share_of(state.usable_tokens, policy.reminder.cap) + MESSAGE_TOKENS
+    if policy.reminder.mode != "off" and state.live and won > most:
+        agenda = replace(agenda, due=(*agenda.due, Due(number=episode.boundary, hook=REMINDER)))
+    return replace(state, agenda=agenda, tally=replace(state.tally, compacted=compacted))

@@ -12,9 +12,10 @@ from protocol.hooks import Call, Compact, Hook, Inject, Note
 from protocol.policy import share_of
 
 from .entry import MESSAGE_TOKENS, Entry
+from .flow import begun
 from .pressure import holds, target_tokens
 from .state import State
-from .state_parts import OVERFLOW, REMINDER, Due, Episode, HookMemory
+from .state_parts import OVERFLOW, REMINDER, Due, HookMemory
 from .text.count import Count
 from .text.preview import preview
 
@@ -40,11 +41,13 @@ def fired(state: State, entry: Entry) -> State:
         others = tuple(one for one in state.tally.hooks if one.hook != hook.id)
         idle = _idle(state) if isinstance(hook.do, Compact) else ""
         due = Due(number=entry.number, hook=hook.id, idle=idle)
-        agenda = replace(state.agenda, due=(*state.agenda.due, due))
+        state = replace(
+            state,
+            tally=replace(state.tally, hooks=(*others, memory)),
+            agenda=replace(state.agenda, due=(*state.agenda.due, due)),
+        )
         if isinstance(hook.do, Compact) and not idle:
-            episode = Episode(boundary=entry.number, stage="digest", cause="hook", before=state.live_tokens)
-            agenda = replace(agenda, episode=episode)
-        state = replace(state, tally=replace(state.tally, hooks=(*others, memory)), agenda=agenda)
+            state = begun(state, "hook", boundary=entry.number)
     return state
 
 

@@ -56,12 +56,16 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tr
         return msgspec.json.encode(self.text)
 
 
+Cause = Literal["trigger", "hook", "overflow"]
+"""Why a compaction begins."""
+
+
 class Episode(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """One compaction under way: begun at `boundary`, now waiting for `stage`."""
 
     boundary: int
     stage: Actor
-    cause: Literal["trigger", "hook", "overflow"] = "trigger"
+    cause: Cause = "trigger"
     down_to: int = 0
     """Tokens that it goes down to; 0: the policy's target."""
     applied: bool = False

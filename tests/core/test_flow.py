@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from actors.core.flow import FLOW, mermaid, next_actor
+from actors.core.flow import next_actor
 from protocol.facts import CompactionDeclined, ConversationOpened, StageFailed
 from protocol.policy import Policy
-from protocol.subjects import ACTORS, Actor
+from protocol.subjects import Actor
 from tests.builders import Talk, policy, user, words
 
 
@@ -116,11 +116,3 @@ def test_messages_behind_a_boundary_wait_until_its_compaction_is_over() -> None:
     talk.settle()
     assert talk.state.arrived == ()
     assert talk.view().numbers[-1] == 10
-
-
-def test_the_table_names_every_actor_and_the_diagram_every_row() -> None:
-    assert {follower for *_, follower in FLOW} == {*ACTORS, "ready"}
-    drawn = mermaid().splitlines()
-    assert drawn[0] == "flowchart LR"
-    assert len(drawn) == len(FLOW) + 1
-    assert all(any(condition in line for line in drawn) for _, condition, follower in FLOW if follower != "spill")
