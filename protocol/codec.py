@@ -124,6 +124,11 @@ def decode_commit(body: bytes) -> Commit:
     return commit
 
 
+def is_whole(body: bytes) -> bool:
+    """Tell whether *body* ends with its own hash: then nobody changed it, and who cannot read it is older."""
+    return len(body) > HASH_BYTES + 2 and _hash_of(body[: -HASH_BYTES - 2] + _NO_HASH) == body[-HASH_BYTES:]
+
+
 def genesis(at: Address) -> bytes:
     """Return the hash that the first commit of a conversation follows."""
     return hashlib.sha256(f"jettison:1:{at}".encode()).digest()

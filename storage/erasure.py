@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 
 from nats.aio.client import Client as NatsConnection
 from nats.js.errors import APIError, NotFoundError
@@ -32,10 +33,18 @@ async def overwritten(connection: NatsConnection, *, stream: str, subject: str, 
     found = await _sequences(connection, stream=stream, subject=subject)
     # the newest first: who is interrupted leaves the beginning of a log, which still follows from nothing
     wanted = [seq for seq in reversed(found) if seq != keep]
-    for first in range(0, len(wanted), AT_ONCE):
-        batch = wanted[first : first + AT_ONCE]
-        await asyncio.gather(*(_overwrite(connection, stream=stream, seq=seq) for seq in batch))
+    await removed(connection, stream=stream, seqs=wanted)
     return len(wanted)
+
+
+async def removed(connection: NatsConnection, *, stream: str, seqs: Sequence[int]) -> None:
+    """Overwrite the messages of *stream* at *seqs*, in that order; harmless where there is none.
+
+    Raises as `overwritten` does.
+    """
+    for first in range(0, len(seqs), AT_ONCE):
+        batch = seqs[first : first + AT_ONCE]
+        await asyncio.gather(*(_overwrite(connection, stream=stream, seq=seq) for seq in batch))
 
 
 async def key_destroyed(connection: NatsConnection, at: Address) -> int:

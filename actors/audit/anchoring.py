@@ -30,6 +30,7 @@ from storage.ports import Anchors, EventLog
 
 from .anchors import Book, Flaw, encode, extended, follow, known, numbers_needed, read
 from .heads import Head, earlier, moved, start
+from .repairs import repairs_in
 
 log = logging.getLogger("jettison.anchors")
 
@@ -77,9 +78,10 @@ class Anchoring:
         by_tenant: dict[Token, list[Address]] = {}
         for at in await self._log.addresses():
             by_tenant.setdefault(at.tenant, []).append(at)
-        return [await self._anchor(tenant, by_tenant[tenant]) for tenant in sorted(by_tenant)]
+        return [await self.anchor(tenant, by_tenant[tenant]) for tenant in sorted(by_tenant)]
 
-    async def _anchor(self, tenant: Token, addresses: Sequence[Address]) -> Anchored:
+    async def anchor(self, tenant: Token, addresses: Sequence[Address]) -> Anchored:
+        """Write an anchor of *tenant* if one of *addresses* has something new. Raises `Unavailable`."""
         for _ in range(ATTEMPTS_MAX):
             book = self._books.get(tenant) or await book_of(tenant, self._anchors)
             found = await self._moved(book, addresses)
@@ -139,8 +141,8 @@ class Anchoring:
         return head
 
     async def _imported(self, at: Address, before: Head) -> Head | None:
-        """Return the head of a log that was lost and imported again with all that *before* saw, or that was erased
-        once more since *before* saw its tombstone; none for any other.
+        """Return the head of a log that was lost and imported again with all that *before* saw, that was repaired
+        where *before* stood, or that was erased once more since *before* saw its tombstone; none for any other.
         """
         try:
             records = await self._log.read(at, after=0)
@@ -151,6 +153,8 @@ class Anchoring:
             return None
         if records and records[0].side == "done" and is_tombstone(first := codec.decode_commit(records[0].body)):
             return head if first.hash == before.hash else None
+        if any(repair.replaced(before) for repair in repairs_in(records)):
+            return head
         kept = any(heads[before.seq][0] == before for heads in earlier(at, records) if before.seq in heads)
         return head if kept else None
 

@@ -28,6 +28,7 @@ from protocol.facts import (
     ContextServed,
     ConversationErased,
     ConversationForked,
+    ConversationRepaired,
     ConversationRewound,
     DigestSqueezed,
     DoneFact,
@@ -136,7 +137,13 @@ def _is_decided(before: State, recorded: tuple[DoneFact, ...]) -> bool:
             return True
         case CompactionDeclined(stage="squeeze"):
             return False
-        case ConversationErased() | ConversationForked() | ConversationRewound() | HistoryExpanded():
+        case (
+            ConversationErased()
+            | ConversationForked()
+            | ConversationRepaired()
+            | ConversationRewound()
+            | HistoryExpanded()
+        ):
             # wishes of people
             return False
         case _:

@@ -46,6 +46,7 @@ STAGE_OF = {
     "ConversationRewound": "rewind",
     "ConversationForked": "fork",
     "ConversationErased": "erase",
+    "ConversationRepaired": "repair",
 }
 """Whose facts these are. Others say it in a field `stage`, or are of the actor that wrote them."""
 

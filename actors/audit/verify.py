@@ -25,6 +25,7 @@ from storage.ports import Record
 
 from .anchors import Flaw, Mark
 from .heads import Head, earlier, moved, positions, start
+from .repairs import Repaired, repairs_in, told
 
 What = Literal[
     "commit", "rules", "messages", "order", "truncated", "rewritten", "gone", "snapshot", "artifact", "anchor", "file"
@@ -84,10 +85,12 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     """Only the tombstone is left of it."""
     rules: dict[str, int] = {}
     """Commits by the version of the rules that decided them, up to the first that does not belong."""
+    repairs: tuple[Repaired, ...] = ()
+    """Places where it once was not as it was written; the log says so itself, for ever."""
 
 
-class _Chain(msgspec.Struct, kw_only=True):
-    """What walking a log found."""
+class Chain(msgspec.Struct, kw_only=True):
+    """What walking a log found: its heads by sequence, as far as they follow, and what does not."""
 
     at_seq: dict[int, Head]
     covered: dict[int, int]
@@ -99,7 +102,7 @@ class _Chain(msgspec.Struct, kw_only=True):
 def verify(evidence: Evidence) -> Verified:
     """Return the verdict on *evidence*."""
     at, records = evidence.at, evidence.records
-    chain = _walked(at, records)
+    chain = walked(at, records)
     head = next(reversed(chain.at_seq.values()))
     erased = _tombstone(records)
     if erased is not None:
@@ -132,6 +135,7 @@ def verify(evidence: Evidence) -> Verified:
         problems=tuple(found),
         erased=erased is not None,
         rules=chain.rules,
+        repairs=told(repairs_in(records)),
     )
 
 
@@ -196,10 +200,10 @@ def mentioned(at: Address, records: Iterable[Record]) -> dict[str, Mention]:
     return found
 
 
-def _walked(at: Address, records: Sequence[Record]) -> _Chain:
-    """Follow the chain up to the first record that does not belong."""
+def walked(at: Address, records: Sequence[Record]) -> Chain:
+    """Return the chain of *records* up to the first one that does not belong."""
     head = start(at)
-    chain = _Chain(at_seq={0: head}, covered={0: 0}, rules={})
+    chain = Chain(at_seq={0: head}, covered={0: 0}, rules={})
     pending: list[Record] = []
     last: Record | None = None
     done_seq = covered_seq = 0
@@ -276,7 +280,7 @@ def _at(what: What, version: int, first_seq: int, last_seq: int, reason: str) ->
 
 
 def _against_anchors(
-    at: Address, marks: Sequence[Mark], chain: _Chain, records: Sequence[Record]
+    at: Address, marks: Sequence[Mark], chain: Chain, records: Sequence[Record]
 ) -> tuple[int, Problem | None]:
     """Return up to where anchors vouch for the log, and where it first is not what one of them saw.
 
@@ -285,6 +289,7 @@ def _against_anchors(
     broken_seq = chain.problem.first_seq if chain.problem else None
     last_seq = records[-1].seq if records else 0
     before = list(earlier(at, records)) if marks else []
+    repairs = repairs_in(records) if marks else ()
     sure, sure_seq = chain.at_seq[0], 0
     for mark in marks:
         imported = (heads[mark.head.seq] for heads in before if mark.head.seq in heads)
@@ -292,6 +297,8 @@ def _against_anchors(
             sure, sure_seq = mark.head, mark.head.seq
         elif here := next((seq for head, seq in imported if head == mark.head), 0):
             sure, sure_seq = chain.at_seq.get(here, sure), here
+        elif any(repair.replaced(mark.head) for repair in repairs):
+            continue
         elif broken_seq is not None and mark.head.seq >= broken_seq:
             break
         else:
@@ -301,7 +308,7 @@ def _against_anchors(
     return sure_seq, None
 
 
-def _differs(mark: Mark, here: Head | None, *, sure: Head, chain: _Chain, last_seq: int) -> Problem:
+def _differs(mark: Mark, here: Head | None, *, sure: Head, chain: Chain, last_seq: int) -> Problem:
     """Say what happened between the head *sure* and the one that *mark* saw."""
     saw, number = mark.head, mark.anchor
     if last_seq == 0:

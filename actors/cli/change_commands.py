@@ -1,7 +1,8 @@
-"""Commands that change a conversation: `expand`, `rewind`, `fork`, `erase`. Each is one fact in the log."""
+"""Commands that change a conversation: `expand`, `rewind`, `fork`, `repair`, `erase`. Each is one fact in the log."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -54,6 +55,35 @@ def fork(
     from .undo import fork as run
 
     return run(stack, conv, new, as_json=json)
+
+
+@wishes.command()
+@on_stack
+def repair(
+    stack: StackOptions,
+    conv: Conv,
+    copies: Annotated[
+        list[Path] | None, typer.Option("--from", help="A bundle that was exported before; several.", metavar="FILE")
+    ] = None,
+    nats_copies: Annotated[
+        list[str] | None, typer.Option("--from-nats", help="URL of a NATS with a copy of the log.", metavar="URL")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Where the damaged log goes before; default: a new file here.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; without this it is only said what would be done.")] = False,
+    json: Json = False,
+) -> int:
+    """Make a damaged conversation go on: from a copy, else behind its last sound commit. For operators.
+
+    What agents said is kept and decided on again; what nobody has readable is named. The log is exported first, and
+    says for ever that it was repaired: `jettison verify` exits with 5. Lost artifacts that a copy has are put back.
+    """
+    from .repair import RepairJob
+    from .repair import repair as run
+
+    job = RepairJob(files=tuple(copies or ()), urls=tuple(nats_copies or ()), out=out, yes=yes)
+    return run(stack, conv, job, as_json=json)
 
 
 @wishes.command()

@@ -27,6 +27,9 @@ from .terminal_text import counted
 FILLED_SHARE_MAX = 0.9
 """Of a server's storage, before it is said: there is still time to make room."""
 
+DAMAGED_REASONS = ("damaged", "unreadable")
+NAMED_MAX = 20
+
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that was looked at."""
@@ -68,6 +71,7 @@ async def _findings(settings: Settings, monitor: str) -> AsyncIterator[Finding]:
                 yield finding
             yield await _rules(there, monitor)
             yield await _store(running, there)
+            yield await _conversations(running)
             yield _model(there)
             yield await _keys(running, there)
     except NotProvisioned as error:
@@ -197,6 +201,21 @@ async def _store(running: Runtime, settings: Settings) -> Finding:
         return Finding(what="s3", ok=False, detail=str(error), fix=fix)
     where = settings.s3.endpoint or "AWS"
     return Finding(what="s3", ok=same, detail=f"{where}, bucket {settings.s3.bucket}: written and read back")
+
+
+async def _conversations(running: Runtime) -> Finding:
+    """Name the conversations that a worker gave up because what is kept of them is damaged."""
+    try:
+        letters = [kept.letter async for kept in running.dead_letters.all()]
+    except (Unavailable, NotProvisioned) as error:
+        return Finding(what="conversations", ok=False, detail=str(error))
+    damaged = sorted({str(letter.at) for letter in letters if letter.reason in DAMAGED_REASONS})
+    if not damaged:
+        return Finding(what="conversations", ok=True, detail="no worker met a damaged one")
+    more = f" and {len(damaged) - NAMED_MAX} more" if len(damaged) > NAMED_MAX else ""
+    detail = f"{counted(len(damaged), 'conversation')} damaged: {', '.join(damaged[:NAMED_MAX])}{more}"
+    fix = "\n          ".join(f"jettison repair {conv}" for conv in damaged[:NAMED_MAX])
+    return Finding(what="conversations", ok=False, detail=detail, fix=fix)
 
 
 async def _keys(running: Runtime, settings: Settings) -> Finding:

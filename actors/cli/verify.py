@@ -12,6 +12,7 @@ import typer
 from actors.audit import bundle as bundles
 from actors.audit.anchoring import Anchored, Anchoring
 from actors.audit.evidence import Sources, all_verified, verified
+from actors.audit.repairs import Repaired
 from actors.audit.verify import Verified
 from actors.host.bootstrap import Runtime
 from protocol import codec
@@ -19,12 +20,14 @@ from protocol.errors import Damaged, KeysUnavailable, NotFound
 from protocol.ids import written_address
 from storage.s3 import S3Anchors
 
-from . import MISMATCH
+from . import MISMATCH, REPAIRED
 from .audit_read import missing, named_file
 from .options import StackOptions
 from .progress import LINE_SECONDS
 from .session import connected, printed, said
 from .terminal_text import counted, plain
+
+SUMMARIES = {0: "all fine", REPAIRED: "all fine, some repaired", MISMATCH: "NOT all fine"}
 
 
 def verify(stack: StackOptions, what: str, *, everything: bool, as_json: bool) -> int:
@@ -50,13 +53,13 @@ def verify(stack: StackOptions, what: str, *, everything: bool, as_json: bool) -
         worst = count = 0
         try:
             async for verdict in all_verified(sources, told=_progress()):
-                worst = max(worst, _told([verdict], as_json))
+                worst = _worse(worst, _told([verdict], as_json))
                 count += 1
         except KeysUnavailable as error:
-            if not worst:
+            if worst != MISMATCH:
                 raise
             said(str(error))  # a difference that was found is the worse news
-        said(f"{counted(count, 'verdict')}, {'all fine' if not worst else 'NOT all fine'}")
+        said(f"{counted(count, 'verdict')}, {SUMMARIES[worst]}")
         return worst
 
     return connected(main, stack)
@@ -95,8 +98,13 @@ def sources_of(running: Runtime) -> Sources:
 
 def verdict_text(verdict: Verified) -> str:
     """Return a verdict as text for a person."""
+    repaired = "".join(
+        f"{verdict.address}: REPAIRED at version {one.version} by {one.by}: {one.problem}; {_repair_text(one)}\n"
+        for one in verdict.repairs
+    )
     if verdict.first is None:
-        text = f"{verdict.address}: fine up to version {verdict.version} ({verdict.head[:16]}), "
+        text = f"{plain(repaired)}{verdict.address}: {'since then ' if repaired else ''}"
+        text += f"fine up to version {verdict.version} ({verdict.head[:16]}), "
         text += f"{counted(verdict.commits, 'commit')}, {counted(verdict.said, 'envelope')} said, "
         text += f"{counted(verdict.artifacts, 'artifact')}, {counted(verdict.anchors, 'anchor')}"
         if older := sum(number for rules, number in verdict.rules.items() if rules != codec.RULES_VERSION):
@@ -109,7 +117,20 @@ def verdict_text(verdict: Verified) -> str:
         f"{verdict.address}: DIFFERENT at version {one.version}, {one.where}: {one.what}: {one.reason}"
         for one in verdict.problems
     ]
-    return plain("\n".join(lines) + "\n")
+    return plain(repaired + "\n".join(lines) + "\n")
+
+
+def _repair_text(one: Repaired) -> str:
+    lost = [f"the envelope at {seq}" for seq in one.unreadable]
+    lost += [f"envelopes {first} to {last} of {writer}" for writer, first, last in one.missing]
+    text = f"{counted(one.dropped, 'commit')} dropped, {counted(one.from_copy, 'record')} from a copy, "
+    text += f"lost: {', '.join(lost[:20]) or 'nothing that was said'}{' …' * (len(lost) > 20)}"
+    return f"{text}; the log before: {one.export or 'nothing was left'}"
+
+
+def _worse(one: int, other: int) -> int:
+    """Return the worse of two exit codes: a difference is, of one that was repaired."""
+    return MISMATCH if MISMATCH in (one, other) else max(one, other)
 
 
 def _told(verdicts: list[Verified], as_json: bool) -> int:
@@ -118,7 +139,9 @@ def _told(verdicts: list[Verified], as_json: bool) -> int:
             printed(verdict)
         else:
             sys.stdout.write(verdict_text(verdict))
-    return 0 if all(verdict.ok for verdict in verdicts) else MISMATCH
+    if not all(verdict.ok for verdict in verdicts):
+        return MISMATCH
+    return REPAIRED if any(verdict.repairs for verdict in verdicts) else 0
 
 
 def _anchored_text(done: Anchored) -> str:

@@ -15,6 +15,7 @@ from protocol.facts import (
     ContextServed,
     ConversationErased,
     ConversationForked,
+    ConversationRepaired,
     ConversationRewound,
     DigestSqueezed,
     DoneFact,
@@ -100,6 +101,8 @@ def _apply(state: State, fact: DoneFact, past: Past) -> State:
             return rewound(state, fact, past)
         case ConversationForked():
             return replace(state, terms=replace(state.terms, name=fact.name))
+        case ConversationRepaired():
+            return state  # the chain says it: this follows the last sound commit
         case ConversationErased():
             raise AssertionError("a tombstone is a commit of its own")
     assert_never(fact)

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from protocol.codec import Commit
-from protocol.facts import ConversationErased, ConversationForked, ConversationRewound, HistoryExpanded
+from protocol.facts import (
+    ConversationErased,
+    ConversationForked,
+    ConversationRepaired,
+    ConversationRewound,
+    HistoryExpanded,
+)
 
-Undoing = HistoryExpanded | ConversationRewound | ConversationForked | ConversationErased
+Undoing = HistoryExpanded | ConversationRewound | ConversationForked | ConversationErased | ConversationRepaired
 
 
 def undoings(commit: Commit) -> list[tuple[str, Undoing]]:

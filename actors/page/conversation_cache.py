@@ -142,10 +142,9 @@ class Stories:
         except LogRegression:
             story = Story(folded=Folded(story.at))
             new = await self._log.read(story.at, after=0)
-        known = story.folded.damage is None and bool(story.folded)
         found = await self._folded(shelf, story, new)
-        if known and found.folded.damage is not None:
-            # a log that was lost and imported again does not go on from what it was
+        if story.folded and new and found.folded.damage is not None:
+            # a log that was lost and imported again, or repaired, does not go on from what it was
             found = await self._folded(shelf, Story(folded=Folded(story.at)), await self._log.read(story.at, after=0))
         if not found.folded:
             raise NotFound(f"there is no conversation {story.at}", address=str(story.at))

@@ -88,7 +88,7 @@ def _origin(story: Story) -> list[tuple[int, str, Undoing]]:
     """Return where *story* is from if it is a fork, and that it was erased; each behind its version."""
     found = []
     for row, decision in zip(story.rows, story.folded.commits, strict=True):
-        if not row.facts.keys().isdisjoint(("ConversationForked", "ConversationErased")):
+        if not row.facts.keys().isdisjoint(("ConversationForked", "ConversationErased", "ConversationRepaired")):
             found += [(row.version, name, fact) for name, fact in undoings(decision.commit)]
     return found
 

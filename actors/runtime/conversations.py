@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 from cachetools import LRUCache
@@ -19,7 +19,7 @@ from actors.model_info.tokens import tokenizer_for
 from protocol import codec
 from protocol import policy as policies
 from protocol.errors import BadEnvelope, ChainBroken, LogRegression, PastNeeded, UnknownRules
-from protocol.facts import DoneFact
+from protocol.facts import ConversationRepaired, DoneFact
 from protocol.ids import Address
 from protocol.limits import SNAPSHOT_COMMITS
 from storage.ports import EventLog, Record, Snapshots
@@ -40,6 +40,12 @@ not grow with the window, the ledger first of all, takes up to 0.4 MB of each co
 
 BYTES_AT_ONCE_MAX = 65_536
 """Folded on the loop itself, a few milliseconds; more gets a thread, and other conversations go on."""
+
+
+WHAT_TO_DO = (
+    "what is kept of {at} is damaged: ask an operator, who sees it with `jettison verify {at}` and mends it with "
+    "`jettison repair {at}`"
+)
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,8 +69,15 @@ class Conversations:
     async def load(self, at: Address) -> State:
         """Return the state at the head of the log.
 
-        Raises `LogUnavailable`, `ChainBroken`, `LogRegression`, `BadEnvelope` (a newer writer).
+        Raises `LogUnavailable`, `ChainBroken`, `LogRegression`, `BadEnvelope` (damaged, or of a newer writer).
         """
+        try:
+            return await self._loaded(at)
+        except (ChainBroken, LogRegression, BadEnvelope) as error:
+            # agents are told this too, and can do nothing about it themselves
+            raise type(error)(f"{error}; {WHAT_TO_DO.format(at=at)}", **{"address": str(at), **error.fields}) from None
+
+    async def _loaded(self, at: Address) -> State:
         state = self._warm.get(at)  # not taken out: four actors and a service load at the same time
         if state is None:
             state = await self._from_snapshot(at)
@@ -72,8 +85,11 @@ class Conversations:
             async for records in self._log.batches(at, after=state.seq):
                 large = sum(len(record.body) for record in records) > BYTES_AT_ONCE_MAX
                 state = await asyncio.to_thread(fold, state, records) if large else fold(state, records)
-        except PastNeeded:
-            state = await asyncio.to_thread(folded, at, await self._log.read(at, after=0))
+        except ChainBroken as error:
+            records = await self._log.read(at, after=0)
+            if not isinstance(error, PastNeeded) and not _repaired_behind(records, state.seq):
+                raise
+            state = await asyncio.to_thread(folded, at, records)
         known = self._warm.get(at)
         if known is None or known.seq <= state.seq:
             self._warm[at] = state
@@ -155,6 +171,17 @@ class Conversations:
 def _warm_tokens(state: State) -> int:
     """Return what *state* takes of all that is kept: its share by number at least, and one of any size has room."""
     return min(max(tokens_of(state), WARM_TOKENS_MAX // WARM_MAX), WARM_TOKENS_MAX)
+
+
+def _repaired_behind(records: Iterable[Record], seq: int) -> bool:
+    """Tell whether the log was repaired after *seq*: what was remembered of it is then no longer true."""
+    return any(
+        record.seq > seq
+        and b"ConversationRepaired" in record.body
+        and any(isinstance(fact, ConversationRepaired) for fact in codec.decode_commit(record.body).facts)
+        for record in records
+        if record.side == "done"
+    )
 
 
 def _is_commit(record: Record, wanted: bytes) -> bool:
