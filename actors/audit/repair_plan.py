@@ -65,7 +65,8 @@ def plan(
 ) -> Plan:
     """Return what can be made of *records* and *copies*.
 
-    Raises `Rejected` where a copy tells of another history, where only a copy could help, and for a newer release's log.
+    Raises `Rejected` where a copy tells of another history, where only a copy could help, and for a newer
+    release's log.
     """
     problem = verify(Evidence(at=at, records=records, marks=marks, snapshot=snapshot)).first
     if (problem is not None and problem.what == "rules") or any(_is_newer(one) for one in records):

@@ -126,6 +126,8 @@ def repaired(at: Address, wanted: Plan, *, by: str, export: str, at_ms: int) -> 
     """Return the commit that follows the last sound one of *wanted*."""
     state = folded(at, dense(wanted.records) if wanted.rewritten else wanted.records)
     said = [record for record in wanted.records if record.side == "said"]
+    done = [record for record in wanted.records if record.side == "done"]
+    last = codec.decode_commit(done[-1].body) if done else None
     fact = ConversationRepaired(
         at_ms=at_ms,
         by=by,
@@ -143,10 +145,10 @@ def repaired(at: Address, wanted: Plan, *, by: str, export: str, at_ms: int) -> 
             writer="repair",
             upto=positions(said[-1])[-1] if said else 0,
             prev_hash=state.hash,
-            said_hash=state.said_hash,
-            policy_hash=state.policy_hash,
+            said_hash=state.position.said_hash,
+            policy_hash=last.policy_hash if last else "",
             rules_version=codec.RULES_VERSION,
-            tokenizer=state.tokenizer,
+            tokenizer=last.tokenizer if last else "",
             facts=(fact,),
         )
     )
