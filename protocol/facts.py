@@ -365,20 +365,18 @@ class ConversationErased(_Fact, frozen=True, tag="ConversationErased.1"):
 
 
 class ConversationRepaired(_Fact, frozen=True, tag="ConversationRepaired.1"):
-    """A damaged log goes on behind the commit before this one: cut off there, or put back up to there from a copy."""
+    """A damaged log goes on behind the commit before this one: commits were *dropped*, or records put back *from_copy*."""
 
     at_ms: int
     by: str
     problem: str
     dropped: int
-    """Commits that stood behind it; what agents said there stays, and is decided on again."""
     from_copy: int
     unreadable: tuple[int, ...]
     """Sequences of agents' envelopes that no copy has readable: what was said there is lost."""
     missing: tuple[tuple[str, int, int], ...]
     """Envelopes that are not there: a writer, with the first and the last of the counts between."""
-    export: str
-    """SHA-256 of the file that the log was exported to before."""
+    export: str  # SHA-256 of the file that the log went to before
 
 
 DoneFact = (
