@@ -365,7 +365,7 @@ class ConversationErased(_Fact, frozen=True, tag="ConversationErased.1"):
 
 
 class ConversationRepaired(_Fact, frozen=True, tag="ConversationRepaired.1"):
-    """A damaged log goes on behind the commit before this one: commits were *dropped*, or records put back *from_copy*."""
+    """A damaged log goes on behind the commit before this: commits were *dropped*, or records put back *from_copy*."""
 
     at_ms: int
     by: str
