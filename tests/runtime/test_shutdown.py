@@ -172,14 +172,16 @@ async def test_a_turn_that_had_not_begun_when_all_ended_is_handed_back(running: 
 
 
 class Stalling(Conversations):
-    """Conversations whose second look does not end."""
+    """Conversations whose second look at *stalls* does not end; what others left in the queue is looked at as ever."""
 
+    stalls: Address
     loads = 0
 
     async def load(self, at: Address) -> State:
-        self.loads += 1
-        if self.loads == 2:
-            await asyncio.sleep(60)
+        if at == self.stalls:
+            self.loads += 1
+            if self.loads == 2:
+                await asyncio.Event().wait()
         return await super().load(at)
 
 
@@ -190,8 +192,10 @@ async def test_who_is_stopped_between_freeing_a_slot_and_looking_again_fills_it_
         snapshots=JetStreamSnapshots(running.connection),
         writer="test",
     )
+    stalling.stalls = at
     worker = dataclasses.replace(running, conversations=stalling).worker("spill")
     async with at_it(dataclasses.replace(worker, grace_seconds=0.1)) as task:
+        await running.wakes.wake("spill", address(f"stranger-{fresh_id()}"), headers={})
         await running.wakes.wake("spill", at, headers={})
         async with asyncio.timeout(30):
             while stalling.loads < 2:
