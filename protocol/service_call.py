@@ -31,14 +31,14 @@ SERVICE_PAUSE_SECONDS = 0.2
 SILENCE_SECONDS = 3.0
 """A service that says nothing for so long is asked no more, but another one: six of its signs of life are missing."""
 
-Asked = ContextAsked | ExpandAsked | ReadAsked | UploadAsked
+Question = ContextAsked | ExpandAsked | ReadAsked | UploadAsked
 
 
 async def ask(
     connection: NatsConnection,
     at: Address,
     verb: subjects.Verb,
-    asked: Asked,
+    asked: Question,
     wait_seconds: float = WAIT_SECONDS,
 ) -> tuple[Answer, bytes]:
     """Ask until somebody answers or the wait is over: a service may be starting, full, or killed meanwhile.
@@ -93,7 +93,7 @@ async def _ask_once(
         await subscription.unsubscribe()
 
 
-def _written(asked: Asked) -> bytes:
+def _written(asked: Question) -> bytes:
     try:
         return msgspec.json.encode(asked)
     except UnicodeEncodeError:

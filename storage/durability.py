@@ -27,23 +27,23 @@ class Hazard(msgspec.Struct, frozen=True, kw_only=True):
     fix: str
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class LogCopies(msgspec.Struct, frozen=True, kw_only=True):
     """How the log is kept."""
 
     replicas: int
     hazards: tuple[Hazard, ...]
 
 
-async def looked_at(connection: NatsConnection, *, replicas: int) -> Kept:
+async def looked_at(connection: NatsConnection, *, replicas: int) -> LogCopies:
     """Return what may lose facts of the log, of which there should be *replicas* copies. Raises `LogUnavailable`."""
     try:
         info = await connection.jetstream(timeout=5).stream_info(subjects.LOG_STREAM)
     except NotFoundError:
-        return Kept(replicas=0, hazards=())
+        return LogCopies(replicas=0, hazards=())
     except (APIError, *TRANSIENT) as error:
         raise LogUnavailable(f"the log does not answer: {type(error).__name__}") from None
     copies = info.config.num_replicas or 1
-    return Kept(replicas=copies, hazards=(*_of_config(info.config), *_of_copies(info, copies, replicas)))
+    return LogCopies(replicas=copies, hazards=(*_of_config(info.config), *_of_copies(info, copies, replicas)))
 
 
 async def is_synced(monitor_url: str) -> bool:

@@ -11,10 +11,10 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 
-from actors.core.apply_done import evolve
-from actors.core.apply_said import hear
+from actors.core.apply_done import apply_done
+from actors.core.apply_said import apply_said
 from actors.core.flow import next_actor
-from actors.core.rewind import Step
+from actors.core.rewind import Transition
 from actors.core.seal import sealed
 from actors.core.state import State, initial
 from actors.core.text.count import Count
@@ -23,7 +23,7 @@ from actors.cut.decide import cut
 from actors.digest.decide import digest
 from actors.model_info.tokens import counter
 from actors.spill.decide import spill
-from actors.squeeze.decide import Answer, Ask, next_ask
+from actors.squeeze.decide import Ask, Completion, next_ask
 from protocol import codec
 from protocol import policy as policies
 from protocol.facts import CompactionDeclined, DoneFact, MessagesAppended, SaidFact, SaidMessage
@@ -100,7 +100,7 @@ class Talk:
         self.answer: str | Callable[[Ask], str] = ""
         """What the model says when it is asked; empty: there is no model."""
         self.rules = codec.RULES_VERSION
-        self.past: dict[int, Step] = {}
+        self.past: dict[int, Transition] = {}
         self._counts: dict[str, int] = {}
         if wanted is not None:
             self.land(self.sealed((), adopt=wanted))
@@ -124,7 +124,7 @@ class Talk:
     def hear(self, body: bytes) -> None:
         seq = self.state.seq + 1
         self.records.append(Record(seq=seq, side="said", body=body))
-        self.state = hear(self.state, body, seq=seq, count=self.count)
+        self.state = apply_said(self.state, body, seq=seq, count=self.count)
 
     def resume(self) -> None:
         """Go on behind the envelopes that were heard, as a writer does that comes back."""
@@ -164,8 +164,8 @@ class Talk:
         body = codec.encode_commit(commit)
         self.records.append(Record(seq=seq, side="done", body=body))
         before = self.state
-        self.state = evolve(before, codec.decode_commit(body), seq=seq, past=self.past)
-        self.past[commit.version] = Step(before=before, after=self.state)
+        self.state = apply_done(before, codec.decode_commit(body), seq=seq, past=self.past)
+        self.past[commit.version] = Transition(before=before, after=self.state)
 
     def step(self) -> bool:
         commit = self.decided()
@@ -194,7 +194,7 @@ class Talk:
         return [json.loads(raw) for raw in self.view(budget).messages]
 
     def _squeezed(self) -> DoneFact:
-        answers: tuple[Answer, ...] = ()
+        answers: tuple[Completion, ...] = ()
         while isinstance(found := next_ask(self.state, answers, count=self.count), Ask):
             if not self.answer:
                 return CompactionDeclined(boundary=found.boundary, stage="squeeze", reason="no model")
@@ -204,8 +204,8 @@ class Talk:
         return found
 
 
-def said_by_model(text: str, *, finish_reason: str = "stop", tool_calls: bool = False) -> Answer:
-    return Answer(
+def said_by_model(text: str, *, finish_reason: str = "stop", tool_calls: bool = False) -> Completion:
+    return Completion(
         text=text, finish_reason=finish_reason, tool_calls=tool_calls, input_tokens=1, output_tokens=1, attempts=1
     )
 

@@ -10,8 +10,8 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from actors.core.apply_done import evolve
-from actors.core.apply_said import hear
+from actors.core.apply_done import apply_done
+from actors.core.apply_said import apply_said
 from actors.core.flow import next_actor
 from actors.core.seal import sealed
 from actors.core.state import State, initial
@@ -44,7 +44,7 @@ class OfflineConversation:
         said = tuple(SaidMessage(raw=messages.encode(message)) for message in new)
         self._said += 1
         body = codec.encode_said(codec.Said(writer="w", count=self._said, facts=(MessagesAppended(messages=said),)))
-        self.state = hear(self.state, body, seq=self.state.seq + 1, count=self.count)
+        self.state = apply_said(self.state, body, seq=self.state.seq + 1, count=self.count)
         self.settle()
 
     def view(self, budget: int | None = None) -> View:
@@ -76,4 +76,4 @@ class OfflineConversation:
             self.state, facts, rules=codec.RULES_VERSION, writer="offline", tokenizer="o200k_base", adopt=adopt
         )
         self.commits.append(commit)
-        self.state = evolve(self.state, commit, seq=self.state.seq + 1)
+        self.state = apply_done(self.state, commit, seq=self.state.seq + 1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
-from actors.core.rewind import Step
+from actors.core.rewind import Transition
 from actors.runtime.fold import Decision, decisions, is_erasure
 from protocol.errors import BadEnvelope, ChainBroken
 from protocol.ids import Address
@@ -50,7 +50,7 @@ class Folded(Sequence[Record]):
         found: list[Decision] = []
         damage: ChainBroken | BadEnvelope | None = None
         try:
-            past = {one.commit.version: Step(before=one.before, after=one.after) for one in self.commits}
+            past = {one.commit.version: Transition(before=one.before, after=one.after) for one in self.commits}
             for decision in decisions(self.at, (*waiting, *more), behind=last, past=past):
                 found.append(decision)  # one by one: those before the damage count
         except (ChainBroken, BadEnvelope) as error:

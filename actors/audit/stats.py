@@ -50,7 +50,7 @@ class StageSum(msgspec.Struct, kw_only=True):
     seconds_max: float = 0.0
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class SlowStep(msgspec.Struct, frozen=True, kw_only=True):
     """One step, and the time from what it had to act upon to its commit."""
 
     address: str
@@ -100,7 +100,7 @@ class Sums(msgspec.Struct, kw_only=True):
         return self.said_tokens - self.served_tokens
 
 
-class Kept(msgspec.Struct, kw_only=True):
+class FateSum(msgspec.Struct, kw_only=True):
     """What became of the values of one category, all compactions together; of old logs, only what they recorded."""
 
     retained: int = 0
@@ -123,9 +123,9 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     sums: Sums
     stages: dict[str, StageSum]
-    waits: tuple[Step, ...]
+    waits: tuple[SlowStep, ...]
     reasons: dict[tuple[str, str, str], int]
-    values: dict[str, Kept]
+    values: dict[str, FateSum]
     course: tuple[Course, ...] = ()
     damage: str = ""
 
@@ -138,8 +138,8 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     tenants: dict[str, Sums]
     models: dict[str, Sums]
     reasons: tuple[Reason, ...]
-    slowest: tuple[Step, ...]
-    values: dict[str, Kept]
+    slowest: tuple[SlowStep, ...]
+    values: dict[str, FateSum]
     """By category, as far as any was taken out of a view."""
     course: tuple[Course, ...]
     """Of the first, second, … call of every conversation."""
@@ -228,9 +228,9 @@ def account(at: Address, records: Sequence[Record], *, price_as: str = "") -> Ac
     """Add up one conversation. Where its model is not named, calls are priced as those of *price_as*."""
     calls = _Calls(price_as)
     times = {record.seq: record.time for record in records}
-    waits: list[Step] = []
+    waits: list[SlowStep] = []
     why_not: dict[tuple[str, str, str], int] = {}
-    values: dict[str, Kept] = {}
+    values: dict[str, FateSum] = {}
     model = damage = ""
     copied_messages = copied_seq = 0
     last: Decision | None = None
@@ -280,8 +280,8 @@ def stats(accounts: Iterable[Account]) -> Stats:
     total, tenants, models = Sums(), dict[str, Sums](), dict[str, Sums]()
     stages: dict[str, StageSum] = {}
     counted: dict[tuple[str, str, str], int] = {}
-    waits: list[Step] = []
-    values: dict[str, Kept] = {}
+    waits: list[SlowStep] = []
+    values: dict[str, FateSum] = {}
     course: list[Course] = []
     damaged: dict[str, str] = {}
     for one in accounts:
@@ -297,7 +297,7 @@ def stats(accounts: Iterable[Account]) -> Stats:
             counted[key] = counted.get(key, 0) + times
         waits += one.waits
         for name, kept in one.values.items():
-            _add(values.setdefault(name, Kept()), kept)
+            _add(values.setdefault(name, FateSum()), kept)
         course += [Course() for _ in one.course[len(course) :]]
         for total_call, call in zip(course, one.course, strict=False):
             _add(total_call, call)
@@ -338,10 +338,10 @@ def _add_step(stage: StageSum, decision: Decision, calls: _Calls, why_not: dict[
             why_not[key] = why_not.get(key, 0) + 1
 
 
-def _add_values(values: dict[str, Kept], decision: Decision) -> None:
+def _add_values(values: dict[str, FateSum], decision: Decision) -> None:
     found = recorded(*decision.commit.facts)
     for name, one in (found.categories if found else {}).items():
-        _add(values.setdefault(name, Kept()), one)
+        _add(values.setdefault(name, FateSum()), one)
 
 
 def _dollars(price: Price, tokens: int, *, cached: int) -> float:
@@ -366,9 +366,9 @@ def _moment(text: str) -> datetime | None:
         return None
 
 
-def _step(at: Address, decision: Decision, stage: str, seconds: float) -> Step:
+def _step(at: Address, decision: Decision, stage: str, seconds: float) -> SlowStep:
     version, time = decision.commit.version, decision.record.time
-    return Step(address=str(at), version=version, stage=stage, seconds=seconds, time=time)
+    return SlowStep(address=str(at), version=version, stage=stage, seconds=seconds, time=time)
 
 
 def _add_reported(sums: Sums, at: Address, records: Iterable[Record], *, after: int) -> None:

@@ -26,7 +26,7 @@ from .text import digest_text, said_text, text_of
 from .trail import DIGEST, trail
 from .versions import rebuilt, served_fact
 
-Kept = Literal["absent", "retained", "recoverable", "lost"]
+Presence = Literal["absent", "retained", "recoverable", "lost"]
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
 
     first: int
     last: int
-    kept: Kept
+    kept: Presence
     messages: tuple[int, ...] = ()
 
 
@@ -54,7 +54,7 @@ class Where(msgspec.Struct, frozen=True, kw_only=True):
 
     address: str
     text: str
-    now: Kept
+    now: Presence
     spans: tuple[Span, ...]
     places: tuple[Place, ...]
     cut_when_served: tuple[int, ...] = ()
@@ -114,7 +114,7 @@ def where(at: Address, records: Sequence[Record], *, text: str, uploads: Mapping
         places += _spilled(decision, parts)
         said = [place.message for place in places if place.message <= state.messages]
         seen = seen or bool(standing or said)
-        kept: Kept = "retained" if standing else _reached(state, said) if seen else "absent"
+        kept: Presence = "retained" if standing else _reached(state, said) if seen else "absent"
         _extend(spans, Span(first=version, last=version, kept=kept, messages=standing))
         if standing and _cut_when_served(decision, text):
             hidden.append(version)
@@ -129,7 +129,7 @@ def where(at: Address, records: Sequence[Record], *, text: str, uploads: Mapping
     )
 
 
-def _reached(state: State, said: Iterable[int]) -> Kept:
+def _reached(state: State, said: Iterable[int]) -> Presence:
     """Return whether the view leads to one of the messages that *said* the text."""
     entries = {entry.number: entry for entry in state.entries}
     found = any(reachable(number, entries.get(number), state.digest) for number in said)

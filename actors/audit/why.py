@@ -39,7 +39,7 @@ _POLICY_KEYS: dict[str, tuple[str, ...]] = {
 _UNTOUCHED = {"CompactionDeclined": "left as it is", "StageFailed": "failed", "MessageRepaired": "repaired"}
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class ModelUse(msgspec.Struct, frozen=True, kw_only=True):
     """What an LLM had to do with a step. `dollars` is none where no price is known."""
 
     model: str
@@ -70,7 +70,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     artifact: str = ""
     loss: Loss | None = None
     """What became of all values that the step took, if it was a compaction."""
-    llm: Asked | None = None
+    llm: ModelUse | None = None
 
 
 class Why(msgspec.Struct, frozen=True, kw_only=True):
@@ -268,8 +268,8 @@ def _policy(policy: Policy | None, keys: Iterable[str]) -> dict[str, Any]:
     return found
 
 
-def _asked(fact: Any) -> Asked:
-    return Asked(
+def _asked(fact: Any) -> ModelUse:
+    return ModelUse(
         model=fact.model,
         prompt_hash=fact.prompt_hash,
         input_tokens=fact.input_tokens,

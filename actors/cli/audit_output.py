@@ -11,7 +11,7 @@ from rich.text import Text
 
 from actors.audit.diff import Change, Diff, Row, grouped, text_diff
 from actors.audit.loss import Loss
-from actors.audit.stats import Kept, StageSum, Stats, Sums
+from actors.audit.stats import FateSum, StageSum, Stats, Sums
 from actors.audit.versions import Version
 from actors.audit.where import Where
 from actors.audit.why import Event, Why
@@ -165,7 +165,7 @@ def _stage_table(stages: Mapping[str, StageSum]) -> Table:
     return table
 
 
-def _values_table(values: Mapping[str, Kept]) -> Table:
+def _values_table(values: Mapping[str, FateSum]) -> Table:
     """Return where the values are that compactions took out of views."""
     table = Table("values that left", "retained", "recoverable", "lost", box=None)
     for name, one in values.items():

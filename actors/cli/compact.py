@@ -35,7 +35,7 @@ from .transcripts import Transcript, transcripts
 CONCURRENT_MAX = 4
 """Conversations of one file that are played at once."""
 
-Step = Callable[[str, int, int], None]
+OnProgress = Callable[[str, int, int], None]
 """Called with a conversation's name, messages played, and messages in all."""
 
 
@@ -109,7 +109,7 @@ async def _compact(job: CompactJob, settings: Settings, as_json: bool) -> int:
     return 1 if failures else 0
 
 
-async def play(client: Client, talk: Transcript, layer: dict[str, Any], job: CompactJob, step: Step) -> Played:
+async def play(client: Client, talk: Transcript, layer: dict[str, Any], job: CompactJob, step: OnProgress) -> Played:
     """Publish *talk* message by message and ask for the view at its end (or before each turn)."""
     started = time.monotonic()
     conversation = await client.open(f"{talk.name}-{fresh_id()[:8]}", policy=layer)

@@ -44,7 +44,7 @@ SERVED_REMEMBERED_MAX = 8
 NO_PAST: Past = {}
 
 
-def evolve(state: State, commit: Commit, *, seq: int, past: Past = NO_PAST) -> State:
+def apply_done(state: State, commit: Commit, *, seq: int, past: Past = NO_PAST) -> State:
     """Return the state after *commit*; *past* holds the states around earlier commits.
 
     Raises `ChainBroken` if it does not follow, `PastNeeded` if it goes back to a version that *past* has not.

@@ -35,7 +35,7 @@ REPEATED_TOKENS_MIN = 160
 """A smaller result costs no more than a pointer to the first one like it."""
 
 
-def hear(state: State, body: bytes, *, seq: int, count: Count) -> State:
+def apply_said(state: State, body: bytes, *, seq: int, count: Count) -> State:
     """Return the state after the `said` envelope *body* at stream sequence *seq*.
 
     Never raises: bytes that are no envelope are noted as refused and skipped, so that one bad publisher

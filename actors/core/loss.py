@@ -21,7 +21,7 @@ from .extract import CATEGORIES, items_in, sentences_in, standing_in
 from .state_parts import Digest
 from .text.values import within
 
-Kept = Literal["retained", "recoverable", "lost"]
+FateName = Literal["retained", "recoverable", "lost"]
 _Values = dict[str, dict[str, DigestItem]]
 """By category, and by the value itself."""
 
@@ -51,7 +51,7 @@ def fates(
 
 def judged(
     changed: Iterable[Entry], staying: Sequence[Entry], *, before: Digest | None, after: Digest | None
-) -> Iterator[tuple[DigestItem, Kept]]:
+) -> Iterator[tuple[DigestItem, FateName]]:
     """Yield each value that `fates` counts, once for each category, as its newest message had it."""
     values = _values(changed, before, after)
     gone = {(item.category, item.value): found for item, found in _gone(values, staying, after)}

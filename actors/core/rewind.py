@@ -20,14 +20,14 @@ from .state_parts import Agenda
 from .units import Unit, units
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class Transition(msgspec.Struct, frozen=True, kw_only=True):
     """The state that a commit was decided on, and the state after it."""
 
     before: State
     after: State
 
 
-Past = Mapping[int, Step]
+Past = Mapping[int, Transition]
 """What is known of earlier commits, by version."""
 
 
@@ -130,7 +130,7 @@ def rewound(state: State, fact: ConversationRewound, past: Past) -> State:
     return _returned(state, _step(past, fact.to_version).after)
 
 
-def _step(past: Past, version: int) -> Step:
+def _step(past: Past, version: int) -> Transition:
     found = past.get(version)
     if found is None:
         raise PastNeeded(f"a commit goes back to version {version}, which is not at hand", version=version)

@@ -1,6 +1,6 @@
 """The state: what all facts of a conversation add up to.
 
-`hear` folds what agents said, `evolve` folds what actors did; the two commute, because a message is
+`apply_said` folds what agents said, `apply_done` folds what actors did; the two commute, because a message is
 admitted to the live view only when its own large parts are spilled and no compaction of an earlier
 boundary is open. What a worker decides therefore depends on the order of the messages alone, never on
 how fast anybody was.

@@ -27,7 +27,7 @@ DEPTH_MAX = 8
 _TRACE_ID = re.compile(r"[0-9a-f]{32}")
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class SpanLine(msgspec.Struct, frozen=True, kw_only=True):
     """One span with its place in the tree."""
 
     span: SpanRow
@@ -81,21 +81,21 @@ async def trace(request: Request, site: Site) -> Response:
     )
 
 
-def nested(rows: list[SpanRow]) -> list[Step]:
+def nested(rows: list[SpanRow]) -> list[SpanLine]:
     """Return *rows* each behind its parent, without recursion; a span without a known parent stands at the left."""
     known = {row.span_id for row in rows}
     children: dict[str, list[SpanRow]] = {}
     for row in rows:
         children.setdefault(row.parent_id if row.parent_id in known else "", []).append(row)
-    found: list[Step] = []
+    found: list[SpanLine] = []
     drawn: set[str] = set()
     waiting = [(row, 0) for row in reversed(children.get("", []))]
     while waiting:
         row, depth = waiting.pop()
         drawn.add(row.span_id)
-        found.append(Step(span=row, depth=min(depth, DEPTH_MAX)))
+        found.append(SpanLine(span=row, depth=min(depth, DEPTH_MAX)))
         waiting += [
             (child, depth + 1) for child in reversed(children.get(row.span_id, [])) if child.span_id not in drawn
         ]
     # parents in a circle: a damaged file, but nothing is hidden
-    return found + [Step(span=row, depth=0) for row in rows if row.span_id not in drawn]
+    return found + [SpanLine(span=row, depth=0) for row in rows if row.span_id not in drawn]

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from actors.core.apply_done import evolve
-from actors.core.apply_said import hear
-from actors.core.rewind import Past, Step
+from actors.core.apply_done import apply_done
+from actors.core.apply_said import apply_said
+from actors.core.rewind import Past, Transition
 from actors.core.state import State, initial, is_tombstone
 from actors.core.text.count import Count
 from actors.model_info.tokens import counter, tokenizer_for
@@ -37,9 +37,9 @@ def fold(state: State, records: Iterable[Record]) -> State:
     """
     for record in records:
         if record.side == "said":
-            state = hear(state, record.body, seq=record.seq, count=count_of(state))
+            state = apply_said(state, record.body, seq=record.seq, count=count_of(state))
         else:
-            state = evolve(state, codec.decode_commit(record.body), seq=record.seq)
+            state = apply_done(state, codec.decode_commit(record.body), seq=record.seq)
     return state
 
 
@@ -99,9 +99,9 @@ def decisions(
             state = fold(state, (unseen.pop(0),))
         if commit.said_hash != state.position.said_hash and not is_tombstone(commit):
             raise ChainBroken(f"the messages up to {commit.upto} are not those that were said", version=commit.version)
-        changed = evolve(state, commit, seq=record.seq, past=known)
+        changed = apply_done(state, commit, seq=record.seq, past=known)
         if needed is None or commit.version in needed:
-            known[commit.version] = Step(before=state, after=changed)
+            known[commit.version] = Transition(before=state, after=changed)
         yield Decision(record=record, commit=commit, before=state, after=changed)
         state = changed
 

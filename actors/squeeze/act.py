@@ -13,7 +13,7 @@ from actors.core.text.count import Count
 from protocol.errors import ModelUnavailable, Rejected
 from protocol.facts import CompactionDeclined, DoneFact, StageFailed
 
-from .decide import Answer, Ask, deadline_seconds, fits, next_ask, paid
+from .decide import Ask, Completion, deadline_seconds, fits, next_ask, paid
 from .model import Model
 
 OUTCOMES_MAX = 1024
@@ -25,7 +25,7 @@ class Asking:
     """One process's questions."""
 
     model: Model | None = None
-    outcomes: LRUCache[tuple[str, int], Answer | CompactionDeclined | StageFailed] = field(
+    outcomes: LRUCache[tuple[str, int], Completion | CompactionDeclined | StageFailed] = field(
         default_factory=lambda: LRUCache(OUTCOMES_MAX)
     )
     """What asking came to and may not be committed yet, by the id and the boundary of the request."""
@@ -35,20 +35,20 @@ class Asking:
         # every walk counts the same pieces again
         count = cache(count)
         ends = asyncio.get_running_loop().time() + (deadline_seconds(state) if state.policy else 0)
-        answers: tuple[Answer, ...] = ()
+        answers: tuple[Completion, ...] = ()
         # what became of the digest's values is looked for in all that stays, which takes tens of milliseconds
         while isinstance(found := await asyncio.to_thread(next_ask, state, answers, count=count), Ask):
             outcome = self.outcomes.get((found.id, found.boundary)) or await self._outcome(state, found, answers, ends)
             # kept, failed or not: whoever commits first in between (an agent is served) costs no second call
             self.outcomes[found.id, found.boundary] = outcome
-            if not isinstance(outcome, Answer):
+            if not isinstance(outcome, Completion):
                 return (outcome,)
             answers = (*answers, outcome)
         return (found,) if found else ()
 
     async def _outcome(
-        self, state: State, asked: Ask, before: tuple[Answer, ...], ends: float
-    ) -> Answer | CompactionDeclined | StageFailed:
+        self, state: State, asked: Ask, before: tuple[Completion, ...], ends: float
+    ) -> Completion | CompactionDeclined | StageFailed:
         assert state.policy is not None
         if self.model is None:
             reason = "this worker has no model endpoint configured"

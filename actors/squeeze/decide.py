@@ -67,7 +67,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     prompt_hash: str
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class Completion(msgspec.Struct, frozen=True, kw_only=True):
     """What a model said, or that the request was too long for it."""
 
     text: str = ""
@@ -80,11 +80,11 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     cost_microdollars: int = 0
 
 
-Answers = tuple[Answer, ...]
-Outcome = Ask | DigestSqueezed | HistorySummarized | CompactionDeclined
+Answers = tuple[Completion, ...]
+NextAsk = Ask | DigestSqueezed | HistorySummarized | CompactionDeclined
 
 
-def next_ask(state: State, answers: Answers = (), *, count: Count) -> Outcome | None:
+def next_ask(state: State, answers: Answers = (), *, count: Count) -> NextAsk | None:
     """Return what follows from *answers*: the next request, or the fact that ends the stage; nothing if not asked."""
     if state.episode is None or state.episode.stage != "squeeze" or state.policy is None:
         return None
@@ -168,7 +168,7 @@ def paid(answers: Answers) -> dict[str, int]:
 
 def recorded_answers(fact: DigestSqueezed | HistorySummarized) -> Answers:
     """Return the answers that *fact* was made of; their costs are known only together."""
-    first, *others = (Answer(text=text, too_long=not text, attempts=0) for text in fact.answers)
+    first, *others = (Completion(text=text, too_long=not text, attempts=0) for text in fact.answers)
     first = msgspec.structs.replace(
         first,
         input_tokens=fact.input_tokens,

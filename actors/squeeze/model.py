@@ -15,7 +15,7 @@ from actors.telemetry.setup import llm_span
 from protocol.errors import ModelUnavailable, Rejected
 from protocol.overflow import is_overflow
 
-from .decide import Answer, Ask
+from .decide import Ask, Completion
 
 if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI
@@ -30,7 +30,7 @@ DIALECTS_MAX = 256
 class Model(Protocol):
     """Answer what squeeze asks."""
 
-    async def answer(self, asked: Ask, *, deadline_seconds: float, attempts: int) -> Answer:
+    async def answer(self, asked: Ask, *, deadline_seconds: float, attempts: int) -> Completion:
         """Return the model's answer, whatever its quality: the rule judges it. A request too long for it is one too.
 
         Raises `ModelUnavailable` after the attempts or the deadline (its field `rate_limited` says whether that was
@@ -77,7 +77,7 @@ class OpenAiModel:
         self._client: AsyncOpenAI | None = None
         self._dialects: dict[str, _Dialect] = {}
 
-    async def answer(self, asked: Ask, *, deadline_seconds: float, attempts: int) -> Answer:
+    async def answer(self, asked: Ask, *, deadline_seconds: float, attempts: int) -> Completion:
         """See `Model.answer`."""
         ends = asyncio.get_running_loop().time() + deadline_seconds
         tried, limited = 0, False
@@ -98,7 +98,7 @@ class OpenAiModel:
             raise ModelUnavailable(reason, attempts=tried, rate_limited=limited) from None
         raise AssertionError("the last attempt either returns or raises")
 
-    async def _once(self, asked: Ask, attempt: int) -> Answer:
+    async def _once(self, asked: Ask, attempt: int) -> Completion:
         # in a thread: on the loop, no turn of this process would give a sign of life for seconds (measured)
         openai = await asyncio.to_thread(_openai)
         try:
@@ -108,7 +108,7 @@ class OpenAiModel:
                     return await self._said(asked, dialect, attempt)
                 except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
                     if _too_long(error):
-                        return Answer(too_long=True, attempts=attempt)
+                        return Completion(too_long=True, attempts=attempt)
                     other = dialect.after(f"{error.param} {error.message}")
                     if other is None:
                         raise
@@ -117,13 +117,13 @@ class OpenAiModel:
             raise ModelUnavailable(type(error).__name__, attempts=attempt) from None
         except openai.APIStatusError as error:
             if _too_long(error):
-                return Answer(too_long=True, attempts=attempt)
+                return Completion(too_long=True, attempts=attempt)
             raise _failure(error, attempt) from None
         except (openai.OpenAIError, ValueError, AttributeError, TypeError) as error:
             # a body that is no chat completion at all; another attempt may meet a healthy server
             raise ModelUnavailable(f"unreadable answer ({type(error).__name__})", attempts=attempt) from None
 
-    async def _said(self, asked: Ask, dialect: _Dialect, attempt: int) -> Answer:
+    async def _said(self, asked: Ask, dialect: _Dialect, attempt: int) -> Completion:
         with llm_span(asked.model) as span:
             client = await self._connected()
             reply = await client.chat.completions.create(
@@ -138,7 +138,7 @@ class OpenAiModel:
             details = usage.prompt_tokens_details if usage else None
             cached = _whole(details and details.cached_tokens)
             cost = cost_microdollars(asked.model, input_tokens=sent, cached_tokens=cached, output_tokens=said)
-            answer = Answer(
+            answer = Completion(
                 text=choice.message.content if isinstance(choice.message.content, str) else "",
                 finish_reason=str(choice.finish_reason or ""),
                 tool_calls=bool(choice.message.tool_calls),

@@ -15,7 +15,7 @@ from actors.audit.anchors import Book
 from actors.audit.bundle import Bundle
 from actors.audit.heads import Head, moved, start
 from actors.audit.verify import Evidence, mentioned
-from actors.core.apply_said import hear
+from actors.core.apply_said import apply_said
 from actors.core.state import State
 from protocol import codec
 from protocol.facts import ContextServed
@@ -38,7 +38,7 @@ class SparseTalk(Talk):
     def hear(self, body: bytes) -> None:
         seq = self.state.seq + SEQ_STEP
         self.records.append(Record(seq=seq, side="said", body=body))
-        self.state = hear(self.state, body, seq=seq, count=COUNT)
+        self.state = apply_said(self.state, body, seq=seq, count=COUNT)
 
     def land(self, commit: codec.Commit) -> None:
         super().land(commit)

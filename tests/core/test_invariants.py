@@ -16,7 +16,7 @@ from actors.core.extract import items_of
 from actors.core.flow import next_actor
 from actors.spill.decide import degraded
 from actors.squeeze.answer_checks import cleaned
-from actors.squeeze.decide import Answer, Ask
+from actors.squeeze.decide import Ask, Completion
 from protocol import codec
 from protocol.errors import BadMessage
 from protocol.facts import (
@@ -206,7 +206,7 @@ def test_what_must_be_carried_is_in_the_view_or_in_the_ledger(said: Messages, wa
 
 
 REFUSED = st.builds(
-    Answer,
+    Completion,
     text=st.sampled_from(("", " ", "<think>all of it", "short notes", "ORD-10042 waits. " * 400)),
     finish_reason=st.sampled_from(("stop", "stop", "length", "content_filter", "")),
     tool_calls=st.booleans(),
@@ -217,7 +217,7 @@ REFUSED = st.builds(
 @given(said=CONVERSATIONS, wanted=any_policies(), answers=st.lists(REFUSED, min_size=1, max_size=3))
 @LAWS
 def test_no_empty_cut_off_or_larger_answer_and_no_tool_call_is_ever_taken(
-    said: Messages, wanted: Policy, answers: list[Answer]
+    said: Messages, wanted: Policy, answers: list[Completion]
 ) -> None:
     """9."""
     talk = Talk(wanted)

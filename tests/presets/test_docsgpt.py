@@ -10,7 +10,7 @@ import pytest
 from actors.audit.replay import replay
 from actors.cli.policy_import import from_docsgpt
 from actors.core.pressure import trigger_tokens
-from actors.squeeze.decide import Answer, Ask, answer_tokens_max, next_ask
+from actors.squeeze.decide import Ask, Completion, answer_tokens_max, next_ask
 from actors.squeeze.prompts import PROMPTS, prompt_hash
 from protocol import policy as policies
 from protocol.facts import (
@@ -49,7 +49,7 @@ def asking(turns: int = 30, *, window: int = 6000, answer: Any = "") -> Talk:
     raise AssertionError("the window is too large")
 
 
-def after(talk: Talk, answer: Answer) -> HistorySummarized | CompactionDeclined:
+def after(talk: Talk, answer: Completion) -> HistorySummarized | CompactionDeclined:
     """Return the fact that ends the stage after *answer*, and let it land."""
     fact = next_ask(talk.state, (answer,), count=COUNT)
     assert isinstance(fact, HistorySummarized | CompactionDeclined), fact
@@ -192,7 +192,7 @@ def test_four_requests_after_a_compaction_ask_the_model_not_once_more() -> None:
         ),
     ],
 )
-def test_an_answer_without_a_whole_summary_never_replaces_history(answer: Answer, reason: str) -> None:
+def test_an_answer_without_a_whole_summary_never_replaces_history(answer: Completion, reason: str) -> None:
     talk = asking()
     fact = after(talk, answer)
     assert isinstance(fact, CompactionDeclined)

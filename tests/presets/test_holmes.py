@@ -15,7 +15,7 @@ from actors.audit.replay import replay
 from actors.cli.policy_import import from_holmes
 from actors.core.pressure import trigger_tokens
 from actors.squeeze.chunks import RESULT_TOKENS_MAX
-from actors.squeeze.decide import Answer, Ask, answer_tokens_max, fits, next_ask
+from actors.squeeze.decide import Ask, Completion, answer_tokens_max, fits, next_ask
 from protocol.facts import CompactionDeclined, HistoryDigested, HistorySummarized
 from protocol.policy import resolve
 from tests.builders import (
@@ -36,7 +36,7 @@ from tests.presets.cases import lightened_sample
 from tests.presets.holmes import CASES, NOT_OURS, holmes, lines, users
 from tests.squeeze.summarizers import extractive, history_of, naming
 
-TOO_LONG = Answer(too_long=True)
+TOO_LONG = Completion(too_long=True)
 
 
 def asking(turns: int = 10, *, text: str = lines(500), **sections: Mapping[str, Any]) -> Talk:
@@ -58,7 +58,7 @@ def asking(turns: int = 10, *, text: str = lines(500), **sections: Mapping[str, 
     return talk
 
 
-def refused(talk: Talk, *answers: Answer) -> CompactionDeclined:
+def refused(talk: Talk, *answers: Completion) -> CompactionDeclined:
     fact = next_ask(talk.state, answers, count=COUNT)
     assert isinstance(fact, CompactionDeclined), fact
     return fact
@@ -115,7 +115,7 @@ def test_the_history_goes_to_the_model_as_text_and_the_view_is_system_summary_an
     ],
     ids=["H22", "H23-H24", "H25"],
 )
-def test_an_unusable_answer_leaves_the_rules_digest_and_its_reason(answer: Answer, reason: str) -> None:
+def test_an_unusable_answer_leaves_the_rules_digest_and_its_reason(answer: Completion, reason: str) -> None:
     # theirs asks again without tools (ours never sends any) and then keeps a history that is too long
     talk = asking()
     before = talk.state
@@ -143,7 +143,7 @@ def test_no_thinking_is_ever_stored_with_a_summary() -> None:
 def test_a_history_larger_than_the_window_is_rolled_and_the_longest_result_keeps_its_ends() -> None:
     talk = asking(8, text=lines(1400), squeeze={"model": "m", "window": 4000})
     before = talk.state
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[Completion, ...] = ()
     asked: list[Ask] = []
     while isinstance(found := next_ask(talk.state, answers, count=COUNT), Ask):
         asked.append(found)
@@ -177,7 +177,7 @@ def test_a_result_that_fits_is_given_whole_and_of_a_cut_one_the_rest_is_counted(
 @pytest.mark.parametrize("refusals", [2, 100])
 def test_a_provider_that_takes_less_is_asked_for_less_a_bounded_number_of_times(refusals: int) -> None:
     talk = asking()
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[Completion, ...] = ()
     sizes: list[int] = []
     while isinstance(found := next_ask(talk.state, answers, count=COUNT), Ask):
         sizes.append(COUNT(found.user))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from actors.cli.policy_import import from_holmes
-from actors.core.apply_said import hear
+from actors.core.apply_said import apply_said
 from actors.core.caps import cap_tokens
 from actors.core.cut_plan import SHRUNK_TOKENS_MIN, water_level
 from actors.core.entry import IMAGE_TOKENS
@@ -223,7 +223,7 @@ def test_only_the_new_message_is_counted() -> None:
 
     before = talk.state
     talk.append(user("new"))
-    hear(before, talk.records[-1].body, seq=talk.records[-1].seq, count=count)
+    apply_said(before, talk.records[-1].body, seq=talk.records[-1].seq, count=count)
     assert set(counted) <= {"", "new"}
 
 

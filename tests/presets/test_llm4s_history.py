@@ -9,7 +9,7 @@ import pytest
 
 from actors.core.flow import next_actor
 from actors.core.units import blocks_first, units
-from actors.squeeze.decide import Answer, Ask, answer_tokens_max, deadline_seconds, next_ask
+from actors.squeeze.decide import Ask, Completion, answer_tokens_max, deadline_seconds, next_ask
 from protocol.facts import (
     CompactionDeclined,
     CompactionRequested,
@@ -288,7 +288,7 @@ def test_however_often_it_was_digested_there_is_one_digest_and_one_request() -> 
     ],
 )
 def test_an_answer_that_is_empty_cut_off_or_not_smaller_leaves_the_digest_as_it_was(
-    answer: Answer, reason: str
+    answer: Completion, reason: str
 ) -> None:
     talk = asking()
     before = talk.shown(10_000)

@@ -6,7 +6,7 @@ import pytest
 
 from actors.core.digest_text import FORM, render
 from actors.core.entry import MESSAGE_TOKENS
-from actors.squeeze.decide import Answer, next_ask
+from actors.squeeze.decide import Completion, next_ask
 from protocol.facts import CompactionDeclined, DigestSqueezed, HistoryDigested
 from protocol.limits import ID_CHARS_MAX
 from tests.builders import COUNT, Talk, asked_of, assistant, policy, said_by_model, user, words
@@ -32,7 +32,7 @@ def asking(text: str = TOLD) -> Talk:
     return talk
 
 
-def judged(talk: Talk, *answers: Answer) -> DigestSqueezed | CompactionDeclined:
+def judged(talk: Talk, *answers: Completion) -> DigestSqueezed | CompactionDeclined:
     """Return the fact that ends the stage after *answers*."""
     fact = next_ask(talk.state, answers, count=COUNT)
     assert isinstance(fact, DigestSqueezed | CompactionDeclined), fact
@@ -80,7 +80,7 @@ def test_a_fence_in_the_notes_does_not_close_them() -> None:
         (said_by_model("short", tool_calls=True), "the model called a tool instead of answering"),
     ],
 )
-def test_an_answer_with_a_flaw_is_declined(answer: Answer, reason: str) -> None:
+def test_an_answer_with_a_flaw_is_declined(answer: Completion, reason: str) -> None:
     talk = asking()
     assert judged(talk, answer) == CompactionDeclined(
         boundary=asked_of(talk).boundary, stage="squeeze", reason=reason, input_tokens=1, output_tokens=1, attempts=1

@@ -10,7 +10,7 @@ import pytest
 from actors.audit.replay import replay
 from actors.squeeze.answer_checks import cleaned
 from actors.squeeze.chunks import Piece, packed, piece, within
-from actors.squeeze.decide import Answer, Ask, answer_tokens_max, deadline_seconds, next_ask
+from actors.squeeze.decide import Ask, Completion, answer_tokens_max, deadline_seconds, next_ask
 from actors.squeeze.must_keep import required, unsaid
 from protocol.facts import CompactionDeclined, DigestItem, HistorySummarized
 from protocol.overflow import is_overflow
@@ -30,7 +30,7 @@ from tests.builders import (
 from tests.squeeze import summarizers
 from tests.squeeze.summarizers import extractive, history_of
 
-TOO_LONG = Answer(too_long=True)
+TOO_LONG = Completion(too_long=True)
 RULE = "You must never deploy ORD-10042 without asking."
 
 
@@ -54,7 +54,7 @@ def asking(window: int = 2000, *, window_of_model: int = 0, **squeeze: object) -
 
 def answered(talk: Talk, model: Callable[[Ask], str]) -> tuple[HistorySummarized | CompactionDeclined, list[Ask]]:
     """Return the fact that ends the stage, and all requests that it took."""
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[Completion, ...] = ()
     asked: list[Ask] = []
     while isinstance(found := next_ask(talk.state, answers, count=COUNT), Ask):
         asked.append(found)
@@ -111,7 +111,7 @@ def test_what_does_not_fit_the_models_window_is_rolled_over_several_requests() -
 
 def test_a_request_too_long_for_the_provider_is_halved_and_never_sent_again() -> None:
     talk = asking()
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[Completion, ...] = ()
     sizes = []
     while isinstance(found := next_ask(talk.state, answers, count=COUNT), Ask):
         sizes.append(COUNT(found.user))
@@ -124,7 +124,7 @@ def test_a_request_too_long_for_the_provider_is_halved_and_never_sent_again() ->
 
 def test_replay_walks_again_over_refused_and_accepted_requests() -> None:
     talk = asking()
-    answers: tuple[Answer, ...] = (TOO_LONG,)
+    answers: tuple[Completion, ...] = (TOO_LONG,)
     while isinstance(found := next_ask(talk.state, answers, count=COUNT), Ask):
         answers = (*answers, said_by_model(extractive(found)))
     assert isinstance(found, HistorySummarized), found

@@ -25,7 +25,7 @@ ROW_CHARS_MAX = 2000
 """Of a row, looked at for errors."""
 
 
-class Step(NamedTuple):
+class Limits(NamedTuple):
     """How much of each thing stays."""
 
     items: int
@@ -38,16 +38,16 @@ Odd = dict[int, list[int]]
 """The places of the outliers of each array that was looked at, by the array's identity: every step asks for them."""
 
 STEPS = (
-    Step(10**9, 10**9, 10**9, 40),
-    Step(200, 4000, 400, 30),
-    Step(60, 2000, 200, 20),
-    Step(24, 800, 100, 12),
-    Step(12, 400, 60, 10),
-    Step(8, 240, 40, 8),
-    Step(5, 160, 30, 7),
-    Step(3, 120, 24, 6),
-    Step(2, 80, 12, 4),
-    Step(1, 40, 8, 3),
+    Limits(10**9, 10**9, 10**9, 40),
+    Limits(200, 4000, 400, 30),
+    Limits(60, 2000, 200, 20),
+    Limits(24, 800, 100, 12),
+    Limits(12, 400, 60, 10),
+    Limits(8, 240, 40, 8),
+    Limits(5, 160, 30, 7),
+    Limits(3, 120, 24, 6),
+    Limits(2, 80, 12, 4),
+    Limits(1, 40, 8, 3),
 )
 """From nothing but empties gone to little more than the shape."""
 
@@ -59,7 +59,7 @@ def shorten_json(text: str, *, count: Count) -> Shorter:
     odd: Odd = {}
 
     @cache
-    def shown(step: Step) -> str:
+    def shown(step: Limits) -> str:
         return _written(_short(value, step, 0, odd), spaced=spaced)
 
     def shorter(tokens_max: int) -> str:
@@ -76,7 +76,7 @@ def _written(value: Any, *, spaced: bool) -> str:
     return messages.without_surrogates(json.dumps(value, ensure_ascii=False, separators=separators))
 
 
-def _short(value: Any, step: Step, depth: int, odd: Odd) -> Any:
+def _short(value: Any, step: Limits, depth: int, odd: Odd) -> Any:
     match value:
         case str():
             gone = len(value) - step.chars
@@ -89,7 +89,7 @@ def _short(value: Any, step: Step, depth: int, odd: Odd) -> Any:
             return value
 
 
-def _short_object(value: dict[str, Any], step: Step, depth: int, odd: Odd) -> Any:
+def _short_object(value: dict[str, Any], step: Limits, depth: int, odd: Odd) -> Any:
     full = {key: item for key, item in value.items() if item not in (None, "", [], {})}
     if depth >= step.depth and full:
         return f"[… object of {len(full):,} keys …]"
@@ -99,7 +99,7 @@ def _short_object(value: dict[str, Any], step: Step, depth: int, odd: Odd) -> An
     return out
 
 
-def _short_array(value: list[Any], step: Step, depth: int, odd: Odd) -> Any:
+def _short_array(value: list[Any], step: Limits, depth: int, odd: Odd) -> Any:
     if depth >= step.depth and value:
         return f"[… array of {len(value):,} items …]"
     # the mark stands for at least two, or it would say less than what it replaces
