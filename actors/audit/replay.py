@@ -64,6 +64,8 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     """Steps whose decision was made a second time; the others rest on what a store or a model said."""
     rests: dict[str, int] = {}
     """Steps of older rules, by their version: they rest on the record, and only their own release decides them."""
+    decided_elsewhere: int = 0
+    """Steps of older rules that the release which wrote them decided again, in its own environment."""
     views: int = 0
     tokens: int = 0
     hash: str = ""
@@ -104,7 +106,9 @@ def replay(at: Address, records: Iterable[Record], *, rules: Iterable[str] = ())
     except (ChainBroken, BadEnvelope) as error:
         field = "rules_version" if isinstance(error, UnknownRules) else "chain"
         broken = Divergence(version=version + 1, fact="", field=field, reason=str(error))
-        return Replayed(address=str(at), commits=commits, facts=facts, rests=rests, divergence=divergence or broken)
+        return Replayed(
+            address=str(at), commits=commits, facts=facts, rests=dict(rests), divergence=divergence or broken
+        )
     final = _final_view(state)
     return Replayed(
         address=str(at),

@@ -177,13 +177,26 @@ def replay(
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every conversation in the log.")] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Exit 3 if a step or a served view differs.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="As --verify; exit 3 also if a step of older rules rests on the record.")
+    ] = False,
+    environments: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--with",
+            help="Virtual environment of an older release, which decides the steps of its rules; several.",
+            metavar="ENV",
+        ),
+    ] = None,
     jobs: Annotated[int, typer.Option(help="Processes; default: one for each processor.", min=0)] = 0,
     json: Json = False,
 ) -> int:
     """Rebuild conversations from the log alone, decide every step again and compare: no LLM, no S3, nothing written."""
+    from .replay import Checks
     from .replay import replay as run
 
-    return run(stack, what or (), everything=everything, verify=verify, jobs=jobs, as_json=json)
+    checks = Checks(verify=verify or strict, strict=strict, environments=tuple(environments or ()))
+    return run(stack, what or (), everything=everything, checks=checks, jobs=jobs, as_json=json)
 
 
 @app.command()

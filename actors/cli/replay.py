@@ -6,11 +6,13 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 import typer
 
+from actors.audit.older_release import release_in
 from actors.audit.replay import Replayed
 from actors.host.bootstrap import Runtime
 from protocol.errors import NotFound
@@ -28,21 +30,33 @@ PATTERN = "*.tar"
 """Of the bundles in a folder."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Checks:
+    """What is to be exit 3, and which other releases decide what rests on the record."""
+
+    verify: bool
+    strict: bool
+    environments: tuple[Path, ...]
+
+
 def replay(
-    stack: StackOptions, what: Sequence[str], *, everything: bool, verify: bool, jobs: int, as_json: bool
+    stack: StackOptions, what: Sequence[str], *, everything: bool, checks: Checks, jobs: int, as_json: bool
 ) -> int:
     """Rebuild conversations from the log, or from bundles alone; see `jettison replay --help`."""
     if bool(what) == everything:
         raise typer.BadParameter("say what to replay: conversations, bundles' files or folders of them, or --all")
     signal.signal(signal.SIGTERM, _ended)
+    releases = [release_in(path) for path in checks.environments]
     files, names = _parted(what)
     addresses = _addresses(stack, names, everything=everything)
     settings = settings_of(stack)
     sources: list[Source] = [*files, *addresses]
-    outcomes = replays(sources, located(settings) if addresses else settings, jobs=jobs or processors())
+    outcomes = replays(
+        sources, located(settings) if addresses else settings, jobs=jobs or processors(), releases=releases
+    )
     if len(sources) == 1 and not everything:
-        return _told(next(outcomes), verify=verify, as_json=as_json, briefly=False)
-    return _all_told(outcomes, len(sources), verify=verify, as_json=as_json)
+        return _told(next(outcomes), checks=checks, as_json=as_json, briefly=False)
+    return _all_told(outcomes, len(sources), checks=checks, as_json=as_json)
 
 
 def replay_text(found: Replayed) -> str:
@@ -50,20 +64,24 @@ def replay_text(found: Replayed) -> str:
     older = rests_text(found)
     lines = [
         f"{found.address}: {found.messages} messages, {found.commits} commits, {found.facts} facts",
-        f"decided again {found.decided_again} of {found.commits - found.views} steps (the others rest on what a store "
-        f"or a model said), rebuilt {found.views} served views",
-        *([older] if older else []),
+        f"decided again {found.decided_again} of {found.commits - found.views} steps{older and f', {older}'} (the "
+        f"others rest on what a store or a model said), rebuilt {found.views} served views",
         f"version {found.version}, hash {found.hash[:16]}, view {found.view_hash[:16]}, {found.tokens:,} tokens",
     ]
     different = _different(found)
-    lines.append(different or "replay verified: all of these came out the same")
+    all_of_them = "what was decided again" if found.rests else "all of these"
+    lines.append(different or f"replay verified: {all_of_them} came out the same")
     return "\n".join(lines) + "\n"
 
 
 def rests_text(found: Replayed) -> str:
     """Return what is to be told of steps of older rules, if there are any."""
-    rules = " and ".join(sorted(found.rests))
-    return f"{counted(sum(found.rests.values()), 'step')} of older rules ({rules}) rest on the record" if rules else ""
+    told = []
+    if found.decided_elsewhere:
+        told = [f"{counted(found.decided_elsewhere, 'step')} of older rules decided again by their own release"]
+    if rules := " and ".join(sorted(found.rests)):
+        told += [f"{counted(sum(found.rests.values()), 'step')} of older rules ({rules}) rest on the record"]
+    return ", ".join(told)
 
 
 def brief_text(found: Replayed) -> str:
@@ -129,13 +147,13 @@ def _addresses(stack: StackOptions, names: Sequence[str], *, everything: bool) -
     return list(found)
 
 
-def _all_told(outcomes: Iterator[Outcome], total: int, *, verify: bool, as_json: bool) -> int:
+def _all_told(outcomes: Iterator[Outcome], total: int, *, checks: Checks, as_json: bool) -> int:
     """Tell each outcome as it comes, and the sum of them on stderr."""
     worst = count = facts = different = failed = rests = 0
     began = time.perf_counter()
     with bar("replaying", total, unit="conversations") as step:
         for count, outcome in enumerate(outcomes, 1):
-            worst = _worse(worst, _told(outcome, verify=verify, as_json=as_json, briefly=True))
+            worst = _worse(worst, _told(outcome, checks=checks, as_json=as_json, briefly=True))
             if isinstance(outcome, Failed):
                 failed += 1
             else:
@@ -154,7 +172,7 @@ def _all_told(outcomes: Iterator[Outcome], total: int, *, verify: bool, as_json:
     return worst
 
 
-def _told(outcome: Outcome, *, verify: bool, as_json: bool, briefly: bool) -> int:
+def _told(outcome: Outcome, *, checks: Checks, as_json: bool, briefly: bool) -> int:
     if isinstance(outcome, Failed):
         said(f"jettison: {named(outcome.error)}")
         if as_json:
@@ -164,7 +182,10 @@ def _told(outcome: Outcome, *, verify: bool, as_json: bool, briefly: bool) -> in
         printed(outcome)
     else:
         sys.stdout.write(brief_text(outcome) if briefly else replay_text(outcome))
-    return MISMATCH if outcome.divergence is not None and verify else 0
+    if checks.strict and outcome.rests:
+        said(f"jettison: {outcome.address} is not proven: {rests_text(outcome)}; --with ENV decides them")
+    differs = checks.verify and outcome.divergence is not None
+    return MISMATCH if differs or (checks.strict and outcome.rests) else 0
 
 
 def _worse(one: int, other: int) -> int:

@@ -22,11 +22,13 @@ from pathlib import Path
 import msgspec
 
 from actors.audit import bundle as bundles
+from actors.audit.older_release import Release, decided_by
 from actors.audit.replay import Replayed, replay
 from actors.host.bootstrap import runtime
 from actors.host.settings import Settings
 from protocol.errors import Damaged, JettisonError, NotFound, Rejected, Unavailable
 from protocol.ids import Address
+from storage.ports import Record
 
 BATCH_MAX = 16
 """Conversations that a process takes at once: it connects once for them, and progress is told after them."""
@@ -60,15 +62,18 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def replays(sources: Sequence[Source], settings: Settings, *, jobs: int) -> Iterator[Outcome]:
+def replays(
+    sources: Sequence[Source], settings: Settings, *, jobs: int, releases: Sequence[Release] = ()
+) -> Iterator[Outcome]:
     """Replay *sources* by *jobs* processes and yield each outcome as it comes; *settings* say where the log is.
 
+    Where other *releases* decide too, one process waits for theirs, so that whoever ends it ends them.
     Raises `Unavailable` if a process is ended from outside.
     """
     size = max(1, min(BATCH_MAX, len(sources) // (jobs * BATCHES_EACH)))
     batches = [tuple(sources[start : start + size]) for start in range(0, len(sources), size)]
-    if jobs <= 1 or len(batches) <= 1:
-        yield from _each(sources, settings)
+    if jobs <= 1 or len(batches) <= 1 or releases:
+        yield from _each(sources, settings, releases)
         return
     with _pool(min(jobs, len(batches))) as pool:
         waiting = iter(batches)
@@ -87,19 +92,19 @@ def _batch(sources: Sequence[Source], settings: Settings) -> list[Outcome]:
     return list(_each(sources, settings))
 
 
-def _each(sources: Sequence[Source], settings: Settings) -> Iterator[Outcome]:
+def _each(sources: Sequence[Source], settings: Settings, releases: Sequence[Release] = ()) -> Iterator[Outcome]:
     """Replay *sources* one after the other, in this process."""
     addresses = []
     for source in sources:
         if isinstance(source, Path):
-            yield _file(source, settings)
+            yield _file(source, settings, releases)
         else:
             addresses.append(source)
     if addresses:
-        yield from _each_of_log(addresses, settings)
+        yield from _each_of_log(addresses, settings, releases)
 
 
-def _each_of_log(addresses: Sequence[Address], settings: Settings) -> Iterator[Outcome]:
+def _each_of_log(addresses: Sequence[Address], settings: Settings, releases: Sequence[Release]) -> Iterator[Outcome]:
     with asyncio.Runner() as runner:
         connected = AsyncExitStack()
         try:
@@ -116,19 +121,29 @@ def _each_of_log(addresses: Sequence[Address], settings: Settings) -> Iterator[O
                     continue
                 # not within the loop: there Ctrl-C would wait for its end
                 if records:
-                    yield replay(at, records, rules=(settings.rules_written,))
+                    yield _replayed(at, records, settings, releases)
                 else:
                     yield _failed(str(at), NotFound(f"there is no conversation {at}"))
         finally:
             runner.run(connected.aclose())
 
 
-def _file(path: Path, settings: Settings) -> Outcome:
+def _replayed(at: Address, records: Sequence[Record], settings: Settings, releases: Sequence[Release]) -> Outcome:
+    found = replay(at, records, rules=(settings.rules_written,))
+    try:
+        for release in releases:
+            found = decided_by(release, at, records, found)
+    except Rejected as error:
+        return _failed(str(at), error)
+    return found
+
+
+def _file(path: Path, settings: Settings, releases: Sequence[Release]) -> Outcome:
     try:
         bundle = bundles.sound(bundles.read(path))
     except (Rejected, Damaged, OSError) as error:
         return _failed(str(path), error)
-    return replay(bundle.at, bundle.records, rules=(settings.rules_written,))
+    return _replayed(bundle.at, bundle.records, settings, releases)
 
 
 def _failed(source: str, error: Exception) -> Failed:

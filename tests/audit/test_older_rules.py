@@ -17,6 +17,7 @@ from tests.audit.faults import resealed
 from tests.audit.recorded import recorded
 
 TALK = recorded()
+OLD = codec.RULES_VERSION
 
 
 def by_rules(version: str, *, first: int = 1, last: int = 10**9) -> list[Record]:
@@ -68,7 +69,7 @@ def test_todays_steps_are_decided_again_and_a_difference_is_found() -> None:
 def test_steps_of_older_rules_rest_on_the_record_and_are_counted_apart(
     change: Callable[[list[Record]], list[Record]],
 ) -> None:
-    was = by_rules("1")
+    was = by_rules(OLD)
     found = replay(TALK.at, change(was))
     assert found.divergence is None
     assert found.decided_again == 0
@@ -80,7 +81,7 @@ def test_what_rests_is_what_would_have_been_decided_again() -> None:
     before = replay(TALK.at, by_rules("9"))
     found = replay(TALK.at, TALK.records)
     assert before.rests == {}
-    assert found.rests == {"1": before.decided_again}
+    assert found.rests == {OLD: before.decided_again}
     assert found.hash == TALK.state.hash.hex()
 
 
@@ -90,7 +91,7 @@ def test_in_a_log_of_both_only_todays_are_decided_again() -> None:
     found = replay(TALK.at, by_rules("9", first=half))
     assert found.divergence is None
     assert found.decided_again > 5
-    assert found.rests["1"] > 5
+    assert found.rests[OLD] > 5
     forged = by_rules("9", first=half)
     assert replay(TALK.at, resealed(forged, digested(forged), softened)).divergence is not None
 
@@ -122,7 +123,7 @@ def test_verify_says_which_rules_decided() -> None:
     half = TALK.state.version // 2
     verdict = verify(Evidence(at=TALK.at, records=by_rules("9", first=half)))
     assert verdict.ok
-    assert verdict.rules == {"1": half - 1, "9": TALK.state.version - half + 1}
+    assert verdict.rules == {OLD: half - 1, "9": TALK.state.version - half + 1}
 
 
 def test_a_replay_of_todays_rules_rests_on_nothing() -> None:
