@@ -18,7 +18,7 @@ import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Unpack
 
 import msgspec
 from nats.aio.client import Client as NatsConnection
@@ -26,7 +26,7 @@ from nats.aio.client import Client as NatsConnection
 from . import cipher, codec, semconv, subjects
 from .connection import connect, publish
 from .envelopes import Repeatable, batches_of, check_readable
-from .errors import BadMessage, LogUnavailable, Rejected, Unavailable
+from .errors import BadMessage, LogUnavailable, NotPermitted, Rejected, Unavailable
 from .facts import (
     CompactionRequested,
     ConversationOpened,
@@ -39,6 +39,7 @@ from .facts import (
 from .formats import messages
 from .ids import Address, address, fresh_id
 from .keys import JetStreamKeys, TenantKeys
+from .login import Login, LoginArguments
 from .overflow import counts_in
 from .policy import converted
 from .prepared import check_counts, prepared, stored
@@ -81,16 +82,19 @@ class Client:
     @staticmethod
     @asynccontextmanager
     async def connect(
-        url: str, *, name: str = "agent", keys: TenantKeys | None = None, **options: Any
+        url: str, *, name: str = "agent", keys: TenantKeys | None = None, **login: Unpack[LoginArguments]
     ) -> AsyncIterator[Client]:
         """Connect, and close at the end. Raises `LogUnavailable` within two seconds if nothing answers.
+
+        *login*: `user` and `password`, or `token`, `nkey_file`, `creds_file`; `ca_file`, `cert_file`, `key_file` and
+        `tls_first` for TLS, without which `tls://` connects nowhere. Raises `NotPermitted` where NATS refuses them.
 
         With the tenant's *keys* (`FolderKeys`) what is said is encrypted before it is sent; without, the log has it in
         plain text. Raises `Rejected` for keys that are none.
         """
         if keys is not None and not isinstance(keys, TenantKeys):
             raise Rejected(f"keys takes FolderKeys(folder=…), not {type(keys).__name__}")
-        connection = await connect(url, name=name, options=options)
+        connection = await connect(url, name=name, login=Login(**login))
         ours = JetStreamKeys(connection, tenants=keys, read="direct") if keys is not None else None
         try:
             yield Client(connection=connection, keys=ours)
@@ -313,7 +317,7 @@ class Conversation:
         while self._unconfirmed:
             try:
                 self._seq = max(self._seq, await self._publish(self._unconfirmed[0]))
-            except Rejected:
+            except (Rejected, NotPermitted):
                 # it will never be taken: kept, it would stand in the way of all that comes after it
                 self._owed.forget(self._unconfirmed.pop(0))
                 raise

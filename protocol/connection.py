@@ -21,13 +21,18 @@ import nats.errors
 from nats.aio.client import Client as NatsConnection
 from nats.js.errors import APIError, NoStreamResponseError, ServiceUnavailableError
 
-from .errors import Busy, LogUnavailable, NotProvisioned, OutcomeUnknown, Rejected
+from .errors import Busy, LogUnavailable, NotPermitted, NotProvisioned, OutcomeUnknown, Rejected
+from .guarded import Guarded, is_final, told_of
 from .limits import HEADER_BYTES_RESERVED, PAYLOAD_BYTES_MAX
+from .login import Login, parted
+from .subjects import LOG_STREAM
 
 log = logging.getLogger("jettison.nats")
 
 CONNECT_SECONDS = 2.0
 """An unreachable server is reported within this time; of several, each has as much."""
+
+SILENT = "does not greet: it hangs, or it wants TLS first (tls_first, JETTISON_NATS__TLS_FIRST)"
 
 SERVER_VERSION_MIN = (2, 11)
 """Of nats-server: the first that answers a direct request with many messages."""
@@ -59,59 +64,101 @@ WRONG_LAST_SEQUENCES = (10071, 10164)
 
 STREAM_NOT_FOUND = 10059
 
+NO_JETSTREAM = (10039, 10076)
+"""JetStream is off for the user's account, or on the whole server."""
+
+NO_JETSTREAM_FIX = "start nats-server with `jetstream {}`, and with accounts use a user of the log's (infra/nats)"
+
+NOBODY_SECONDS = 0.3
+"""When it is looked at why nobody takes what is published: not at once, since leaders come and go."""
+
 IN_PROCESS = 10158
 """A cluster is storing this message id just now, from an earlier try: whether it lands is told to a later one."""
 
 
-async def connect(url: str, *, name: str, options: Mapping[str, Any] | None = None) -> NatsConnection:
+async def connect(
+    url: str, *, name: str, login: Login | None = None, options: Mapping[str, Any] | None = None
+) -> NatsConnection:
     """Return a connection to *url* that reconnects without end.
 
-    Raises `LogUnavailable` within `CONNECT_SECONDS` for each server if none answers, `NotProvisioned` if the server is
-    too old or takes small messages only.
+    Raises `LogUnavailable` within `CONNECT_SECONDS` for each server if none answers, `NotPermitted` if it lets this
+    user not in or TLS fails, `Rejected` for a file that cannot be used, `NotProvisioned` if the server is too old or
+    takes small messages only.
     """
+    url, login = parted(url, login or Login())
+    wanted = {**login.options(url), **dict(options or {})}
     started, servers = time.monotonic(), url.split(",")
     await _probe(url)
     random.shuffle(servers)  # here, and not at each reconnection: who leaves a server gets another one
 
-    connection = NatsConnection()
-    stood = False
+    connection = Guarded(login, encrypts=login.encrypts(url))
+    stood, refused = False, asyncio.Queue[str]()
 
     async def on_error(error: Exception) -> None:
-        log.warning("nats: %s", type(error).__name__)
+        told = connection.heed(error)
+        if stood and told:
+            log.warning("nats: %s", told)
+        elif not stood and is_final(error):
+            refused.put_nowait(told_of(error, login))
 
     async def on_disconnect() -> None:
         if stood and not connection.is_closed:
-            log.warning("nats: disconnected from %s, reconnecting", _shown(url))
+            log.warning("nats: disconnected from %s, reconnecting", url)
 
     async def on_reconnect() -> None:
-        log.info("nats: connected again to %s", _shown(url))
+        connection.refused = ""
+        log.info("nats: connected again to %s", url)
 
-    try:
-        await asyncio.wait_for(
-            connection.connect(
-                servers,
-                dont_randomize=True,
-                name=name,
-                connect_timeout=CONNECT_SECONDS,  # type: ignore[arg-type]  # seconds, handed to asyncio.wait_for
-                reconnect_time_wait=0.2,  # type: ignore[arg-type]  # seconds, handed to asyncio.sleep
-                max_reconnect_attempts=-1,
-                ping_interval=PING_SECONDS,  # type: ignore[arg-type]  # seconds, handed to asyncio.sleep
-                error_cb=on_error,
-                disconnected_cb=on_disconnect,
-                reconnected_cb=on_reconnect,
-                **dict(options or {}),
-            ),
-            # the rest of the time, and at least a moment for who answered late
-            timeout=max(0.5, CONNECT_SECONDS * len(servers) - (time.monotonic() - started)),
+    connecting = asyncio.ensure_future(
+        connection.connect(
+            servers,
+            dont_randomize=True,
+            name=name,
+            connect_timeout=CONNECT_SECONDS,  # type: ignore[arg-type]  # seconds, handed to asyncio.wait_for
+            reconnect_time_wait=0.2,  # type: ignore[arg-type]  # seconds, handed to asyncio.sleep
+            max_reconnect_attempts=-1,
+            ping_interval=PING_SECONDS,  # type: ignore[arg-type]  # seconds, handed to asyncio.sleep
+            error_cb=on_error,
+            disconnected_cb=on_disconnect,
+            reconnected_cb=on_reconnect,
+            **wanted,
         )
-    except (*TRANSIENT, ValueError) as error:
+    )
+    # the rest of the time, and at least a moment for who answered late
+    patience = max(0.5, CONNECT_SECONDS * len(servers) - (time.monotonic() - started))
+    if not await _connected(connecting, refused, servers=len(servers), seconds=patience):
         await connection.close()
-        raise LogUnavailable(f"NATS at {_shown(url)} refused: {type(error).__name__}", url=_shown(url)) from None
+        if refused.empty():
+            raise LogUnavailable(f"NATS at {url} {SILENT}", url=url)
+        raise NotPermitted(f"NATS at {url} refused: {refused.get_nowait()}", url=url)
     if lacking := _lacking(connection):
         await connection.close()
-        raise NotProvisioned(f"NATS at {_shown(url)} {lacking}", url=_shown(url))
+        raise NotProvisioned(f"NATS at {url} {lacking}", url=url)
     stood = True
     return connection
+
+
+async def _connected(
+    connecting: asyncio.Future[None], refused: asyncio.Queue[str], *, servers: int, seconds: float
+) -> bool:
+    """Wait until it is connected, each server refused, or the time is over; tell which. The reasons stay in *refused*.
+
+    A failure of nats-py itself is raised as `LogUnavailable`.
+    """
+    deadline = time.monotonic() + seconds
+    try:
+        while refused.qsize() < servers and time.monotonic() < deadline:
+            # short looks: a failure is rare, and a wait for two things at once is what nats-py gets wrong
+            await asyncio.wait({connecting}, timeout=0.01)
+            if connecting.done():
+                if error := connecting.exception():
+                    raise LogUnavailable(f"NATS refused: {type(error).__name__}: {error}") from None
+                return True
+        return False
+    finally:
+        if not connecting.done():
+            connecting.cancel()
+            await asyncio.wait({connecting}, timeout=1)
 
 
 def _lacking(connection: NatsConnection) -> str:
@@ -170,10 +217,14 @@ async def until(
 
     Where they last, *connection* goes to another server of its cluster.
     A single attempt has its own bound, so the whole takes at most that much longer than the deadline.
-    Raises `Busy` at once where the server has no room, `OutcomeUnknown` at the deadline.
+    Raises `Busy` at once where the server has no room, `NotPermitted` and `NotProvisioned` where it will never take it,
+    `OutcomeUnknown` at the deadline.
     """
     started = time.monotonic()
     tries = 0
+    looked_at = False
+    if isinstance(connection, Guarded) and connection.refused and not connection.is_connected:
+        raise NotPermitted(f"NATS refused: {connection.refused}; nothing was sent", what=what)
     while True:
         try:
             return await attempt()
@@ -191,17 +242,59 @@ async def until(
             if isinstance(failure, NoStreamResponseError):
                 raise LogUnavailable("no stream takes it on this server; run `jettison provision`", what=what) from None
             raise OutcomeUnknown(
-                f"NATS did not confirm in {waited:.1f} s ({type(failure).__name__}): {what}; "
+                f"NATS did not confirm in {waited:.1f} s ({_reason(connection, failure)}): {what}; "
                 "it may still land, and the same call again is harmless",
                 what=what,
                 tries=tries + 1,
             ) from None
         if connection is not None and waited > UNCONFIRMED_SECONDS:
             await _leave(connection)
+        if connection is not None and waited > NOBODY_SECONDS and isinstance(failure, NoStreamResponseError):
+            if not looked_at:
+                await check_there(connection)
+            looked_at = True
         if tries == 0:
             log.warning("nats: no confirmation yet (%s), trying again: %s", type(failure).__name__, what)
         await asyncio.sleep(PAUSE_SECONDS[min(tries, len(PAUSE_SECONDS) - 1)])
         tries += 1
+
+
+def told(error: BaseException) -> str:
+    """Return what a server said of a failure, else its kind."""
+    description = error.description if isinstance(error, APIError) else None
+    return description or type(error).__name__
+
+
+def _reason(connection: NatsConnection | None, failure: BaseException) -> str:
+    if isinstance(connection, Guarded) and connection.refused:
+        return connection.refused
+    return told(failure)
+
+
+async def check_there(connection: NatsConnection) -> None:
+    """Raise `NotProvisioned` or `NotPermitted` where the log is not on this server, or not for this user.
+
+    Who may not ask is not told: a log that looks for a leader is silent in the same way.
+    """
+    who = connection.login.who if isinstance(connection, Guarded) else "this user"
+    try:
+        await connection.jetstream(timeout=TRY_SECONDS).stream_info(LOG_STREAM)
+    except APIError as error:
+        if error.err_code == STREAM_NOT_FOUND:
+            raise NotProvisioned(
+                f"there is no log on this server, in the account of {who}; run `jettison provision`, or use a user of "
+                "the account where that was done"
+            ) from None
+        if error.err_code in NO_JETSTREAM:
+            raise NotPermitted(f"{error.description}: {who} ({NO_JETSTREAM_FIX})") from None
+    except NotPermitted:
+        return
+    except TRANSIENT as error:
+        info = connection._server_info
+        if isinstance(error, nats.errors.NoRespondersError | NoStreamResponseError | ServiceUnavailableError) and not (
+            info.get("jetstream") or info.get("cluster")
+        ):
+            raise NotPermitted(f"JetStream is off on this server ({NO_JETSTREAM_FIX})") from None
 
 
 async def _leave(connection: NatsConnection) -> None:
@@ -246,9 +339,4 @@ async def _probe(url: str) -> None:
             continue
         writer.close()
         return
-    raise LogUnavailable(f"NATS at {_shown(url)} does not answer ({failure}); is it running?", url=_shown(url))
-
-
-def _shown(url: str) -> str:
-    """Return *url* without a password."""
-    return ",".join(one.rpartition("@")[2] if "@" in one else one for one in url.split(","))
+    raise LogUnavailable(f"NATS at {url} does not answer ({failure}); is it running?", url=url)

@@ -14,6 +14,7 @@
     ├── Unavailable          bad luck: retried, says what was tried
     │   ├── Busy             full or over its limits; nothing was stored: slow down and try again
     │   ├── LogUnavailable
+    │   ├── NotPermitted     NATS does not let this user in, or do this: a setting or its configuration must change
     │   ├── OutcomeUnknown   sent, not confirmed: it may land, and sending it again is harmless
     │   ├── ArtifactsUnavailable
     │   ├── KeysUnavailable  the tenant's key is not where this process looks for it
@@ -89,6 +90,10 @@ class Busy(Unavailable):
 
 class LogUnavailable(Unavailable):
     """NATS JetStream could not be reached or did not answer in time."""
+
+
+class NotPermitted(LogUnavailable):
+    """NATS does not let this user in, or do this; nothing was stored. Retried by workers alone, since rights change."""
 
 
 class OutcomeUnknown(LogUnavailable):

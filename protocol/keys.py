@@ -25,7 +25,7 @@ from nats.js.errors import APIError, NotFoundError
 
 from . import cipher, subjects
 from .connection import PAUSE_SECONDS, STREAM_NOT_FOUND, TRANSIENT, TRY_SECONDS, WRONG_LAST_SEQUENCES, until
-from .errors import Damaged, Erased, KeysUnavailable, LogUnavailable, NotProvisioned
+from .errors import Damaged, Erased, KeysUnavailable, LogUnavailable, NotPermitted, NotProvisioned
 from .ids import Address, Token
 
 KEPT_MAX = 4096
@@ -311,7 +311,7 @@ async def newest_is_wrapped(connection: NatsConnection) -> bool:
             subjects.KEY_STREAM, subject=subjects.KEY_SUBJECTS
         )
         return bool(msgspec.msgpack.decode(newest.data or b"", type=Kept).wrapped)
-    except (APIError, *TRANSIENT, msgspec.MsgspecError):
+    except (APIError, NotPermitted, *TRANSIENT, msgspec.MsgspecError):
         return False
 
 

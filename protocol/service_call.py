@@ -9,7 +9,7 @@ import time
 import msgspec
 from nats.aio.client import Client as NatsConnection
 
-from . import semconv, subjects
+from . import guarded, semconv, subjects
 from .connection import TRANSIENT
 from .errors import Busy, LogUnavailable, NotReady, Rejected, Unavailable
 from .ids import Address
@@ -30,6 +30,9 @@ SERVICE_PAUSE_SECONDS = 0.2
 
 SILENCE_SECONDS = 3.0
 """A service that says nothing for so long is asked no more, but another one: six of its signs of life are missing."""
+
+ALIVE_SECONDS = 1.0
+"""For NATS' own answer, before a service is blamed."""
 
 Question = ContextAsked | ExpandAsked | ReadAsked | UploadAsked
 
@@ -59,6 +62,7 @@ async def ask(
                 # who waited for an actor has used up what it was given
                 if left <= 0 or error.fields.get("actor"):
                     if isinstance(error, _Silent):
+                        await _check_alive(connection)
                         raise Unavailable(str(error)) from None
                     raise
             if isinstance(asked, ContextAsked):
@@ -80,6 +84,7 @@ async def _ask_once(
         while status == WORKING:
             first = await subscription.next_msg(timeout=SILENCE_SECONDS)
             status = (first.headers or {}).get("Status")
+        guarded.check(first)
         if status == "503":
             raise NotReady("nobody serves contexts; start `jettison up` or `jettison worker cut`")
         answer = msgspec.json.decode(first.data, type=Answer)
@@ -91,6 +96,14 @@ async def _ask_once(
         raise _Silent(f"no answer to {verb} ({type(error).__name__}); is the service running?") from None
     finally:
         await subscription.unsubscribe()
+
+
+async def _check_alive(connection: NatsConnection) -> None:
+    """Raise `LogUnavailable` where NATS itself is what says nothing."""
+    try:
+        await connection.flush(ALIVE_SECONDS)  # type: ignore[arg-type]  # seconds, handed to asyncio.wait_for
+    except TRANSIENT as error:
+        raise LogUnavailable(f"NATS does not answer ({type(error).__name__}): it hangs, or cannot be reached") from None
 
 
 def _written(asked: Question) -> bytes:

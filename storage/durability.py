@@ -13,7 +13,7 @@ from nats.js.api import DiscardPolicy, StorageType, StreamConfig, StreamInfo
 from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
-from protocol.connection import TRANSIENT
+from protocol.connection import TRANSIENT, told
 from protocol.errors import LogUnavailable
 
 MONITOR_SECONDS = 3.0
@@ -41,7 +41,7 @@ async def looked_at(connection: NatsConnection, *, replicas: int) -> LogCopies:
     except NotFoundError:
         return LogCopies(replicas=0, hazards=())
     except (APIError, *TRANSIENT) as error:
-        raise LogUnavailable(f"the log does not answer: {type(error).__name__}") from None
+        raise LogUnavailable(f"the log does not answer: {told(error)}") from None
     copies = info.config.num_replicas or 1
     return LogCopies(replicas=copies, hazards=(*_of_config(info.config), *_of_copies(info, copies, replicas)))
 

@@ -17,7 +17,7 @@ from nats.aio.msg import Msg
 from nats.js.api import RawStreamMsg
 from nats.js.errors import APIError, NotFoundError
 
-from protocol import subjects
+from protocol import guarded, subjects
 from protocol.connection import (
     STREAM_NOT_FOUND,
     TRANSIENT,
@@ -25,9 +25,10 @@ from protocol.connection import (
     WRONG_LAST_SEQUENCES,
     check_frame,
     publish,
+    told,
     until,
 )
-from protocol.errors import Busy, Damaged, LogRegression, LogUnavailable, NotProvisioned, OutcomeUnknown
+from protocol.errors import Busy, Damaged, LogRegression, LogUnavailable, NotPermitted, NotProvisioned, OutcomeUnknown
 from protocol.ids import Address
 
 from .ports import Record
@@ -123,7 +124,7 @@ class JetStreamLog:
                 f"$JS.API.STREAM.INFO.{subjects.LOG_STREAM}", json.dumps(request).encode(), timeout=READ_SECONDS
             )
         except TRANSIENT as error:
-            raise LogUnavailable(f"the conversations cannot be listed ({type(error).__name__}); try again") from None
+            raise LogUnavailable(f"the conversations cannot be listed ({told(error)}); try again") from None
         found = json.loads(answer.data)
         if failed := found.get("error"):
             if failed.get("err_code") == STREAM_NOT_FOUND:
@@ -138,7 +139,7 @@ class JetStreamLog:
         except NotFoundError:
             raise NotProvisioned(NO_STREAM, stream=subjects.LOG_STREAM) from None
         except (APIError, *TRANSIENT) as error:
-            raise LogUnavailable(f"the log does not answer: {type(error).__name__}") from None
+            raise LogUnavailable(f"the log does not answer: {told(error)}") from None
 
     async def _get(self, at: Address, *, first: int | None = None) -> RawStreamMsg | None:
         """Return the first message of *at* from the sequence *first* on, the last one without it, from the leader."""
@@ -185,6 +186,7 @@ class JetStreamLog:
             records: list[Record] = []
             while True:
                 message = await subscription.next_msg(timeout=READ_SECONDS)
+                guarded.check(message)
                 record = _direct_record(message)
                 if record is None:
                     return records
@@ -208,14 +210,14 @@ class JetStreamSnapshots:
         """See `Snapshots.put`."""
         try:
             await self._jetstream.publish(subjects.snapshot(at), body, timeout=READ_SECONDS)
-        except (APIError, *TRANSIENT):
+        except (APIError, NotPermitted, *TRANSIENT):
             return
 
     async def newest(self, at: Address) -> bytes | None:
         """See `Snapshots.newest`."""
         try:
             message = await self._jetstream.get_msg(subjects.SNAPSHOT_STREAM, subject=subjects.snapshot(at))
-        except (APIError, *TRANSIENT):
+        except (APIError, NotPermitted, *TRANSIENT):
             return None
         return message.data
 

@@ -17,8 +17,8 @@ from nats.aio.subscription import Subscription
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from nats.js.errors import APIError, NotFoundError
 
-from protocol import subjects
-from protocol.connection import PAUSE_SECONDS, TRANSIENT
+from protocol import guarded, subjects
+from protocol.connection import PAUSE_SECONDS, TRANSIENT, told
 from protocol.errors import LogUnavailable, NotProvisioned
 from protocol.ids import Address
 
@@ -59,7 +59,7 @@ class JetStreamLogChanges:
                     raise LogUnavailable(f"the replica that tells the log's changes lags: {reached} of {upto}")
                 await asyncio.sleep(pause)
         except TRANSIENT as error:
-            raise LogUnavailable(f"the log's changes cannot be read: {type(error).__name__}") from None
+            raise LogUnavailable(f"the log's changes cannot be read: {told(error)}") from None
         finally:
             with suppress(APIError, *TRANSIENT):
                 await subscription.unsubscribe()
@@ -72,6 +72,7 @@ class JetStreamLogChanges:
             await self._connection.publish(f"{NEXT}.{subjects.LOG_STREAM}.{name}", request, reply=inbox)
             for _ in range(PAGE):
                 message = await subscription.next_msg(timeout=ANSWER_SECONDS)
+                guarded.check(message)
                 if not message.reply:
                     return  # a status: nothing is left
                 metadata = message.metadata
@@ -100,7 +101,7 @@ class JetStreamLogChanges:
         except NotFoundError:
             return Mark(), 0
         except (APIError, *TRANSIENT) as error:
-            raise LogUnavailable(f"the sweepers' mark cannot be read: {type(error).__name__}") from None
+            raise LogUnavailable(f"the sweepers' mark cannot be read: {told(error)}") from None
         try:
             return msgspec.json.decode(found.data or b"", type=Mark), found.seq or 0
         except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -134,4 +135,4 @@ class JetStreamLogChanges:
         except NotFoundError:
             raise NotProvisioned("the log does not exist on this server; run `jettison provision`") from None
         except (APIError, *TRANSIENT) as error:
-            raise LogUnavailable(f"the log's changes cannot be read: {type(error).__name__}") from None
+            raise LogUnavailable(f"the log's changes cannot be read: {told(error)}") from None

@@ -23,7 +23,7 @@ from nats.js.api import (
 from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
-from protocol.connection import TRANSIENT
+from protocol.connection import TRANSIENT, check_there, told
 from protocol.errors import LogUnavailable, Rejected
 
 ACK_WAIT_SECONDS = 15.0
@@ -160,12 +160,11 @@ async def provision(connection: NatsConnection, *, replicas: int = 1) -> None:
             await jetstream.add_consumer(subjects.WAKE_STREAM, wanted)
     except APIError as error:
         if error.code == 503:
-            raise LogUnavailable("JetStream is not enabled on this server; start nats-server with `-js`") from None
+            await check_there(connection)
+            raise LogUnavailable(f"JetStream does not answer: {told(error)}; is it enabled on this server?") from None
         raise Rejected(f"NATS refused to provision: {error.description}", err_code=error.err_code) from None
     except TRANSIENT as error:
-        raise LogUnavailable(
-            f"JetStream does not answer ({type(error).__name__}); is it enabled on this server?"
-        ) from None
+        raise LogUnavailable(f"JetStream does not answer ({told(error)}); is it enabled on this server?") from None
 
 
 async def drift(connection: NatsConnection, *, replicas: int = 1) -> list[Drift]:

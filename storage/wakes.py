@@ -18,9 +18,9 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.js.errors import APIError, NotFoundError
 
-from protocol import subjects
-from protocol.connection import TRANSIENT
-from protocol.errors import Busy, LogUnavailable, NotProvisioned
+from protocol import guarded, subjects
+from protocol.connection import NO_JETSTREAM, NO_JETSTREAM_FIX, TRANSIENT, told
+from protocol.errors import Busy, LogUnavailable, NotPermitted, NotProvisioned
 from protocol.ids import Address, fresh_id
 from protocol.subjects import Actor, Lane
 
@@ -71,7 +71,7 @@ class JetStreamSlot:
         try:
             await self.message.ack_sync(timeout=2)
         except TRANSIENT as error:
-            raise LogUnavailable(f"the slot's acknowledgement was not confirmed: {type(error).__name__}") from None
+            raise LogUnavailable(f"the slot's acknowledgement was not confirmed: {told(error)}") from None
         finally:
             self.credit.back()
 
@@ -80,7 +80,7 @@ class JetStreamSlot:
         try:
             await self.message.nak(delay=seconds)
         except TRANSIENT as error:
-            raise LogUnavailable(f"the slot could not be given back: {type(error).__name__}") from None
+            raise LogUnavailable(f"the slot could not be given back: {told(error)}") from None
         finally:
             self.credit.back()
 
@@ -93,7 +93,7 @@ class JetStreamSlot:
         try:
             await self.message.in_progress()
         except TRANSIENT as error:
-            raise LogUnavailable(f"the slot could not be held: {type(error).__name__}") from None
+            raise LogUnavailable(f"the slot could not be held: {told(error)}") from None
 
 
 class JetStreamWakes:
@@ -118,7 +118,7 @@ class JetStreamWakes:
                 raise Busy(f"{actor} cannot be woken: {error.description}", err_code=error.err_code) from None
             raise LogUnavailable(f"{actor} cannot be woken: {error.description}", err_code=error.err_code) from None
         except TRANSIENT as error:
-            raise LogUnavailable(f"{actor} cannot be woken: {type(error).__name__}") from None
+            raise LogUnavailable(f"{actor} cannot be woken: {told(error)}") from None
         return True
 
     async def slots(self, actor: Actor, *, credits: int, lane: Lane = "wake") -> AsyncIterator[Slot]:
@@ -153,7 +153,7 @@ class JetStreamWakes:
         try:
             found = await self._jetstream.consumer_info(subjects.WAKE_STREAM, subjects.durable(actor, "wake"))
         except (APIError, *TRANSIENT) as error:
-            raise LogUnavailable(f"the queue of {actor} is not known: {type(error).__name__}") from None
+            raise LogUnavailable(f"the queue of {actor} is not known: {told(error)}") from None
         return found.num_pending or 0
 
     async def _next(self, arrived: asyncio.Queue[Msg], inbox: str, durable: str) -> Msg | None:
@@ -173,6 +173,7 @@ class JetStreamWakes:
                 return message
             if status == "100":
                 continue
+            guarded.check(message)
             if status in ("503", "409"):
                 await self._check(durable)
                 await asyncio.sleep(HEARTBEAT_SECONDS)
@@ -199,7 +200,11 @@ class JetStreamWakes:
             raise NotProvisioned(
                 f"the consumer {durable} does not exist on this server; run `jettison provision`", consumer=durable
             ) from None
-        except (APIError, *TRANSIENT):
+        except APIError as error:
+            if error.err_code in NO_JETSTREAM:
+                raise NotPermitted(f"{durable}: {error.description} ({NO_JETSTREAM_FIX})") from None
+            return
+        except TRANSIENT:
             return
         if found.config.max_deliver != UNLIMITED:
             raise NotProvisioned(

@@ -7,12 +7,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
+from nats.js.errors import APIError
 
 from actors.host.bootstrap import Runtime, data_folder, runtime
 from actors.host.settings import Settings
 from actors.model_info.tokens import counter
 from protocol import codec
-from protocol.errors import JettisonError, KeysUnavailable, NotProvisioned, Unavailable
+from protocol.connection import NO_JETSTREAM_FIX, TRANSIENT, told
+from protocol.errors import JettisonError, KeysUnavailable, NotPermitted, NotProvisioned, Unavailable
 from protocol.ids import Token, written_address
 from protocol.keys import FolderKeys, JetStreamKeys, newest_is_wrapped
 from storage.connections import at_work
@@ -74,8 +76,8 @@ async def _findings(settings: Settings, monitor: str) -> AsyncIterator[Finding]:
             yield await _conversations(running)
             yield _model(there)
             yield await _keys(running, there)
-    except NotProvisioned as error:
-        yield Finding(what="nats", ok=False, detail=str(error))
+    except (NotPermitted, NotProvisioned) as error:
+        yield Finding(what="nats", ok=False, detail=str(error), fix="see infra/nats for users and their rights")
     except Unavailable as error:
         yield Finding(what="nats", ok=False, detail=str(error), fix="start a server, or `jettison up`")
 
@@ -88,13 +90,13 @@ def _tokenizer() -> Finding:
 async def _streams(running: Runtime, settings: Settings) -> list[Finding]:
     try:
         differences = await drift(running.connection, replicas=settings.nats.replicas)
-    except Exception as error:
+    except (JettisonError, APIError, *TRANSIENT) as error:
         return [
             Finding(
                 what="jetstream",
                 ok=False,
-                detail=f"does not answer: {type(error).__name__}",
-                fix="start nats-server with JetStream (`-js`)",
+                detail=str(error) if isinstance(error, JettisonError) else f"does not answer: {told(error)}",
+                fix=NO_JETSTREAM_FIX,
             )
         ]
     if not differences:

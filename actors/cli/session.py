@@ -18,7 +18,7 @@ import msgspec
 
 from actors.host.bootstrap import Runtime, data_folder, runtime, with_endpoints
 from actors.host.embedded import EmbeddedStack, Endpoints, embedded_stack
-from actors.host.settings import LOG_LEVEL, KeysSection, Settings, load
+from actors.host.settings import LOG_LEVEL, NO_SECRET_IN_URL, KeysSection, Settings, load
 from actors.telemetry.setup import configure
 from protocol.errors import BadPolicy, LogUnavailable, Rejected
 from protocol.ids import Token
@@ -48,7 +48,12 @@ class RunningStack(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def settings_of(stack: StackOptions) -> Settings:
-    """Return the settings of a command from file, environment and its flags."""
+    """Return the settings of a command from file, environment and its flags.
+
+    Raises `Rejected` for a password in a flag: every user of the machine sees it.
+    """
+    if "@" in stack.nats:
+        raise Rejected(f"--nats names a user, whom everybody sees in the list of processes; {NO_SECRET_IN_URL}")
     flags = {"nats": {"url": stack.nats or None}, "data": str(stack.data) if stack.data else None}
     return load(file=stack.config, flags=flags)
 

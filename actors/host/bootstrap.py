@@ -131,9 +131,10 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
     """
     # whoever waits says so; the default hooks log each wait once more, through structlog even to stdout
     stamina.instrumentation.set_on_retry_hooks(())
-    options = {"user": settings.nats.user, "password": settings.nats.password} if settings.nats.user else {}
     connection = await connect(
-        settings.nats.url, name=connection_name(role, writes=settings.rules_written), options=options
+        settings.nats.url,
+        name=connection_name(role, writes=settings.rules_written),
+        login=settings.nats.login(),
     )
     artifacts = S3Artifacts(S3Settings(**msgspec.structs.asdict(settings.s3)))
     tenants = tenant_keys(settings)

@@ -11,6 +11,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import msgspec
 
 from protocol import codec
 from protocol.errors import BadPolicy
+from protocol.login import Login, parted
 from protocol.policy import key_of, resolve
 
 PREFIX = "JETTISON_"
@@ -28,7 +30,12 @@ LOG_LEVEL = "JETTISON_LOG"
 _KUBERNETES = re.compile(r"JETTISON_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[A-Z0-9_]+)?)")
 """What Kubernetes sets in every pod beside a Service called `jettison`: nobody's wish, and no setting of ours."""
 
-SECRETS = frozenset((("s3", "access_key"), ("s3", "secret_key"), ("llm", "api_key"), ("nats", "password")))
+SECRETS = frozenset(
+    (("s3", "access_key"), ("s3", "secret_key"), ("llm", "api_key"), ("nats", "password"), ("nats", "token"))
+)
+
+
+NO_SECRET_IN_URL = f"set {PREFIX}NATS__USER and {PREFIX}NATS__PASSWORD (or {PREFIX}NATS__PASSWORD_FILE) instead"
 
 
 class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,12 +43,24 @@ class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class NatsSection(_Section, frozen=True, kw_only=True):
-    """The NATS server; an empty URL means the embedded one."""
+    """The NATS server; an empty URL means the embedded one. What the rest means: `Login`."""
 
     url: str = ""
     user: str = ""
     password: str = ""
+    token: str = ""
+    nkey_file: str = ""
+    creds_file: str = ""
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    tls_first: bool = False
+    inbox_prefix: str = ""
     replicas: int = 1
+
+    def login(self) -> Login:
+        """Return as whom to connect: all but the address and the number of copies."""
+        return Login(**{one.name: getattr(self, one.name) for one in fields(Login)})
 
 
 class S3Section(_Section, frozen=True, kw_only=True):
@@ -133,12 +152,19 @@ def load(
         raise BadPolicy(
             f"settings: rules.write must be one of {allowed}, not {settings.rules.write}{whose}", key="rules.write"
         )
+    settings = _without_password_in_url(settings)
     try:
         resolve([settings.policy])
     except BadPolicy as error:
         whose = _whose(f"policy.{error.fields['key']}", environment, file)
         raise BadPolicy(f"{error}{whose}", **error.fields) from None
     return settings
+
+
+def _without_password_in_url(settings: Settings) -> Settings:
+    """Return *settings* whose URL can be shown to anybody."""
+    url, login = parted(settings.nats.url, settings.nats.login())
+    return msgspec.structs.replace(settings, nats=msgspec.structs.replace(settings.nats, url=url, **vars(login)))
 
 
 def _whose(key: str, environment: Mapping[str, str], file: Path | None) -> str:
@@ -158,6 +184,9 @@ def _from_file(file: Path | None) -> dict[str, Any]:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise BadPolicy(f"settings file {path}: {error}", key=str(path)) from None
+    nats = found.get("nats")
+    if isinstance(nats, dict) and "@" in str(nats.get("url", "")):
+        raise BadPolicy(f"settings file {path}: nats.url names a user; {NO_SECRET_IN_URL}", key="nats.url")
     for section, key in SECRETS:
         if isinstance(found.get(section), dict) and key in found[section]:
             raise BadPolicy(

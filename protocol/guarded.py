@@ -1,0 +1,152 @@
+"""Guarded: nats-py's connection, which says what the server refused and never speaks plain text where it must not.
+
+nats-py upgrades to TLS where the server asks for it, whatever the URL says; and a request that the server forbids ends
+as a timeout, since the refusal comes apart from all answers. Here it comes as the answer.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+import nats.errors
+from nats.aio.client import Client as NatsConnection
+from nats.aio.msg import Msg
+
+from .errors import NotPermitted
+from .login import Login
+
+ASKED_MAX = 8192
+"""Questions that are remembered until they are answered; an older one that is refused waits for its time."""
+
+_VIOLATION = re.compile(r'permissions violation for (publish|subscription) (?:with reply of )?(?:to )?"([^"]*)"')
+_AUTHORIZATION = re.compile(r"authorization violation|authentication (?:expired|revoked|timeout)|account .*(?:expired)")
+
+
+@dataclass
+class Refusal(Msg):
+    """Comes where an answer would have come. A type of its own: headers are written by whoever likes to."""
+
+    why: str = ""
+
+
+class Guarded(NatsConnection):
+    """One connection of *login*, encrypted where *encrypts* says so."""
+
+    def __init__(self, login: Login, *, encrypts: bool) -> None:
+        super().__init__()
+        self.login = login
+        self.refused = ""
+        """Why the server does not let this user in; empty while it does."""
+        self._encrypts = encrypts
+        self._asked: OrderedDict[str, str] = OrderedDict()
+        self._deaf: NotPermitted | None = None
+
+    async def publish(
+        self, subject: str, payload: bytes = b"", reply: str = "", headers: dict[str, Any] | None = None
+    ) -> None:
+        """Publish; where an answer is wanted, a refusal is one."""
+        if reply:
+            if self._deaf is not None:
+                raise self._deaf
+            self._asked[reply] = subject
+            if len(self._asked) > ASKED_MAX:
+                self._asked.popitem(last=False)
+        await super().publish(subject, payload, reply, headers)
+
+    def heed(self, error: Exception) -> str:
+        """Take what the server or the network said; return a sentence about it, empty if it is nothing new."""
+        text = str(error)
+        if violation := _VIOLATION.search(text.lower()):
+            return self._forbidden(violation[1], violation[2])
+        if (told := told_of(error, self.login)) == self.refused:
+            return ""
+        if _AUTHORIZATION.search(text.lower()):
+            self.refused = told
+        return told
+
+    def _forbidden(self, what: str, subject: str) -> str:
+        """Answer all who wait for *subject*; nats-py tells it in lower case."""
+        if what == "publish":
+            told = f"Permissions Violation: {self.login.who} may not publish to {subject}"
+            asked = [reply for reply, there in self._asked.items() if there.lower() == subject]
+        else:
+            told = f"Permissions Violation: {self.login.who} may not subscribe to {subject}"
+            if not subject.startswith(self.login.inbox.lower()):
+                return told
+            told += (
+                "; its inboxes are elsewhere: set inbox_prefix (JETTISON_NATS__INBOX_PREFIX) to what "
+                "the server's configuration lets it hear"
+            )
+            self._deaf = NotPermitted(told, subject=subject)
+            asked = list(self._asked)
+        for reply in asked:
+            self._answer(reply, told, self._asked.pop(reply))
+        return told
+
+    def _answer(self, reply: str, told: str, subject: str) -> None:
+        waiting = self._resp_map.get(reply.rpartition(".")[2])
+        if waiting is not None and not waiting.done():
+            waiting.set_exception(NotPermitted(told, subject=subject))
+            return
+        for subscription in list(self._subs.values()):
+            if subscription.subject == reply:
+                subscription._pending_queue.put_nowait(Refusal(_client=self, subject=reply, why=told))
+
+    async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
+        if self._encrypts and info.get("tls_available"):
+            info["tls_required"] = True  # nats-py goes by this alone
+        await super()._process_info(info, initial_connection)
+
+    def _connect_command(self) -> bytes:
+        """Return the first that is said to a server, with the password in it; raise where others could hear it."""
+        writer = getattr(self._transport, "_io_writer", None)
+        if self._encrypts and writer is not None and writer.get_extra_info("ssl_object") is None:
+            raise nats.errors.SecureConnWantedError
+        return super()._connect_command()
+
+
+def check(message: Msg) -> None:
+    """Raise `NotPermitted` where a message stands for a refusal."""
+    if isinstance(message, Refusal):
+        raise NotPermitted(message.why)
+
+
+def is_final(error: Exception) -> bool:
+    """Tell whether a server will say the same again to who tries once more."""
+    return isinstance(error, ssl.SSLError | nats.errors.SecureConnWantedError) or bool(
+        str(error) and type(error) is nats.errors.Error and "unexpected eof" not in str(error).lower()
+    )
+
+
+def told_of(error: Exception, login: Login) -> str:
+    """Return what a server or the network said, in words that name who was meant and what to set."""
+    text = str(error).removeprefix("nats: ").strip("'\" ")
+    if _AUTHORIZATION.search(text.lower()):
+        return f"{text.title()} for {login.who}"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"its certificate is not trusted ({error.verify_message}); "
+            "set ca_file (JETTISON_NATS__CA_FILE) to its authority's certificate"
+        )
+    if isinstance(error, ssl.SSLError):
+        return _of_tls(error)
+    if isinstance(error, nats.errors.SecureConnWantedError):
+        return "it speaks plain text, and TLS is wanted; nothing was said to it"
+    if isinstance(error, TimeoutError):
+        return "it does not greet: it hangs, or it wants TLS first (tls_first, JETTISON_NATS__TLS_FIRST)"
+    if isinstance(error, nats.errors.Error) and text:
+        return f"{text} ({login.who})"
+    return type(error).__name__
+
+
+def _of_tls(error: ssl.SSLError) -> str:
+    reason = (error.reason or type(error).__name__).replace("_", " ").lower()
+    if "certificate" in reason:
+        return f"{reason}: set cert_file and key_file (JETTISON_NATS__CERT_FILE, …) to a certificate that it takes"
+    if "wrong version" in reason or "record layer" in reason:
+        return f"it does not begin with TLS ({reason}); unset tls_first (JETTISON_NATS__TLS_FIRST)"
+    return f"TLS failed: {reason}"

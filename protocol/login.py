@@ -1,0 +1,151 @@
+"""Login: as whom somebody comes to NATS, and how nobody else listens.
+
+Each field is a setting of the service (`nats.ca_file`, `JETTISON_NATS__CA_FILE`) and an argument of `Client.connect`.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypedDict, TypeVar
+from urllib.parse import unquote, urlsplit
+
+from .errors import Rejected
+
+T = TypeVar("T")
+
+INBOX = "_INBOX"
+"""NATS' own prefix of inboxes; a user who is named has those below it and its name (`infra/nats/rights.conf`)."""
+
+ENCRYPTED_SCHEMES = ("tls", "wss")
+
+
+class LoginArguments(TypedDict, total=False):
+    """The fields of a `Login`, as arguments of a function."""
+
+    user: str
+    password: str
+    token: str
+    nkey_file: str | Path
+    creds_file: str | Path
+    ca_file: str | Path
+    cert_file: str | Path
+    key_file: str | Path
+    tls_first: bool
+    inbox_prefix: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Login:
+    """A user's name with its password, a token, an NKey's seed or a `.creds` file; and what TLS needs."""
+
+    user: str = ""
+    password: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)
+    nkey_file: str | Path = ""
+    """Holds the seed of an NKey, in a line."""
+    creds_file: str | Path = ""
+    """Holds a JWT and its seed, as `nsc` writes it; read again at each connection."""
+    ca_file: str | Path = ""
+    """Certificates of those who may vouch for the server; without it the machine's own."""
+    cert_file: str | Path = ""
+    key_file: str | Path = ""
+    """The client's certificate and its key, where the server wants one."""
+    tls_first: bool = False
+    """Begin with TLS, before the server says a word (`handshake_first` of its configuration)."""
+    inbox_prefix: str = ""
+    """Where answers go; without it `_INBOX.` and the user's name."""
+
+    @property
+    def who(self) -> str:
+        """Return who this is, for a sentence; never a secret."""
+        if self.creds_file:
+            return f"the user of {self.creds_file}"
+        if self.nkey_file:
+            return f"the NKey of {self.nkey_file}"
+        if self.user:
+            return f"user {self.user}"
+        return "the token that was given" if self.token else "nobody: no user is set"
+
+    @property
+    def inbox(self) -> str:
+        """Return the prefix of all inboxes."""
+        return self.inbox_prefix or (f"{INBOX}.{self.user}" if _TOKEN.fullmatch(self.user) else INBOX)
+
+    def encrypts(self, url: str) -> bool:
+        """Tell whether not a word may be said in plain text."""
+        given = self.ca_file or self.cert_file or self.tls_first
+        return bool(given) or any(one.partition("://")[0] in ENCRYPTED_SCHEMES for one in url.split(","))
+
+    def options(self, url: str) -> dict[str, Any]:
+        """Return what nats-py is told. Raises `Rejected` for a file that cannot be used; says which setting it is."""
+        options: dict[str, Any] = {"inbox_prefix": self.inbox}
+        options |= {"user": self.user, "password": self.password} if self.user else {}
+        options |= {"token": self.token} if self.token else {}
+        if self.nkey_file:
+            options["nkeys_seed_str"] = _read("nkey_file", self.nkey_file).strip()
+        if self.creds_file:
+            if "BEGIN NATS USER JWT" not in _read("creds_file", self.creds_file):
+                raise _unusable("creds_file", self.creds_file, "it holds no user's JWT")
+            options["user_credentials"] = str(self.creds_file)
+        if self.nkey_file or self.creds_file:
+            _import_nkeys()
+        if self.encrypts(url):
+            options |= {"tls": self._context(), "tls_handshake_first": self.tls_first}
+        return options
+
+    def _context(self) -> ssl.SSLContext:
+        if self.ca_file:
+            _read("ca_file", self.ca_file)
+        where = str(self.ca_file) or None
+        context = _used("ca_file", self.ca_file, lambda: ssl.create_default_context(cafile=where))
+        if self.cert_file:
+            _read("cert_file", self.cert_file)
+            key = str(self.key_file) or None
+            # without a password of its own OpenSSL would ask for one at the terminal
+            _used("cert_file", self.cert_file, lambda: context.load_cert_chain(str(self.cert_file), key, password=str))
+        return context
+
+
+def parted(url: str, login: Login) -> tuple[str, Login]:
+    """Return *url* without a user and password in it, and *login* with them where it names nobody itself."""
+    servers, found = [], login
+    for one in url.split(","):
+        scheme, separator, rest = one.strip().rpartition("://")
+        before, _, host = rest.rpartition("@")
+        servers.append(f"{scheme}{separator}{host}")
+        if before and found == login and not (login.user or login.token):
+            parts = urlsplit(f"nats://{rest}")
+            name, password = unquote(parts.username or ""), unquote(parts.password or "")
+            more = {"user": name, "password": password} if parts.password is not None else {"token": name}
+            found = Login(**{**vars(login), **more})
+    return ",".join(servers), found
+
+
+def _used(setting: str, path: str | Path, use: Callable[[], T]) -> T:
+    try:
+        return use()
+    except (OSError, ssl.SSLError, TypeError, ValueError) as error:
+        raise _unusable(setting, path, getattr(error, "reason", None) or type(error).__name__) from None
+
+
+def _read(setting: str, path: str | Path) -> str:
+    return _used(setting, path, lambda: Path(path).read_text(encoding="ascii"))
+
+
+def _unusable(setting: str, path: str | Path, why: str) -> Rejected:
+    named = f"{setting} (JETTISON_NATS__{setting.upper()})"
+    return Rejected(f"{named}: {path} cannot be used: {why}", setting=setting)
+
+
+def _import_nkeys() -> None:
+    try:
+        import nkeys  # noqa: F401
+    except ImportError:
+        raise Rejected("NKeys need a package more: pip install 'jettison-client[nkeys]'") from None
+
+
+_TOKEN = re.compile(r"[A-Za-z0-9_-]+")

@@ -1,0 +1,1 @@
+"""The configurations of `infra/nats`, on real servers."""
