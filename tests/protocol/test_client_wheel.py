@@ -17,6 +17,7 @@ from protocol import errors
 ROOT = Path(__file__).resolve().parents[2]
 SDK = ROOT / "infra" / "sdk"
 IMPORT_NAMES = {
+    "nkeys": "nkeys",
     "cryptography": "cryptography",
     "msgspec": "msgspec",
     "nats-py": "nats",
