@@ -3,7 +3,7 @@
 ctx.v1.log.{tenant}.{conversation}.said          agents write, actors read       stream CTX_LOG
 ctx.v1.log.{tenant}.{conversation}.done          actors write                    stream CTX_LOG
 ctx.v1.wake.{actor}.{tenant}.{conversation}      one slot each                   stream CTX_WAKE
-ctx.v1.urge.{actor}.{tenant}.{conversation}      the same, while an agent waits  stream CTX_WAKE
+ctx.v1.urge.{actor}.{tenant}.{conversation}      the same, priority lane         stream CTX_WAKE
 ctx.v1.dlq.{actor}.{tenant}.{conversation}       a wake-up that was given up     stream CTX_DLQ
 ctx.v1.snap.{tenant}.{conversation}              two newest snapshots            stream CTX_SNAP
 ctx.v1.key.{tenant}.{conversation}               its wrapped key                 stream CTX_KEYS
@@ -29,7 +29,7 @@ DEAD_LETTER_STREAM = "CTX_DLQ"
 
 LOG_SUBJECTS = "ctx.v1.log.*.*.*"
 WAKE_SUBJECTS = "ctx.v1.wake.*.*.*"
-URGENT_SUBJECTS = "ctx.v1.urge.*.*.*"
+PRIORITY_SUBJECTS = "ctx.v1.urge.*.*.*"
 SNAPSHOT_SUBJECTS = "ctx.v1.snap.*.*"
 KEY_SUBJECTS = "ctx.v1.key.*.*"
 SWEEP_SUBJECT = "ctx.v1.sweep"
@@ -43,9 +43,11 @@ SPILL_WAKE_TRANSFORM = "ctx.v1.wake.spill.{{wildcard(1)}}.{{wildcard(2)}}"
 Actor = Literal["spill", "digest", "squeeze", "cut"]
 ACTORS: tuple[Actor, ...] = get_args(Actor)
 
-Lane = Literal["wake", "urge"]
+Lane = Literal["normal", "priority"]
 """Slots of background work, and slots of conversations whose agent waits at this moment: each lane has its workers."""
 LANES: tuple[Lane, ...] = get_args(Lane)
+_LANE_TOKENS: dict[Lane, str] = {"normal": "wake", "priority": "urge"}
+"""In subjects, which keep their names for ever."""
 
 Verb = Literal["context", "upload", "read", "expand"]
 VERBS: tuple[Verb, ...] = get_args(Verb)
@@ -67,14 +69,14 @@ def both(at: Address) -> str:
     return f"ctx.v1.log.{at.tenant}.{at.conversation}.*"
 
 
-def wake(actor: Actor, at: Address, lane: Lane = "wake") -> str:
+def wake(actor: Actor, at: Address, lane: Lane = "normal") -> str:
     """Return the slot of *actor* for the conversation *at*."""
-    return f"ctx.v1.{lane}.{actor}.{at.tenant}.{at.conversation}"
+    return f"ctx.v1.{_LANE_TOKENS[lane]}.{actor}.{at.tenant}.{at.conversation}"
 
 
-def wake_filter(actor: Actor, lane: Lane = "wake") -> str:
+def wake_filter(actor: Actor, lane: Lane = "normal") -> str:
     """Return the filter over all slots of *actor* in a *lane*."""
-    return f"ctx.v1.{lane}.{actor}.*.*"
+    return f"ctx.v1.{_LANE_TOKENS[lane]}.{actor}.*.*"
 
 
 def dead_letter(actor: Actor, at: Address) -> str:
@@ -122,9 +124,9 @@ def ask_filter(verb: Verb) -> str:
     return f"ctx.v1.ask.{verb}.*.*"
 
 
-def durable(actor: Actor, lane: Lane = "wake") -> str:
+def durable(actor: Actor, lane: Lane = "normal") -> str:
     """Return the name of *actor*'s durable consumer of a *lane*."""
-    return f"actor-{actor}" if lane == "wake" else f"urgent-{actor}"
+    return f"actor-{actor}" if lane == "normal" else f"urgent-{actor}"
 
 
 def address_of(subject: str) -> Address:

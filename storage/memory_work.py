@@ -22,7 +22,7 @@ class MemorySlot:
     headers: Mapping[str, str]
     owner: MemoryWakes
     actor: Actor
-    lane: Lane = "wake"
+    lane: Lane = "normal"
     deliveries: int = 1
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     makes_room: asyncio.Event = field(default_factory=asyncio.Event)
@@ -57,7 +57,7 @@ class MemoryWakes:
     queues: dict[tuple[Actor, Lane], asyncio.Queue[MemorySlot]] = field(default_factory=dict)
 
     async def wake(
-        self, actor: Actor, at: Address, *, body: bytes = b"", headers: Mapping[str, str], lane: Lane = "wake"
+        self, actor: Actor, at: Address, *, body: bytes = b"", headers: Mapping[str, str], lane: Lane = "normal"
     ) -> bool:
         """See `Wakes.wake`."""
         if (actor, lane, at) in self.filled:
@@ -66,7 +66,7 @@ class MemoryWakes:
         self.queue(actor, lane).put_nowait(MemorySlot(at, dict(headers), self, actor, lane))
         return True
 
-    async def slots(self, actor: Actor, *, credits: int, lane: Lane = "wake") -> AsyncIterator[Slot]:
+    async def slots(self, actor: Actor, *, credits: int, lane: Lane = "normal") -> AsyncIterator[Slot]:
         """See `Wakes.slots`."""
         unfinished: list[MemorySlot] = []
         while True:
@@ -85,7 +85,7 @@ class MemoryWakes:
 
     async def untaken(self, actor: Actor) -> int:
         """See `Wakes.untaken`."""
-        return self.queue(actor, "wake").qsize()
+        return self.queue(actor, "normal").qsize()
 
     def queue(self, actor: Actor, lane: Lane) -> asyncio.Queue[MemorySlot]:
         """Return the waiting slots of *actor* in a *lane*."""

@@ -192,12 +192,12 @@ class Wakes(Protocol):
     """One slot per actor, conversation and lane: queue, lock and coalescing at once."""
 
     async def wake(
-        self, actor: Actor, at: Address, *, body: bytes = b"", headers: Mapping[str, str], lane: Lane = "wake"
+        self, actor: Actor, at: Address, *, body: bytes = b"", headers: Mapping[str, str], lane: Lane = "normal"
     ) -> bool:
         """Fill the slot; false if it is filled already, which is as good. Raises `LogUnavailable`, `Busy`."""
         ...
 
-    def slots(self, actor: Actor, *, credits: int, lane: Lane = "wake") -> AsyncIterator[Slot]:
+    def slots(self, actor: Actor, *, credits: int, lane: Lane = "normal") -> AsyncIterator[Slot]:
         """Yield slots as they are filled, at most *credits* unfinished at once. Ends only by cancellation or error."""
         ...
 

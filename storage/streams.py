@@ -53,7 +53,7 @@ def streams(replicas: int = 1) -> tuple[StreamConfig, ...]:
     return (
         StreamConfig(
             name=subjects.WAKE_STREAM,
-            subjects=[subjects.WAKE_SUBJECTS, subjects.URGENT_SUBJECTS],
+            subjects=[subjects.WAKE_SUBJECTS, subjects.PRIORITY_SUBJECTS],
             retention=RetentionPolicy.WORK_QUEUE,
             storage=StorageType.FILE,
             num_replicas=replicas,
@@ -121,7 +121,7 @@ def _keys(replicas: int) -> StreamConfig:
     )
 
 
-def consumer(actor: subjects.Actor, lane: subjects.Lane = "wake") -> ConsumerConfig:
+def consumer(actor: subjects.Actor, lane: subjects.Lane = "normal") -> ConsumerConfig:
     """Return the wanted durable consumer of *actor*'s lane: its slots, each for one worker at a time."""
     return ConsumerConfig(
         durable_name=subjects.durable(actor, lane),

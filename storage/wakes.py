@@ -104,7 +104,7 @@ class JetStreamWakes:
         self._jetstream = connection.jetstream(timeout=2)
 
     async def wake(
-        self, actor: Actor, at: Address, *, body: bytes = b"", headers: Mapping[str, str], lane: Lane = "wake"
+        self, actor: Actor, at: Address, *, body: bytes = b"", headers: Mapping[str, str], lane: Lane = "normal"
     ) -> bool:
         """See `Wakes.wake`."""
         try:
@@ -121,7 +121,7 @@ class JetStreamWakes:
             raise LogUnavailable(f"{actor} cannot be woken: {told(error)}") from None
         return True
 
-    async def slots(self, actor: Actor, *, credits: int, lane: Lane = "wake") -> AsyncIterator[Slot]:
+    async def slots(self, actor: Actor, *, credits: int, lane: Lane = "normal") -> AsyncIterator[Slot]:
         """See `Wakes.slots`. Raises `NotProvisioned` if the consumer is not there, or would lose slots."""
         free = asyncio.Semaphore(credits)
         inbox = self._connection.new_inbox()
@@ -151,7 +151,7 @@ class JetStreamWakes:
     async def untaken(self, actor: Actor) -> int:
         """See `Wakes.untaken`."""
         try:
-            found = await self._jetstream.consumer_info(subjects.WAKE_STREAM, subjects.durable(actor, "wake"))
+            found = await self._jetstream.consumer_info(subjects.WAKE_STREAM, subjects.durable(actor, "normal"))
         except (APIError, *TRANSIENT) as error:
             raise LogUnavailable(f"the queue of {actor} is not known: {told(error)}") from None
         return found.num_pending or 0

@@ -45,7 +45,7 @@ from .step_span import step_span
 
 log = logging.getLogger("jettison.worker")
 
-CREDITS = {"wake": 8, "urge": 4}
+CREDITS = {"normal": 8, "priority": 4}
 """Slots of each lane that one worker holds at once: enough to hide waiting for S3, few enough to share the load.
 What an agent waits for has its own, so that no flood of background work takes them all."""
 
@@ -247,7 +247,7 @@ class Worker:
         headers = traced()
         if follower is not None and follower != self.actor:
             # nobody waits for squeeze, and two lanes could ask the model twice
-            lane: Lane = "wake" if follower == "squeeze" else slot.lane
+            lane: Lane = "normal" if follower == "squeeze" else slot.lane
             await self.wakes.wake(follower, slot.at, body=_reference(state), headers=headers, lane=lane)
         elif follower is None:
             await self._announce(slot.at, state, headers)

@@ -73,12 +73,12 @@ POLL_SECONDS = (0.002, 0.004, 0.008, 0.016, 0.032, 0.05)
 WAIT_SECONDS_MAX = 60.0
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 
-URGENT_AFTER_SECONDS = (0.25, 1.0)
+PRIORITY_AFTER_SECONDS = (0.25, 1.0)
 """When an agent has waited so long, its conversation goes before all that nobody waits for; again after each second.
 Not at once: most waits are shorter, and two lanes may do the same step twice."""
 
 LOOK_AT_QUEUE = 4
-"""At this look, after 30 ms, it is urgent where others queue: then most likely nobody is at its step yet."""
+"""At this look, after 30 ms, it goes before the others where some queue: then most likely nobody is at its step yet."""
 
 
 @dataclass(kw_only=True)
@@ -153,7 +153,7 @@ class ContextService:
     async def _settled(self, at: Address, asked: ContextAsked) -> State:
         """Return a state in which the deterministic actors are done, or the best that the wait allows."""
         ends = time.monotonic() + min(max(0.0, asked.wait_seconds), WAIT_SECONDS_MAX)
-        urgent = time.monotonic() + URGENT_AFTER_SECONDS[0]
+        hurries = time.monotonic() + PRIORITY_AFTER_SECONDS[0]
         looks = 0
         await self._check_survivable(at)
         while True:
@@ -172,10 +172,10 @@ class ContextService:
                     f"{waits_for} has not worked on {at} within the wait; does a worker run?", actor=waits_for
                 )
             if looks == LOOK_AT_QUEUE and await self._is_queued(waits_for):
-                urgent = time.monotonic()
-            if time.monotonic() >= urgent:
-                urgent += URGENT_AFTER_SECONDS[1]
-                await self._urge(waits_for, at)
+                hurries = time.monotonic()
+            if time.monotonic() >= hurries:
+                hurries += PRIORITY_AFTER_SECONDS[1]
+                await self._hurry(waits_for, at)
             await asyncio.sleep(POLL_SECONDS[min(looks, len(POLL_SECONDS) - 1)])
             looks += 1
 
@@ -194,12 +194,12 @@ class ContextService:
         except Unavailable:
             return False
 
-    async def _urge(self, actor: Actor, at: Address) -> None:
+    async def _hurry(self, actor: Actor, at: Address) -> None:
         """Let *actor* take *at* before what nobody waits for; without it, it comes to it in its turn."""
         try:
-            await self.wakes.wake(actor, at, headers=traced(), lane="urge")
+            await self.wakes.wake(actor, at, headers=traced(), lane="priority")
         except Unavailable as error:
-            log.warning("%s cannot be urged for %s: %s", actor, at, error)
+            log.warning("%s cannot be woken on the priority lane for %s: %s", actor, at, error)
 
     async def _with_media(self, at: Address, state: State, seen: View) -> bytes:
         """Return the view's bytes with its uploaded images in them; one that is gone stays a name."""

@@ -167,7 +167,7 @@ async def test_what_is_said_between_the_last_look_and_the_freed_slot_is_worked_o
         async def wake(self, *args: object, **keywords: object) -> bool:
             return await idle.wakes.wake(*args, **keywords)  # type: ignore[arg-type]
 
-        async def slots(self, actor: Actor, *, credits: int, lane: Lane = "wake") -> AsyncIterator[object]:
+        async def slots(self, actor: Actor, *, credits: int, lane: Lane = "normal") -> AsyncIterator[object]:
             async for slot in idle.wakes.slots(actor, credits=credits, lane=lane):
                 yield LateSlot(slot, speak, spoken)
 

@@ -105,7 +105,7 @@ class MortalWakes:
         """See `Wakes.wake`."""
         return await self.wakes.wake(*args, **keywords)
 
-    async def slots(self, actor: Actor, *, credits: int, lane: Lane = "wake") -> AsyncIterator[Slot]:
+    async def slots(self, actor: Actor, *, credits: int, lane: Lane = "normal") -> AsyncIterator[Slot]:
         """See `Wakes.slots`."""
         async for slot in self.wakes.slots(actor, credits=credits, lane=lane):
             yield cast(Slot, MortalSlot(slot, self.death, self.conversations))

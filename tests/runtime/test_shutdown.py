@@ -146,7 +146,7 @@ class Flood(MemoryWakes):
 
     given: list[MemorySlot] = dataclasses.field(default_factory=list)
 
-    async def slots(self, actor: Actor, *, credits: int, lane: Lane = "wake") -> AsyncIterator[Slot]:
+    async def slots(self, actor: Actor, *, credits: int, lane: Lane = "normal") -> AsyncIterator[Slot]:
         while True:
             self.given.append(MemorySlot(address(f"flood-{len(self.given)}"), {}, self, actor, lane))
             yield self.given[-1]

@@ -26,7 +26,9 @@ from tests.promises.harness import Server, at_server, connected, one, said_body
 AT, OTHER = address("haunted"), address("other")
 
 
-async def worked_off(connection: NatsConnection, at: Address, lane: Lane = "wake", *, actor: Actor = "digest") -> None:
+async def worked_off(
+    connection: NatsConnection, at: Address, lane: Lane = "normal", *, actor: Actor = "digest"
+) -> None:
     """Take the slot of *at*, which is the only one, and end it."""
     slots = cast("AsyncGenerator[Slot, None]", JetStreamWakes(connection).slots(actor, credits=1, lane=lane))
     async with asyncio.timeout(60), aclosing(slots):
@@ -76,7 +78,7 @@ async def test_a_slot_that_was_done_and_kept_is_freed_and_what_waits_is_not(tmp_
             assert await wakes.wake("digest", AT, headers={}, lane=lane) is True
         await worked_off(connection, OTHER)
         await worked_off(connection, AT)
-        await worked_off(connection, AT, "urge")
+        await worked_off(connection, AT, "priority")
         await connection.close()
 
 
@@ -106,7 +108,7 @@ async def test_a_sweep_frees_the_slot_of_a_conversation_that_waits_and_wakes_it(
         async with runtime(ours, role="test") as before:
             await before.log.say(AT, said_body("hello"), message_id=fresh_id(), headers={})
             assert await before.wakes.wake("spill", AT, headers={}) in (True, False), "now it is filled, by whom ever"
-        await (await haunted(server, tmp_path, lanes=("wake",), actor="spill")).close()
+        await (await haunted(server, tmp_path, lanes=("normal",), actor="spill")).close()
         async with runtime(ours, role="test") as after:
             assert await after.wakes.wake("spill", AT, headers={}) is False, "nobody can be told"
             assert await after.sweeper().sweep(everything=True) == Swept(looked_at=1, open=1, woken=1, freed=1)

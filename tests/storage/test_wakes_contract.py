@@ -227,15 +227,15 @@ async def test_a_consumer_that_would_drop_slots_is_loud(running: Runtime) -> Non
 async def test_a_lane_has_its_own_slots(wakes: Wakes) -> None:
     at = place()
     assert await wakes.wake("digest", at, headers={}) is True
-    assert await wakes.wake("digest", at, headers={}, lane="urge") is True
-    assert await wakes.wake("digest", at, headers={}, lane="urge") is False
-    urgent = cast("AsyncGenerator[Slot, None]", wakes.slots("digest", credits=1, lane="urge"))
-    async with asyncio.timeout(30), aclosing(urgent):
-        slot = await anext(urgent)
-    assert (slot.at, slot.lane) == (at, "urge")
+    assert await wakes.wake("digest", at, headers={}, lane="priority") is True
+    assert await wakes.wake("digest", at, headers={}, lane="priority") is False
+    hurried = cast("AsyncGenerator[Slot, None]", wakes.slots("digest", credits=1, lane="priority"))
+    async with asyncio.timeout(30), aclosing(hurried):
+        slot = await anext(hurried)
+    assert (slot.at, slot.lane) == (at, "priority")
     await slot.done()
     (other,) = await taken(wakes, 1)
-    assert (other.at, other.lane) == (at, "wake")
+    assert (other.at, other.lane) == (at, "normal")
     await other.done()
 
 
@@ -243,7 +243,7 @@ async def test_what_nobody_has_come_to_is_counted(wakes: Wakes) -> None:
     before = await wakes.untaken("digest")
     for at in (place(), place()):
         await wakes.wake("digest", at, headers={})
-    await wakes.wake("digest", place(), headers={}, lane="urge")
+    await wakes.wake("digest", place(), headers={}, lane="priority")
     assert await wakes.untaken("digest") == before + 2
     first, second = await taken(wakes, 2)
     assert await wakes.untaken("digest") == before

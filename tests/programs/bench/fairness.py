@@ -104,12 +104,12 @@ async def _turns(talk: Conversation, kind: str, count: int) -> list[float]:
 
 async def _worked_off(bench: Bench) -> int:
     """Return how many wake-ups of spill were ever acknowledged."""
-    info = await bench.connection.jetstream().consumer_info(subjects.WAKE_STREAM, subjects.durable("spill", "wake"))
+    info = await bench.connection.jetstream().consumer_info(subjects.WAKE_STREAM, subjects.durable("spill", "normal"))
     return info.ack_floor.consumer_seq if info.ack_floor else 0
 
 
 async def _waiting(bench: Bench) -> int:
-    info = await bench.connection.jetstream().consumer_info(subjects.WAKE_STREAM, subjects.durable("spill", "wake"))
+    info = await bench.connection.jetstream().consumer_info(subjects.WAKE_STREAM, subjects.durable("spill", "normal"))
     return (info.num_pending or 0) + (info.num_ack_pending or 0)
 
 

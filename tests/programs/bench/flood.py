@@ -27,7 +27,7 @@ async def flood(data: Path, tenant: str) -> None:
     """Fill the slots again and again as they are worked off."""
     async with runtime(located(settings_of(StackOptions(data=data))), role="flood") as running:
         envelopes = _envelopes(tenant)
-        consumer = subjects.durable("spill", "wake")
+        consumer = subjects.durable("spill", "normal")
         jetstream = running.connection.jetstream()
         told = False
         while True:
