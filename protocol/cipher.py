@@ -45,7 +45,7 @@ class Key:
         return nonce + bytes(self._aes.encrypt(nonce, body, context.encode()))
 
     def decrypt(self, closed: bytes, context: str) -> bytes | None:
-        """Return what was encrypted; none for another key, another context, and changed bytes."""
+        """Return the decrypted bytes; None for another key, another context, and changed bytes."""
         if len(closed) < NONCE_BYTES + TAG_BYTES:
             return None
         try:

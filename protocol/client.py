@@ -247,7 +247,7 @@ class Conversation:
     async def report_usage(
         self, *, input_tokens: int, output_tokens: int = 0, cached_tokens: int = 0, view_hash: str = ""
     ) -> None:
-        """Tell what the provider really counted for a served view."""
+        """Report the tokens that the provider counted for a served view."""
         check_counts(input_tokens=input_tokens, output_tokens=output_tokens, cached_tokens=cached_tokens)
         usage = UsageReported(
             input_tokens=input_tokens, output_tokens=output_tokens, cached_tokens=cached_tokens, view_hash=view_hash

@@ -260,7 +260,7 @@ async def until(
 
 
 def told(error: BaseException) -> str:
-    """Return what a server said of a failure, else its kind."""
+    """Return a server's words on a failure, else the failure's kind."""
     description = error.description if isinstance(error, APIError) else None
     return description or type(error).__name__
 

@@ -29,7 +29,7 @@ class Repeatable(Generic[T]):
         self._of[asyncio.current_task()] = what
 
     def taken(self) -> list[T]:
-        """Return what the calling task may repeat, and forget it."""
+        """Return the items that the calling task may repeat, and forget them."""
         caller = asyncio.current_task()
         ours = [task for task in self._of if task is None or task is caller or task.done()]
         return [self._of.pop(task) for task in ours]

@@ -87,7 +87,7 @@ def json_copy(value: Any) -> Any:
 
 
 def depth(value: Any) -> int:
-    """Return how deep *value* is nested, without recursion."""
+    """Return the depth of *value*'s nesting, without recursion."""
     depth, level = 0, [value]
     while level:
         depth += 1

@@ -189,7 +189,7 @@ class JetStreamKeys:
         raise LogUnavailable(f"the key of {at} is there, and cannot be read", address=str(at))
 
     async def known(self, at: Address) -> cipher.Key | None:
-        """Return the key of *at*; none if nobody made one. Raises as `key` does."""
+        """Return the key of *at*; None if nobody made one. Raises as `key` does."""
         if found := self._known.get(at):
             self._known.move_to_end(at)
             return found
@@ -244,7 +244,7 @@ class JetStreamKeys:
         return key
 
     async def _made(self, at: Address) -> cipher.Key | None:
-        """Return a new key that is kept; none if there is one already."""
+        """Return a new key that is kept; None if there is one already."""
         await self.prepare(at.tenant)
         made = secrets.token_bytes(cipher.KEY_BYTES)
         kept = Kept(wrapped=await self._tenants.wrap(at, made)) if self._tenants else Kept(plain=made)

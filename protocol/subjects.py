@@ -8,7 +8,7 @@ ctx.v1.dlq.{actor}.{tenant}.{conversation}       a wake-up that was given up    
 ctx.v1.snap.{tenant}.{conversation}              two newest snapshots            stream CTX_SNAP
 ctx.v1.key.{tenant}.{conversation}               its wrapped key                 stream CTX_KEYS
 ctx.v1.sweep                                     how far the sweeper came        stream CTX_SNAP
-ctx.v1.begun.{actor}.{tenant}.{conversation}     a turn that may not be ended     stream CTX_SNAP
+ctx.v1.begun.{actor}.{tenant}.{conversation}     work in progress                stream CTX_SNAP
 ctx.v1.ready.{tenant}.{conversation}             announcements, not stored
 ctx.v1.ask.{verb}.{tenant}.{conversation}        requests to the context service
 ctx.v1.hook.{tenant}.{conversation}.{name}       calls of a policy's hooks, not stored
@@ -55,12 +55,12 @@ CONTEXT_GROUP = "context-service"
 
 
 def said(at: Address) -> str:
-    """Return where agents publish what they say."""
+    """Return the subject on which agents publish messages."""
     return f"ctx.v1.log.{at.tenant}.{at.conversation}.said"
 
 
 def done(at: Address) -> str:
-    """Return where actors commit what they did."""
+    """Return the subject on which actors commit."""
     return f"ctx.v1.log.{at.tenant}.{at.conversation}.done"
 
 
@@ -80,22 +80,22 @@ def wake_filter(actor: Actor, lane: Lane = "normal") -> str:
 
 
 def dead_letter(actor: Actor, at: Address) -> str:
-    """Return where the wake-up of *actor* is kept after it was given up."""
+    """Return the subject of the dead letter of *actor*."""
     return f"ctx.v1.dlq.{actor}.{at.tenant}.{at.conversation}"
 
 
 def begun(actor: Actor, at: Address) -> str:
-    """Return where it is written down that *actor* began a turn for *at*."""
+    """Return the subject of *actor*'s work in progress on *at*."""
     return f"ctx.v1.begun.{actor}.{at.tenant}.{at.conversation}"
 
 
 def snapshot(at: Address) -> str:
-    """Return where snapshots of *at* are kept."""
+    """Return the subject of the snapshots of *at*."""
     return f"ctx.v1.snap.{at.tenant}.{at.conversation}"
 
 
 def key(at: Address) -> str:
-    """Return where the key of *at* is kept, wrapped by its tenant's."""
+    """Return the subject of the key of *at*, which is wrapped by its tenant's."""
     return f"ctx.v1.key.{at.tenant}.{at.conversation}"
 
 
@@ -105,17 +105,17 @@ def keys_of(tenant: Token) -> str:
 
 
 def hook(at: Address, name: str) -> str:
-    """Return where a hook of the conversation's policy calls; *name* is a token that the policy checked."""
+    """Return the subject on which a hook of the policy of *at* calls; *name* is a token that the policy checked."""
     return f"ctx.v1.hook.{at.tenant}.{at.conversation}.{name}"
 
 
 def ready(at: Address) -> str:
-    """Return where a ready snapshot of *at* is announced."""
+    """Return the subject on which *at* is announced as ready."""
     return f"ctx.v1.ready.{at.tenant}.{at.conversation}"
 
 
 def ask(verb: Verb, at: Address) -> str:
-    """Return where the context service is asked for *verb* about *at*."""
+    """Return the subject of questions for *verb* about *at*."""
     return f"ctx.v1.ask.{verb}.{at.tenant}.{at.conversation}"
 
 

@@ -63,7 +63,7 @@ class _Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def read_asked(arguments: str) -> ReadAsked:
-    """Return what a model asks for with *arguments*. Raises `Rejected`, in words that the model can act upon."""
+    """Return the request in a model's *arguments*. Raises `Rejected`, in words that the model can act upon."""
     try:
         call = msgspec.json.decode(arguments.encode("utf-8", "replace"), type=_Call, strict=False)
     except msgspec.MsgspecError as error:

@@ -35,7 +35,7 @@ class LogCopies(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def looked_at(connection: NatsConnection, *, replicas: int) -> LogCopies:
-    """Return what may lose facts of the log, of which there should be *replicas* copies. Raises `LogUnavailable`."""
+    """Return the ways in which the log may lose facts; it should have *replicas* copies. Raises `LogUnavailable`."""
     try:
         info = await connection.jetstream(timeout=5).stream_info(subjects.LOG_STREAM)
     except NotFoundError:
@@ -61,7 +61,7 @@ async def filled(monitor_url: str) -> float:
 
 
 async def trouble(monitor_url: str) -> str:
-    """Return what a server says is wrong with itself, empty if nothing is: a write that failed, a stream that is away.
+    """Return a server's own report of trouble, empty if there is none: a write that failed, a stream that is away.
 
     After a write that failed (a full disk), a stream takes no other one until its server is started anew, though
     there is room again, and says so nowhere else: who publishes is told nothing (measured on 2.15). Raises

@@ -223,7 +223,7 @@ class JetStreamSnapshots:
 
 
 def _direct_record(message: Msg) -> Record | None:
-    """Return the record in an answer to a batch request; none at its end."""
+    """Return the record in an answer to a batch request; None at its end."""
     headers = dict(message.headers or {})
     if "Nats-Sequence" not in headers:
         return None

@@ -66,7 +66,7 @@ class JetStreamLogChanges:
                 await self._jetstream.delete_consumer(subjects.LOG_STREAM, name)
 
     async def _pages(self, name: str, inbox: str, subscription: Subscription) -> AsyncIterator[tuple[int, Address]]:
-        """Yield what the consumer has now."""
+        """Yield the messages that the consumer has now."""
         request = json.dumps({"batch": PAGE, "no_wait": True}).encode()
         while True:
             await self._connection.publish(f"{NEXT}.{subjects.LOG_STREAM}.{name}", request, reply=inbox)

@@ -56,7 +56,7 @@ class EventLog(Protocol):
         ...
 
     def batches(self, at: Address, *, after: int) -> AsyncIterator[list[Record]]:
-        """Yield what `read` returns, some megabytes at a time: a log may be larger than memory. Raises as it does."""
+        """Yield the records of `read`, some megabytes at a time: a log may be larger than memory. Raises as it does."""
         ...
 
     async def head(self, at: Address) -> int:
@@ -163,7 +163,7 @@ class Slot(Protocol):
 
     @property
     def deliveries(self) -> int:
-        """Return how often the slot was delivered, from 1."""
+        """Return the number of deliveries of the slot, from 1."""
         ...
 
     @property
@@ -202,7 +202,7 @@ class Wakes(Protocol):
         ...
 
     async def untaken(self, actor: Actor) -> int:
-        """Return how many slots of the lane `wake` no worker of *actor* has come to yet. Raises `LogUnavailable`."""
+        """Return the number of slots of the normal lane that no worker of *actor* came to. Raises `LogUnavailable`."""
         ...
 
 
@@ -294,7 +294,7 @@ class InProgress(Protocol):
     """
 
     async def find(self, actor: Actor, at: Address) -> BegunWork | None:
-        """Return what *actor* began for *at* and did not end, or None."""
+        """Return the work that *actor* began for *at* and did not end, or None."""
         ...
 
     async def put(self, actor: Actor, at: Address, begun: BegunWork) -> None:
@@ -365,7 +365,7 @@ class Request(Protocol):
 
     @property
     def verb(self) -> Verb:
-        """Return what is asked for."""
+        """Return the verb: context, upload, read or expand."""
         ...
 
     @property
@@ -384,7 +384,7 @@ class Request(Protocol):
         ...
 
     async def working(self) -> None:
-        """Tell who asks that somebody is at it; nobody hears it while the connection is being restored."""
+        """Send a sign of life to who asks; nobody hears it while the connection is being restored."""
         ...
 
     async def answer(self, frames: Sequence[bytes]) -> None:
@@ -396,5 +396,5 @@ class Requests(Protocol):
     """What agents ask the context service."""
 
     def asked(self) -> AsyncIterator[Request]:
-        """Yield what is asked from now on; several who listen share it. Ends only by cancellation or error."""
+        """Yield the questions of agents; several who listen share them. Ends only by cancellation or error."""
         ...

@@ -111,7 +111,7 @@ class S3Artifacts:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def call(self, method: str, key: str, call: Callable[[Any, str], T]) -> T:
-        """Return what *call* does with the client and the bucket. Raises `NotFound`, `ArtifactsUnavailable`."""
+        """Return the result of *call* with the client and the bucket. Raises `NotFound`, `ArtifactsUnavailable`."""
         return await self._run(method, key, lambda: call(self._client, self._bucket))
 
     async def _run(self, method: str, key: str, call: Callable[[], T]) -> T:

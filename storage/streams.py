@@ -168,7 +168,7 @@ async def provision(connection: NatsConnection, *, replicas: int = 1) -> None:
 
 
 async def drift(connection: NatsConnection, *, replicas: int = 1) -> list[Drift]:
-    """Return how the server's streams and consumers differ from the wanted ones."""
+    """Return the differences of the server's streams and consumers from the wanted ones."""
     jetstream = connection.jetstream(timeout=5)
     found: list[Drift] = []
     for config in streams(replicas):

@@ -70,5 +70,5 @@ class JetStreamStuckSlots:
 
 
 def _ack_subject(durable: str, seq: int) -> str:
-    """Return where a delivery is acknowledged: its count, sequences in stream and consumer, time, what is left."""
+    """Return a delivery's subject of acknowledgement: count, sequences in stream and consumer, time, what is left."""
     return f"$JS.ACK.{subjects.WAKE_STREAM}.{durable}.1.{seq}.1.{time.time_ns()}.0"

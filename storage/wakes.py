@@ -157,7 +157,7 @@ class JetStreamWakes:
         return found.num_pending or 0
 
     async def _next(self, arrived: asyncio.Queue[Msg], inbox: str, durable: str) -> Msg | None:
-        """Open one pull for one slot and wait for its answer; none when the pull ended empty."""
+        """Open one pull for one slot and wait for its answer; None when the pull ended empty."""
         await self._pull(inbox, durable)
         while True:
             try:

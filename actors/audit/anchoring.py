@@ -142,7 +142,7 @@ class Anchoring:
 
     async def _imported(self, at: Address, before: Head) -> Head | None:
         """Return the head of a log that was lost and imported again with all that *before* saw, that was repaired
-        where *before* stood, or that was erased once more since *before* saw its tombstone; none for any other.
+        where *before* stood, or that was erased once more since *before* saw its tombstone; None for any other.
         """
         try:
             records = await self._log.read(at, after=0)
@@ -160,7 +160,7 @@ class Anchoring:
 
 
 async def book_of(tenant: Token, anchors: Anchors, *, whole: bool = False) -> Book:
-    """Return what the stored anchors of *tenant* vouch for: those from a full one on, or the *whole* line.
+    """Return the heads that the stored anchors of *tenant* vouch for: those from a full one on, or the *whole* line.
 
     Raises `ArtifactsUnavailable`.
     """

@@ -189,7 +189,7 @@ def _decoded(body: bytes) -> Anchor | None:
 
 
 def _flaw(book: Book, anchor: Anchor, number: int) -> str:
-    """Return what is wrong with *anchor* behind *book*; empty for nothing."""
+    """Return the fault of *anchor* behind *book*; empty if it has none."""
     seal = anchor.seal
     if (seal.tenant, seal.number) != (book.tenant, number):
         return f"says it is number {seal.number} of {seal.tenant:.64}"
@@ -218,7 +218,7 @@ def _hash_of(seal: Seal) -> bytes:
 
 
 def numbers_needed(numbers: Sequence[int]) -> Sequence[int]:
-    """Return those of the stored *numbers* that reach back over the newest two full anchors."""
+    """Return the newest of the stored *numbers*, back over two full anchors."""
     # full ones are also written after a loss; the regular ones alone bound the reading
     if not numbers:
         return numbers

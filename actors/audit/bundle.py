@@ -156,7 +156,7 @@ def judged(bundle: Bundle) -> Verified:
 
 
 def evidence(bundle: Bundle) -> Evidence:
-    """Return what *bundle* holds for `verify`."""
+    """Return the evidence in *bundle*, for `verify`."""
     seen = [proven(bundle.at, proof) for proof in bundle.proofs]
     flaws = [one for one in seen if isinstance(one, Flaw)]
     for before, after in zip(bundle.proofs, bundle.proofs[1:], strict=False):
@@ -180,7 +180,7 @@ def evidence(bundle: Bundle) -> Evidence:
 
 
 def _manifest(bundle: Bundle, members: Iterable[tuple[str, bytes]]) -> Manifest:
-    """Return what there is to say about *bundle*; of a log that breaks, up to the break."""
+    """Return the summary of *bundle*; of a log that breaks, up to the break."""
     head = start(bundle.at)
     for record in bundle.records:
         try:

@@ -67,7 +67,7 @@ class _Side(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def diff(at: Address, records: Iterable[Record], *, older: int, newer: int) -> Diff:
-    """Return what changed from version *older* to *newer* (in either order). Raises `NotFound`."""
+    """Return the difference between the versions *older* and *newer* (in either order). Raises `NotFound`."""
     older, newer = sorted((older, newer))
     sides: dict[int, _Side] = {}
     latest: dict[int, Touch] = {}

@@ -105,7 +105,7 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     async def _entombed(self, at: Address, *, by: str) -> tuple[list[Record], codec.Commit, int]:
-        """Return what is left of the log, with its tombstone and where it stands; append it if there is none."""
+        """Return the rest of the log, its tombstone and the tombstone's place; append it if there is none."""
         for _ in range(APPEND_ATTEMPTS_MAX):
             records = await self.log.read(at, after=0)
             if not records:
@@ -128,7 +128,7 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
         raise Contended(f"other writers of {at} were faster, too often", address=str(at))
 
     async def _shared(self, at: Address, wanted: set[str]) -> set[str]:
-        """Return those of *wanted* that another conversation of the tenant speaks of."""
+        """Return the artifacts of *wanted* that another conversation of the tenant names."""
         shared: set[str] = set()
         for other in await self.log.addresses():
             if other.tenant == at.tenant and other != at and wanted - shared:

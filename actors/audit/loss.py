@@ -48,7 +48,7 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def loss(before: State, after: State) -> Loss:
-    """Return what became of the values that stood in *before*'s view where *after* shows something else."""
+    """Return the fates of the values in *before*'s view, where *after* shows something else."""
     now = {entry.number: entry for entry in after.entries}
     changed = [entry for entry in before.entries if not _same(entry, now.get(entry.number))]
     # what was admitted behind a compaction is no part of it, but spill changes what is not admitted yet
@@ -60,7 +60,7 @@ def loss(before: State, after: State) -> Loss:
 
 
 def recorded(*facts: object) -> Loss | None:
-    """Return what the compaction among *facts* says of this itself, without names; none if there is none."""
+    """Return the fates that the compaction among *facts* recorded, without names; None if there is none."""
     found = [fate for fact in facts for fate in getattr(fact, "fates", ())]
     return Loss(categories=_by_category(found)) if found else None
 

@@ -41,7 +41,7 @@ def path(leaves: Sequence[bytes], index: int) -> tuple[bytes, ...]:
 
 
 def climbed(start: bytes, *, index: int, size: int, along: Sequence[bytes]) -> bytes | None:
-    """Return the root that *along* leads to from the leaf hash *start*; none where the path has another length."""
+    """Return the root that *along* leads to from the leaf hash *start*; None where the path has another length."""
     if not 0 <= index < size:
         return None
     reached, left = start, list(along)

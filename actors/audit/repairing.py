@@ -37,7 +37,7 @@ class Repairable(msgspec.Struct, frozen=True, kw_only=True):
     at: Address
     plan: Plan
     damaged: Bundle | None
-    """All that is left now; none where nothing is."""
+    """All that is left now; None where nothing is."""
     artifacts: Mapping[str, bytes]
     """What copies have of the artifacts that are lost here."""
     lost: Mapping[str, str]

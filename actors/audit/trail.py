@@ -114,7 +114,7 @@ def stage_of(commit: codec.Commit) -> str:
 
 
 def outcome_of(decision: Decision) -> Outcome:
-    """Return how a step ended; what changes no view is `noted`."""
+    """Return the outcome of a step; one that changes no view is `noted`."""
     commit = decision.commit
     names = [type(fact).__name__ for fact in commit.facts]
     if commit.policy:
@@ -129,7 +129,7 @@ def outcome_of(decision: Decision) -> Outcome:
 
 
 def reasons(commit: codec.Commit) -> tuple[str, ...]:
-    """Return what the facts of *commit* say for themselves: why a stage declined, failed, or did what it did."""
+    """Return the reasons that the facts of *commit* state: why a stage declined, failed, or did what it did."""
     told = (getattr(fact, "reason", "") or getattr(fact, "error", "") for fact in commit.facts)
     return tuple(dict.fromkeys(str(text) for text in told if text))
 
@@ -142,7 +142,7 @@ def trace_of(record: Record) -> str:
 
 
 def touches(decision: Decision) -> tuple[Touch, ...]:
-    """Return what *decision* did to each message, the digest last."""
+    """Return the changes of *decision* to each message, the digest last."""
     before, after = decision.before, decision.after
     found: list[Touch] = []
     if before.live is not after.live or before.waiting is not after.waiting:
@@ -209,7 +209,7 @@ def _touch(decision: Decision, number: int, was: Entry | None, now: Entry | None
 
 
 def _kept_as(did: str, decision: Decision, was: Entry, now: Entry) -> str:
-    """Return what was done to a message that stays: it is never cut or digested as a whole."""
+    """Return the change of a message that stays: it is never cut or digested as a whole."""
     if was.shown == now.shown:
         return "repaired" if was.answers != now.answers else "noted"
     state = decision.before

@@ -256,7 +256,7 @@ def _unfit(record: Record, head: Head, done_seq: int, error: JettisonError) -> P
 
 
 def _covering(rolled: bytes, pending: Sequence[Record], wanted: bytes) -> tuple[list[Record], bytes]:
-    """Return those of *pending* after which the rolling hash is *wanted*, and the hash; all if it never is."""
+    """Return the messages of *pending* after which the rolling hash is *wanted*, and the hash; all if it never is."""
     taken: list[Record] = []
     for record in pending:
         if rolled == wanted:

@@ -42,7 +42,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
-    """A context as it was served, rebuilt from the log; `view` is none where the rules refuse it today."""
+    """A context as it was served, rebuilt from the log; `view` is None where the rules refuse it today."""
 
     version: int
     time: str
@@ -81,7 +81,7 @@ def served(at: Address, records: Iterable[Record], *, version: int | None = None
 
 
 def served_fact(decision: Decision) -> ContextServed | None:
-    """Return what *decision* served, if it did."""
+    """Return the view that *decision* served, if it did."""
     return next((fact for fact in decision.commit.facts if isinstance(fact, ContextServed)), None)
 
 

@@ -98,7 +98,7 @@ def claimed(at: Address, records: Iterable[Record]) -> tuple[str, ...]:
 
 
 def where(at: Address, records: Sequence[Record], *, text: str, uploads: Mapping[str, str | None]) -> Where:
-    """Return where *text* is. *uploads* holds the text of each of `claimed`, none for one that is gone.
+    """Return the places of *text*. *uploads* holds the text of each of `claimed`, None for one that is gone.
 
     Raises `Rejected` for an empty text.
     """
@@ -130,14 +130,14 @@ def where(at: Address, records: Sequence[Record], *, text: str, uploads: Mapping
 
 
 def _reached(state: State, said: Iterable[int]) -> Presence:
-    """Return whether the view leads to one of the messages that *said* the text."""
+    """Tell whether the view leads to one of the messages that *said* the text."""
     entries = {entry.number: entry for entry in state.entries}
     found = any(reachable(number, entries.get(number), state.digest) for number in said)
     return "recoverable" if found else "lost"
 
 
 def _said(saying: Saying, text: str, uploads: Mapping[str, str | None]) -> Iterable[Place]:
-    """Yield where a message holds *text* as it was said: in the log, or in what was uploaded before."""
+    """Yield the places of *text* in a message as it was said: in the log, or in what was uploaded before."""
     if text in said_text(saying.message.raw):
         for part in _parts(saying, text) or ("",):
             yield Place(kind="log", message=saying.number, part=part)

@@ -40,7 +40,7 @@ _UNTOUCHED = {"CompactionDeclined": "left as it is", "StageFailed": "failed", "M
 
 
 class ModelUse(msgspec.Struct, frozen=True, kw_only=True):
-    """What an LLM had to do with a step. `dollars` is none where no price is known."""
+    """What an LLM had to do with a step. `dollars` is None where no price is known."""
 
     model: str
     prompt_hash: str
@@ -126,7 +126,7 @@ def why(at: Address, records: Sequence[Record], *, number: int, version: int | N
 
 
 def dollars_of(fact: object) -> float | None:
-    """Return what the LLM behind *fact* cost: as recorded, else by today's prices, none where there is no price."""
+    """Return the price of the LLM behind *fact*: as recorded, else by today's prices; None where there is none."""
     recorded = getattr(fact, "cost_microdollars", 0)
     if recorded:
         return float(recorded) / 1e6

@@ -43,7 +43,7 @@ def version_text(row: Version) -> str:
 
 
 def loss_text(loss: Loss) -> str:
-    """Return what a step left of the values it touched, in one line."""
+    """Return the fates of the values that a step touched, in one line."""
     total = loss.total
     line = f"values: {total.retained} retained, {total.recoverable} recoverable, {total.lost} lost"
     lost = ", ".join(f"{one.lost} {name}" for name, one in loss.categories.items() if one.lost)
@@ -87,7 +87,7 @@ def why_text(found: Why, *, full: bool) -> str:
 
 
 def where_text(found: Where) -> str:
-    """Return where a text is, as text."""
+    """Return the places of a text, as text."""
     lines = [f"{one_line(found.text, chars=60)!r} in {found.address}: {found.now}"]
     for span in found.spans[-SPANS_SHOWN:]:
         names = [f"message {number}" if number else "the digest" for number in span.messages]
@@ -166,7 +166,7 @@ def _stage_table(stages: Mapping[str, StageSum]) -> Table:
 
 
 def _values_table(values: Mapping[str, FateSum]) -> Table:
-    """Return where the values are that compactions took out of views."""
+    """Return the table of values that compactions took out of views."""
     table = Table("values that left", "retained", "recoverable", "lost", box=None)
     for name, one in values.items():
         table.add_row(name, f"{one.retained:,}", f"{one.recoverable:,}", f"{one.lost:,}")

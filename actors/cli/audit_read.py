@@ -218,7 +218,7 @@ def missing(text: str, at: Address) -> NotFound:
 
 
 def _bundle(conv: str) -> tuple[Path | None, int | None]:
-    """Return the bundle's file and the version that *conv* names, none where it names no file."""
+    """Return the bundle's file and the version that *conv* names, None where it names no file."""
     name, _, version = conv.rpartition("@")
     if named_file(conv) is None and version.isascii() and version.isdecimal():
         return named_file(name), versioned(f"x@{version}")[1]

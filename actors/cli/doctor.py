@@ -175,7 +175,7 @@ async def _rules(settings: Settings, monitor: str) -> Finding:
 
 
 def _mended(trouble: str) -> str:
-    """Return what to do about what a server says of itself."""
+    """Return the advice on a server's own report."""
     if "no space left" in trouble:
         return "make room on its disk, then restart that nats-server: until then its stream takes no write"
     if "write error" in trouble:
@@ -186,7 +186,7 @@ def _mended(trouble: str) -> str:
 
 
 def _embedded_is_synced(settings: Settings) -> bool | None:
-    """Tell whether the embedded server syncs each write; none if it is not the one that is asked about."""
+    """Tell whether the embedded server syncs each write; None if it is not the one that is asked about."""
     stack = running_stack(data_folder(settings))
     if stack is None or stack.endpoints.nats_url != settings.nats.url:
         return None

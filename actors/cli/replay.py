@@ -75,7 +75,7 @@ def replay_text(found: Replayed) -> str:
 
 
 def rests_text(found: Replayed) -> str:
-    """Return what is to be told of steps of older rules, if there are any."""
+    """Return the sentence about steps of older rules, empty if there are none."""
     told = []
     if found.decided_elsewhere:
         told = [f"{counted(found.decided_elsewhere, 'step')} of older rules decided again by their own release"]

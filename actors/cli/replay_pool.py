@@ -58,7 +58,7 @@ Source = Path | Address
 
 
 def processors() -> int:
-    """Return how many processes are worth starting here: a container may have fewer processors than the machine."""
+    """Return the number of processes worth starting here: a container may have fewer processors than the machine."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

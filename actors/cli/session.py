@@ -156,7 +156,7 @@ def connected(
 
 
 def traces_folder(settings: Settings) -> Path:
-    """Return where local spans are kept."""
+    """Return the folder of local spans."""
     return Path(settings.telemetry.folder) if settings.telemetry.folder else data_folder(settings) / "traces"
 
 

@@ -31,7 +31,7 @@ class Forked(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     """Of the parent."""
     records: int
-    """Written now; none when it was there already."""
+    """Written now; None when it was there already."""
 
 
 def expand(stack: StackOptions, conv: str, *, messages: str, artifact: str, as_json: bool) -> int:

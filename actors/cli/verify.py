@@ -87,7 +87,7 @@ def anchor(stack: StackOptions, *, every: float, as_json: bool) -> int:
 
 
 def sources_of(running: Runtime) -> Sources:
-    """Return where evidence is on the connected stack."""
+    """Return the sources of evidence on the connected stack."""
     return Sources(
         log=running.log,
         snapshots=running.snapshots,
@@ -155,7 +155,7 @@ def _anchored_text(done: Anchored) -> str:
 
 
 def _progress() -> Callable[[int, int], None]:
-    """Return what tells on stderr how far it is: every few seconds, or at once to a terminal."""
+    """Return the callback that reports progress on stderr: every few seconds, or at once to a terminal."""
     told_at = time.monotonic()
 
     def told(done: int, of: int) -> None:

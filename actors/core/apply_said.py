@@ -239,7 +239,7 @@ def _abandon(state: State) -> tuple[State, tuple[str, ...]]:
 
 
 def _hash_of(entry: Entry) -> str:
-    """Return what tells one result from another: all its texts, inline or uploaded."""
+    """Return the identity of a result: all its texts, inline or uploaded."""
     message = messages.decode(entry.raw)
     texts = [part.sha256 or messages.leaf(message, part.pointer) for part in entry.parts]
     return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -51,7 +51,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 def plan_cut(
     state: State, entries: Sequence[Entry], *, down_to: int, within: int, count: Count, shrunk: int | None = None
 ) -> Plan:
-    """Return how *entries* with the digest come down to *down_to* tokens, at worst to *within*.
+    """Return the plan that brings *entries* with the digest down to *down_to* tokens, at worst to *within*.
 
     Where texts of all that is left must be shortened, they are to *shrunk* tokens, if that is possible.
 
@@ -94,7 +94,7 @@ def plan_cut(
 
 
 def least_tokens(state: State, entries: Sequence[Entry], *, count: Count) -> int:
-    """Return what *entries* cost where all has left that may, and all is shortened that can be: no plan is smaller."""
+    """Return the fewest tokens of *entries*: all has left that may, all is shortened that can be."""
     assert state.policy is not None
     policy = state.policy.cut
     tokens = sum([entry.tokens for entry in entries], state.digest.tokens if state.digest else 0)

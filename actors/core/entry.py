@@ -76,7 +76,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False
 
     @property
     def text(self) -> str:
-        """Return what stands there."""
+        """Return the text that stands there."""
         return self.raw.decode()
 
 
@@ -98,7 +98,7 @@ class ResultOf(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=Fa
 
     @property
     def under(self) -> str:
-        """Return what the pointers of its parts begin with."""
+        """Return the prefix of its parts' pointers."""
         return self.at.rpartition("/")[0] + "/"
 
 
@@ -192,7 +192,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
 
     @cached_property
     def running(self) -> RunningHash:
-        """Return what was hashed of the views that begin with this message."""
+        """Return the running hash of the views that begin with this message."""
         return RunningHash()
 
 
@@ -330,7 +330,7 @@ def _place(pointer: str) -> int:
 
 
 def _frame_tokens(parsed: messages.Message, *, claimed: bool, count: Count) -> int:
-    """Return what is added to the parts, in the profile that adds most."""
+    """Return the tokens added to the parts, in the profile that adds most."""
     within = tuple(result.at.rpartition("/")[0] + "/" for result in parsed.results)
     # blank words beside results: elsewhere they are a message of their own, in which something must stand
     beside = [part for part in parsed.parts if within and not part.pointer.startswith(within)]

@@ -101,12 +101,12 @@ class _Read(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 def items_of(entries: tuple[Entry, ...]) -> list[DigestItem]:
-    """Return what is worth keeping of *entries*, each value once, with its newest message and its weight."""
+    """Return the items worth keeping of *entries*, each value once, with its newest message and its weight."""
     return list(found_in(entries).items)
 
 
 def found_in(entries: tuple[Entry, ...]) -> Found:
-    """Return what is worth keeping of *entries*, and which files are no longer where they were."""
+    """Return the items worth keeping of *entries*, and the files that were moved."""
     read = [_read(entry) for entry in entries]
     moved = moves([one.told for one in read])
     items: dict[tuple[str, str], DigestItem] = {}
@@ -135,7 +135,7 @@ def sentences_in(entries: Iterable[Entry]) -> frozenset[str]:
 
 
 def items_in(entry: Entry) -> tuple[DigestItem, ...]:
-    """Return what one message holds, whatever others say of it."""
+    """Return the items of one message, whatever others say of it."""
     return _read(entry).items
 
 
@@ -175,7 +175,7 @@ def outranks(newer: DigestItem, older: DigestItem) -> bool:
 
 
 def score(item: DigestItem, newest: int) -> float:
-    """Return how likely an item is to be used again: by its uses and kind, less the longer ago it was seen.
+    """Return the weight of an item: it grows with its uses and by its kind, and shrinks the longer ago it was seen.
 
     A value halves in worth with every fourfold age in messages, never to nothing.
     """

@@ -65,7 +65,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def told(parts: Sequence[Heard]) -> Told:
-    """Return what *parts* tell of files. Whether a call failed may stand in another message."""
+    """Return the file operations in *parts*. Whether a call failed may stand in another message."""
     return Told(
         moves=tuple(
             (part.call, Move(path=path, now=now, number=part.number)) for part in parts for path, now in _of(part)
@@ -75,7 +75,7 @@ def told(parts: Sequence[Heard]) -> Told:
 
 
 def moves(every: Sequence[Told]) -> dict[str, Move]:
-    """Return what these messages moved or deleted, by the old path; what came back later is not in it."""
+    """Return the files that these messages moved or deleted, by the old path, without those that came back."""
     failed = frozenset(call for one in every for call in one.failed)
     there: dict[str, Move] = {}
     for call, move in (moved for one in every for moved in one.moves):
@@ -105,7 +105,7 @@ def _of(part: Heard) -> Iterator[tuple[str, str]]:
 
 
 def _commanded(name: str, arguments: str) -> Iterator[tuple[str, str]]:
-    """Yield what a call moves or deletes: a shell's command, or the arguments of a tool that says so by its name."""
+    """Yield the files that a call moves or deletes: by a shell's command, or a tool whose name says so."""
     data = encoded(arguments)
     for _, before, after in groups(_MOVED, data, most=MOVES_MAX):
         old, new = before.decode().rstrip("/"), after.decode()

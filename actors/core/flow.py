@@ -105,7 +105,7 @@ FLOW: tuple[Row, ...] = (
 
 
 def next_actor(state: State) -> Actor | None:
-    """Return who has to act on *state*; None if it is ready."""
+    """Return the next actor for *state*; None if it is ready."""
     then = deciding("log", state).then
     return _waits_for(state) if then == "stage" else _actor(then)
 

@@ -78,7 +78,7 @@ def due_facts(state: State, *, count: Count) -> tuple[Fact, ...]:
 
 
 def reminder_text(state: State, *, count: Count) -> str:
-    """Return what an agent is reminded of after a compaction: its tools, in as much detail as the policy gives room."""
+    """Return the reminder after a compaction: the agent's tools, in as much detail as the policy gives room."""
     assert state.policy is not None
     reminder = state.policy.reminder
     lines = ["[Older messages were moved out of this context. Go on from where you are; do not start again.]"]

@@ -79,7 +79,7 @@ def merged(items: Iterable[DigestItem]) -> Ledger:
 
 
 def changes(ledger: Ledger, now: Ledger) -> Ledger:
-    """Return what turns *ledger* into what is kept of *now*: new and changed entries, and those that are gone."""
+    """Return the changes from *ledger* to what is kept of *now*: new, changed and removed entries."""
     before = {(item.category, item.value): item for item in ledger}
     wanted = bounded(now)
     there = {(item.category, item.value) for item in now}

@@ -79,7 +79,7 @@ def _values(changed: Iterable[Entry], before: Digest | None, after: Digest | Non
 
 
 def _gone(values: _Values, staying: Sequence[Entry], after: Digest | None) -> list[tuple[DigestItem, bool]]:
-    """Return those of *values* that stand nowhere in the view, each with whether a pointer leads to it."""
+    """Return the values that stand nowhere in the view, each with whether a pointer leads to it."""
     if not values:
         return []
     there = standing_in(tuple(staying)) | sentences_in(staying)

@@ -52,7 +52,7 @@ def look(seen: Views, state: State) -> None:
 
 
 def rewind(state: State, earlier: State) -> ConversationRewound | None:
-    """Return the fact that makes the context that of *earlier* again; none if it is that already."""
+    """Return the fact that makes the context that of *earlier* again; None if it is that already."""
     after = _returned(state, earlier)
     if (after.shown, after.waiting) == (state.shown, state.waiting):
         return None

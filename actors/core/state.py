@@ -53,7 +53,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def version(self) -> int:
-        """Return how many commits are folded."""
+        """Return the number of commits that are folded."""
         return self.position.version
 
     @property
@@ -73,7 +73,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def messages(self) -> int:
-        """Return how many messages were said."""
+        """Return the number of messages that were said."""
         return self.heard.messages
 
     @property
@@ -83,12 +83,12 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def live_tokens(self) -> int:
-        """Return what a view of `live` and the digest costs."""
+        """Return the tokens of a view of `live` and the digest."""
         return self.shown.live_tokens
 
     @property
     def digest(self) -> Digest | None:
-        """Return what stands for older messages; None before the first digest."""
+        """Return the digest of older messages; None before the first one."""
         return self.shown.digest
 
     @property
@@ -98,12 +98,12 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ledger(self) -> tuple[DigestItem, ...]:
-        """Return what must outlive every summary."""
+        """Return the ledger, which outlives every summary."""
         return read_items(self.shown.raw_ledger)
 
     @property
     def usable_tokens(self) -> int:
-        """Return what a view may have: the asked budget, or the policy's, the smaller."""
+        """Return the budget of a view in tokens: the asked one or the policy's, the smaller."""
         assert self.policy is not None
         return self._within(self.terms.budget)
 

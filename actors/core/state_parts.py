@@ -47,7 +47,7 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tr
 
     @property
     def text(self) -> str:
-        """Return what the model reads."""
+        """Return the text that the model reads."""
         return render(self.items, prose=self.prose, through=self.through, form=self.form)
 
     @cached_property

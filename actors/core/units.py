@@ -74,7 +74,7 @@ def blocks_first(all_units: Sequence[Unit], blocks: int) -> int:
 
 
 def floor_units(every: Sequence[Unit], floor: Floor) -> int:
-    """Return how many of the newest units the floor holds: the most of its three measures."""
+    """Return the number of newest units that the floor holds: the most of its three measures."""
     blocks = messages_ = tokens = 0
     guarded = 0
     for index, unit in enumerate(reversed(every), 1):

@@ -198,7 +198,7 @@ class _Child:
             os.close(log)
 
     async def _answers_in_time(self) -> bool:
-        """Return whether the child answers before the deadline and before it dies."""
+        """Tell whether the child answers before the deadline and before it dies."""
         with suppress(TimeoutError):
             async with asyncio.timeout(READY_SECONDS):
                 while self.process.returncode is None:
@@ -264,7 +264,7 @@ def _nats(binary: str, data: Path, *, ports: _Ports, sync_interval: str, lock: i
 
 
 def _s3(binary: str, data: Path, *, scratch: str, ports: _Ports, secret: str, lock: int) -> _Child:
-    """Return how to run SeaweedFS: every listener named, none of them reachable from outside."""
+    """Return the command line of SeaweedFS: every listener named, none of them reachable from outside."""
     named = {name: ports.weed + offset for name, offset in WEED_PORTS.items()}
     named |= {"s3.port": ports.s3, "s3.port.iceberg": 0, "s3.port.lance": 0}  # 0: off
     return _Child(

@@ -168,7 +168,7 @@ def _without_password_in_url(settings: Settings) -> Settings:
 
 
 def _whose(key: str, environment: Mapping[str, str], file: Path | None) -> str:
-    """Return where the mistake at *key* is to be mended, as the end of a sentence."""
+    """Return the setting in which the mistake at *key* is to be mended, as the end of a sentence."""
     wanted = PREFIX + key.upper().replace(".", "__")
     names = [name for name in sorted(environment) if name == wanted or name.startswith(f"{wanted}__")]
     if names:

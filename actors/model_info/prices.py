@@ -22,7 +22,7 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=256)
 def price_of(model: str) -> Price | None:
-    """Return what a token of *model* costs; none where the table does not know it.
+    """Return the prices of a token of *model*; None where the table does not know it.
 
     Prices that grow with the length of the input are taken at their lowest step.
     """
@@ -35,7 +35,7 @@ def price_of(model: str) -> Price | None:
 
 
 def cost_microdollars(model: str, *, input_tokens: int, cached_tokens: int, output_tokens: int) -> int:
-    """Return what an answer of *model* cost, in millionths of a dollar, rounded up; 0 where the table does not know.
+    """Return the price of an answer of *model*, in millionths of a dollar, rounded up; 0 where the table does not know.
 
     *cached_tokens* are those of the input that the provider had seen before.
     """

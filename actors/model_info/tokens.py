@@ -67,7 +67,7 @@ class Tokenizer:
 
     @property
     def id(self) -> str:
-        """Return what commits record: encoding, its ranks, and whether counts are estimates."""
+        """Return the tokenizer's id for commits: encoding, its ranks, and whether counts are estimates."""
         return f"{self.encoding}@{_HASHES[self.encoding][:12]}{'~estimate' if self.estimate else ''}"
 
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 @lru_cache(maxsize=256)
 def window_of(model: str) -> int | None:
-    """Return the tokens of *model*'s context window; none where the table does not know it.
+    """Return the tokens of *model*'s context window; None where the table does not know it.
 
     A provider may stand before the name: `openai/gpt-4o`.
     """

@@ -74,7 +74,7 @@ class Story:
         return self.rows[-1].version if self.rows else 0
 
     def index(self, version: int) -> int:
-        """Return where *version* is among the rows. Raises `NotFound`."""
+        """Return the index of *version*'s row. Raises `NotFound`."""
         if not (self.rows and self.oldest <= version <= self.newest):
             has = f"it has {self.oldest} to {self.newest}" if self.rows else "no worker has seen it yet"
             raise NotFound(f"{self.at} has no version {version}; {has}", address=str(self.at), version=version)

@@ -85,7 +85,7 @@ async def goto_why(request: Request, site: Site) -> Response:
 
 
 def _origin(story: Story) -> list[tuple[int, str, Undoing]]:
-    """Return where *story* is from if it is a fork, and that it was erased; each behind its version."""
+    """Return the origin of *story* if it is a fork, and its erasure; each behind its version."""
     found = []
     for row, decision in zip(story.rows, story.folded.commits, strict=True):
         if not row.facts.keys().isdisjoint(("ConversationForked", "ConversationErased", "ConversationRepaired")):
@@ -99,7 +99,7 @@ def _stage_applied(row: Version) -> int:
 
 
 def _summary(story: Story) -> dict[str, int]:
-    """Return how often each stage changed the view, failed, or served."""
+    """Return each stage's counts: changes of the view, failures, views served."""
     found: dict[str, int] = {}
     for row in story.rows:
         if row.outcome in ("applied", "failed", "declined", "served"):

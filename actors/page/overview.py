@@ -39,7 +39,7 @@ class Now(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def now_of(at: Address, state: State) -> Now:
-    """Return how *at* is now."""
+    """Return the overview of *at*: its model, tokens and stage now."""
     return Now(
         at=at,
         name=state.terms.name,
@@ -63,7 +63,7 @@ class Glances:
         self._looking: dict[Address, asyncio.Task[Now]] = {}
 
     async def look(self, addresses: Sequence[Address]) -> list[Now]:
-        """Return how each is now, after a moment without those that take longer. Raises `Unavailable`."""
+        """Return each conversation's row, after a moment without those that take longer. Raises `Unavailable`."""
         tasks = [self._task(at) for at in addresses]
         if tasks:
             await asyncio.wait(tasks, timeout=self._wait_seconds)

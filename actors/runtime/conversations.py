@@ -152,7 +152,7 @@ class Conversations:
         return state
 
     def _opened(self, at: Address, body: bytes) -> State | None:
-        """Return the state in a snapshot; none where it is of another schema or damaged."""
+        """Return the state in a snapshot; None where it is of another schema or damaged."""
         try:
             snapshot = msgspec.msgpack.decode(body, type=Snapshot)
             if snapshot.schema != STATE_SCHEMA:
@@ -169,7 +169,7 @@ class Conversations:
 
 
 def _warm_tokens(state: State) -> int:
-    """Return what *state* takes of all that is kept: its share by number at least, and one of any size has room."""
+    """Return the cache space of *state*: its share by number at least, and one of any size has room."""
     return min(max(tokens_of(state), WARM_TOKENS_MAX // WARM_MAX), WARM_TOKENS_MAX)
 
 

@@ -79,7 +79,7 @@ class Steps:
         rules: str = codec.RULES_VERSION,
         make_room: Callable[[], None] = lambda: None,
     ) -> Step:
-        """Return what *actor* does with *state* by *rules*; *make_room* is called where it begins to wait for the
+        """Return the step of *actor* on *state* by *rules*; *make_room* is called where it begins to wait for the
         store.
 
         Raises `ArtifactsUnavailable` while spill should wait, `Busy` while too many others do.

@@ -107,7 +107,7 @@ def decisions(
 
 
 def count_of(state: State) -> Count:
-    """Return how the tokens of *state* are counted."""
+    """Return the token counter of *state*'s model."""
     return counter(tokenizer_for(state.terms.model).encoding)
 
 

@@ -41,7 +41,7 @@ class Failures:
         self._counts: LRUCache[Address, int] = LRUCache(REMEMBERED_MAX)
 
     def of(self, at: Address) -> int:
-        """Return how often *at* failed since it last succeeded."""
+        """Return the number of failures of *at* since its last success."""
         return self._counts.get(at, 0)
 
     def add(self, at: Address) -> int:

@@ -32,7 +32,7 @@ def sayings(at: Address, records: Iterable[Record]) -> Iterator[Saying]:
 
 
 def said_facts(at: Address, records: Iterable[Record]) -> Iterator[tuple[Record, SaidFact]]:
-    """Yield what agents said, repeats left out; what is no envelope is passed by, as the fold does."""
+    """Yield the messages of agents, repeats left out; what is no envelope is passed by, as the fold does."""
     state = initial(codec.genesis(at))
     for record in records:
         if record.side != "said":

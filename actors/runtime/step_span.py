@@ -42,7 +42,7 @@ class StepSpan:
     started: float
 
     def decided(self, step: Step, after: State | None) -> None:
-        """Say what the step did; *after* is the state with it, none if another writer came first."""
+        """Say what the step did; *after* is the state with it, None if another writer came first."""
         outcome = outcome_of(step) if after is not None else "rejected"
         removed = max(0, tokens_of(self.before) - tokens_of(after)) if after is not None else 0
         seconds = time.perf_counter() - self.started
@@ -104,7 +104,7 @@ def step_span(actor: Actor, at: Address, state: State) -> Iterator[StepSpan]:
 
 
 def outcome_of(step: Step) -> semconv.Outcome:
-    """Return how a committed step ended."""
+    """Return the outcome of a committed step."""
     if any(isinstance(fact, StageFailed) for fact in step.facts):
         return "failed"
     declined = [fact for fact in step.facts if isinstance(fact, CompactionDeclined)]

@@ -292,7 +292,7 @@ class Worker:
 
 
 def _reference(state: State) -> bytes:
-    """Return what a wake-up says of the state: where it is, not what it holds."""
+    """Return the body of a wake-up: the state's place in the log, not its content."""
     return msgspec.json.encode(
         {
             "version": state.version,

@@ -247,7 +247,7 @@ class ContextService:
 
 @asynccontextmanager
 async def _alive(request: Request) -> AsyncIterator[None]:
-    """Tell who asked that somebody is at it, so that the end of this process is noticed at once."""
+    """Send signs of life to who asks, so that the end of this process is noticed at once."""
 
     async def tell() -> None:
         while True:

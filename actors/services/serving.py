@@ -38,7 +38,7 @@ def fact_of(asked: ContextAsked, seen: View, budget: int) -> ContextServed:
 
 
 def meta_of(asked: ContextAsked, state: State, seen: View, budget: int, version: int) -> ContextMeta:
-    """Return what is told of *seen*, which is served at *version*."""
+    """Return the description of *seen*, which is served at *version*."""
     tokenizer = tokenizer_for(state.terms.model)
     entries = {entry.number: entry for entry in state.entries} if seen.level != "none" else {}
     there = {entry.number: entry for entry in seen.entries}

@@ -96,7 +96,7 @@ class Undo(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     async def _land(self, at: Address, decide: Decide, *, headers: Mapping[str, str]) -> tuple[State, DoneFact | None]:
-        """Decide and commit; return the state that it was decided on, and the fact, none if there is nothing to do."""
+        """Decide and commit; return the state that it was decided on, and the fact, None if there is nothing to do."""
         for _ in range(APPEND_ATTEMPTS_MAX):
             state = await self.conversations.load(at)
             if state.erased:
@@ -147,7 +147,7 @@ class Undo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _views(past: Sequence[Decision], state: State) -> Views:
-    """Return what the views before *state*, and its own, have shown."""
+    """Return the units that the views before *state*, and its own, have shown."""
     seen: Views = {}
     live = None
     for one in (*(decision.before for decision in past), state):

@@ -107,7 +107,7 @@ def _our_provider(service: str) -> TracerProvider | None:
 
 
 def _processor(file: Path | None) -> SpanProcessor:
-    """Return what sends spans to *file*, or else to the collector."""
+    """Return the exporter of spans: to *file*, or else to the collector."""
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
     if file is not None:

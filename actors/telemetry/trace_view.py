@@ -126,7 +126,7 @@ def read_spans(folder: Path, conversation: str) -> list[SpanRow]:
 
 
 def find_spans(folder: Path, conversation: str) -> Found:
-    """Return what *folder* holds about *conversation*, an id as it stands in subjects; a missing folder holds nothing.
+    """Return the spans of *conversation* in *folder*, an id as it stands in subjects; a missing folder holds none.
 
     Reads the files twice, so that memory grows with the answer and not with the folder.
     """

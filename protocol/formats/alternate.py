@@ -135,7 +135,7 @@ def _joined(said: Iterable[_Said]) -> list[_Said]:
 
 
 def _without_loose_ends(one: _Said) -> _Said:
-    """Return what the assistant said without reasoning at its end: nothing came of it, and Anthropic refuses it."""
+    """Return the assistant's blocks without reasoning at the end: nothing came of it, and Anthropic refuses it."""
     blocks = one.blocks
     while one.role == "assistant" and blocks and _type_of(blocks[-1]) in anthropic.THINKING:
         blocks = blocks[:-1]
@@ -156,7 +156,7 @@ def _trim_end(one: _Said) -> None:
 
 
 def _marks(raw: bytes) -> int:
-    """Return how many cache marks a block has, those of the blocks inside it too."""
+    """Return the number of cache marks in a block, and in the blocks inside it."""
     return sum("cache_control" in block for block in _with_inner(decode(raw))) if b'"cache_control"' in raw else 0
 
 

@@ -100,7 +100,7 @@ def acceptable(block: Mapping[str, Any], role: str) -> bool:
 
 
 def repaired(block: Mapping[str, Any], role: str) -> dict[str, Any] | None:
-    """Return *block* as Anthropic takes it, none if it has to go as a whole."""
+    """Return *block* as Anthropic takes it, None if it has to go as a whole."""
     if acceptable(block, role):
         return dict(block)
     if block["type"] == "tool_use":
@@ -156,7 +156,7 @@ def _fixed(block: Mapping[str, Any]) -> str:
 
 
 def _parts(block: Mapping[str, Any], at: str) -> Iterator[Part]:
-    """Yield what may be replaced in a block."""
+    """Yield the parts that may be replaced in a block."""
     kind = block["type"]
     if kind == "text":
         yield Part(pointer=f"{at}/text", kind="text", text=text_at(block, "text", at=at))

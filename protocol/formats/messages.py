@@ -102,7 +102,7 @@ def parse(message: Mapping[str, Any]) -> Message:
 
 
 def read(message: Mapping[str, Any]) -> Turn:
-    """Return what a message says, apart from its format; it must be one that `parse` takes."""
+    """Return the content of a message, apart from its format; it must be one that `parse` takes."""
     formats: Mapping[Profile, Any] = {CHAT: chat, RESPONSES: responses, ANTHROPIC: anthropic}
     turn: Turn = formats[format_of(message)].read(message)
     return turn

@@ -66,7 +66,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def media_of(kind: PartKind, url: str, *, name: str = "") -> Media:
-    """Return what a URL shows; the bytes of a `data:` URL are taken out of it."""
+    """Return the media that a URL shows; the bytes of a `data:` URL are taken out of it."""
     found = _DATA_URL.match(url)
     if found is None:
         return Media(kind=kind, url=url, name=name)

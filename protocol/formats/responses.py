@@ -198,7 +198,7 @@ def _call_parts(item: Mapping[str, Any], kind: str) -> tuple[Part, ...]:
 
 
 def _output_parts(item: Mapping[str, Any]) -> Iterator[Part]:
-    """Yield what may be replaced in an output; a list of commands may not."""
+    """Yield the parts that may be replaced in an output; a list of commands may not."""
     output = item.get("output")
     if isinstance(output, str):
         yield Part(pointer="/output", kind="text", text=output)
@@ -212,7 +212,7 @@ def _output_parts(item: Mapping[str, Any]) -> Iterator[Part]:
 
 
 def _rest(item: Mapping[str, Any]) -> str:
-    """Return what an item says, without what its frame is counted for."""
+    """Return the content of an item, without its frame."""
     return opaque({key: item[key] for key in item if key not in _FRAME})
 
 

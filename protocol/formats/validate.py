@@ -16,7 +16,7 @@ _IDENT = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 
 def problems(view: Sequence[Mapping[str, Any]], profile: Profile = CHAT) -> list[str]:
-    """Return what is wrong with *view*, in order; empty if a provider would take it.
+    """Return the faults of *view*, in order; empty if a provider would take it.
 
     Calls at the very end may be without a result: the agent has still to bring it.
     """

@@ -66,7 +66,7 @@ def kind_of(text: str) -> Kind:
 
 
 def parsed_json(text: str) -> Any:
-    """Return the object or array that *text* is as JSON, or none."""
+    """Return the object or array that *text* is as JSON, or None."""
     try:
         value = json.loads(text, parse_constant=_refused, parse_float=_finite)
     except (ValueError, RecursionError):
