@@ -11,7 +11,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_RE
 MAKEFLAGS += --no-print-directory
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint quality bench chaos soak faults lock wheel clean
+.PHONY: help demo test lint quality bench chaos soak faults fuzz lock wheel clean
 
 help:
 	@echo 'make demo    see a conversation grow, spill, digest and stay readable'
@@ -22,6 +22,7 @@ help:
 	@echo 'make chaos   25,000 turns while workers and servers are killed, 5,000 on a cluster, and the slow proofs of each promise'
 	@echo 'make soak    chaos for an hour; fails where memory, files or tasks of a worker grow'
 	@echo 'make faults  10,000 single faults in a log and its artifacts: verify finds and locates each'
+	@echo 'make fuzz    bytes of strangers, changed at random, into whatever reads them: ten minutes each'
 	@echo 'make wheel   the client for agents, into dist/'
 	@echo 'make lock    pin all dependencies anew (needs uv)'
 	@echo 'make clean   remove everything that make made'
@@ -61,6 +62,9 @@ soak: .venv/.installed
 faults: .venv/.installed
 	@TESTS_FAULTS=10000 $(BIN)/python -m pytest --quiet --timeout 1800 tests/audit/test_verify.py -k every_
 	@TESTS_FAULTS=30000 $(BIN)/python -m pytest --quiet --timeout 1800 tests/audit/test_bundle.py -k every_
+
+fuzz: .venv/.installed
+	@$(BIN)/python -m tests.programs.fuzz --seconds 600
 
 wheel: .venv/.installed
 	@echo 'wheel: jettison-client into dist/'

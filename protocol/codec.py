@@ -11,7 +11,7 @@ import hashlib
 
 import msgspec
 
-from .errors import BadEnvelope, UnknownRules
+from .errors import UNREADABLE, BadEnvelope, UnknownRules
 from .facts import DoneFact, SaidFact
 from .ids import Address
 
@@ -86,7 +86,7 @@ def decode_said(body: bytes) -> Said:
     """Return the envelope in *body*; raises `BadEnvelope` for anything else or newer."""
     try:
         return _SAID.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise BadEnvelope(_unreadable("`said` envelope", body, error), bytes=len(body)) from None
 
 
@@ -108,7 +108,7 @@ def decode_commit(body: bytes) -> Commit:
     """
     try:
         commit = _COMMIT.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise BadEnvelope(_unreadable("commit", body, error), bytes=len(body)) from None
     # over the bytes as they are kept: encoded anew, an old commit has the fields that facts got since
     if len(commit.hash) != HASH_BYTES or _hash_of(body[: -HASH_BYTES - 2] + _NO_HASH) != commit.hash:

@@ -31,6 +31,8 @@
 Our own bugs are assertions. An expected conflict is a return value, not an error.
 """
 
+import msgspec
+
 
 class JettisonError(Exception):
     """Carry the sentence for a person and the fields for a program."""
@@ -142,3 +144,7 @@ class PastNeeded(ChainBroken):
 
 class LogRegression(Damaged):
     """A snapshot is ahead of the log: the log lost its end."""
+
+
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes that are not what was expected: its own errors, text that is no UTF-8, depth."""

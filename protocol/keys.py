@@ -25,7 +25,7 @@ from nats.js.errors import APIError, NotFoundError
 
 from . import cipher, subjects
 from .connection import PAUSE_SECONDS, STREAM_NOT_FOUND, TRANSIENT, TRY_SECONDS, WRONG_LAST_SEQUENCES, until
-from .errors import Damaged, Erased, KeysUnavailable, LogUnavailable, NotPermitted, NotProvisioned
+from .errors import UNREADABLE, Damaged, Erased, KeysUnavailable, LogUnavailable, NotPermitted, NotProvisioned
 from .ids import Address, Token
 
 KEPT_MAX = 4096
@@ -232,7 +232,7 @@ class JetStreamKeys:
     async def _unwrapped(self, at: Address, body: bytes) -> bytes:
         try:
             kept = msgspec.msgpack.decode(body, type=Kept)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except UNREADABLE:
             raise Damaged(f"the key of {at} is not readable", address=str(at)) from None
         if kept == Kept():
             raise Erased(f"{at} was erased, and its key destroyed", address=str(at))
@@ -311,7 +311,7 @@ async def newest_is_wrapped(connection: NatsConnection) -> bool:
             subjects.KEY_STREAM, subject=subjects.KEY_SUBJECTS
         )
         return bool(msgspec.msgpack.decode(newest.data or b"", type=Kept).wrapped)
-    except (APIError, NotPermitted, *TRANSIENT, msgspec.MsgspecError):
+    except (APIError, NotPermitted, *TRANSIENT, *UNREADABLE):
         return False
 
 

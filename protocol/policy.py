@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import inspect
 
-from .errors import BadPolicy
+from .errors import UNREADABLE, BadPolicy
 from .hooks import Condition, Count, Hook, Section, Share, Tokens
 from .presets import PRESETS, Preset
 
@@ -312,7 +312,7 @@ def decode(raw: bytes) -> Policy:
     """Return the policy that `encode` wrote; raises `BadPolicy` for a newer or damaged one."""
     try:
         return msgspec.json.decode(raw, type=Policy)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise BadPolicy(f"the recorded policy cannot be read: {error}", key="") from None
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from .errors import Rejected
+from .errors import UNREADABLE, Rejected
 from .service_messages import ReadAsked
 
 READ_TOOL = "read_artifact"
@@ -66,7 +66,7 @@ def read_asked(arguments: str) -> ReadAsked:
     """Return the request in a model's *arguments*. Raises `Rejected`, in words that the model can act upon."""
     try:
         call = msgspec.json.decode(arguments.encode("utf-8", "replace"), type=_Call, strict=False)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise Rejected(f"the arguments of {READ_TOOL} cannot be used: {error}"[:200]) from None
     return ReadAsked(
         key=call.key,

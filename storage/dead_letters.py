@@ -11,7 +11,7 @@ from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
 from protocol.connection import STREAM_NOT_FOUND, TRANSIENT, publish, told
-from protocol.errors import LogUnavailable, NotFound, NotProvisioned
+from protocol.errors import UNREADABLE, LogUnavailable, NotFound, NotProvisioned
 from protocol.ids import Address, fresh_id
 from protocol.subjects import Actor
 
@@ -93,7 +93,7 @@ def _stored(message: RawStreamMsg) -> StoredLetter | None:
     """Return the letter in a message; None where a stranger wrote it, who may not be listed as one of ours."""
     try:
         letter = msgspec.json.decode(message.data or b"", type=DeadLetter)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
     headers = message.headers or {}
     time = message.time.isoformat() if message.time else ""

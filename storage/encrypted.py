@@ -14,7 +14,7 @@ from dataclasses import replace
 import msgspec
 
 from protocol import cipher, codec
-from protocol.errors import ArtifactDamaged, Damaged, Erased, KeysUnavailable, NotFound, Unavailable
+from protocol.errors import UNREADABLE, ArtifactDamaged, Damaged, Erased, KeysUnavailable, NotFound, Unavailable
 from protocol.ids import Address
 from protocol.limits import ENVELOPE_BYTES_MAX
 
@@ -154,7 +154,7 @@ class EncryptedSnapshots:
             body = key.decrypt(encrypted, str(at)) if key else None
             # only who has the key can have written it: what it swells to is a state
             return zlib.decompress(body) if body is not None else None
-        except (msgspec.MsgspecError, UnicodeDecodeError, ValueError, zlib.error):
+        except (*UNREADABLE, ValueError, zlib.error):
             return None
         except (NotFound, ArtifactDamaged, Unavailable, Damaged, Erased):
             return None
@@ -163,5 +163,5 @@ class EncryptedSnapshots:
         """Return the SHA-256 of the object that holds the newest one; empty if none does."""
         try:
             return msgspec.msgpack.decode(await self._snapshots.newest(at) or b"", type=Closed).artifact
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except UNREADABLE:
             return ""

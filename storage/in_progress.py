@@ -8,7 +8,7 @@ from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
 from protocol.connection import TRANSIENT, publish, told
-from protocol.errors import LogUnavailable
+from protocol.errors import UNREADABLE, LogUnavailable
 from protocol.ids import Address, fresh_id
 from protocol.subjects import Actor
 
@@ -35,7 +35,7 @@ class JetStreamInProgress:
             raise LogUnavailable(f"the work in progress cannot be read: {told(error)}") from None
         try:
             return msgspec.json.decode(message.data, type=BegunWork) if message.data else None
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except UNREADABLE:
             # of a newer worker
             return None
 

@@ -19,7 +19,7 @@ from nats.js.errors import APIError, NotFoundError
 
 from protocol import guarded, subjects
 from protocol.connection import PAUSE_SECONDS, TRANSIENT, told
-from protocol.errors import LogUnavailable, NotProvisioned
+from protocol.errors import UNREADABLE, LogUnavailable, NotProvisioned
 from protocol.ids import Address
 
 from .ports import Mark
@@ -104,7 +104,7 @@ class JetStreamLogChanges:
             raise LogUnavailable(f"the sweepers' mark cannot be read: {told(error)}") from None
         try:
             return msgspec.json.decode(found.data or b"", type=Mark), found.seq or 0
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except UNREADABLE:
             return Mark(), found.seq or 0
 
     async def put_mark(self, mark: Mark, *, expected: int) -> int:

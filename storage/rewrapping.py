@@ -14,7 +14,7 @@ from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
 from protocol.connection import TRANSIENT, WRONG_LAST_SEQUENCES, told
-from protocol.errors import Contended, Damaged, LogUnavailable, NotProvisioned
+from protocol.errors import UNREADABLE, Contended, Damaged, LogUnavailable, NotProvisioned
 from protocol.ids import Address, Token
 from protocol.keys import DESTROYED, Kept, TenantKeys
 
@@ -52,7 +52,7 @@ async def _rewrapped(connection: NatsConnection, at: Address, tenants: TenantKey
             return 0
         try:
             kept = msgspec.msgpack.decode(message.data or b"", type=Kept)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except UNREADABLE:
             raise Damaged(f"the key of {at} is not readable", address=str(at)) from None
         key = kept.plain or await tenants.unwrap(at, kept.wrapped)
         body = msgspec.msgpack.encode(Kept(wrapped=await tenants.wrap(at, key)))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from protocol.errors import Damaged
+from protocol.errors import UNREADABLE, Damaged
 from protocol.ids import Address, Token
 
 from . import merkle
@@ -109,7 +109,7 @@ def decode_proof(body: bytes) -> Proof:
     """Return the proof in *body*. Raises `Damaged`."""
     try:
         proof = msgspec.msgpack.decode(body, type=Proof)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise Damaged(f"not a readable proof: {error}"[:200]) from None
     if encode(proof) != body:
         raise Damaged("a proof is not written as we write it")
@@ -183,7 +183,7 @@ def known(book: Book, at: Address) -> Head:
 def _decoded(body: bytes) -> Anchor | None:
     try:
         anchor = msgspec.msgpack.decode(body, type=Anchor)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
     return anchor if encode(anchor) == body else None
 

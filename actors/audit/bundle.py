@@ -16,7 +16,7 @@ from typing import Literal
 
 import msgspec
 
-from protocol.errors import Damaged, Rejected
+from protocol.errors import UNREADABLE, Damaged, Rejected
 from protocol.ids import Address, written_address
 from storage.ports import Record
 
@@ -207,7 +207,7 @@ def _json(manifest: Manifest) -> bytes:
 def _read_manifest(body: bytes) -> Manifest:
     try:
         manifest = msgspec.json.decode(body, type=Manifest)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise Damaged(f"the manifest is not readable: {error}"[:200], where=MANIFEST) from None
     if _json(manifest) != body:
         raise Damaged("the manifest is not written as we write it", where=MANIFEST)
@@ -239,7 +239,7 @@ def _log(records: Iterable[Record]) -> bytes:
 def _read_log(body: bytes) -> tuple[tuple[Record, ...], list[Problem]]:
     try:
         lines = msgspec.msgpack.decode(body, type=tuple[Line, ...])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         return (), [_flawed(LOG, f"is not readable: {error}"[:200])]
     return tuple(
         Record(seq=line.seq, side=line.side, body=line.body, headers=line.headers, time=line.time) for line in lines

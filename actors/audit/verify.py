@@ -18,7 +18,7 @@ from actors.runtime.conversations import STATE_SCHEMA, Snapshot
 from actors.runtime.fold import folded
 from actors.spill.decide import MISSING_UPLOAD
 from protocol import codec
-from protocol.errors import BadEnvelope, JettisonError, UnknownRules
+from protocol.errors import UNREADABLE, BadEnvelope, JettisonError, UnknownRules
 from protocol.facts import MessagesAppended, ToolOutputSpilled, ToolOutputTrimmed
 from protocol.ids import Address
 from storage.ports import Record
@@ -337,7 +337,7 @@ def _snapshot(at: Address, body: bytes, records: Sequence[Record]) -> list[Probl
         if snapshot.schema != STATE_SCHEMA:
             return []
         state = msgspec.msgpack.decode(snapshot.state, type=State)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         return [Problem(what="snapshot", where="snapshot", reason=f"is not readable: {error}"[:200])]
     if not records or state.seq > records[-1].seq:
         left = records[-1].seq if records else 0

@@ -20,7 +20,7 @@ from actors.host.bootstrap import Runtime, data_folder, runtime, work
 from actors.host.settings import Settings
 from actors.model_info.tokens import counter, tokenizer_for
 from protocol.client import Client, Context, Conversation
-from protocol.errors import BadPolicy, JettisonError, Unavailable
+from protocol.errors import UNREADABLE, BadPolicy, JettisonError, Unavailable
 from protocol.facts import SaidMessage
 from protocol.formats import messages as wire
 from protocol.formats.validate import problems
@@ -168,7 +168,7 @@ def policy_layer(job: CompactJob) -> dict[str, Any]:
         try:
             text = job.policy.read_text(encoding="utf-8")
             layer = msgspec.json.decode(text) if job.policy.suffix == ".json" else tomllib.loads(text)
-        except (OSError, ValueError, msgspec.MsgspecError) as error:
+        except (OSError, ValueError, *UNREADABLE) as error:
             raise BadPolicy(f"policy file {job.policy}: {error}", key=str(job.policy)) from None
     try:
         resolve([layer])

@@ -20,7 +20,7 @@ from actors.host.bootstrap import Runtime, data_folder, runtime, with_endpoints
 from actors.host.embedded import EmbeddedStack, Endpoints, embedded_stack
 from actors.host.settings import LOG_LEVEL, NO_SECRET_IN_URL, KeysSection, Settings, load
 from actors.telemetry.setup import configure
-from protocol.errors import BadPolicy, LogUnavailable, Rejected
+from protocol.errors import UNREADABLE, BadPolicy, LogUnavailable, Rejected
 from protocol.ids import Token
 from protocol.keys import JetStreamKeys
 from storage.s3 import S3Settings
@@ -94,7 +94,7 @@ def running_stack(data: Path) -> RunningStack | None:
     try:
         found = msgspec.json.decode((data / ENDPOINTS_FILE).read_bytes(), type=RunningStack)
         os.kill(found.pid, 0)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, *UNREADABLE):
         return None
     return found
 

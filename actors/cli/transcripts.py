@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from protocol.errors import BadMessage
+from protocol.errors import UNREADABLE, BadMessage
 
 
 class Transcript(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +59,7 @@ def _transcript(path: Path, index: int, value: Any) -> Transcript:
 def _json(text: bytes) -> Any:
     try:
         return msgspec.json.decode(text)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         pass
     try:
         # the standard library reads lone surrogates, which msgspec refuses

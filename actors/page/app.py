@@ -147,6 +147,10 @@ class _Guard:
             await send(message)
 
         headers = dict(scope["headers"])
+        if not scope["query_string"].isascii():
+            unread = PlainTextResponse("A query has ASCII characters only; escape the others.", status_code=400)
+            await unread(scope, receive, guarded)
+            return
         asked_from = headers.get(b"sec-fetch-site", b"none")
         if asked_from not in (b"none", b"same-origin") and headers.get(b"sec-fetch-dest") != b"document":
             refused = PlainTextResponse("Another site's page may not ask for this.", status_code=403)

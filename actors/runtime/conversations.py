@@ -18,7 +18,7 @@ from actors.core.state import State, initial
 from actors.model_info.tokens import tokenizer_for
 from protocol import codec
 from protocol import policy as policies
-from protocol.errors import BadEnvelope, ChainBroken, LogRegression, PastNeeded, UnknownRules
+from protocol.errors import UNREADABLE, BadEnvelope, ChainBroken, LogRegression, PastNeeded, UnknownRules
 from protocol.facts import ConversationRepaired, DoneFact
 from protocol.ids import Address
 from protocol.limits import SNAPSHOT_COMMITS
@@ -158,7 +158,7 @@ class Conversations:
             if snapshot.schema != STATE_SCHEMA:
                 return None
             return msgspec.msgpack.decode(snapshot.state, type=State)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             log.warning("a snapshot of %s is not readable (%s); folding the log", at, type(error).__name__)
             return None
 

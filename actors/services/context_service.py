@@ -26,6 +26,7 @@ from actors.runtime.conversations import Conversations
 from actors.runtime.fold import count_of
 from protocol import semconv
 from protocol.errors import (
+    UNREADABLE,
     ArtifactDamaged,
     ArtifactsUnavailable,
     BadEnvelope,
@@ -264,5 +265,5 @@ async def _alive(request: Request) -> AsyncIterator[None]:
 def _decoded(data: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(data or b"{}", type=kind)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise BadEnvelope(f"not a request: {error}"[:200]) from None

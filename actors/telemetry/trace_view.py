@@ -17,6 +17,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from protocol import semconv
+from protocol.errors import UNREADABLE
 
 log = logging.getLogger("jettison.trace_view")
 
@@ -164,7 +165,7 @@ def _spans(line: bytes) -> list[tuple[str, _Span]] | None:
     """Return the spans of one request with their services; None if the line is damaged."""
     try:
         request = _DECODER.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
     return [
         (str(_plain(resource_spans.resource.attributes).get(semconv.SERVICE_NAME, "")), one)

@@ -125,3 +125,9 @@ def test_the_fingerprint_is_of_the_values_not_of_how_they_were_layered() -> None
 def test_the_fingerprint_of_the_defaults_never_changes_unseen() -> None:
     assert policies.fingerprint(Policy()) == "c0e8df3ae9ef60ba"
     assert list(json.loads(policies.encode(Policy()))) == list(Policy.__struct_fields__)
+
+
+@pytest.mark.parametrize("raw", [b'{"\xf0reset": 1}', b"[" * 100_000, b"\xff", b""])
+def test_bytes_that_are_no_policy_are_refused(raw: bytes) -> None:
+    with pytest.raises(BadPolicy):
+        policies.decode(raw)

@@ -1,0 +1,1 @@
+"""Fuzzing: bytes of strangers, changed at random, into whatever reads them."""
