@@ -12,7 +12,8 @@ SCOPE = "jettison"
 """Instrumentation scope of all our spans and metrics."""
 
 Outcome = Literal["applied", "noop", "declined", "rejected", "failed"]
-"""applied: a fact landed; noop: nothing to do; declined: not worth it; rejected: not accepted; failed: an error."""
+"""applied: the view changed; noop: it did not have to; declined: it was not worth it; rejected: an answer was refused,
+or another writer was faster; failed: an error."""
 
 Category = Literal["system", "user", "assistant", "tool_calls", "tool_results", "digest"]
 

@@ -4,19 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from actors.core.known_facts import known
 from protocol import codec
 from protocol.errors import Rejected
-from protocol.facts import (
-    CompactionDeclined,
-    DigestSqueezed,
-    HistoryCut,
-    HistoryDigested,
-    HistorySummarized,
-    MessageRepaired,
-    StageFailed,
-    ToolOutputSpilled,
-    ToolOutputTrimmed,
-)
+from protocol.facts import CompactionDeclined, DoneFact, MessageRepaired, StageFailed, ToolOutputSpilled
 from protocol.ids import Address
 from protocol.subjects import ACTORS
 from storage.ports import EventLog
@@ -68,23 +59,18 @@ async def report_of(log: EventLog, at: Address) -> Report:
     return report
 
 
-def _add(report: Report, fact: object, stored: set[str]) -> None:
+def _add(report: Report, fact: DoneFact, stored: set[str]) -> None:
+    about = known(fact)
+    if about.tokens == "fewer":
+        before, after = about.measured
+        _applied(report.stages[about.whose], getattr(fact, before), getattr(fact, after))
     match fact:
         case ToolOutputSpilled():
-            _applied(report.stages["spill"], fact.tokens, fact.text_tokens)
             report.estimated_parts += fact.estimated
             if fact.sha256 not in stored:
                 stored.add(fact.sha256)
                 report.artifacts += 1
                 report.artifact_bytes += fact.bytes
-        case ToolOutputTrimmed():
-            _applied(report.stages["spill"], fact.tokens, fact.text_tokens)
-        case HistoryDigested():
-            _applied(report.stages["digest"], fact.before_tokens, fact.after_tokens)
-        case DigestSqueezed() | HistorySummarized():
-            _applied(report.stages["squeeze"], fact.before_tokens, fact.after_tokens)
-        case HistoryCut():
-            _applied(report.stages["cut"], fact.before_tokens, fact.after_tokens)
         case CompactionDeclined():
             report.stages[fact.stage].declined += 1
             report.reasons.append(f"{fact.stage} declined at message {fact.boundary}: {fact.reason}")

@@ -15,6 +15,7 @@ from statistics import median
 
 import msgspec
 
+from actors.core.outcome import outcome_of
 from actors.core.state import State
 from actors.model_info.prices import Price, price_of
 from actors.model_info.windows import window_of
@@ -26,7 +27,7 @@ from protocol.ids import Address
 from storage.ports import Record
 
 from .loss import recorded
-from .trail import outcome_of, reasons, stage_of, trail
+from .trail import reasons, stage_of, trail
 from .versions import rebuilt, served_fact
 from .why import dollars_of
 
@@ -321,17 +322,17 @@ def stats(accounts: Iterable[Account]) -> Stats:
 
 
 def _add_step(stage: StageSum, decision: Decision, calls: _Calls, why_not: dict[tuple[str, str, str], int]) -> None:
-    outcome, name = outcome_of(decision), stage_of(decision.commit)
+    outcome, name = outcome_of(decision.commit.facts), stage_of(decision.commit)
     removed = tokens_of(decision.before) - tokens_of(decision.after)
     calls.removed(name, removed)
     stage.removed_tokens += removed
     stage.applied += outcome == "applied"
-    stage.declined += outcome == "declined"
+    stage.declined += outcome in ("declined", "rejected")
     stage.failed += outcome == "failed"
     # refused answers and failures were paid for too
     paid = (dollars_of(fact) for fact in decision.commit.facts if hasattr(fact, "output_tokens"))
     stage.llm_dollars += sum(dollars or 0.0 for dollars in paid)
-    if outcome in ("declined", "failed"):
+    if outcome in ("declined", "rejected", "failed"):
         for reason in reasons(decision.commit):
             # the same reason with other numbers is the same reason
             key = (name, outcome, _NUMBER.sub("N", reason))

@@ -7,59 +7,28 @@ change its name. A kind of fact that this version does not know is therefore sho
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Literal
 
 import msgspec
 
 from actors.core.caps import over_cap
 from actors.core.entry import Entry
+from actors.core.known_facts import known, whose
 from actors.core.state import State
 from actors.core.view import message_bytes
 from actors.runtime.fold import Decision, decisions
 from protocol import codec
 from protocol.errors import BadId, NotFound
+from protocol.facts import ConversationRewound
 from protocol.ids import Address, written_address
 from protocol.subjects import ACTORS
 from storage.ports import Record
 
 from .folded_log import Folded
 
-Outcome = Literal["adopted", "applied", "declined", "failed", "served", "noted"]
-
 DIGEST = 0
 """Stands for the digest where a message has its number."""
 
 VERSION_DIGITS_MAX = 15
-
-STAGE_OF = {
-    "ToolOutputSpilled": "spill",
-    "ToolOutputTrimmed": "spill",
-    "MessageRepaired": "spill",
-    "HookFired": "spill",
-    "ReminderInjected": "spill",
-    "HistoryDigested": "digest",
-    "DigestSqueezed": "squeeze",
-    "HistorySummarized": "squeeze",
-    "HistoryCut": "cut",
-    "ContextServed": "serve",
-    "HistoryExpanded": "expand",
-    "ConversationRewound": "rewind",
-    "ConversationForked": "fork",
-    "ConversationErased": "erase",
-    "ConversationRepaired": "repair",
-}
-"""Whose facts these are. Others say it in a field `stage`, or are of the actor that wrote them."""
-
-DID = {
-    "ToolOutputSpilled": "spilled",
-    "ToolOutputTrimmed": "shortened",
-    "HistoryDigested": "digested",
-    "DigestSqueezed": "squeezed",
-    "HistorySummarized": "summarized",
-    "HistoryCut": "cut",
-    "HistoryExpanded": "restored",
-    "ConversationRewound": "rewound",
-}
 
 
 class Touch(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,26 +75,10 @@ def trail(at: Address, records: Iterable[Record], *, upto: int | None = None) ->
 def stage_of(commit: codec.Commit) -> str:
     """Return the actor whose step *commit* is; `serve` for a served context, empty where nothing says it."""
     for fact in commit.facts:
-        found = STAGE_OF.get(type(fact).__name__) or getattr(fact, "stage", "")
-        if found:
-            return str(found)
+        if found := whose(fact):
+            return found
     role = commit.writer.partition("@")[0]
     return role if role in ACTORS else ""
-
-
-def outcome_of(decision: Decision) -> Outcome:
-    """Return the outcome of a step; one that changes no view is `noted`."""
-    commit = decision.commit
-    names = [type(fact).__name__ for fact in commit.facts]
-    if commit.policy:
-        return "adopted"
-    if "ContextServed" in names:
-        return "served"
-    if "StageFailed" in names:
-        return "failed"
-    if touches(decision):
-        return "applied"
-    return "declined" if "CompactionDeclined" in names else "noted"
 
 
 def reasons(commit: codec.Commit) -> tuple[str, ...]:
@@ -154,8 +107,9 @@ def touches(decision: Decision) -> tuple[Touch, ...]:
     if before.digest != after.digest:
         was_tokens = before.digest.tokens if before.digest else 0
         now_tokens = after.digest.tokens if after.digest else 0
-        name = _named(decision.commit, DIGEST)
-        did = DID.get(name, name) if after.digest or name == "ConversationRewound" else "cut"
+        fact = _named(decision.commit, DIGEST)
+        name, did = _name(fact), known(fact).did or _name(fact)
+        did = did if after.digest or isinstance(fact, ConversationRewound) else "cut"
         found.append(
             Touch(
                 number=DIGEST,
@@ -173,7 +127,7 @@ def touches(decision: Decision) -> tuple[Touch, ...]:
 def fact_about(commit: codec.Commit, number: int) -> object | None:
     """Return the fact of *commit* that did something to message *number*, as far as facts say."""
     for fact in commit.facts:
-        if type(fact).__name__ in DID and _concerns(fact, number):
+        if known(fact).did and _concerns(fact, number):
             return fact
     return next((fact for fact in commit.facts if _concerns(fact, number)), None)
 
@@ -190,8 +144,8 @@ def _differ(was: Entry | None, now: Entry | None) -> bool:
 
 
 def _touch(decision: Decision, number: int, was: Entry | None, now: Entry | None) -> Touch:
-    name = _named(decision.commit, number)
-    did = DID.get(name, name)
+    fact = _named(decision.commit, number)
+    name, did = _name(fact), known(fact).did or _name(fact)
     if was is None or (now is not None and len(now.shown) < len(was.shown)):
         did = "restored"
     elif now is not None:
@@ -221,15 +175,16 @@ def _kept_as(did: str, decision: Decision, was: Entry, now: Entry) -> str:
     return "shortened" if did in ("cut", "digested", "squeezed", "summarized") else did
 
 
-def _named(commit: codec.Commit, number: int) -> str:
-    fact = fact_about(commit, number)
-    if fact is None and commit.facts:
-        fact = commit.facts[0]
+def _named(commit: codec.Commit, number: int) -> object | None:
+    return fact_about(commit, number) or next(iter(commit.facts), None)
+
+
+def _name(fact: object | None) -> str:
     return type(fact).__name__ if fact is not None else "PolicyAdopted"
 
 
 def _concerns(fact: object, number: int) -> bool:
-    if type(fact).__name__ == "ConversationRewound":
+    if isinstance(fact, ConversationRewound):
         return True
     if any(one.number == number for one in (*getattr(fact, "restored", ()), *getattr(fact, "parts", ()))):
         return True

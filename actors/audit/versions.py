@@ -7,16 +7,18 @@ from typing import cast
 
 import msgspec
 
+from actors.core.outcome import outcome_of
 from actors.core.view import View, view
 from actors.runtime.fold import Decision, count_of, tokens_of
 from protocol.errors import BudgetRefused, NotFound, NotReady
 from protocol.facts import ContextServed
 from protocol.formats.messages import Profile
 from protocol.ids import Address
+from protocol.semconv import Outcome
 from storage.ports import Record
 
 from .loss import Loss, loss, recorded
-from .trail import Outcome, outcome_of, reasons, stage_of, touches, trace_of, trail
+from .trail import reasons, stage_of, touches, trace_of, trail
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,7 +112,7 @@ def version_of(decision: Decision, *, losses: bool = False) -> Version:
         time=decision.record.time,
         seq=decision.record.seq,
         stage=stage_of(commit),
-        outcome=outcome_of(decision),
+        outcome=outcome_of(commit.facts),
         facts=names,
         before_tokens=tokens_of(decision.before),
         after_tokens=tokens_of(state),

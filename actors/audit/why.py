@@ -9,12 +9,14 @@ import msgspec
 
 from actors.core.caps import medium_tokens, over_cap, part_cap_tokens, repeats, tool_cap, tool_of
 from actors.core.entry import Entry
+from actors.core.known_facts import known
 from actors.core.pressure import target_tokens, trigger_tokens
 from actors.core.state import State
 from actors.model_info.prices import price_of
 from actors.runtime.fold import Decision, head
 from actors.runtime.said_log import Saying, sayings
 from protocol.errors import BadMessage, NotFound
+from protocol.facts import ConversationRewound, HistoryDigested, HistoryExpanded, ToolOutputSpilled, ToolOutputTrimmed
 from protocol.formats import messages
 from protocol.ids import Address
 from protocol.policy import Policy
@@ -22,21 +24,9 @@ from storage.ports import Record
 
 from .loss import Loss, recorded
 from .text import digest_text, said_text
-from .trail import DID, DIGEST, Touch, fact_about, stage_of, touches, trace_of, trail
+from .trail import DIGEST, Touch, fact_about, stage_of, touches, trace_of, trail
 
 VALUE_CHARS_MAX = 200
-
-_POLICY_KEYS: dict[str, tuple[str, ...]] = {
-    "ToolOutputSpilled": ("spill.share", "spill.tokens", "spill.bytes", "spill.medium", "spill.per_tool"),
-    "ToolOutputTrimmed": ("spill.on_store_error", "spill.share", "spill.tokens", "spill.bytes"),
-    "HistoryDigested": ("trigger.ratio", "target.low_water", "digest.keep_blocks", "digest.keep_tokens", "digest.cap"),
-    "DigestSqueezed": ("squeeze.mode", "squeeze.model", "squeeze.cap", "target.low_water"),
-    "HistorySummarized": ("squeeze.mode", "squeeze.model", "squeeze.cap", "target.low_water"),
-    "HistoryCut": ("target.low_water", "cut.pins", "cut.on_overflow"),
-}
-"""Keys that a fact rests on, by its name; what a policy does not have is left out."""
-
-_UNTOUCHED = {"CompactionDeclined": "left as it is", "StageFailed": "failed", "MessageRepaired": "repaired"}
 
 
 class ModelUse(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,7 +153,7 @@ def _untouched(decision: Decision, fact: object, number: int) -> Touch:
         number=number,
         role=entry.role if entry else "",
         version=decision.commit.version,
-        did=_UNTOUCHED.get(name, name),
+        did=known(fact).left or name,
         fact=name,
         before_tokens=tokens,
         after_tokens=tokens,
@@ -180,7 +170,7 @@ def _event(decision: Decision, touch: Touch, fact: object | None) -> Event:
         did=touch.did,
         fact=touch.fact,
         rule=_rule(state, fact) if fact is not None else "",
-        policy=_policy(state.policy, _POLICY_KEYS.get(touch.fact, ())),
+        policy=_policy(state.policy, known(fact).rests_on),
         before_tokens=touch.before_tokens,
         after_tokens=touch.after_tokens,
         commit_id=commit.commit_id,
@@ -195,22 +185,24 @@ def _event(decision: Decision, touch: Touch, fact: object | None) -> Event:
 
 def _rule(state: State, fact: Any) -> str:
     """Return the reason of *fact* with its numbers; of a fact that is not known here, what it says itself."""
-    name = type(fact).__name__
-    if name == "ToolOutputSpilled":
-        return _spilled(state, fact)
-    if name == "ToolOutputTrimmed":
-        return f"a part of {fact.tokens:,} tokens was shortened and not stored: {fact.reason}"
-    if name == "ConversationRewound":
-        return f"somebody wanted the context of version {fact.to_version} again, up to message {fact.upto}"
-    if name == "HistoryExpanded":
-        return f"somebody wanted it in full: {fact.before_tokens:,} tokens became {fact.after_tokens:,}"
-    if name in DID:
+    match fact:
+        case ToolOutputSpilled():
+            return _spilled(state, fact)
+        case ToolOutputTrimmed():
+            return f"a part of {fact.tokens:,} tokens was shortened and not stored: {fact.reason}"
+        case ConversationRewound():
+            return f"somebody wanted the context of version {fact.to_version} again, up to message {fact.upto}"
+        case HistoryExpanded():
+            return f"somebody wanted it in full: {fact.before_tokens:,} tokens became {fact.after_tokens:,}"
+        case _:
+            pass
+    if known(fact).did:
         return f"{_pressure(state, fact)}; {_extent(fact)}"
     told = getattr(fact, "reason", "") or getattr(fact, "error", "") or getattr(fact, "detail", "")
     return str(told) or _fields(fact)
 
 
-def _spilled(state: State, fact: Any) -> str:
+def _spilled(state: State, fact: ToolOutputSpilled) -> str:
     size = f"a part of {fact.tokens:,} tokens and {fact.bytes:,} bytes"
     entry = next((one for one in state.entries if one.number == fact.number), None)
     part = next((one for one in entry.parts if one.pointer == fact.pointer), None) if entry else None
@@ -234,7 +226,7 @@ def _pressure(state: State, fact: Any) -> str:
     """Return the threshold that was crossed."""
     cause = getattr(state.episode, "cause", "trigger")
     view = f"at message {fact.boundary} the view had {fact.before_tokens:,} of {state.usable_tokens:,} usable tokens"
-    if type(fact).__name__ == "HistoryDigested" and cause == "trigger":
+    if isinstance(fact, HistoryDigested) and cause == "trigger":
         return f"{view}, over the trigger of {trigger_tokens(state):,} (down to {target_tokens(state):,})"
     why = f" (begun by: {cause})" if cause != "trigger" else ""
     return f"{view}, over the target of {target_tokens(state):,}{why}"

@@ -15,6 +15,7 @@ from protocol.policy import share_of
 from protocol.subjects import ACTORS, Actor
 
 from .entry import MESSAGE_TOKENS
+from .known_facts import written_by
 from .pressure import over_target, target_tokens
 from .state import State
 from .state_parts import REMINDER, Cause, Compacted, Due, Episode
@@ -137,14 +138,9 @@ def deciding(after: After, state: State) -> Row:
 
 def mermaid() -> str:
     """Return the flow as a Mermaid diagram."""
-    lines = [
-        "flowchart LR",
-        '    log{"the log"}',
-        '    ready(["ready"])',
-        '    agent(["agent"]) --> log',
-        "    spill --> log",
-    ]
-    return "\n".join([*lines, *dict.fromkeys(line for row in FLOW for line in _drawn(row))])
+    facts = (f'    {actor}["{"<br>".join((actor, *written_by(actor)))}"]' for actor in ACTORS)
+    ends = ('    log{"the log"}', '    ready(["ready"])', '    agent(["agent"]) --> log', "    spill --> log")
+    return "\n".join(["flowchart LR", *facts, *ends, *dict.fromkeys(line for row in FLOW for line in _drawn(row))])
 
 
 def _drawn(row: Row) -> Iterable[str]:

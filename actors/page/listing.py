@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from actors.audit.trail import STAGE_OF
 from actors.audit.versions import Version
+from actors.core.known_facts import STAGES
+from protocol.semconv import Outcome
 
 from .change_rows import Undoing, undoings
 from .conversation_cache import Story
@@ -19,8 +22,7 @@ VERSIONS_SHOWN = 100
 CHARTED = ("spill", "digest", "squeeze", "cut", "expand", "rewind")
 """Stages that have a mark in the chart; `chart.js` has the same order."""
 
-STAGES = tuple(dict.fromkeys(STAGE_OF.values()))
-OUTCOMES = ("applied", "served", "declined", "failed", "adopted", "noted")
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
 async def conversations(request: Request, site: Site) -> Response:
@@ -102,7 +104,12 @@ def _summary(story: Story) -> dict[str, int]:
     """Return each stage's counts: changes of the view, failures, views served."""
     found: dict[str, int] = {}
     for row in story.rows:
-        if row.outcome in ("applied", "failed", "declined", "served"):
-            name = {"applied": row.stage or "other", "served": "served"}.get(row.outcome, f"{row.stage} {row.outcome}")
-            found[name] = found.get(name, 0) + 1
+        name = row.stage or "other"
+        if row.outcome != "noop":
+            name = name if row.outcome == "applied" else f"{name} {row.outcome}"
+        elif name == "serve":
+            name = "served"
+        else:
+            continue
+        found[name] = found.get(name, 0) + 1
     return dict(sorted(found.items()))

@@ -10,19 +10,12 @@ from dataclasses import dataclass
 from opentelemetry.trace import Span
 
 from actors.core.entry import CATEGORIES
+from actors.core.outcome import outcome_of
 from actors.core.state import State
 from actors.model_info.tokens import tokenizer_for
 from actors.telemetry.setup import record_artifact, record_step
 from protocol import semconv
-from protocol.facts import (
-    CompactionDeclined,
-    DigestSqueezed,
-    HistoryCut,
-    HistoryDigested,
-    HistorySummarized,
-    StageFailed,
-    ToolOutputSpilled,
-)
+from protocol.facts import ToolOutputSpilled
 from protocol.ids import Address
 from protocol.semconv import Category
 from protocol.subjects import Actor
@@ -43,7 +36,7 @@ class StepSpan:
 
     def decided(self, step: Step, after: State | None) -> None:
         """Say what the step did; *after* is the state with it, None if another writer came first."""
-        outcome = outcome_of(step) if after is not None else "rejected"
+        outcome = outcome_of(step.facts, landed=after is not None)
         removed = max(0, tokens_of(self.before) - tokens_of(after)) if after is not None else 0
         seconds = time.perf_counter() - self.started
         record_step(self.actor, outcome, seconds=seconds, tokens_removed=removed)
@@ -101,17 +94,6 @@ def step_span(actor: Actor, at: Address, state: State) -> Iterator[StepSpan]:
                 }
             )
         yield StepSpan(actor=actor, span=current, before=state, started=time.perf_counter())
-
-
-def outcome_of(step: Step) -> semconv.Outcome:
-    """Return the outcome of a committed step."""
-    if any(isinstance(fact, StageFailed) for fact in step.facts):
-        return "failed"
-    declined = [fact for fact in step.facts if isinstance(fact, CompactionDeclined)]
-    if declined:
-        return "rejected" if declined[0].stage == "squeeze" else "declined"
-    changing = (ToolOutputSpilled, HistoryDigested, DigestSqueezed, HistorySummarized, HistoryCut)
-    return "applied" if any(isinstance(fact, changing) for fact in step.facts) else "noop"
 
 
 def _by_category(state: State, names: dict[Category, str]) -> dict[str, int]:

@@ -90,7 +90,7 @@ def test_versions_diff_why_and_where_agree_about_a_digest(conversation: tuple[st
 
 
 def test_a_served_context_comes_out_byte_for_byte(conversation: tuple[str, Path]) -> None:
-    served = [row["version"] for row in asked(conversation, "versions") if row["outcome"] == "served"]
+    served = [row["version"] for row in asked(conversation, "versions") if row["stage"] == "serve"]
     for version in (served[0], served[-1]):
         told = asked(conversation, "show", "--served", at=f"@{version}")
         assert told["same"] is True
@@ -138,7 +138,7 @@ def test_stats_add_up_what_was_served_and_how_long_steps_took(conversation: tupl
     done = jettison("stats", "--price-as", "gpt-4o", "--data", str(conversation[1]), "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    served = [row for row in asked(conversation, "versions") if row["outcome"] == "served"]
+    served = [row for row in asked(conversation, "versions") if row["stage"] == "serve"]
     assert found["total"]["calls"] == len(served)
     assert found["total"]["saved_dollars"] > 0
     assert 0 < found["total"]["same_prefix_tokens"] < found["total"]["served_tokens"]

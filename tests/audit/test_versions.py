@@ -52,7 +52,7 @@ def test_a_refused_and_a_failed_step_are_rows_with_their_reasons() -> None:
     talk.land(talk.sealed((StageFailed(boundary=1, stage="squeeze", error="ModelUnavailable"),)))
     rows = list(versions(talk.at, talk.records))
     assert [(row.stage, row.outcome, row.reasons) for row in rows] == [
-        ("", "adopted", ()),
+        ("", "noop", ()),
         ("cut", "declined", ("nothing to drop",)),
         ("squeeze", "failed", ("ModelUnavailable",)),
     ]
@@ -83,7 +83,7 @@ def test_rows_before_the_damage_are_still_listed() -> None:
 
 def test_every_served_context_is_rebuilt_byte_for_byte() -> None:
     talk = recorded()
-    served_at = [row.version for row in versions(talk.at, talk.records) if row.outcome == "served"]
+    served_at = [row.version for row in versions(talk.at, talk.records) if row.stage == "serve"]
     assert len(served_at) > 40
     for version in served_at:
         found = served(talk.at, talk.records, version=version)
