@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -50,12 +51,22 @@ from .service_messages import (
     ContextMeta,
     ExpandAsked,
     Expanded,
+    OpenAsked,
+    Opening,
+    PolicyAsked,
+    PolicyChanged,
     ReadAsked,
     Ready,
     UploadAsked,
 )
 from .tools import read_asked
 from .tracing import span, traced
+from .warned import warn
+
+log = logging.getLogger("jettison.client")
+
+OPEN_SECONDS = 1.0
+"""How long an opening waits for somebody who serves; what is said is kept without."""
 
 PATIENCE_SECONDS = 30.0
 """How long an append tries before it says that the outcome is unknown."""
@@ -113,14 +124,18 @@ class Client:
         """Open or resume a conversation. *policy* is the agent's own layer; the first opening counts.
 
         *budget* is the standing one, as of `set_budget`; 0 leaves it as it is.
-        Raises `BadPolicy` for an unknown key or a value of the wrong type, `BadId` for an empty name.
+        The service checks it with its own layers, and what is not known of the model is warned of once.
+        Raises `BadPolicy` for what cannot be used or is locked, `PolicyDiffers` where the conversation has another one,
+        `BadId` for an empty name. While nobody serves, the first `context()` raises it.
         """
         check_counts(budget=budget)
         converted(policy or {})
-        talk = Conversation(client=self, at=address(conversation, tenant), _standing=budget)
+        asked = OpenAsked(model=messages.without_surrogates(model), policy=dict(policy or {}))
+        talk = Conversation(client=self, at=address(conversation, tenant), _standing=budget, _unchecked=asked)
+        await talk.check(OPEN_SECONDS)
         opened = ConversationOpened(
             name=messages.without_surrogates(conversation),
-            model=messages.without_surrogates(model),
+            model=asked.model,
             policy=messages.encode(policy or {}),
         )
         await talk.say((opened, CompactionRequested(budget=budget, reason="open")) if budget else (opened,))
@@ -142,6 +157,8 @@ class Conversation:
     """The budget of the call before."""
     _standing: int = 0
     """The standing budget, as far as this handle knows."""
+    _unchecked: OpenAsked | None = None
+    """What no service has looked at yet."""
     _owed: Repeatable[codec.Said] = field(default_factory=Repeatable)
     """What was not confirmed to who said it, though it may have been to another call since."""
     _broken_off: Repeatable[list[tuple[SaidMessage, ...]]] = field(default_factory=Repeatable)
@@ -175,6 +192,34 @@ class Conversation:
                 raise
         return self._seq
 
+    async def check(self, wait_seconds: float) -> None:
+        """Have the service look at what the conversation is opened with. Raises `BadPolicy`, `PolicyDiffers`."""
+        if self._unchecked is None or self._unchecked == OpenAsked():
+            return
+        try:
+            _, body = await ask(self.client.connection, self.at, "open", self._unchecked, wait_seconds)
+        except NotPermitted as error:
+            # an older configuration of NATS: what is refused stands in the log alone
+            warn((f"nobody can look at the policies that this user opens conversations with: {error}",))
+        except Unavailable as error:
+            log.info("nobody looked at the policy of %s yet: %s", self.at, error)
+            return
+        else:
+            warn(msgspec.json.decode(body, type=Opening).notes)
+        self._unchecked = None
+
+    async def set_policy(self, policy: Mapping[str, Any], *, by: str = "") -> PolicyChanged:
+        """Change values of the conversation's policy from the next version on; what is not named stays.
+
+        Raises `BadPolicy` for what cannot be used or is locked, `NotReady` where nobody serves or one may not ask.
+        """
+        converted(policy)
+        asked = PolicyAsked(policy=dict(policy), upto_seq=self._seq, by=messages.without_surrogates(by))
+        _, body = await ask(self.client.connection, self.at, "policy", asked)
+        changed = msgspec.json.decode(body, type=PolicyChanged)
+        warn(changed.notes)
+        return changed
+
     async def set_budget(self, budget: int) -> None:
         """Make *budget* the standing one: that of every view from now on, and what is compacted to; 0: the policy's."""
         check_counts(budget=budget)
@@ -186,17 +231,17 @@ class Conversation:
 
         A budget below the standing one is for this call alone: a view is cut for it, which says what was left out, and
         nothing is compacted. The same one in two calls in a row becomes the standing one.
-        With a *model* it also fits that model's window. Waits until large parts are stored and rules have
-        been applied, never for an LLM. Raises
+        With a *model* it also fits that model's window. Waits for storage and rules, never for an LLM. Raises
         `NotReady` when no worker answers in time, `BudgetRefused` with the smallest budget that works, `Erased`.
         """
         check_counts(budget=budget)
+        await self.check(0.0)
         if budget == self._asked:
             await self._stand(budget)
         asked = ContextAsked(upto_seq=self._seq, budget=budget, model=model, wait_seconds=wait_seconds)
         answer, body = await ask(self.client.connection, self.at, "context", asked, wait_seconds)
         assert answer.context is not None
-        self._asked = budget
+        self._asked, self._unchecked = budget, None
         if answer.context.repeated:
             await self._stand(budget)
         view = [messages.decode(bytes(raw)) for raw in msgspec.json.decode(body, type=list[msgspec.Raw])]

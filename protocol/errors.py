@@ -4,7 +4,8 @@
     ├── Rejected             their bug: never retried, nothing was changed
     │   ├── BadId            an id that is empty or not text
     │   ├── BadMessage       not a provider message; says which field
-    │   ├── BadPolicy        an unknown key or an impossible value; says which key
+    │   ├── BadPolicy        an unknown, locked or impossible key or value; says which key
+    │   │   └── PolicyDiffers  the conversation has another policy than it is opened with
     │   ├── BadEnvelope      bytes in the log that are not an envelope of ours
     │   │   └── UnknownRules a step of rules that this release does not know: a newer one wrote it, or nobody of ours
     │   ├── BudgetRefused    what must stay is larger than the budget; says what to remove
@@ -56,6 +57,10 @@ class BadMessage(Rejected):
 
 class BadPolicy(Rejected):
     """A configuration key or value cannot be used; `key` names it."""
+
+
+class PolicyDiffers(BadPolicy):
+    """A conversation is opened with another policy than it has; `set_policy` changes it."""
 
 
 class BadEnvelope(Rejected):

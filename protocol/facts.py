@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from .fact_parts import Restored, Unspilled
 from .subjects import Actor
 
 
@@ -306,23 +307,6 @@ class ReminderInjected(_Fact, frozen=True, tag="ReminderInjected.1"):
 # What people asked for ---------------------------------------------------------------------------
 
 
-class Restored(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """A message that is in the view again, as it stood there at *version*."""
-
-    number: int
-    version: int
-
-
-class Unspilled(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """A part that is shown in full again."""
-
-    number: int
-    pointer: str
-    tokens: int
-    text: str = ""
-    """Of a part that was uploaded; empty: as it was said."""
-
-
 class HistoryExpanded(_Fact, frozen=True, tag="HistoryExpanded.1"):
     """What had left the view is in it again, until the next compaction. The digest stays as it is."""
 
@@ -340,6 +324,16 @@ class ConversationRewound(_Fact, frozen=True, tag="ConversationRewound.1"):
     """Number of the last message that is left."""
     before_tokens: int
     after_tokens: int
+
+
+class PolicySet(_Fact, frozen=True, tag="PolicySet.1"):
+    """Somebody set another policy, which holds from this version on; the resolved one is in the commit."""
+
+    layer: bytes
+    """JSON object: the conversation's own layer, all of it."""
+    keys: tuple[str, ...]
+    """Keys of the policy that have another value since."""
+    by: str = ""
 
 
 class ConversationForked(_Fact, frozen=True, tag="ConversationForked.1"):
@@ -394,6 +388,7 @@ DoneFact = (
     | ReminderInjected
     | HistoryExpanded
     | ConversationRewound
+    | PolicySet
     | ConversationForked
     | ConversationErased
     | ConversationRepaired

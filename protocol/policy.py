@@ -276,11 +276,11 @@ def resolve(layers: Iterable[Mapping[str, Any]]) -> Policy:
     for layer in layers:
         if not isinstance(layer, Mapping):
             raise BadPolicy(f"policy: a layer must be an object, not {type(layer).__name__}", key="")
-        merged = _merge(merged, layer)
+        merged = merge(merged, layer)
     preset = merged.get("preset", "jettison")
     if not isinstance(preset, str) or preset not in PRESETS:
         raise BadPolicy(f"preset must be one of {', '.join(PRESETS)}, not {preset!r:.40}", key="preset")
-    policy = converted(_merge(PRESETS[preset], merged))
+    policy = converted(merge(PRESETS[preset], merged))
     budget = merged.get("budget", {})
     most = share_of(policy.budget.window, policy.budget.reserve_share)
     if "reserve" not in budget and policy.budget.reserve > most:
@@ -331,11 +331,12 @@ def fingerprint_of(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()[:16]
 
 
-def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *base* with *over* over it, key by key."""
     out = dict(base)
     for key, value in over.items():
         below = out.get(key)
-        out[key] = _merge(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+        out[key] = merge(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
     return out
 
 

@@ -19,6 +19,8 @@ from .service_messages import (
     Answer,
     ContextAsked,
     ExpandAsked,
+    OpenAsked,
+    PolicyAsked,
     ReadAsked,
     UploadAsked,
     raised,
@@ -34,7 +36,7 @@ SILENCE_SECONDS = 3.0
 ALIVE_SECONDS = 1.0
 """For NATS' own answer, before a service is blamed."""
 
-Question = ContextAsked | ExpandAsked | ReadAsked | UploadAsked
+Question = ContextAsked | ExpandAsked | OpenAsked | PolicyAsked | ReadAsked | UploadAsked
 
 
 async def ask(

@@ -72,6 +72,37 @@ class Expanded(msgspec.Struct, frozen=True, kw_only=True):
     after_tokens: int
 
 
+class OpenAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask whether a conversation can be opened so: nothing is changed."""
+
+    model: str = ""
+    policy: dict[str, Any] = {}
+    """The agent's own layer."""
+
+
+class Opening(msgspec.Struct, frozen=True, kw_only=True):
+    """It can; `notes` say what is not known, and what to set. `budget` is the standing one that was asked for."""
+
+    notes: tuple[str, ...] = ()
+    budget: int = 0
+
+
+class PolicyAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask for other values of a conversation's policy from now on; what is not named stays."""
+
+    policy: dict[str, Any]
+    upto_seq: int = 0
+    by: str = ""
+
+
+class PolicyChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """Since which version a policy holds, and the keys that have another value since; none: it was so already."""
+
+    version: int
+    keys: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
 class UploadAsked(msgspec.Struct, frozen=True, kw_only=True):
     """Ask for a URL to which the bytes with this SHA-256 can be PUT."""
 

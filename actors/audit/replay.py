@@ -36,6 +36,7 @@ from protocol.facts import (
     HistoryDigested,
     HistoryExpanded,
     HistorySummarized,
+    PolicySet,
     StageFailed,
     ToolOutputTrimmed,
 )
@@ -147,6 +148,7 @@ def _is_decided(before: State, recorded: tuple[DoneFact, ...]) -> bool:
             | ConversationRepaired()
             | ConversationRewound()
             | HistoryExpanded()
+            | PolicySet()
         ):
             # wishes of people
             return False

@@ -9,6 +9,7 @@ What a fork copied is counted where it happened; the fork's own calls are those 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from statistics import median
@@ -22,7 +23,7 @@ from actors.model_info.windows import window_of
 from actors.runtime.fold import Decision, head, tokens_of
 from actors.runtime.said_log import said_facts
 from protocol.errors import BadEnvelope, ChainBroken
-from protocol.facts import ConversationForked, UsageReported
+from protocol.facts import ConversationForked, MessageRepaired, UsageReported
 from protocol.ids import Address
 from storage.ports import Record
 
@@ -128,6 +129,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     reasons: dict[tuple[str, str, str], int]
     values: dict[str, FateSum]
     course: tuple[Course, ...] = ()
+    repairs: dict[str, int] = {}
     damage: str = ""
 
 
@@ -144,6 +146,8 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     """By category, as far as any was taken out of a view."""
     course: tuple[Course, ...]
     """Of the first, second, … call of every conversation."""
+    repairs: dict[str, int]
+    """By kind: messages that no provider would have taken as they were, and what of policies was refused."""
     damaged: dict[str, str]
 
 
@@ -232,6 +236,7 @@ def account(at: Address, records: Sequence[Record], *, price_as: str = "") -> Ac
     waits: list[SlowStep] = []
     why_not: dict[tuple[str, str, str], int] = {}
     values: dict[str, FateSum] = {}
+    repairs: Counter[str] = Counter()
     model = damage = ""
     copied_messages = copied_seq = 0
     last: Decision | None = None
@@ -240,11 +245,13 @@ def account(at: Address, records: Sequence[Record], *, price_as: str = "") -> Ac
             if any(isinstance(fact, ConversationForked) for fact in decision.commit.facts):
                 calls.begin()
                 waits, why_not, values = [], {}, {}
+                repairs.clear()
                 copied_messages, copied_seq = decision.before.messages, decision.record.seq
             calls.sums.versions += 1
             last = decision
             model = decision.before.terms.model
             calls.heard(decision.before)
+            repairs.update(one.kind for one in decision.commit.facts if isinstance(one, MessageRepaired))
             fact = served_fact(decision)
             if fact is not None:
                 calls.served(decision, fact.tokens, fact.budget)
@@ -272,6 +279,7 @@ def account(at: Address, records: Sequence[Record], *, price_as: str = "") -> Ac
         reasons=why_not,
         values=values,
         course=tuple(calls.course),
+        repairs=dict(repairs),
         damage=damage,
     )
 
@@ -284,6 +292,7 @@ def stats(accounts: Iterable[Account]) -> Stats:
     waits: list[SlowStep] = []
     values: dict[str, FateSum] = {}
     course: list[Course] = []
+    repairs: Counter[str] = Counter()
     damaged: dict[str, str] = {}
     for one in accounts:
         for group in (
@@ -302,6 +311,7 @@ def stats(accounts: Iterable[Account]) -> Stats:
         course += [Course() for _ in one.course[len(course) :]]
         for total_call, call in zip(course, one.course, strict=False):
             _add(total_call, call)
+        repairs.update(one.repairs)
         if one.damage:
             damaged[str(one.address)] = one.damage
     for name, stage in stages.items():
@@ -317,6 +327,7 @@ def stats(accounts: Iterable[Account]) -> Stats:
         slowest=tuple(sorted(waits, key=lambda wait: -wait.seconds)[:SLOWEST_MAX]),
         values=dict(sorted(values.items())),
         course=tuple(course),
+        repairs=dict(repairs.most_common()),
         damaged=damaged,
     )
 

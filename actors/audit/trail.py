@@ -18,7 +18,7 @@ from actors.core.view import message_bytes
 from actors.runtime.fold import Decision, decisions
 from protocol import codec
 from protocol.errors import BadId, NotFound
-from protocol.facts import ConversationRewound
+from protocol.facts import ConversationRewound, MessageRepaired, PolicySet
 from protocol.ids import Address, written_address
 from protocol.subjects import ACTORS
 from storage.ports import Record
@@ -83,8 +83,15 @@ def stage_of(commit: codec.Commit) -> str:
 
 def reasons(commit: codec.Commit) -> tuple[str, ...]:
     """Return the reasons that the facts of *commit* state: why a stage declined, failed, or did what it did."""
-    told = (getattr(fact, "reason", "") or getattr(fact, "error", "") for fact in commit.facts)
-    return tuple(dict.fromkeys(str(text) for text in told if text))
+    return tuple(dict.fromkeys(text for text in map(_told, commit.facts) if text))
+
+
+def _told(fact: object) -> str:
+    if isinstance(fact, MessageRepaired):
+        return f"message {fact.number}: {fact.kind}" if fact.number else f"{fact.kind}: {fact.detail}"
+    if isinstance(fact, PolicySet):
+        return f"set by {fact.by or 'its agent'}: {', '.join(fact.keys)}"
+    return str(getattr(fact, "reason", "") or getattr(fact, "error", ""))
 
 
 def trace_of(record: Record) -> str:

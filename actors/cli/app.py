@@ -306,7 +306,8 @@ def version() -> int:
 
 
 policy = typer.Typer(
-    help="The policy: show and check it, print its schema, import another system's settings.", no_args_is_help=True
+    help="The policy: show and check it, change a conversation's, print its schema, import another system's settings.",
+    no_args_is_help=True,
 )
 app.add_typer(policy, name="policy")
 
@@ -324,6 +325,20 @@ def policy_show(
     from .policy import show as run
 
     return run(files=files or [], preset=preset, window=window, as_json=as_json)
+
+
+@policy.command("set")
+@on_stack
+def policy_set(
+    stack: StackOptions,
+    conv: Conv,
+    values: Annotated[list[str], typer.Argument(help="Such as budget.window=64000.", metavar="KEY=VALUE …")],
+    json: Json = False,
+) -> int:
+    """Change a conversation's policy from the next version on; what is not named stays."""
+    from .policy import set_ as run
+
+    return run(stack, conv, values, as_json=json)
 
 
 @policy.command("schema")

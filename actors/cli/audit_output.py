@@ -133,6 +133,9 @@ def print_stats(found: Stats) -> None:
     console.print(_sums_table("model", found.models))
     if total.unpriced_calls:
         console.print(f"{total.unpriced_calls:,} calls have no known price; give --price-as MODEL")
+    if found.repairs:
+        told = ", ".join(f"{kind} {times:,}" for kind, times in found.repairs.items())
+        console.print(f"repaired or refused: {told}; `jettison versions CONV` says where")
     if found.reasons:
         console.print("declined or failed, most often first", style="bold")
     for one in found.reasons:

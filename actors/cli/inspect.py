@@ -73,7 +73,7 @@ def log(stack: StackOptions, conv: str, *, as_json: bool) -> int:
 
     async def main(running: Runtime) -> int:
         for record in await _records(running, written_address(conv)):
-            for row in _facts(record):
+            for row in facts_told(record):
                 if as_json:
                     printed(row)
                 else:
@@ -176,7 +176,9 @@ def _state_at(at: Address, records: list[Record], version: int | None) -> State:
     return deque(trail(at, records, upto=version), maxlen=1).pop().after
 
 
-def _facts(record: Record) -> list[dict[str, Any]]:
+def facts_told(record: Record) -> list[dict[str, Any]]:
+    """Return a row for each fact of *record*, after one for the policy that a commit adopts."""
+    rows: list[dict[str, Any]] = []
     where: dict[str, Any] = {"seq": record.seq, "side": record.side, "time": record.time}
     try:
         if record.side == "said":
@@ -188,10 +190,10 @@ def _facts(record: Record) -> list[dict[str, Any]]:
             facts = commit.facts
             where |= {"version": commit.version, "writer": commit.writer, "hash": commit.hash.hex()[:16]}
             if commit.policy:
-                return [{**where, "fact": "PolicyAdopted", "policy": msgspec.json.decode(commit.policy)}]
+                rows += [{**where, "fact": "PolicyAdopted", "policy": msgspec.json.decode(commit.policy)}]
     except Rejected as error:
         return [{**where, "fact": "unreadable", "reason": str(error)}]
-    return [{**where, "fact": type(fact).__name__, **_fields(fact)} for fact in facts]
+    return rows + [{**where, "fact": type(fact).__name__, **_fields(fact)} for fact in facts]
 
 
 def _fields(fact: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Commands about the policy: `policy show`, `policy schema`, `policy import`."""
+"""Commands about the policy: `policy show`, `policy set`, `policy schema`, `policy import`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ import msgspec
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from actors.host.bootstrap import Runtime
 from protocol import policy as policies
+from protocol.client import Client, Conversation
 from protocol.errors import BadPolicy
+from protocol.ids import written_address
 from protocol.presets import PRESETS
 
+from .options import StackOptions
 from .policy_import import Imported, from_digitorn, from_docsgpt, from_holmes, system_of
-from .session import printed, said
+from .session import connected, printed, said
 
 SYSTEMS = ("digitorn", "docsgpt", "holmes")
 
@@ -37,6 +41,41 @@ def show(*, files: list[Path], preset: str, window: int | None, as_json: bool) -
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     said(f"{policies.fingerprint(policy)}: {policy.usable_tokens:,} usable tokens of {policy.budget.window:,}")
     return 0
+
+
+def set_(stack: StackOptions, conv: str, values: list[str], *, as_json: bool) -> int:
+    """Change a conversation's policy; see `jettison policy set --help`."""
+    layer: dict[str, Any] = {}
+    for one in values:
+        key, equals, text = one.partition("=")
+        if not key or not equals:
+            raise BadPolicy(f"say KEY=VALUE, not {one!r:.80}", key=key)
+        value: Any = _value(text)
+        for step in reversed(key.split(".")):
+            value = {step: value}
+        layer = policies.merge(layer, value)
+
+    async def main(running: Runtime) -> int:
+        at = written_address(conv)
+        talk = Conversation(client=Client(connection=running.connection), at=at)
+        # asked, not done here: the layers and locks are those of the service
+        changed = await talk.set_policy(layer, by=running.name)
+        if as_json:
+            printed(changed)
+        else:
+            told = f"{', '.join(changed.keys)} changed" if changed.keys else "it was so already"
+            sys.stdout.write(f"{at}@{changed.version}: {told}\n")
+        return 0
+
+    return connected(main, stack)
+
+
+def _value(text: str) -> Any:
+    """Return what stands behind KEY=, as JSON where it is some."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def schema() -> int:

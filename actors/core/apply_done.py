@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from protocol import policy as policies
 from protocol.codec import Commit
-from protocol.errors import ChainBroken
+from protocol.errors import ChainBroken, PastNeeded
 from protocol.facts import (
     CompactionDeclined,
     ContextServed,
@@ -25,6 +25,7 @@ from protocol.facts import (
     HistorySummarized,
     HookFired,
     MessageRepaired,
+    PolicySet,
     ReminderInjected,
     StageFailed,
     ToolOutputSpilled,
@@ -36,9 +37,10 @@ from .entry import Entry, Noted
 from .flow import after_stage
 from .ledger import Ledger, remembered
 from .packed_items import write_items
+from .pressure import begins
 from .rewind import Past, expanded, rewound
 from .state import State, is_tombstone, tombstone
-from .state_parts import OVERFLOW, Arrived, Digest
+from .state_parts import OVERFLOW, Arrived, Digest, Episode
 
 SERVED_REMEMBERED_MAX = 8
 NO_PAST: Past = {}
@@ -59,6 +61,9 @@ def apply_done(state: State, commit: Commit, *, seq: int, past: Past = NO_PAST) 
             after=state.version,
             seq=seq,
         )
+    if commit.said_hash != state.position.said_hash and any(isinstance(fact, PolicySet) for fact in commit.facts):
+        # a message that was said between was not admitted by the new policy
+        raise PastNeeded(f"version {commit.version} has another policy for messages that are folded", seq=seq)
     terms = replace(state.terms, tokenizer=commit.tokenizer)
     if commit.policy:
         terms = replace(terms, policy=policies.decode(commit.policy), policy_hash=commit.policy_hash)
@@ -99,6 +104,8 @@ def _apply(state: State, fact: DoneFact, past: Past) -> State:
             return expanded(state, fact, past)
         case ConversationRewound():
             return rewound(state, fact, past)
+        case PolicySet():
+            return _reset(state, fact)
         case ConversationForked():
             return replace(state, terms=replace(state.terms, name=fact.name))
         case ConversationRepaired():
@@ -106,6 +113,19 @@ def _apply(state: State, fact: DoneFact, past: Past) -> State:
         case ConversationErased():
             raise AssertionError("a tombstone is a commit of its own")
     assert_never(fact)
+
+
+def _reset(state: State, fact: PolicySet) -> State:
+    """Return the state under the policy that this commit adopts: what was going on by the old one begins anew."""
+    state = replace(
+        state,
+        terms=replace(state.terms, layer=fact.layer),
+        agenda=replace(state.agenda, episode=None, quiet_tokens=0),
+    )
+    if not state.live or not begins(state):
+        return state
+    episode = Episode(boundary=state.live[-1].number, stage="digest", before=state.live_tokens)
+    return replace(state, agenda=replace(state.agenda, episode=episode))
 
 
 def _served(state: State, fact: ContextServed) -> State:

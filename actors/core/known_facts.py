@@ -11,7 +11,7 @@ from protocol import facts
 from protocol.facts import DoneFact, SaidFact
 from protocol.subjects import Actor
 
-Whose = Actor | Literal["agent", "serve", "expand", "rewind", "fork", "erase", "repair", "any stage"]
+Whose = Actor | Literal["agent", "serve", "expand", "rewind", "policy", "fork", "erase", "repair", "any stage"]
 """Who writes it: an agent, an actor, or what somebody wished for; `any stage`: the fact says it in a field."""
 
 Tokens = Literal["same", "fewer", "more", "either"]
@@ -72,6 +72,7 @@ KNOWN: dict[type, Known] = {
     facts.ReminderInjected: Known("spill", "more"),
     facts.HistoryExpanded: Known("expand", "more", did="restored"),
     facts.ConversationRewound: Known("rewind", "either", did="rewound"),
+    facts.PolicySet: Known("policy"),
     facts.ConversationForked: Known("fork"),
     facts.ConversationErased: Known("erase"),
     facts.ConversationRepaired: Known("repair"),

@@ -12,7 +12,8 @@ import msgspec
 from msgspec.structs import replace
 
 from protocol.errors import BudgetRefused, NotFound, PastNeeded
-from protocol.facts import ConversationRewound, HistoryExpanded, Restored, Unspilled
+from protocol.fact_parts import Restored, Unspilled
+from protocol.facts import ConversationRewound, HistoryExpanded
 
 from .entry import Entry
 from .state import State

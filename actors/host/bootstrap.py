@@ -25,7 +25,6 @@ from actors.runtime.worker import Worker
 from actors.services.context_service import ContextService
 from actors.services.sweeper import Sweeper
 from actors.squeeze.model import ModelSettings, OpenAiModel
-from protocol import policy as policies
 from protocol.connection import connect
 from protocol.ids import fresh_id
 from protocol.keys import FolderKeys, JetStreamKeys, TenantKeys
@@ -109,6 +108,7 @@ class Process:
             log=self.log,
             wakes=self.wakes,
             in_progress=self.in_progress,
+            layers=self.steps.layers,
         )
 
 
@@ -145,7 +145,7 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
     conversations = Conversations(log=log, snapshots=snapshots, writer=name, rules=settings.rules_written)
     has_model = settings.llm.base_url or settings.llm.api_key
     # a layer that cannot be used would refuse every new conversation
-    policies.resolve([settings.policy])
+    settings.layers.check()
     model = OpenAiModel(ModelSettings(**msgspec.structs.asdict(settings.llm))) if has_model else None
     try:
         yield Runtime(
@@ -162,7 +162,7 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
             announcer=NatsAnnouncer(connection),
             requests=NatsRequests(connection),
             conversations=conversations,
-            steps=Steps(artifacts=artifacts, layers=(settings.policy,), model=model),
+            steps=Steps(artifacts=artifacts, layers=settings.layers, model=model),
             sandbox=ProcessSandbox(settings=settings),
             name=name,
             tenants=tenants,

@@ -17,10 +17,12 @@ from typing import Any
 
 import msgspec
 
+from actors.runtime.policy_layers import Layers, TenantLayer
 from protocol import codec
 from protocol.errors import BadPolicy
+from protocol.ids import token
 from protocol.login import Login, parted
-from protocol.policy import key_of, resolve
+from protocol.policy import key_of
 
 PREFIX = "JETTISON_"
 FILE_NAME = "jettison.toml"
@@ -110,6 +112,14 @@ class RulesSection(_Section, frozen=True, kw_only=True):
     not read newer ones (`jettison doctor` says so)."""
 
 
+class TenantSection(_Section, frozen=True, kw_only=True):
+    """What holds for the conversations of one tenant, named by the key of the section."""
+
+    policy: dict[str, Any] = {}
+    """Its layer of the policy, over the service's own."""
+    locked: tuple[str, ...] = ()
+
+
 class Settings(_Section, frozen=True, kw_only=True):
     """All settings of a process."""
 
@@ -123,6 +133,15 @@ class Settings(_Section, frozen=True, kw_only=True):
     rules: RulesSection = RulesSection()
     policy: dict[str, Any] = {}
     """The service's layer of the policy."""
+    locked: tuple[str, ...] = ()
+    """Keys of the policy, such as `squeeze.model` or `budget`, that no conversation changes."""
+    tenants: dict[str, TenantSection] = {}
+
+    @property
+    def layers(self) -> Layers:
+        """Return what the policies of conversations lie on."""
+        tenants = {token(name): TenantLayer(policy=one.policy, locked=one.locked) for name, one in self.tenants.items()}
+        return Layers(service=self.policy, locked=self.locked, tenants=tenants)
 
     @property
     def rules_written(self) -> str:
@@ -154,7 +173,7 @@ def load(
         )
     settings = _without_password_in_url(settings)
     try:
-        resolve([settings.policy])
+        settings.layers.check()
     except BadPolicy as error:
         whose = _whose(f"policy.{error.fields['key']}", environment, file)
         raise BadPolicy(f"{error}{whose}", **error.fields) from None
@@ -209,7 +228,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
                 value = Path(value).read_text(encoding="utf-8").strip()
             except OSError as error:
                 raise BadPolicy(f"{name}: {error}", key=name) from None
-        nested: Any = value
+        nested: Any = value.split(",") if path == ["locked"] else value
         for step in reversed(path):
             nested = {step: nested}
         _merge_into(out, nested)

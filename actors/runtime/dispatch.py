@@ -7,33 +7,33 @@ done: bytes are stored before the fact that points to them, an answer is there b
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
-
-import msgspec
 
 from actors.core.older_rules import under
 from actors.core.state import State
 from actors.core.text.count import Count
 from actors.cut.decide import cut
 from actors.digest.decide import digest
-from actors.model_info.windows import window_of
 from actors.spill.decide import claims, degraded, spill
 from actors.squeeze.act import Asking
 from actors.squeeze.model import Model
 from protocol import codec
 from protocol import policy as policies
-from protocol.errors import ArtifactsUnavailable, BadPolicy, Busy, NotFound
+from protocol.errors import ArtifactsUnavailable, Busy, NotFound
 from protocol.facts import DoneFact, MessageRepaired, StageFailed
 from protocol.ids import Address
 from protocol.subjects import Actor
+from protocol.warned import warn
 from storage.ports import Artifacts
 
 from .fold import count_of
+from .policy_layers import NO_LAYERS, Layers
 from .retries import Failures
+
+log = logging.getLogger("jettison.worker")
 
 DEGRADE_AFTER_ATTEMPTS = 4
 """Attempts (about 4 s of a store that is down) before spill goes on without it."""
@@ -58,8 +58,8 @@ class Steps:
     """The four actors' steps, with what they need from outside."""
 
     artifacts: Artifacts
-    layers: tuple[Mapping[str, Any], ...] = ()
-    """The service's own layers of the policy, below a conversation's."""
+    layers: Layers = NO_LAYERS
+    """What the policy of a new conversation lies on."""
     model: Model | None = None
     _asking: Asking = field(init=False)
     _outages: Failures = field(default_factory=Failures)
@@ -99,7 +99,7 @@ class Steps:
 
     async def _spill(self, at: Address, state: State, count: Count, make_room: Callable[[], None]) -> Step:
         if state.policy is None:
-            return self._adopt(state)
+            return self._adopt(at, state)
         try:
             uploads = {}
             if wanted := claims(state):
@@ -139,37 +139,24 @@ class Steps:
         except NotFound:
             return None
 
-    def _adopt(self, state: State) -> Step:
+    def _adopt(self, at: Address, state: State) -> Step:
         """Adopt the policy of a new conversation; what of it cannot be used is left out, and that is a fact."""
-        window = window_of(state.terms.model)
-        table = {"budget": {"window": window}} if window else {}
-        notes = []
-        if state.terms.model and window is None:
-            notes.append(f"the window of model {state.terms.model!r:.60} is not known")
-        try:
-            policy = policies.resolve([table, *self.layers, json.loads(state.terms.layer)])
-        except (BadPolicy, ValueError, TypeError, RecursionError) as error:
-            notes.append(f"policy: {error}")
-            policy = policies.resolve([table, *self.layers])
-        policy, unknown = _with_window(policy, state.terms.model)
-        notes += [f"the window of model {unknown!r:.60} is not known"] if unknown else []
+        found = self.layers.adopted(at.tenant, model=state.terms.model, layer=state.terms.layer)
+        warn(found.notes)
+        if found.refused:
+            log.warning("%s: what its agent asked for is left out: %s", at, found.refused)
+        notes = (found.refused, *found.notes) if found.refused else found.notes
         facts = tuple(MessageRepaired(number=0, kind="refused", detail=note[:200]) for note in notes)
-        return Step(adopt=policy, facts=facts)
+        return Step(adopt=found.policy, facts=facts)
 
 
-def _with_window(policy: policies.Policy, model: str) -> tuple[policies.Policy, str]:
-    """Return *policy* with the window of the model that squeezes, or that model's name if the table lacks it.
-
-    Written down once: a newer table must not change what was decided.
-    """
-    wanted = policy.squeeze
-    if wanted.mode == "off" or wanted.window:
-        return policy, ""
-    window = window_of(wanted.model or model)
-    if window is None:
-        # of its own model the conversation says so already
-        return policy, wanted.model if wanted.model != model else ""
-    return msgspec.structs.replace(policy, squeeze=msgspec.structs.replace(wanted, window=window)), ""
+def tell(at: Address, step: Step) -> None:
+    """Log what was repaired or refused, and nothing of what a message says."""
+    for fact in step.facts:
+        # what is not known of a model was said when its policy was adopted, once for all conversations
+        if isinstance(fact, MessageRepaired) and step.adopt is None:
+            what = f"message {fact.number}: {fact.kind}" if fact.number else f"{fact.kind}: {fact.detail}"
+            log.warning("%s: %s", at, what)
 
 
 def given_up(actor: Actor, state: State, error: Exception) -> Step:

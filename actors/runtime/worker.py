@@ -29,7 +29,7 @@ from storage.ports import Announcer, DeadLetters, Slot, Wakes
 
 from .conversations import Conversations
 from .delivery import Delivery, carried, delivery_span, give_back, held
-from .dispatch import Steps, given_up
+from .dispatch import Steps, given_up, tell
 from .quarantine import Quarantine
 from .retries import (
     ATTEMPTS_MAX,
@@ -231,6 +231,8 @@ class Worker:
                     raise error from None  # there is nothing to pass by: the first reason is the one to tell
                 landed = await self.conversations.commit(at, state, step.facts, headers=headers, adopt=step.adopt)
             after = await self.conversations.load(at) if landed else None
+            if landed:
+                tell(at, step)
             recorded.decided(step, after)
         return after
 

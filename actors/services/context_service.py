@@ -24,6 +24,7 @@ from actors.core.state import State
 from actors.core.view import View, unspilled, view
 from actors.runtime.conversations import Conversations
 from actors.runtime.fold import count_of
+from actors.runtime.policy_layers import NO_LAYERS, Layers
 from protocol import semconv
 from protocol.errors import (
     UNREADABLE,
@@ -51,6 +52,8 @@ from protocol.service_messages import (
     Answer,
     ContextAsked,
     ExpandAsked,
+    OpenAsked,
+    PolicyAsked,
     ReadAsked,
     UploadAsked,
     fault_of,
@@ -59,6 +62,7 @@ from protocol.subjects import Actor, Verb
 from protocol.tracing import extract, span, traced
 from storage.ports import Artifacts, EventLog, InProgress, Request, Requests, Wakes
 
+from .policies import Policies, opening
 from .read_back import read_back
 from .request_limit import Admission
 from .serving import budget_of, fact_of, meta_of, refusal
@@ -92,6 +96,7 @@ class ContextService:
     log: EventLog
     wakes: Wakes
     in_progress: InProgress
+    layers: Layers = NO_LAYERS
 
     async def run(self) -> None:
         """Answer until cancelled."""
@@ -106,6 +111,8 @@ class ContextService:
             "upload": self._upload,
             "read": self._read,
             "expand": self._expand,
+            "open": self._open,
+            "policy": self._policy,
         }
         body = b""
         try:
@@ -244,6 +251,17 @@ class ContextService:
         await self._check_survivable(at)
         undo = Undo(conversations=self.conversations, log=self.log, artifacts=self.artifacts)
         return Answer(), msgspec.json.encode(await undo.expand(at, asked, headers=traced()))
+
+    async def _open(self, at: Address, request: Request) -> tuple[Answer, bytes]:
+        asked = _decoded(request.body, OpenAsked)
+        await self._check_survivable(at)
+        return Answer(), msgspec.json.encode(opening(at, await self.conversations.load(at), asked, self.layers))
+
+    async def _policy(self, at: Address, request: Request) -> tuple[Answer, bytes]:
+        asked = _decoded(request.body, PolicyAsked)
+        await self._settled(at, ContextAsked(upto_seq=asked.upto_seq))
+        changing = Policies(conversations=self.conversations, layers=self.layers)
+        return Answer(), msgspec.json.encode(await changing.set(at, asked, headers=traced()))
 
 
 @asynccontextmanager

@@ -17,7 +17,8 @@ from actors.core.text.slices import range_of
 from actors.runtime.conversations import Conversations
 from actors.runtime.fold import Decision, count_of, decisions
 from protocol.errors import ArtifactDamaged, Contended, Erased, NotFound, Rejected
-from protocol.facts import ConversationRewound, DoneFact, HistoryExpanded, ToolOutputSpilled, Unspilled
+from protocol.fact_parts import Unspilled
+from protocol.facts import ConversationRewound, DoneFact, HistoryExpanded, ToolOutputSpilled
 from protocol.ids import Address
 from protocol.limits import APPEND_ATTEMPTS_MAX, ENVELOPE_BYTES_MAX
 from protocol.service_messages import ExpandAsked, Expanded

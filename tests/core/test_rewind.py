@@ -19,7 +19,8 @@ from actors.core.rewind import Views, expand, look, rewind
 from actors.runtime.fold import fold, folded
 from protocol import codec
 from protocol.errors import BudgetRefused, ChainBroken, NotFound, PastNeeded
-from protocol.facts import ConversationRewound, HistoryExpanded, Unspilled
+from protocol.fact_parts import Unspilled
+from protocol.facts import ConversationRewound, HistoryExpanded
 from protocol.formats.validate import problems
 from protocol.policy import Policy
 from storage.ports import Record

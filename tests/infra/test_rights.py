@@ -26,10 +26,10 @@ OURS, TICKETS, THEIRS = address("c"), address(TICKET), address("c", "acme")
 AGENTS = {"agent-default": (OURS, TICKETS), "agent-acme": (THEIRS,), TICKET: (TICKETS,)}
 USERS = (*AGENTS, *WORKERS, "auditor", "operator")
 
-AGENTS_VERBS = ("context", "upload", "read", "expand")
+AGENTS_VERBS = ("context", "upload", "read", "expand", "open")
 """What an agent may ask for. What changes the past or the policy is off, until an operator turns it on: who adds a verb
 decides here."""
-OPERATORS_VERBS: tuple[str, ...] = ()
+OPERATORS_VERBS: tuple[str, ...] = ("policy",)
 
 API = "$JS.API"
 AUDITS = (
@@ -148,7 +148,7 @@ HEARD = {
     **{worker: {f"_INBOX.{worker}.>"} for worker in WORKERS},
     "cut": {
         *("_INBOX.cut.>", "ctx.v1.ask.context.default.*"),
-        *(subjects.ask_filter(verb) for verb in AGENTS_VERBS if verb in subjects.VERBS),
+        *map(subjects.ask_filter, subjects.VERBS),
     },
     "auditor": {"_INBOX.auditor.>"},
 }

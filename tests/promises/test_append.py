@@ -76,7 +76,7 @@ async def test_a_commit_whose_answer_was_lost_is_stored_once_though_another_came
         cut_off = await connect(proxy.url, name="cut-off")
         mine, other = _conversations(cut_off, "mine", settings), _conversations(running.connection, "other", settings)
         before = await mine.load(at)
-        policy = running.steps._adopt(before).adopt
+        policy = running.steps._adopt(at, before).adopt
         assert policy is not None
         proxy.answers.clear()
         sending = asyncio.create_task(mine.commit(at, before, (), headers={}, adopt=policy))

@@ -15,7 +15,7 @@ from actors.services.read_back import said_messages
 from protocol import codec
 from protocol.client import Client, Conversation
 from protocol.errors import BadId, BadMessage, BudgetRefused, NotFound, Rejected
-from protocol.facts import Claim, MessagesAppended, SaidMessage, UsageReported
+from protocol.facts import Claim, ConversationOpened, MessagesAppended, SaidMessage, UsageReported
 from protocol.formats import messages
 from protocol.formats.validate import problems
 from protocol.ids import Address, address, fresh_id
@@ -212,7 +212,7 @@ async def test_nothing_said_is_a_clear_error(working: Runtime, client: Client, n
 async def test_a_second_handle_resumes_the_conversation(working: Runtime, client: Client, name: str) -> None:
     talk = await opened(client, name)
     await talk.append([user("one")])
-    again = await client.open(name, model="gpt-4", policy=layer(window=99_000))
+    again = await client.open(name, model="gpt-4")
     await again.append([user("two")])
     context = await again.context()
     assert context.messages == [user("one"), user("two")]
@@ -220,7 +220,9 @@ async def test_a_second_handle_resumes_the_conversation(working: Runtime, client
 
 
 async def test_a_policy_that_cannot_be_used_does_not_stop_the_talk(working: Runtime, client: Client, name: str) -> None:
-    talk = await client.open(name, policy={"budget": {"window": 100, "reserve": 100}})
+    """Said by who did not ask the service: the actors go on without it."""
+    talk = Conversation(client=client, at=address(name))
+    await talk.say((ConversationOpened(name=name, policy=b'{"budget":{"window":100,"reserve":100}}'),))
     await talk.append([user("hi")])
     assert (await talk.context()).messages == [user("hi")]
 
