@@ -85,9 +85,10 @@ def test_a_lone_surrogate_is_counted(name: EncodingName) -> None:
 
 @pytest.mark.parametrize("text", [" " * 1_000_000, "\n" * 1_000_000, "a" * 300_000])
 def test_a_very_long_run_is_counted_in_time(text: str) -> None:
-    started = time.monotonic()
+    # of the processor, which others may be using too
+    started = time.process_time()
     assert 0 < counter("o200k_base")(text) <= len(text)
-    assert time.monotonic() - started < 20
+    assert time.process_time() - started < 20
 
 
 def test_a_long_text_is_counted_in_pieces_that_add_up_to_almost_the_whole() -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -156,10 +155,9 @@ async def test_without_a_worker_the_error_says_so(tmp_path: Path, name: str) -> 
     ):
         talk = await opened(client, name)
         await talk.append([user("hi")])
-        started = time.monotonic()
-        with pytest.raises(NotReady, match="nobody serves"):
-            await talk.context(wait_seconds=0.5)
-        assert time.monotonic() - started < 8
+        async with asyncio.timeout(60):
+            with pytest.raises(NotReady, match="nobody serves"):
+                await talk.context(wait_seconds=0.5)
         assert await said(alone, talk.at) == [user("hi")]
         # who serves, but has nobody who spills, says whom it waits for
         async with at_work(ours, ("cut",)):
@@ -175,9 +173,8 @@ async def test_an_answer_that_does_not_come_is_bad_luck(working: Runtime, settin
         talk = await opened(client, name)
         await talk.append([user("hi")])
         proxy.answers.clear()
-        started = time.monotonic()
-        with pytest.raises(Unavailable, match="NATS does not answer"):
-            await talk.context(wait_seconds=0)
-        assert time.monotonic() - started < 25
+        async with asyncio.timeout(60):
+            with pytest.raises(Unavailable, match="NATS does not answer"):
+                await talk.context(wait_seconds=0)
         proxy.answers.set()
         assert (await talk.context()).messages == [user("hi")]

@@ -1,7 +1,6 @@
 """Limits: agents are told that there is no room, memory stays bounded, and no tenant starves another."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 
 import msgspec
@@ -50,11 +49,11 @@ async def test_a_full_log_says_busy_at_once_and_what_was_said_goes_first_later(i
         info = await idle.connection.jetstream().stream_info(subjects.LOG_STREAM)
         await limited(idle, subjects.LOG_STREAM, max_msgs=info.state.messages)
         try:
-            started = time.monotonic()
-            with pytest.raises(Busy, match="no room"):
-                await talk.append([{"role": "user", "content": "one"}])
-            # a client that waited for room would have half a minute of patience
-            assert time.monotonic() - started < 15
+            # whoever waited for room would have an hour of patience
+            client.patience_seconds = 3600.0
+            async with asyncio.timeout(60):
+                with pytest.raises(Busy, match="no room"):
+                    await talk.append([{"role": "user", "content": "one"}])
             assert not issubclass(Busy, OutcomeUnknown)
             assert issubclass(Busy, Unavailable)
         finally:
@@ -158,10 +157,10 @@ async def test_an_agent_asks_again_where_the_service_is_busy_and_is_told_in_the_
             await message.respond(msgspec.json.encode(Answer(fault=fault_of(Busy("full", requests=9)))))
 
         subscription = await idle.connection.subscribe(subjects.ask_filter("context"), cb=always_busy)
-        started = time.monotonic()
-        with pytest.raises(Busy, match="full") as failed:
-            await talk.context(wait_seconds=0.5)
-        assert (failed.value.fields, time.monotonic() - started < 15) == ({"requests": 9}, True)
+        async with asyncio.timeout(60):
+            with pytest.raises(Busy, match="full") as failed:
+                await talk.context(wait_seconds=0.5)
+        assert failed.value.fields == {"requests": 9}
         await subscription.unsubscribe()
 
 
