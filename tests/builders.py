@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from actors.core.apply_done import apply_done
 from actors.core.apply_said import apply_said
 from actors.core.flow import next_actor
+from actors.core.older_rules import under
 from actors.core.rewind import Transition
 from actors.core.seal import sealed
 from actors.core.state import State, initial
@@ -90,7 +91,9 @@ def appended(new: Iterable[Mapping[str, Any]]) -> MessagesAppended:
 class Talk:
     """One conversation, every step of it in the hand of the test, with its log."""
 
-    def __init__(self, wanted: Policy | None = None, *, at: Address = AT, count: Count = COUNT) -> None:
+    def __init__(
+        self, wanted: Policy | None = None, *, at: Address = AT, count: Count = COUNT, rules: str = ""
+    ) -> None:
         self.at = at
         self.count = count
         self.state: State = initial(codec.genesis(at))
@@ -99,7 +102,7 @@ class Talk:
         self.uploads: dict[str, str | None] = {}
         self.answer: str | Callable[[Ask], str] = ""
         """What the model says when it is asked; empty: there is no model."""
-        self.rules = codec.RULES_VERSION
+        self.rules = rules or codec.RULES_VERSION
         self.past: dict[int, Transition] = {}
         self._counts: dict[str, int] = {}
         if wanted is not None:
@@ -143,16 +146,17 @@ class Talk:
     def decided(self) -> codec.Commit | None:
         """Return the next commit as it is decided on the present state, or none if nobody has to act."""
         actor = next_actor(self.state)
+        seen = under(self.rules, self.state)
         if actor is None:
             return None
         if actor == "spill":
-            spilled = spill(self.state, uploads=self.uploads, count=self.count)
+            spilled = spill(seen, uploads=self.uploads, count=self.count)
             assert spilled is not None, "spill was asked and found nothing"
             self.bodies |= {hashlib.sha256(body).hexdigest(): body for body in spilled.bodies}
             return self.sealed(spilled.facts)
         if actor == "squeeze":
             return self.sealed((self._squeezed(),))
-        return self.sealed((digest if actor == "digest" else cut)(self.state, count=self.count))
+        return self.sealed((digest if actor == "digest" else cut)(seen, count=self.count))
 
     def sealed(self, facts: tuple[DoneFact, ...], *, adopt: Policy | None = None) -> codec.Commit:
         """Return *facts* as the commit that follows the present state."""
@@ -195,7 +199,7 @@ class Talk:
 
     def _squeezed(self) -> DoneFact:
         answers: tuple[Completion, ...] = ()
-        while isinstance(found := next_ask(self.state, answers, count=self.count), Ask):
+        while isinstance(found := next_ask(under(self.rules, self.state), answers, count=self.count), Ask):
             if not self.answer:
                 return CompactionDeclined(boundary=found.boundary, stage="squeeze", reason="no model")
             text = self.answer if isinstance(self.answer, str) else self.answer(found)

@@ -16,20 +16,24 @@ import pytest
 
 from actors.runtime.fold import fold
 from protocol import codec
+from protocol import policy as policies
 from protocol.facts import CompactionRequested
 from protocol.ids import address
+from protocol.policy import Policy
 from storage.ports import Record
 from tests.builders import Talk, assistant, policy, result, system, user, words
 
 GOLDEN = Path(__file__).parent.parent / "data" / "golden"
 
 
-def compacted() -> Talk:
+def compacted(wanted: Policy | None = None, *, rules: str = "") -> Talk:
     """Return a conversation in which every stage acts."""
-    talk = Talk(
-        policy(2000, squeeze={"mode": "squeeze", "model": "m"}, target={"min_gain": 0.01}, digest={"keep_blocks": 3}),
-        at=address("golden", "tests"),
-    )
+    sections = {
+        "squeeze": {"mode": "squeeze", "model": "m"},
+        "target": {"min_gain": 0.01},
+        "digest": {"keep_blocks": 3},
+    }
+    talk = Talk(wanted or policy(2000, **sections), at=address("golden", "tests"), rules=rules)
     talk.answer = "<think>hm</think>The user wants ORD-10042 fixed."
     log = "\n".join(f"step {number} of {'job failed' if number == 300 else 'job'} done" for number in range(600))
     names = " ".join(f"read_order_{{turn}}_{step}x" for step in range(12))
@@ -47,9 +51,9 @@ def compacted() -> Talk:
     return talk
 
 
-def repaired() -> Talk:
+def repaired(wanted: Policy | None = None, *, rules: str = "") -> Talk:
     """Return a conversation in which everything has to be repaired."""
-    talk = Talk(policy(1000), at=address("repaired", "tests"))
+    talk = Talk(wanted or policy(1000), at=address("repaired", "tests"), rules=rules)
     talk.hear(b"garbage")
     talk.play(
         {"role": "robot"},
@@ -93,6 +97,14 @@ def test_the_rules_decide_what_they_decided(name: str) -> None:
         assert not file.exists(), f"{file.name} is recorded; a meant change raises RULES_VERSION"
         file.write_text(json.dumps(recorded(talk), indent=1) + "\n", encoding="utf-8")
     assert recorded(talk) == json.loads(file.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("rules", codec.RULES_WRITTEN)
+@pytest.mark.parametrize("name", CASES)
+def test_older_rules_that_may_still_be_written_decide_what_they_decided(name: str, rules: str) -> None:
+    golden = json.loads((GOLDEN / f"{name}-{rules}.json").read_text(encoding="utf-8"))
+    adopted = next(codec.decode_commit(bytes.fromhex(body)) for side, body in golden["log"] if side == "done")
+    assert recorded(CASES[name](policies.decode(adopted.policy), rules=rules)) == golden
 
 
 @pytest.mark.parametrize("file", sorted(GOLDEN.glob("*.json")), ids=lambda file: file.stem)
