@@ -28,7 +28,7 @@ GOLDEN = Path(__file__).parent.parent / "data" / "golden"
 
 def compacted(wanted: Policy | None = None, *, rules: str = "") -> Talk:
     """Return a conversation in which every stage acts."""
-    sections = {
+    sections: dict[str, dict[str, Any]] = {
         "squeeze": {"mode": "squeeze", "model": "m"},
         "target": {"min_gain": 0.01},
         "digest": {"keep_blocks": 3},
