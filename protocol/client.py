@@ -43,7 +43,7 @@ from .keys import JetStreamKeys, TenantKeys
 from .login import Login, LoginArguments
 from .overflow import counts_in
 from .policy import converted
-from .prepared import check_counts, prepared, stored
+from .prepared import Uploads, check_counts, prepared, stored
 from .service_call import ask
 from .service_messages import (
     WAIT_SECONDS,
@@ -161,8 +161,12 @@ class Conversation:
     """What no service has looked at yet."""
     _owed: Repeatable[codec.Said] = field(default_factory=Repeatable)
     """What was not confirmed to who said it, though it may have been to another call since."""
+    _uploads: Uploads = field(init=False)
     _broken_off: Repeatable[list[tuple[SaidMessage, ...]]] = field(default_factory=Repeatable)
     """What was confirmed of a large append whose later part was not."""
+
+    def __post_init__(self) -> None:
+        self._uploads = Uploads(self._upload)
 
     async def append(self, new: Iterable[Mapping[str, Any]], *, key: str = "") -> int:
         """Append messages in order; returned means durable. Returns the stream sequence of the last.
@@ -174,7 +178,7 @@ class Conversation:
         """
         if isinstance(new, (Mapping, str, bytes)):
             raise BadMessage(f"append takes a list of messages, not one {type(new).__name__}", at="")
-        said = [await prepared(index, message, upload=self._upload) for index, message in enumerate(new)]
+        said = [await prepared(index, message, uploads=self._uploads) for index, message in enumerate(new)]
         writer = "k-" + hashlib.sha256(f"{self.at}/{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
         batches = list(batches_of(said))
         if key:
@@ -385,11 +389,9 @@ class Conversation:
                 deadline_seconds=self.client.patience_seconds,
             )
 
-    async def _upload(self, body: bytes) -> str:
-        sha256 = hashlib.sha256(body).hexdigest()
+    async def _upload(self, sha256: str, body: bytes) -> None:
         answer, _ = await ask(self.client.connection, self.at, "upload", UploadAsked(sha256=sha256))
-        await stored(answer.url, body, deadline_seconds=self.client.patience_seconds)
-        return sha256
+        await stored(answer.url, body)
 
     def _message_id(self, said: codec.Said) -> str:
         """Return an id that repeats with the envelope and that no other tenant can guess."""

@@ -15,6 +15,9 @@ ENVELOPE_BYTES_MAX = 256 * 1024
 CLAIM_BYTES_MIN = 64 * 1024
 """A text leaf at least this large travels by claim check: four fit into one envelope."""
 
+INLINE_BYTES_MAX = PAYLOAD_BYTES_MAX - 96 * 1024
+"""A message that goes into the log whole while the store for large parts is down; the rest is its frame's."""
+
 MESSAGE_BYTES_MAX = 256 * 1024 * 1024
 """A message above this is refused at the client; nobody sends it to a model."""
 

@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import time
 import urllib.request
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from .connection import until
 from .errors import ArtifactsUnavailable, BadMessage, OutcomeUnknown, Rejected
 from .facts import Claim, SaidMessage
 from .formats import messages
-from .limits import CLAIM_BYTES_MIN, ENVELOPE_BYTES_MAX
+from .limits import CLAIM_BYTES_MIN, ENVELOPE_BYTES_MAX, INLINE_BYTES_MAX
+
+PUT_SECONDS = 4.0
+"""For a sign of life of the store; a second try begins within it, and the whole takes no more than twice as long."""
+
+DOWN_SECONDS = 15.0
+"""A store that did not answer is left alone for so long."""
+
+UPLOADS_REMEMBERED_MAX = 256
 
 
-async def prepared(index: int, message: Mapping[str, Any], *, upload: Callable[[bytes], Awaitable[str]]) -> SaidMessage:
-    """Check one message, and *upload* its large parts, which returns the name of each. Raises `BadMessage`."""
+async def prepared(index: int, message: Mapping[str, Any], *, uploads: Uploads) -> SaidMessage:
+    """Check one message, and upload its large parts.
+
+    What the store does not take stays in the message, as long as that fits into one frame of the log.
+    Raises `BadMessage`, `ArtifactsUnavailable`.
+    """
     if not isinstance(message, Mapping):
         raise BadMessage(f"message {index} must be an object, not {type(message).__name__}", at=f"/{index}")
     try:
@@ -31,13 +46,24 @@ async def prepared(index: int, message: Mapping[str, Any], *, upload: Callable[[
     claims, texts = [], {}
     # instructions and what the assistant said are not spilled: they stay in the log as long as they fit
     least = CLAIM_BYTES_MIN if parsed.role in ("user", "tool") or len(raw) > ENVELOPE_BYTES_MAX else len(raw) + 1
+    down: ArtifactsUnavailable | None = None
+    inline: list[bytes] = []
     for part in parsed.parts:
         body = part.text.encode("utf-8", "surrogatepass")
-        if len(body) >= least:
-            claims.append(Claim(pointer=part.pointer, sha256=await upload(body), bytes=len(body)))
-            texts[part.pointer] = ""
+        if len(body) < least:
+            continue
+        try:
+            claims.append(Claim(pointer=part.pointer, sha256=await uploads.stored(body), bytes=len(body)))
+        except ArtifactsUnavailable as error:
+            down = error
+            inline.append(body)
+            continue
+        texts[part.pointer] = ""
     raw = messages.encode(messages.with_leaves(plain, texts)) if claims else raw
-    if len(raw) > ENVELOPE_BYTES_MAX:
+    if down is not None and len(raw) > INLINE_BYTES_MAX:
+        raise down
+    uploads.keep_inline(inline)
+    if down is None and len(raw) > ENVELOPE_BYTES_MAX:
         raise BadMessage(
             f"message {index} has {len(raw):,} bytes outside its texts; the limit is {ENVELOPE_BYTES_MAX:,}",
             at=f"/{index}",
@@ -45,8 +71,45 @@ async def prepared(index: int, message: Mapping[str, Any], *, upload: Callable[[
     return SaidMessage(raw=raw, claims=tuple(claims))
 
 
-async def stored(url: str, body: bytes, *, deadline_seconds: float) -> None:
-    """Put *body* to *url*. Raises `ArtifactsUnavailable`."""
+class Uploads:
+    """What one conversation uploaded lately: the same bytes again are prepared as they were the first time.
+
+    An append that is repeated is then the same one, and while the store is down nobody waits for it each time.
+    """
+
+    def __init__(self, put: Callable[[str, bytes], Awaitable[None]]) -> None:
+        self._put = put
+        self._known: dict[str, bool] = {}
+        self._down_until = 0.0
+
+    async def stored(self, body: bytes) -> str:
+        """Store *body* and return its SHA-256. Raises `ArtifactsUnavailable`, at once where it did a moment ago."""
+        sha256 = hashlib.sha256(body).hexdigest()
+        there = self._known.get(sha256)
+        if there is False or (there is None and time.monotonic() < self._down_until):
+            raise ArtifactsUnavailable(f"S3 takes no large parts now: one of {len(body):,} bytes waits for it")
+        if there is None:
+            try:
+                await self._put(sha256, body)
+            except ArtifactsUnavailable:
+                self._down_until = time.monotonic() + DOWN_SECONDS
+                raise
+            self._remember(sha256, True)
+        return sha256
+
+    def keep_inline(self, bodies: Iterable[bytes]) -> None:
+        """Remember that *bodies* went into the log with their message."""
+        for body in bodies:
+            self._remember(hashlib.sha256(body).hexdigest(), False)
+
+    def _remember(self, sha256: str, there: bool) -> None:
+        while len(self._known) >= UPLOADS_REMEMBERED_MAX:
+            del self._known[next(iter(self._known))]
+        self._known[sha256] = there
+
+
+async def stored(url: str, body: bytes) -> None:
+    """Put *body* to *url*. Raises `ArtifactsUnavailable` within seconds of a store that is down or hangs."""
     request = urllib.request.Request(url, data=body, method="PUT")
 
     async def attempt() -> int:
@@ -55,9 +118,11 @@ async def stored(url: str, body: bytes, *, deadline_seconds: float) -> None:
 
     try:
         # the same bytes under the same name: a repeat is harmless
-        await until(attempt, deadline_seconds=deadline_seconds, what="upload of a large part")
-    except OutcomeUnknown as error:
-        raise ArtifactsUnavailable(f"a large part could not be stored: {error}") from None
+        await until(attempt, deadline_seconds=PUT_SECONDS, what="upload of a large part")
+    except OutcomeUnknown:
+        host = urlsplit(url).netloc.rpartition("@")[2]
+        size = f"{len(body):,} bytes"
+        raise ArtifactsUnavailable(f"S3 at {host} did not take a large part of {size}; is it running?") from None
 
 
 def check_counts(**counts: int) -> None:
@@ -68,5 +133,5 @@ def check_counts(**counts: int) -> None:
 
 
 def _put(request: urllib.request.Request) -> None:
-    with urllib.request.urlopen(request, timeout=30) as response:
+    with urllib.request.urlopen(request, timeout=PUT_SECONDS) as response:
         response.read()

@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -18,6 +17,8 @@ from typing import Any, TypeVar
 from protocol.errors import ArtifactDamaged, ArtifactsUnavailable, NotFound
 from protocol.ids import Token
 from protocol.tracing import s3_span
+
+from .daemon_threads import DaemonThreads
 
 T = TypeVar("T")
 
@@ -27,6 +28,15 @@ THREADS = 4
 """boto3's throughput does not grow beyond four threads; more only add latency (measured)."""
 
 UPLOAD_SECONDS = 900
+
+CALL_SECONDS = 6.0
+"""For an answer, above what a slow store needs; a store that takes connections and says nothing is one that is down."""
+
+BYTES_PER_SECOND_MIN = 1 << 20
+"""Of a store that is slow and not down."""
+
+READ_SECONDS = 30.0
+"""For what has a length that nobody knows before: objects and listings."""
 
 ENCRYPTED: dict[str, Any] = {"Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]}
 
@@ -50,7 +60,7 @@ class S3Artifacts:
 
     def __init__(self, settings: S3Settings) -> None:
         self._settings = settings
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="s3")
+        self._pool = DaemonThreads(THREADS, name="s3")
         self._made: Any = None
 
     async def prepare(self) -> None:
@@ -61,7 +71,12 @@ class S3Artifacts:
         """See `Artifacts.put`."""
         sha256 = hashlib.sha256(body).hexdigest()
         key = f"{tenant}/{sha256}"
-        await self._run("PutObject", key, lambda: self._client.put_object(Bucket=self._bucket, Key=key, Body=body))
+        await self._run(
+            "PutObject",
+            key,
+            lambda: self._client.put_object(Bucket=self._bucket, Key=key, Body=body),
+            seconds=CALL_SECONDS + len(body) / BYTES_PER_SECOND_MIN,
+        )
         return sha256
 
     async def get(self, tenant: Token, sha256: str) -> bytes:
@@ -99,24 +114,24 @@ class S3Artifacts:
     async def upload_url(self, tenant: Token, sha256: str) -> str:
         """See `Artifacts.upload_url`."""
         parameters = {"Bucket": self._bucket, "Key": f"{tenant}/{sha256}"}
-        url: str = await self._run(
-            "PresignPut",
-            parameters["Key"],
-            lambda: self._client.generate_presigned_url("put_object", Params=parameters, ExpiresIn=UPLOAD_SECONDS),
+        # computed here, and not behind calls that wait for a store
+        url: str = await asyncio.to_thread(
+            lambda: self._client.generate_presigned_url("put_object", Params=parameters, ExpiresIn=UPLOAD_SECONDS)
         )
         return url
 
     def close(self) -> None:
         """Stop the threads."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool.shutdown()
 
     async def call(self, method: str, key: str, call: Callable[[Any, str], T]) -> T:
         """Return the result of *call* with the client and the bucket. Raises `NotFound`, `ArtifactsUnavailable`."""
         return await self._run(method, key, lambda: call(self._client, self._bucket))
 
-    async def _run(self, method: str, key: str, call: Callable[[], T]) -> T:
+    async def _run(self, method: str, key: str, call: Callable[[], T], *, seconds: float = READ_SECONDS) -> T:
         with s3_span(method, bucket=self._bucket, key=key), _faults(method, key):
-            return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+            async with asyncio.timeout(seconds):
+                return await asyncio.get_running_loop().run_in_executor(self._pool, call)
 
     def _create_bucket(self) -> None:
         from botocore.exceptions import ClientError
@@ -153,8 +168,8 @@ class S3Artifacts:
                 aws_secret_access_key=settings.secret_key or None,
                 config=Config(
                     connect_timeout=2,
-                    read_timeout=30,
-                    retries={"mode": "standard", "total_max_attempts": 3},
+                    read_timeout=CALL_SECONDS * 2,
+                    retries={"mode": "standard", "total_max_attempts": 2},
                     signature_version="s3v4",
                     s3={"addressing_style": "path"},
                     max_pool_connections=THREADS,
@@ -234,6 +249,8 @@ def _faults(method: str, key: str) -> Iterator[None]:
         if code in ("NoSuchKey", "404", "NotFound"):
             raise NotFound(f"no artifact at {key!r:.120}", key=key) from None
         raise _unavailable(method, key, code) from None
+    except TimeoutError:
+        raise _unavailable(method, key, "no answer in time") from None
     except (BotoCoreError, OSError) as error:
         raise _unavailable(method, key, type(error).__name__) from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -31,6 +32,9 @@ FILLED_SHARE_MAX = 0.9
 
 DAMAGED_REASONS = ("damaged", "unreadable")
 NAMED_MAX = 20
+
+STORE_SECONDS = 5.0
+"""For the store to write and read a few bytes, while a person waits."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -196,8 +200,12 @@ def _embedded_is_synced(settings: Settings) -> bool | None:
 async def _store(running: Runtime, settings: Settings) -> Finding:
     probe, owner = b"jettison doctor", Token("doctor")
     try:
-        key = await running.artifacts.put(owner, probe)
-        same = await running.artifacts.get(owner, key) == probe
+        async with asyncio.timeout(STORE_SECONDS):
+            key = await running.artifacts.put(owner, probe)
+            same = await running.artifacts.get(owner, key) == probe
+    except TimeoutError:
+        detail = f"{settings.s3.endpoint or 'AWS'} takes connections and does not answer in {STORE_SECONDS:g} s"
+        return Finding(what="s3", ok=False, detail=detail, fix="look at its process and its disk, and restart it")
     except JettisonError as error:
         fix = "check s3.endpoint, bucket and credentials; `jettison provision` makes the bucket"
         return Finding(what="s3", ok=False, detail=str(error), fix=fix)

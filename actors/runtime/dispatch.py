@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -37,6 +38,9 @@ log = logging.getLogger("jettison.worker")
 
 DEGRADE_AFTER_ATTEMPTS = 4
 """Attempts (about 4 s of a store that is down) before spill goes on without it."""
+
+DEGRADE_AFTER_SECONDS = 5.0
+"""The same where an attempt takes long itself: of a store that hangs, one is enough."""
 
 STORING_MAX = 32
 """Conversations of one process that wait for the store, with what they store in memory; others pause, and come back."""
@@ -100,6 +104,7 @@ class Steps:
     async def _spill(self, at: Address, state: State, count: Count, make_room: Callable[[], None]) -> Step:
         if state.policy is None:
             return self._adopt(at, state)
+        began = time.monotonic()
         try:
             uploads = {}
             if wanted := claims(state):
@@ -115,7 +120,8 @@ class Steps:
                         await self.artifacts.put(at.tenant, body)
         except ArtifactsUnavailable as error:
             attempts = self._outages.add(at)
-            if state.policy.spill.on_store_error == "wait" or attempts < DEGRADE_AFTER_ATTEMPTS:
+            early = attempts < DEGRADE_AFTER_ATTEMPTS and time.monotonic() - began < DEGRADE_AFTER_SECONDS
+            if state.policy.spill.on_store_error == "wait" or early:
                 raise
             spilled = degraded(state, reason=f"{error}"[:120], count=count)
         self._outages.forget(at)

@@ -1,0 +1,108 @@
+"""A store that takes connections and says nothing: each who needs it is told so in seconds, or goes on without it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from actors.cli.session import located
+from actors.host.settings import Settings
+from protocol.client import Client
+from protocol.errors import ArtifactsUnavailable
+from tests.builders import assistant, result, user
+from tests.conftest import layer
+from tests.host.test_signals import servers, up
+from tests.stack import ROOT
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="looks at the processes in /proc"),
+]
+COMMAND = [sys.executable, "-c", "from actors.cli import main; main()"]
+
+
+@pytest.fixture(scope="module")
+def hanging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Run a stack whose S3 was stopped in its tracks; yield its folder."""
+    folder = tmp_path_factory.mktemp("hanging")
+    with up(folder) as process:
+        (weed,) = [pid for name, pid in servers(process).items() if "weed" in name]
+        os.kill(weed, signal.SIGSTOP)
+        try:
+            yield folder
+        finally:
+            os.kill(weed, signal.SIGCONT)
+
+
+def url_of(data: Path) -> str:
+    return located(Settings(data=str(data))).nats.url
+
+
+def test_doctor_says_that_it_is_the_store(hanging: Path) -> None:
+    began = time.monotonic()
+    doctor = [*COMMAND, "doctor", "--data", str(hanging)]
+    done = subprocess.run(doctor, cwd=ROOT, capture_output=True, text=True, timeout=110)
+    assert time.monotonic() - began < 20
+    assert done.returncode == 4
+    assert "BAD  s3: " in done.stdout
+    assert "does not answer" in done.stdout
+
+
+def test_a_second_signal_ends_who_waits_for_it(hanging: Path) -> None:
+    command = [*COMMAND, "anchor", "--every", "1", "--data", str(hanging)]
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    assert process.stderr is not None
+    time.sleep(5)
+    assert process.poll() is None
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    time.sleep(1.0)
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=100) == 130
+    assert time.monotonic() - began < 5
+    process.stderr.close()
+
+
+async def test_a_result_is_shortened_in_place_within_seconds(hanging: Path) -> None:
+    async with Client.connect(url_of(hanging)) as client:
+        talk = await client.open("spilled", policy=layer())
+        await talk.append([user("look"), assistant(None, "a"), result("a", "a line of it\n" * 4000)])
+        began = time.monotonic()
+        context = await talk.context(wait_seconds=60)
+        assert time.monotonic() - began < 20
+        assert "the store was not reachable" in context.messages[-1]["content"]
+
+
+async def test_a_large_part_goes_into_the_log_where_it_fits(hanging: Path) -> None:
+    text = "x marks the spot\n" * 12_000
+    async with Client.connect(url_of(hanging)) as client:
+        talk = await client.open("appended", policy=layer())
+        began = time.monotonic()
+        await talk.append([user("look"), assistant(None, "a"), result("a", text)])
+        assert time.monotonic() - began < 20
+        assert await talk.read_artifact("messages:3", lines="12000") == "x marks the spot"
+        assert (await talk.context(wait_seconds=60)).messages[0] == user("look")
+        # the same once more is the same message, whatever the store does by then
+        before = talk._seq
+        await talk.append([assistant("seen"), user(text)])
+        assert talk._seq > before
+
+
+async def test_what_fits_nowhere_is_refused_within_seconds_and_names_the_store(hanging: Path) -> None:
+    async with Client.connect(url_of(hanging)) as client:
+        talk = await client.open("refused", policy=layer())
+        began = time.monotonic()
+        with pytest.raises(ArtifactsUnavailable, match="S3"):
+            await talk.append([user("y" * 3_000_000)])
+        with pytest.raises(ArtifactsUnavailable, match="S3"):
+            await talk.append([user("y" * 3_000_000)])
+        assert time.monotonic() - began < 20
+        assert (await talk.append([user("small")])) > 0
