@@ -43,7 +43,7 @@ from .keys import JetStreamKeys, TenantKeys
 from .login import Login, LoginArguments
 from .overflow import counts_in
 from .policy import converted
-from .prepared import Uploads, check_counts, prepared, stored
+from .prepared import Uploads, check_counts, prepared
 from .service_call import ask
 from .service_messages import (
     WAIT_SECONDS,
@@ -57,7 +57,6 @@ from .service_messages import (
     PolicyChanged,
     ReadAsked,
     Ready,
-    UploadAsked,
 )
 from .tools import read_asked
 from .tracing import span, traced
@@ -166,7 +165,7 @@ class Conversation:
     """What was confirmed of a large append whose later part was not."""
 
     def __post_init__(self) -> None:
-        self._uploads = Uploads(self._upload)
+        self._uploads = Uploads(self.client.connection, self.at)
 
     async def append(self, new: Iterable[Mapping[str, Any]], *, key: str = "") -> int:
         """Append messages in order; returned means durable. Returns the stream sequence of the last.
@@ -388,10 +387,6 @@ class Conversation:
                 headers={"Nats-Msg-Id": self._message_id(said), **traced()},
                 deadline_seconds=self.client.patience_seconds,
             )
-
-    async def _upload(self, sha256: str, body: bytes) -> None:
-        answer, _ = await ask(self.client.connection, self.at, "upload", UploadAsked(sha256=sha256))
-        await stored(answer.url, body)
 
     def _message_id(self, said: codec.Said) -> str:
         """Return an id that repeats with the envelope and that no other tenant can guess."""

@@ -6,15 +6,20 @@ import asyncio
 import hashlib
 import time
 import urllib.request
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
+
+from nats.aio.client import Client as NatsConnection
 
 from .connection import until
 from .errors import ArtifactsUnavailable, BadMessage, OutcomeUnknown, Rejected
 from .facts import Claim, SaidMessage
 from .formats import messages
+from .ids import Address
 from .limits import CLAIM_BYTES_MIN, ENVELOPE_BYTES_MAX, INLINE_BYTES_MAX
+from .service_call import ask
+from .service_messages import UploadAsked
 
 PUT_SECONDS = 4.0
 """For a sign of life of the store; a second try begins within it, and the whole takes no more than twice as long."""
@@ -77,8 +82,9 @@ class Uploads:
     An append that is repeated is then the same one, and while the store is down nobody waits for it each time.
     """
 
-    def __init__(self, put: Callable[[str, bytes], Awaitable[None]]) -> None:
-        self._put = put
+    def __init__(self, connection: NatsConnection, at: Address) -> None:
+        self._connection = connection
+        self._at = at
         self._known: dict[str, bool] = {}
         self._down_until = 0.0
 
@@ -90,7 +96,8 @@ class Uploads:
             raise ArtifactsUnavailable(f"S3 takes no large parts now: one of {len(body):,} bytes waits for it")
         if there is None:
             try:
-                await self._put(sha256, body)
+                answer, _ = await ask(self._connection, self._at, "upload", UploadAsked(sha256=sha256))
+                await stored(answer.url, body)
             except ArtifactsUnavailable:
                 self._down_until = time.monotonic() + DOWN_SECONDS
                 raise
