@@ -85,6 +85,8 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     """Only the tombstone is left of it."""
     rules: dict[str, int] = {}
     """Commits by the version of the rules that decided them, up to the first that does not belong."""
+    older_behind_newer: int = 0
+    """Commits of older rules behind one of newer ones: two releases wrote at once, or somebody wrote them by hand."""
     repairs: tuple[Repaired, ...] = ()
     """Places where it once was not as it was written; the log says so itself, for ever."""
 
@@ -97,6 +99,15 @@ class Chain(msgspec.Struct, kw_only=True):
     """By the sequence of a commit: that of the last message it covers."""
     problem: Problem | None = None
     rules: dict[str, int]
+    newest: str = codec.RULES_VERSIONS[0]
+    older_behind_newer: int = 0
+
+    def count_rules(self, commit: codec.Commit) -> None:
+        """Count by which rules *commit* was decided."""
+        rules, order = commit.rules_version, codec.RULES_VERSIONS.index
+        self.rules[rules] = self.rules.get(rules, 0) + 1
+        self.older_behind_newer += order(rules) < order(self.newest) and not is_tombstone(commit)
+        self.newest = max(self.newest, rules, key=order)
 
 
 def verify(evidence: Evidence) -> Verified:
@@ -135,6 +146,7 @@ def verify(evidence: Evidence) -> Verified:
         problems=tuple(found),
         erased=erased is not None,
         rules=chain.rules,
+        older_behind_newer=chain.older_behind_newer,
         repairs=told(repairs_in(records)),
     )
 
@@ -218,7 +230,7 @@ def walked(at: Address, records: Sequence[Record]) -> Chain:
             pending.append(record)
         else:
             commit = codec.decode_commit(record.body)
-            chain.rules[commit.rules_version] = chain.rules.get(commit.rules_version, 0) + 1
+            chain.count_rules(commit)
             if is_tombstone(commit) and record is records[0]:
                 # what it covers was erased
                 rolled, covered_seq, done_seq = commit.said_hash, commit.upto, record.seq

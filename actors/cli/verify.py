@@ -109,6 +109,7 @@ def verdict_text(verdict: Verified) -> str:
         text += f"{counted(verdict.artifacts, 'artifact')}, {counted(verdict.anchors, 'anchor')}"
         if older := sum(number for rules, number in verdict.rules.items() if rules != codec.RULES_VERSION):
             text += f"; {counted(older, 'commit')} of older rules, which replay takes as they are"
+            text += f" ({verdict.older_behind_newer} behind newer ones)" if verdict.older_behind_newer else ""
         if verdict.unanchored_messages or verdict.unanchored_commits:
             text += f"; not anchored yet: {counted(verdict.unanchored_messages, 'envelope')}, "
             text += counted(verdict.unanchored_commits, "commit")

@@ -10,6 +10,7 @@ import pytest
 
 from actors.audit.replay import Replayed, replay
 from actors.audit.verify import Evidence, verify
+from actors.cli.verify import verdict_text
 from protocol import codec
 from protocol.facts import HistoryDigested
 from storage.ports import Record
@@ -124,6 +125,14 @@ def test_verify_says_which_rules_decided() -> None:
     verdict = verify(Evidence(at=TALK.at, records=by_rules("9", first=half)))
     assert verdict.ok
     assert verdict.rules == {OLD: half - 1, "9": TALK.state.version - half + 1}
+    assert verdict.older_behind_newer == 0
+
+
+@pytest.mark.usefixtures("newer")
+def test_an_older_step_behind_newer_ones_is_counted_since_somebody_may_have_written_it_by_hand() -> None:
+    verdict = verify(Evidence(at=TALK.at, records=by_rules("9", last=TALK.state.version - 3)))
+    assert (verdict.ok, verdict.older_behind_newer) == (True, 3)
+    assert "3 commits of older rules, which replay takes as they are (3 behind newer ones)" in verdict_text(verdict)
 
 
 def test_a_replay_of_todays_rules_rests_on_nothing() -> None:
