@@ -32,7 +32,7 @@ log = logging.getLogger("jettison.nats")
 CONNECT_SECONDS = 2.0
 """An unreachable server is reported within this time; of several, each has as much."""
 
-SILENT = "does not greet: it hangs, or it wants TLS first (tls_first, JETTISON_NATS__TLS_FIRST)"
+SILENT = "does not greet: it hangs, or wants TLS first (tls_first, JETTISON_NATS__TLS_FIRST)"
 
 SERVER_VERSION_MIN = (2, 11)
 """Of nats-server: the first that answers a direct request with many messages."""
@@ -224,7 +224,8 @@ async def until(
     tries = 0
     looked_at = False
     if isinstance(connection, Guarded) and connection.refused and not connection.is_connected:
-        raise NotPermitted(f"NATS refused: {connection.refused}; nothing was sent", what=what)
+        # kept by who says it, and said first when this user is let in again
+        raise LogUnavailable(f"NATS refused: {connection.refused}; nothing was sent", what=what)
     while True:
         try:
             return await attempt()
@@ -238,7 +239,8 @@ async def until(
         except TRANSIENT as error:
             failure = error
         waited = time.monotonic() - started
-        if waited >= deadline_seconds:
+        shut_out = isinstance(connection, Guarded) and connection.refused and not connection.is_connected
+        if waited >= deadline_seconds or shut_out:
             if isinstance(failure, NoStreamResponseError):
                 raise LogUnavailable("no stream takes it on this server; run `jettison provision`", what=what) from None
             raise OutcomeUnknown(
@@ -271,29 +273,32 @@ def _reason(connection: NatsConnection | None, failure: BaseException) -> str:
     return told(failure)
 
 
+def who_of(connection: NatsConnection) -> str:
+    """Return as whom *connection* stands, for a sentence."""
+    return connection.login.who if isinstance(connection, Guarded) else "this user"
+
+
 async def check_there(connection: NatsConnection) -> None:
     """Raise `NotProvisioned` or `NotPermitted` where the log is not on this server, or not for this user.
 
     Who may not ask is not told: a log that looks for a leader is silent in the same way.
     """
-    who = connection.login.who if isinstance(connection, Guarded) else "this user"
+    who = who_of(connection)
     try:
         await connection.jetstream(timeout=TRY_SECONDS).stream_info(LOG_STREAM)
-    except APIError as error:
-        if error.err_code == STREAM_NOT_FOUND:
+    except NotPermitted:
+        return
+    except (APIError, *TRANSIENT) as error:
+        code = error.err_code if isinstance(error, APIError) else None
+        if code == STREAM_NOT_FOUND:
             raise NotProvisioned(
                 f"there is no log on this server, in the account of {who}; run `jettison provision`, or use a user of "
                 "the account where that was done"
             ) from None
-        if error.err_code in NO_JETSTREAM:
-            raise NotPermitted(f"{error.description}: {who} ({NO_JETSTREAM_FIX})") from None
-    except NotPermitted:
-        return
-    except TRANSIENT as error:
+        if code in NO_JETSTREAM:
+            raise NotPermitted(f"{told(error)}: {who} ({NO_JETSTREAM_FIX})") from None
         info = connection._server_info
-        if isinstance(error, nats.errors.NoRespondersError | NoStreamResponseError | ServiceUnavailableError) and not (
-            info.get("jetstream") or info.get("cluster")
-        ):
+        if code is None and not isinstance(error, TimeoutError) and not (info.get("jetstream") or info.get("cluster")):
             raise NotPermitted(f"JetStream is off on this server ({NO_JETSTREAM_FIX})") from None
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 import ssl
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import nats.errors
 from nats.aio.client import Client as NatsConnection
+from nats.aio.client import Srv
 from nats.aio.msg import Msg
 
 from .errors import NotPermitted
@@ -56,6 +58,11 @@ class Guarded(NatsConnection):
             if len(self._asked) > ASKED_MAX:
                 self._asked.popitem(last=False)
         await super().publish(subject, payload, reply, headers)
+
+    async def close(self) -> None:
+        """Close; whether the other end is still there is no matter."""
+        with suppress(OSError):
+            await super().close()
 
     def heed(self, error: Exception) -> str:
         """Take what the server or the network said; return a sentence about it, empty if it is nothing new."""
@@ -101,10 +108,19 @@ class Guarded(NatsConnection):
             info["tls_required"] = True  # nats-py goes by this alone
         await super()._process_info(info, initial_connection)
 
+    async def _connect_to_server(self, server: Srv) -> None:
+        if self._transport:
+            # nats-py leaves it open where a server let nobody in: five a second
+            self._transport.close()  # type: ignore[no-untyped-call]
+        await super()._connect_to_server(server)
+
     def _connect_command(self) -> bytes:
         """Return the first that is said to a server, with the password in it; raise where others could hear it."""
         writer = getattr(self._transport, "_io_writer", None)
-        if self._encrypts and writer is not None and writer.get_extra_info("ssl_object") is None:
+        if writer is not None and writer.get_extra_info("ssl_object") is not None:
+            # nats-py does not tell its stream, which asyncio would complain of at the end
+            writer._protocol._over_ssl = True
+        elif self._encrypts and writer is not None:
             raise nats.errors.SecureConnWantedError
         return super()._connect_command()
 
@@ -136,8 +152,8 @@ def told_of(error: Exception, login: Login) -> str:
         return _of_tls(error)
     if isinstance(error, nats.errors.SecureConnWantedError):
         return "it speaks plain text, and TLS is wanted; nothing was said to it"
-    if isinstance(error, TimeoutError):
-        return "it does not greet: it hangs, or it wants TLS first (tls_first, JETTISON_NATS__TLS_FIRST)"
+    if isinstance(error, TimeoutError) or "empty response" in text:
+        return "it does not greet: it hangs, or wants TLS first (tls_first, JETTISON_NATS__TLS_FIRST)"
     if isinstance(error, nats.errors.Error) and text:
         return f"{text} ({login.who})"
     return type(error).__name__

@@ -86,13 +86,13 @@ class Login:
         options |= {"user": self.user, "password": self.password} if self.user else {}
         options |= {"token": self.token} if self.token else {}
         if self.nkey_file:
-            options["nkeys_seed_str"] = _read("nkey_file", self.nkey_file).strip()
+            options["nkeys_seed_str"] = seed = _read("nkey_file", self.nkey_file).strip()
+            _used("nkey_file", self.nkey_file, lambda: _nkeys().from_seed(bytearray(seed, "ascii")))
         if self.creds_file:
             if "BEGIN NATS USER JWT" not in _read("creds_file", self.creds_file):
                 raise _unusable("creds_file", self.creds_file, "it holds no user's JWT")
             options["user_credentials"] = str(self.creds_file)
-        if self.nkey_file or self.creds_file:
-            _import_nkeys()
+            _nkeys()
         if self.encrypts(url):
             options |= {"tls": self._context(), "tls_handshake_first": self.tls_first}
         return options
@@ -128,7 +128,9 @@ def parted(url: str, login: Login) -> tuple[str, Login]:
 def _used(setting: str, path: str | Path, use: Callable[[], T]) -> T:
     try:
         return use()
-    except (OSError, ssl.SSLError, TypeError, ValueError) as error:
+    except Rejected:
+        raise
+    except Exception as error:  # of nkeys' own kinds too, which are not imported unless they are needed
         raise _unusable(setting, path, getattr(error, "reason", None) or type(error).__name__) from None
 
 
@@ -141,11 +143,12 @@ def _unusable(setting: str, path: str | Path, why: str) -> Rejected:
     return Rejected(f"{named}: {path} cannot be used: {why}", setting=setting)
 
 
-def _import_nkeys() -> None:
+def _nkeys() -> Any:
     try:
-        import nkeys  # noqa: F401
+        import nkeys
     except ImportError:
         raise Rejected("NKeys need a package more: pip install 'jettison-client[nkeys]'") from None
+    return nkeys
 
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]+")

@@ -24,6 +24,7 @@ from protocol.connection import (
     TRY_SECONDS,
     WRONG_LAST_SEQUENCES,
     check_frame,
+    check_there,
     publish,
     told,
     until,
@@ -124,6 +125,7 @@ class JetStreamLog:
                 f"$JS.API.STREAM.INFO.{subjects.LOG_STREAM}", json.dumps(request).encode(), timeout=READ_SECONDS
             )
         except TRANSIENT as error:
+            await check_there(self._connection)
             raise LogUnavailable(f"the conversations cannot be listed ({told(error)}); try again") from None
         found = json.loads(answer.data)
         if failed := found.get("error"):

@@ -5,6 +5,7 @@ A consumer that a worker could make is a consumer that a second worker could mak
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -24,7 +25,7 @@ from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
 from protocol.connection import TRANSIENT, check_there, told
-from protocol.errors import LogUnavailable, Rejected
+from protocol.errors import LogUnavailable, NotProvisioned, Rejected
 
 ACK_WAIT_SECONDS = 15.0
 """A worker that is silent for so long has lost its slot; work that takes longer says so every third."""
@@ -159,8 +160,9 @@ async def provision(connection: NatsConnection, *, replicas: int = 1) -> None:
         for wanted in consumers():
             await jetstream.add_consumer(subjects.WAKE_STREAM, wanted)
     except APIError as error:
-        if error.code == 503:
-            await check_there(connection)
+        if error.code in (503, None):
+            with suppress(NotProvisioned):
+                await check_there(connection)
             raise LogUnavailable(f"JetStream does not answer: {told(error)}; is it enabled on this server?") from None
         raise Rejected(f"NATS refused to provision: {error.description}", err_code=error.err_code) from None
     except TRANSIENT as error:

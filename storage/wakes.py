@@ -19,8 +19,8 @@ from nats.aio.subscription import Subscription
 from nats.js.errors import APIError, NotFoundError
 
 from protocol import guarded, subjects
-from protocol.connection import NO_JETSTREAM, NO_JETSTREAM_FIX, TRANSIENT, told
-from protocol.errors import Busy, LogUnavailable, NotPermitted, NotProvisioned
+from protocol.connection import TRANSIENT, check_there, told
+from protocol.errors import Busy, LogUnavailable, NotProvisioned
 from protocol.ids import Address, fresh_id
 from protocol.subjects import Actor, Lane
 
@@ -200,11 +200,8 @@ class JetStreamWakes:
             raise NotProvisioned(
                 f"the consumer {durable} does not exist on this server; run `jettison provision`", consumer=durable
             ) from None
-        except APIError as error:
-            if error.err_code in NO_JETSTREAM:
-                raise NotPermitted(f"{durable}: {error.description} ({NO_JETSTREAM_FIX})") from None
-            return
-        except TRANSIENT:
+        except (APIError, *TRANSIENT):
+            await check_there(self._connection)
             return
         if found.config.max_deliver != UNLIMITED:
             raise NotProvisioned(

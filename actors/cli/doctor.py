@@ -14,7 +14,7 @@ from actors.host.bootstrap import Runtime, data_folder, runtime
 from actors.host.settings import Settings
 from actors.model_info.tokens import counter
 from protocol import codec
-from protocol.connection import NO_JETSTREAM_FIX, TRANSIENT, told
+from protocol.connection import NO_JETSTREAM_FIX, TRANSIENT, check_there, told
 from protocol.errors import JettisonError, KeysUnavailable, NotPermitted, NotProvisioned, Unavailable
 from protocol.ids import Token, written_address
 from protocol.keys import FolderKeys, JetStreamKeys, newest_is_wrapped
@@ -95,14 +95,7 @@ async def _streams(running: Runtime, settings: Settings) -> list[Finding]:
     try:
         differences = await drift(running.connection, replicas=settings.nats.replicas)
     except (JettisonError, APIError, *TRANSIENT) as error:
-        return [
-            Finding(
-                what="jetstream",
-                ok=False,
-                detail=str(error) if isinstance(error, JettisonError) else f"does not answer: {told(error)}",
-                fix=NO_JETSTREAM_FIX,
-            )
-        ]
+        return [Finding(what="jetstream", ok=False, detail=await _why(running, error), fix=NO_JETSTREAM_FIX)]
     if not differences:
         detail = f"{len(streams())} streams and {len(consumers())} consumers are as designed"
         return [Finding(what="streams", ok=True, detail=detail)]
@@ -115,6 +108,16 @@ async def _streams(running: Runtime, settings: Settings) -> list[Finding]:
         )
         for one in differences
     ]
+
+
+async def _why(running: Runtime, error: Exception) -> str:
+    if isinstance(error, JettisonError):
+        return str(error)
+    try:
+        await check_there(running.connection)
+    except JettisonError as reason:
+        return str(reason)
+    return f"does not answer: {told(error)}"
 
 
 async def _durability(running: Runtime, settings: Settings, monitor: str) -> list[Finding]:

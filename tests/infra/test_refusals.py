@@ -1,0 +1,174 @@
+"""Refusals: what a server does not let somebody do is told in words, at once, in the client and in every program."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from actors.host.settings import Settings
+from protocol.client import Client
+from protocol.connection import connect
+from protocol.errors import JettisonError, LogUnavailable, NotPermitted
+from protocol.ids import address
+from storage.streams import provision
+from tests.infra.rights_server import PASSWORD, RightsServer, rights_server
+from tests.infra.test_logins import serving
+from tests.infra.test_logins import tls as tls_block
+from tests.promises.harness import environment
+from tests.stack import LOOPBACK
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_SECONDS = 2.5
+"""Two seconds, and what a busy machine needs on top."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RightsServer]:
+    with rights_server(tmp_path_factory.mktemp("refusals")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+async def provisioned(server: RightsServer) -> RightsServer:
+    connection = await connect(server.url, name="operator", login=server.login("operator"))
+    await provision(connection)
+    await connection.close()
+    return server
+
+
+@contextmanager
+def wrong_password(folder: Path) -> Iterator[tuple[str, str, str]]:
+    with rights_server(folder / "rights") as running:
+        yield running.url, "operator", "wrong"
+
+
+@contextmanager
+def bad_certificate(folder: Path) -> Iterator[tuple[str, str, str]]:
+    _, block = tls_block(folder)
+    with serving(folder, block) as port:
+        yield f"tls://{LOOPBACK}:{port}", "operator", PASSWORD
+
+
+@contextmanager
+def wrong_account(folder: Path) -> Iterator[tuple[str, str, str]]:
+    """The one who may do all in an account that is not the log's."""
+    with rights_server(folder / "rights") as running:
+        yield running.url, "thief", PASSWORD
+
+
+@contextmanager
+def no_jetstream(folder: Path) -> Iterator[tuple[str, str, str]]:
+    users = f'authorization {{ users: [{{ user: operator, password: "{PASSWORD}" }}] }}'
+    with serving(folder, users, jetstream=False) as port:
+        yield f"nats://{LOOPBACK}:{port}", "operator", PASSWORD
+
+
+FAULTS: dict[Callable[..., object], str] = {
+    wrong_password: "Authorization Violation for user operator",
+    bad_certificate: "its certificate is not trusted",
+    wrong_account: "JetStream not enabled for account",
+    no_jetstream: "JetStream is off on this server",
+}
+
+
+def as_user(settings: Settings, url: str, user: str, password: str) -> Settings:
+    named = msgspec.structs.replace(settings.nats, url=url, user=user, password=password)
+    return msgspec.structs.replace(settings, nats=named)
+
+
+def told_by(command: str, settings: Settings) -> str:
+    """Return what a program of ours says; a worker, which waits for better times, is given some seconds."""
+    more = {"JETTISON_NATS__USER": settings.nats.user, "JETTISON_NATS__PASSWORD": settings.nats.password}
+    argv = [sys.executable, "-c", "from actors.cli import main; main()", *command.split()]
+    told = {**environment(settings), **more}
+    out, err = subprocess.PIPE, subprocess.STDOUT
+    process = subprocess.Popen(argv, cwd=ROOT, env=told, stdout=out, stderr=err, text=True)
+    try:
+        return process.communicate(timeout=12 if "worker" in command else 30)[0]
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        return process.communicate(timeout=30)[0]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+async def test_each_program_names_what_failed(fault: Callable[..., object], tmp_path: Path, settings: Settings) -> None:
+    with fault(tmp_path) as (url, user, password):  # type: ignore[attr-defined]
+        wrong = as_user(settings, url, user, password)
+        for command in ("worker digest", "provision", "doctor", "ls"):
+            told = await asyncio.to_thread(told_by, command, wrong)
+            assert FAULTS[fault] in told, command
+            assert "TimeoutError" not in told
+            assert PASSWORD not in told
+            assert "Traceback" not in told
+        started = time.monotonic()
+        with pytest.raises(NotPermitted, match=FAULTS[fault]):
+            async with Client.connect(url, user=user, password=password) as client:
+                await client.open("c", tenant="acme2")
+        assert time.monotonic() - started < PATIENCE_SECONDS
+
+
+async def test_a_violation_names_who_may_not_do_what(provisioned: RightsServer) -> None:
+    async with Client.connect(provisioned.url, user="agent-acme", password=PASSWORD) as client:
+        started = time.monotonic()
+        said = r"Permissions Violation: user agent-acme may not publish to ctx\.v1\.log\.default\.ours\.said"
+        with pytest.raises(NotPermitted, match=said):
+            await client.open("Ours")
+        ours = await client.open("Ours", tenant="acme")
+        theirs = type(ours)(client=client, at=address("ours"))
+        with pytest.raises(NotPermitted, match=said):
+            await theirs.append([{"role": "user", "content": "x"}])
+        with pytest.raises(NotPermitted, match=r"may not publish to ctx\.v1\.ask\.context\.default\.ours"):
+            await theirs.context()
+        assert await ours.append([{"role": "user", "content": "x"}]) > 0
+        assert time.monotonic() - started < PATIENCE_SECONDS
+
+
+async def test_a_user_who_is_shut_out_later_is_told_so(tmp_path: Path, settings: Settings) -> None:
+    with rights_server(tmp_path) as server:
+        connection = await connect(server.url, name="operator", login=server.login("operator"))
+        await provision(connection)
+        await connection.close()
+        async with Client.connect(server.url, user="agent-acme", password=PASSWORD) as client:
+            talk = await client.open("c", tenant="acme")
+            acme = tmp_path / "acme.conf"
+            acme.write_text(acme.read_text().replace("user: agent-acme", "user: agent-nobody"))
+            server.process.send_signal(signal.SIGHUP)
+            said = [{"role": "user", "content": "x"}]
+
+            async def until_refused() -> None:
+                async with asyncio.timeout(20):
+                    while await talk.append(said):
+                        await asyncio.sleep(0.05)
+
+            with pytest.raises(LogUnavailable, match="Authorization Violation for user agent-acme"):
+                await until_refused()
+            started = time.monotonic()
+            with pytest.raises(LogUnavailable, match="Authorization Violation for user agent-acme; nothing was sent"):
+                await talk.append(said)
+            assert time.monotonic() - started < PATIENCE_SECONDS
+
+
+async def test_a_server_that_hangs_is_told_from_a_worker_that_is_not_there(tmp_path: Path, settings: Settings) -> None:
+    with rights_server(tmp_path) as server:
+        connection = await connect(server.url, name="operator", login=server.login("operator"))
+        await provision(connection)
+        await connection.close()
+        async with Client.connect(server.url, user="agent-acme", password=PASSWORD) as client:
+            talk = await client.open("c", tenant="acme")
+            with pytest.raises(JettisonError, match="nobody serves contexts"):
+                await talk.context(wait_seconds=0.5)
+            server.process.send_signal(signal.SIGSTOP)
+            try:
+                with pytest.raises(JettisonError, match="NATS does not answer"):
+                    await talk.context(wait_seconds=0.5)
+            finally:
+                server.process.send_signal(signal.SIGCONT)
