@@ -37,11 +37,13 @@ BEGUN_SUBJECTS = "ctx.v1.begun.*.*.*"
 DEAD_LETTER_SUBJECTS = "ctx.v1.dlq.*.*.*"
 
 SAID_SUBJECTS = "ctx.v1.log.*.*.said"
-SPILL_WAKE_TRANSFORM = "ctx.v1.wake.spill.{{wildcard(1)}}.{{wildcard(2)}}"
-"""Where the server republishes a new message's headers, so that it wakes spill by itself."""
-
 Actor = Literal["spill", "digest", "squeeze", "cut"]
 ACTORS: tuple[Actor, ...] = get_args(Actor)
+FIRST_ACTOR: Actor = "spill"
+"""Whom the log itself wakes for a new message."""
+
+SPILL_WAKE_TRANSFORM = f"ctx.v1.wake.{FIRST_ACTOR}.{{{{wildcard(1)}}}}.{{{{wildcard(2)}}}}"
+"""Where the server republishes a new message's headers, so that it wakes spill by itself."""
 
 Lane = Literal["normal", "priority"]
 """Slots of background work, and slots of conversations whose agent waits at this moment: each lane has its workers."""

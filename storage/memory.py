@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from protocol.cipher import KEY_BYTES, Key
 from protocol.errors import LogRegression, NotFound
 from protocol.ids import Address, Token
+from protocol.subjects import FIRST_ACTOR
 
 from .ports import Record, Wakes
 
@@ -28,7 +29,7 @@ class MemoryLog:
             return self._ids[message_id]
         seq = self._ids[message_id] = self._store(at, Record(seq=0, side="said", body=body, headers=dict(headers)))
         if self._wakes is not None:
-            await self._wakes.wake("spill", at, headers=headers)
+            await self._wakes.wake(FIRST_ACTOR, at, headers=headers)
         return seq
 
     async def append(

@@ -20,10 +20,8 @@ from actors.core.seal import sealed
 from actors.core.state import State, initial
 from actors.core.text.count import Count
 from actors.core.view import View, view
-from actors.cut.decide import cut
-from actors.digest.decide import digest
 from actors.model_info.tokens import counter
-from actors.spill.decide import spill
+from actors.runtime.registry import ACTS, Outside
 from actors.squeeze.decide import Ask, Completion, next_ask
 from protocol import codec
 from protocol import policy as policies
@@ -149,14 +147,10 @@ class Talk:
         seen = under(self.rules, self.state)
         if actor is None:
             return None
-        if actor == "spill":
-            spilled = spill(seen, uploads=self.uploads, count=self.count)
-            assert spilled is not None, "spill was asked and found nothing"
-            self.bodies |= {hashlib.sha256(body).hexdigest(): body for body in spilled.bodies}
-            return self.sealed(spilled.facts)
-        if actor == "squeeze":
-            return self.sealed((self._squeezed(),))
-        return self.sealed((digest if actor == "digest" else cut)(seen, count=self.count))
+        decided = ACTS[actor].rule(seen, Outside(uploads=self.uploads, ask=self._answered), self.count)
+        assert decided.facts, f"{actor} was asked and found nothing"
+        self.bodies |= {hashlib.sha256(body).hexdigest(): body for body in decided.bodies}
+        return self.sealed(decided.facts)
 
     def sealed(self, facts: tuple[DoneFact, ...], *, adopt: Policy | None = None) -> codec.Commit:
         """Return *facts* as the commit that follows the present state."""
@@ -197,15 +191,10 @@ class Talk:
         """Return the messages of the view, parsed."""
         return [json.loads(raw) for raw in self.view(budget).messages]
 
-    def _squeezed(self) -> DoneFact:
-        answers: tuple[Completion, ...] = ()
-        while isinstance(found := next_ask(under(self.rules, self.state), answers, count=self.count), Ask):
-            if not self.answer:
-                return CompactionDeclined(boundary=found.boundary, stage="squeeze", reason="no model")
-            text = self.answer if isinstance(self.answer, str) else self.answer(found)
-            answers = (*answers, said_by_model(text))
-        assert found is not None
-        return found
+    def _answered(self, asked: Ask) -> Completion | DoneFact:
+        if not self.answer:
+            return CompactionDeclined(boundary=asked.boundary, stage="squeeze", reason="no model")
+        return said_by_model(self.answer if isinstance(self.answer, str) else self.answer(asked))
 
 
 def said_by_model(text: str, *, finish_reason: str = "stop", tool_calls: bool = False) -> Completion:

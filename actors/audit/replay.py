@@ -16,29 +16,14 @@ import msgspec
 from actors.core.older_rules import under
 from actors.core.state import State
 from actors.core.view import view
-from actors.cut.decide import cut
-from actors.digest.decide import digest
 from actors.runtime.fold import Decision, count_of, decisions, gone_back_to, head
-from actors.spill.decide import claims, spill
-from actors.squeeze.decide import Ask, next_ask, recorded_answers
+from actors.runtime.registry import Outside, act_of
 from protocol import codec
 from protocol.errors import BadEnvelope, BudgetRefused, ChainBroken, NotReady, UnknownRules
 from protocol.facts import (
-    CompactionDeclined,
     ContextServed,
-    ConversationErased,
-    ConversationForked,
-    ConversationRepaired,
-    ConversationRewound,
-    DigestSqueezed,
     DoneFact,
-    HistoryCut,
-    HistoryDigested,
-    HistoryExpanded,
-    HistorySummarized,
-    PolicySet,
     StageFailed,
-    ToolOutputTrimmed,
 )
 from protocol.ids import Address
 from storage.ports import Record
@@ -93,7 +78,7 @@ def replay(at: Address, records: Iterable[Record], *, rules: Iterable[str] = ())
             if _is_view(commit):
                 views += 1
                 found = _view_again(last.before, commit)
-            elif not _is_decided(last.before, commit.facts):
+            elif (outside := _outside(last.before, commit.facts)) is None:
                 continue
             elif commit.rules_version not in decided:
                 rests[commit.rules_version] += 1
@@ -101,7 +86,7 @@ def replay(at: Address, records: Iterable[Record], *, rules: Iterable[str] = ())
             else:
                 again += 1
                 before = under(commit.rules_version, last.before)
-                found = _difference(commit, _decided(before, commit.facts))
+                found = _difference(commit, _decided(before, commit.facts, outside))
             divergence = divergence or found
         state = head(last, at, records)
     except (ChainBroken, BadEnvelope) as error:
@@ -131,49 +116,19 @@ def _is_view(commit: codec.Commit) -> bool:
     return bool(commit.facts) and isinstance(commit.facts[0], ContextServed)
 
 
-def _is_decided(before: State, recorded: tuple[DoneFact, ...]) -> bool:
-    """Tell whether rules decided these facts from the log alone; other decisions came from outside."""
-    if not recorded or any(isinstance(fact, StageFailed) for fact in recorded):
-        return False
-    match recorded[0]:
-        case HistoryDigested() | HistoryCut() | DigestSqueezed() | HistorySummarized():
-            return True
-        case CompactionDeclined(stage="digest" | "cut"):
-            return True
-        case CompactionDeclined(stage="squeeze"):
-            return False
-        case (
-            ConversationErased()
-            | ConversationForked()
-            | ConversationRepaired()
-            | ConversationRewound()
-            | HistoryExpanded()
-            | PolicySet()
-        ):
-            # wishes of people
-            return False
-        case _:
-            # not the notes on the policy as it was adopted, which rest on files and on the table of models; not what
-            # was decided on what the store said, or on uploads that only the store holds
-            degraded = any(isinstance(fact, ToolOutputTrimmed) for fact in recorded)
-            return before.policy is not None and not degraded and not claims(before)
+def _outside(before: State, recorded: tuple[DoneFact, ...]) -> Outside | None:
+    """Return what came from outside for these facts; None if not rules decided them, or the log does not have it."""
+    act = act_of(recorded)
+    if act is None or any(isinstance(fact, StageFailed) for fact in recorded):
+        return None
+    return act.recorded(before, recorded)
 
 
-def _decided(before: State, recorded: tuple[DoneFact, ...]) -> tuple[DoneFact, ...]:
+def _decided(before: State, recorded: tuple[DoneFact, ...], outside: Outside) -> tuple[DoneFact, ...]:
     """Return what the rules decide today."""
-    count = count_of(before)
-    first = recorded[0]
-    match first:
-        case HistoryDigested() | CompactionDeclined(stage="digest"):
-            return digest(before, count=count)
-        case HistoryCut() | CompactionDeclined(stage="cut"):
-            return cut(before, count=count)
-        case DigestSqueezed() | HistorySummarized():
-            ended = next_ask(before, recorded_answers(first), count=count)
-            return () if ended is None or isinstance(ended, Ask) else (ended,)
-        case _:
-            spilled = spill(before, uploads={}, count=count)
-            return spilled.facts if spilled else ()
+    act = act_of(recorded)
+    assert act is not None
+    return act.rule(before, outside, count_of(before)).facts
 
 
 def _view_again(before: State, commit: codec.Commit) -> Divergence | None:

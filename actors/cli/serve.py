@@ -10,6 +10,7 @@ import stamina
 from actors.audit.anchoring import Anchoring
 from actors.host.bootstrap import Runtime, data_folder, runtime, work
 from actors.host.settings import Settings
+from actors.runtime.registry import ACTS
 from protocol.errors import ArtifactsUnavailable, LogUnavailable, Rejected, Unavailable
 from protocol.subjects import ACTORS, Actor
 from storage.s3 import S3Anchors
@@ -117,7 +118,7 @@ async def _worked(settings: Settings, actor: Actor) -> None:
     """Work until NATS is lost, and say so; a store that is down at the start is waited for as well."""
     try:
         async with runtime(settings, role=actor) as running:
-            if actor in ("spill", "cut"):
+            if ACTS[actor].needs_store or ACTS[actor].serves:
                 # without a store this worker would take work from those that have one, and degrade it
                 await running.artifacts.prepare()
             said(f"{actor} works on {settings.nats.url}")

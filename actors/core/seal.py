@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from protocol import codec
 from protocol import policy as policies
@@ -10,6 +11,14 @@ from protocol.facts import DoneFact
 
 from .older_rules import policy_bytes
 from .state import State
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """What one actor decided: facts to commit; `adopt` is the policy that a new conversation begins with."""
+
+    facts: tuple[DoneFact, ...] = ()
+    adopt: policies.Policy | None = None
 
 
 def sealed(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
 import socket
 from collections.abc import AsyncIterator, Iterable
@@ -16,10 +15,10 @@ import stamina.instrumentation
 from nats.aio.client import Client as NatsConnection
 
 from actors.model_info.tokens import counter
-from actors.model_info.windows import window_of
 from actors.runtime.conversations import Conversations
 from actors.runtime.dispatch import Steps
 from actors.runtime.quarantine import Quarantine, Sandbox
+from actors.runtime.registry import ACTS
 from actors.runtime.task_group import together
 from actors.runtime.worker import Worker
 from actors.services.context_service import ContextService
@@ -175,7 +174,7 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
 
 
 async def work(running: Process, actors: Iterable[Actor] = ACTORS) -> None:
-    """Run workers of *actors* until cancelled; the cut actor's process also serves contexts, and sweeps.
+    """Run workers of *actors* until cancelled; the process of one also serves contexts, and sweeps.
 
     Raises the first error that makes working impossible: a missing consumer, a closed connection.
     """
@@ -184,19 +183,16 @@ async def work(running: Process, actors: Iterable[Actor] = ACTORS) -> None:
     async with together() as group:
         for actor in actors:
             group.create_task(running.worker(actor).run(), name=f"worker-{actor}")
-            if actor == "cut":
+            if ACTS[actor].serves:
                 group.create_task(running.context_service().run(), name="context-service")
-                # here, since this process has the states of those whose agents ask
                 group.create_task(running.sweeper().run(), name="sweeper")
 
 
 async def warmed(running: Process, actors: Iterable[Actor]) -> None:
     """Load what a first turn would wait for: the tokenizer (0.3 s), the models' table (0.4), squeeze's client (1)."""
     await asyncio.to_thread(counter, "o200k_base")
-    if "spill" in actors:
-        await asyncio.to_thread(window_of, "gpt-4o")
-    if "squeeze" in actors and running.steps.model is not None:
-        await asyncio.to_thread(importlib.import_module, "openai")
+    for actor in actors:
+        await asyncio.to_thread(ACTS[actor].warm, running.steps.tools)
 
 
 def writer_name(role: str) -> str:

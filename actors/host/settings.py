@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from actors.runtime.policy_layers import Layers, TenantLayer
+from actors.spill.policy_layers import Layers, TenantLayer
 from protocol import codec
 from protocol.errors import BadPolicy
 from protocol.ids import token

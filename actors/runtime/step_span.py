@@ -11,6 +11,7 @@ from opentelemetry.trace import Span
 
 from actors.core.entry import CATEGORIES
 from actors.core.outcome import outcome_of
+from actors.core.seal import Step
 from actors.core.state import State
 from actors.model_info.tokens import tokenizer_for
 from actors.telemetry.setup import record_artifact, record_step
@@ -21,7 +22,6 @@ from protocol.semconv import Category
 from protocol.subjects import Actor
 from protocol.tracing import span
 
-from .dispatch import Step
 from .fold import tokens_of
 
 

@@ -31,6 +31,7 @@ from .conversations import Conversations
 from .delivery import Delivery, carried, delivery_span, give_back, held
 from .dispatch import Steps, given_up, tell
 from .quarantine import Quarantine
+from .registry import asks_model
 from .retries import (
     ATTEMPTS_MAX,
     FAULTS_MAX,
@@ -145,7 +146,7 @@ class Worker:
         await self.quarantine.begin(delivery)
         async for state in self.work(slot.at, make_room=slot.make_room):
             delivery.state = state
-            if self.actor == "squeeze" and next_actor(state) == "squeeze":
+            if next_actor(state) == self.actor and asks_model(self.actor):
                 await self.quarantine.ask(delivery, state)
         assert delivery.state is not None
         await self._hand_over(slot, delivery.state)
@@ -248,8 +249,7 @@ class Worker:
         follower = next_actor(state)
         headers = traced()
         if follower is not None and follower != self.actor:
-            # nobody waits for squeeze, and two lanes could ask the model twice
-            lane: Lane = "normal" if follower == "squeeze" else slot.lane
+            lane: Lane = "normal" if asks_model(follower) else slot.lane
             await self.wakes.wake(follower, slot.at, body=_reference(state), headers=headers, lane=lane)
         elif follower is None:
             await self._announce(slot.at, state, headers)

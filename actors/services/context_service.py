@@ -24,7 +24,8 @@ from actors.core.state import State
 from actors.core.view import View, unspilled, view
 from actors.runtime.conversations import Conversations
 from actors.runtime.fold import count_of
-from actors.runtime.policy_layers import NO_LAYERS, Layers
+from actors.runtime.registry import asks_model
+from actors.spill.policy_layers import NO_LAYERS, Layers
 from protocol import semconv
 from protocol.errors import (
     UNREADABLE,
@@ -58,7 +59,7 @@ from protocol.service_messages import (
     UploadAsked,
     fault_of,
 )
-from protocol.subjects import Actor, Verb
+from protocol.subjects import FIRST_ACTOR, Actor, Verb
 from protocol.tracing import extract, span, traced
 from storage.ports import Artifacts, EventLog, InProgress, Request, Requests, Wakes
 
@@ -170,8 +171,8 @@ class ContextService:
                 raise Erased(f"{at} was erased", address=str(at))
             if not state.seq:
                 raise NotFound(f"nothing was ever said in {at}", address=str(at))
-            waits_for = next_actor(state) if state.position.said_seq >= asked.upto_seq else "spill"
-            if waits_for in (None, "squeeze"):
+            waits_for = next_actor(state) if state.position.said_seq >= asked.upto_seq else FIRST_ACTOR
+            if waits_for is None or asks_model(waits_for):
                 return state
             if time.monotonic() >= ends:
                 if state.policy is not None and not unspilled(state):
@@ -191,7 +192,7 @@ class ContextService:
         """Raise `Deadly` before this process folds for the first time what a process died of."""
         if self.conversations.is_warm(at):
             return
-        found = await self.in_progress.find("spill", at)
+        found = await self.in_progress.find(FIRST_ACTOR, at)
         if found is not None and found.is_deadly:
             raise Deadly(f"{at} ends each process that works on it; see `jettison dlq show {at}`", address=str(at))
 

@@ -11,7 +11,7 @@ import msgspec
 
 from actors.core.state import State
 from actors.runtime.conversations import Conversations
-from actors.runtime.policy_layers import Layers, differing, merged
+from actors.spill.policy_layers import Layers, differing, merged
 from protocol import policy as policies
 from protocol.errors import Contended, Erased, NotReady, PolicyDiffers
 from protocol.facts import PolicySet

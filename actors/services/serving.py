@@ -11,6 +11,7 @@ from actors.core.view import View, least_budget
 from actors.model_info.tokens import tokenizer_for
 from actors.model_info.windows import window_of
 from actors.runtime.fold import count_of
+from actors.runtime.registry import asks_model
 from protocol.errors import BudgetRefused
 from protocol.facts import ContextServed
 from protocol.service_messages import ContextAsked, ContextMeta
@@ -52,7 +53,7 @@ def meta_of(asked: ContextAsked, state: State, seen: View, budget: int, version:
         profile=seen.profile,
         tokenizer=tokenizer.id,
         estimated=tokenizer.estimate,
-        squeezing=next_actor(state) == "squeeze",
+        squeezing=asks_model(next_actor(state)),
         standing=state.usable_tokens,
         left_out=ranges(number for number in entries if number not in there),
         shortened=ranges(number for number, one in entries.items() if there.get(number, one).shown != one.shown),

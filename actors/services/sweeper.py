@@ -22,6 +22,7 @@ from actors.runtime.conversations import Conversations
 from protocol.connection import heed_cancellation
 from protocol.errors import BadEnvelope, Damaged, LogUnavailable, Unavailable
 from protocol.ids import Address, written_address
+from protocol.subjects import FIRST_ACTOR
 from protocol.tracing import traced
 from storage.ports import DeadLetter, DeadLetters, EventLog, LogChanges, Mark, StuckSlots, Wakes
 
@@ -140,7 +141,7 @@ class _Round:
             actor = next_actor(await self._sweeper.conversations.load(at))
         except (Damaged, BadEnvelope):
             # not ours to judge: the worker that takes the slot fails, and writes the dead letter
-            actor = "spill"
+            actor = FIRST_ACTOR
         except Unavailable as error:
             log.warning("%s is looked at later: %s", at, error)
             self.unsettled.append(at)

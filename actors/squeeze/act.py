@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 
 from cachetools import LRUCache
 
+from actors.core.seal import Step
 from actors.core.state import State
 from actors.core.text.count import Count
 from protocol.errors import ModelUnavailable, Rejected
 from protocol.facts import CompactionDeclined, DoneFact, StageFailed
+from protocol.ids import Address
 
 from .decide import Ask, Completion, deadline_seconds, fits, next_ask, paid
 from .model import Model
@@ -30,8 +33,12 @@ class Asking:
     )
     """What asking came to and may not be committed yet, by the id and the boundary of the request."""
 
-    async def facts(self, state: State, *, count: Count) -> tuple[DoneFact, ...]:
+    async def step(self, at: Address, state: State, *, count: Count, make_room: Callable[[], None]) -> Step:
         """Return the fact that ends squeeze on *state*, after as many questions as it takes; none if not asked."""
+        return Step(facts=await self.facts(state, count=count))
+
+    async def facts(self, state: State, *, count: Count) -> tuple[DoneFact, ...]:
+        """Return the facts of `step`."""
         # every walk counts the same pieces again
         count = cache(count)
         ends = asyncio.get_running_loop().time() + (deadline_seconds(state) if state.policy else 0)

@@ -16,7 +16,7 @@ from actors.model_info import tokens
 from actors.model_info.tokens import TokenCounter
 from protocol.facts import DigestItem
 from protocol.policy import resolve
-from tests.offline import OfflineConversation
+from tests.builders import Talk
 from tests.programs.bench.histories import history
 
 ITEMS = (
@@ -44,8 +44,9 @@ def test_more_ids_at_once_than_are_kept_leave_the_newest() -> None:
 
 
 def test_a_state_with_its_view_takes_less_than_three_times_its_snapshot() -> None:
-    talk = OfflineConversation(resolve([{"budget": {"window": 32_000, "reserve": 0}}]))
-    talk.append(history(200_000))
+    talk = Talk(resolve([{"budget": {"window": 32_000, "reserve": 0}}]))
+    talk.append(*history(200_000))
+    talk.settle()
     assert talk.state.digest is not None
     assert len(talk.state.ledger) > 500
     raw = msgspec.msgpack.encode(talk.state)

@@ -154,12 +154,10 @@ def test_a_renamed_file_leaves_the_ledger() -> None:
 
 SCRIPT = """
 import hashlib
-from tests.offline import OfflineConversation
 from protocol import codec
-from tests.builders import policy, sample
-talk = OfflineConversation(policy(6000))
-for message in sample():
-    talk.append([message])
+from tests.builders import Talk, policy, sample
+talk = Talk(policy(6000))
+talk.play(*sample())
 print(hashlib.sha256(b"".join(codec.encode_commit(one) for one in talk.commits)).hexdigest())
 """
 

@@ -14,8 +14,7 @@ from actors.core.ledger import LEDGER_CHARS_MAX, LEDGER_ITEMS_MAX, Ledger
 from protocol.facts import DigestItem, HistoryDigested
 from protocol.formats import messages
 from protocol.policy import resolve
-from tests.builders import sample
-from tests.offline import OfflineConversation
+from tests.builders import Talk, sample
 from tests.programs.quality.lived import Run, lived, row
 from tests.score_adapter import Jettison
 
@@ -34,11 +33,11 @@ def run(budget_tokens: int) -> Run:
     return lived(sample(), Jettison(budget_tokens), budget_tokens)
 
 
-def offline(window: int, **sections: Mapping[str, Any]) -> OfflineConversation:
-    return OfflineConversation(resolve([{"budget": {"window": window, "reserve": 0}}, sections]))
+def offline(window: int, **sections: Mapping[str, Any]) -> Talk:
+    return Talk(resolve([{"budget": {"window": window, "reserve": 0}}, sections]))
 
 
-def remembered(talk: OfflineConversation) -> str:
+def remembered(talk: Talk) -> str:
     view = "\n".join(messages_text(messages.decode(raw)) for raw in talk.view().messages)
     return "\n".join((view, *(item.value for item in talk.state.ledger)))
 
@@ -48,7 +47,7 @@ def test_the_facts_of_the_sample_are_in_the_view_or_the_ledger_at_every_turn_aft
     lost = []
     said: set[str] = set()
     for number, message in enumerate(sample(), 1):
-        talk.append([message])
+        talk.play(message)
         if message["role"] != "tool":
             said |= {fact for fact in FACTS if fact in messages_text(message)}
         if message["role"] == "assistant":
@@ -64,14 +63,9 @@ def test_twenty_compactions_in_a_row_lose_no_entry_of_the_ledger_that_was_not_su
     window: int, ratio: float
 ) -> None:
     talk = offline(window, trigger={"ratio": ratio}, target={"low_water": 0.2, "min_gain": 0.0}, digest={"cap": 0.15})
-    compactions, before = 0, len(talk.commits)
     ledger: Ledger = ()
     for message in sample():
-        talk.append([message])
-        compactions += any(
-            isinstance(fact, HistoryDigested) for commit in talk.commits[before:] for fact in commit.facts
-        )
-        before = len(talk.commits)
+        talk.play(message)
         now = talk.state.ledger
         assert len(now) < LEDGER_ITEMS_MAX
         assert sum(len(item.value) for item in now) < LEDGER_CHARS_MAX
@@ -79,7 +73,7 @@ def test_twenty_compactions_in_a_row_lose_no_entry_of_the_ledger_that_was_not_su
         lost = [item for item in ledger if (item.category, item.value) not in there]
         assert [item for item in lost if not excused(item, now)] == []
         ledger = now
-    assert compactions >= CYCLES_MIN
+    assert sum(isinstance(fact, HistoryDigested) for fact in talk.facts) >= CYCLES_MIN
 
 
 def excused(item: DigestItem, now: Ledger) -> bool:
@@ -112,5 +106,6 @@ def test_the_same_run_gives_the_same_figures() -> None:
 
 def test_the_sample_is_compacted_without_the_instructions_being_shortened() -> None:
     talk = offline(8_000)
-    talk.append(sample())
+    talk.append(*sample())
+    talk.settle()
     assert messages_text(shown_message(talk.state.live[0])) == messages_text(sample()[0])

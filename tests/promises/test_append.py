@@ -22,6 +22,7 @@ from protocol.errors import LogUnavailable, OutcomeUnknown
 from protocol.facts import MessageRepaired
 from protocol.ids import Address, address, fresh_id
 from protocol.keys import JetStreamKeys
+from protocol.subjects import FIRST_ACTOR
 from storage.encrypted import EncryptedLog
 from storage.jetstream import JetStreamLog, JetStreamSnapshots
 from storage.streams import streams
@@ -76,7 +77,7 @@ async def test_a_commit_whose_answer_was_lost_is_stored_once_though_another_came
         cut_off = await connect(proxy.url, name="cut-off")
         mine, other = _conversations(cut_off, "mine", settings), _conversations(running.connection, "other", settings)
         before = await mine.load(at)
-        policy = running.steps._adopt(at, before).adopt
+        policy = (await running.steps.step(FIRST_ACTOR, at, before)).adopt
         assert policy is not None
         proxy.answers.clear()
         sending = asyncio.create_task(mine.commit(at, before, (), headers={}, adopt=policy))

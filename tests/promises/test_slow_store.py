@@ -15,8 +15,9 @@ import pytest
 from actors.audit.replay import replay
 from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
-from actors.runtime.dispatch import STORING_MAX, Steps
+from actors.runtime.dispatch import Steps
 from actors.runtime.worker import CREDITS
+from actors.spill.act import STORING_MAX, Storing
 from protocol import subjects
 from protocol.client import Client
 from protocol.errors import NotReady
@@ -104,7 +105,9 @@ async def test_a_slow_store_holds_up_who_spills_and_no_other(
 
 async def test_who_finds_too_many_at_the_store_comes_back_and_loses_nothing(running: Runtime, client: Client) -> None:
     full = Steps(artifacts=running.artifacts)
-    full._at_store = STORING_MAX
+    storing = full.effects["spill"]
+    assert isinstance(storing, Storing)
+    storing.at_store = STORING_MAX
     worker = asyncio.create_task(dataclasses.replace(running, steps=full).worker("spill").run())
     try:
         talk = await client.open(f"crowded-{fresh_id()}", policy=layer())
@@ -114,7 +117,7 @@ async def test_who_finds_too_many_at_the_store_comes_back_and_loses_nothing(runn
                 await asyncio.sleep(0.05)
         facts = done_facts(await running.log.read(talk.at, after=0))
         assert [fact for fact in facts if isinstance(fact, ToolOutputSpilled)] == []
-        full._at_store = 0
+        storing.at_store = 0
         assert (await settled(running, talk.at)).messages == 3
     finally:
         worker.cancel()

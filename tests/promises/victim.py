@@ -13,11 +13,12 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, cast
 
+from actors.core.seal import Step
 from actors.core.state import State
 from actors.host.bootstrap import runtime
 from actors.host.settings import load
 from actors.runtime.conversations import Conversations
-from actors.runtime.dispatch import Step, Steps
+from actors.runtime.dispatch import Steps
 from protocol.ids import Address
 from protocol.subjects import Actor, Lane
 from storage.ports import Slot, Wakes

@@ -11,6 +11,7 @@ from actors.host.settings import Settings
 from actors.runtime.dispatch import Steps
 from actors.runtime.retries import ATTEMPTS_MAX, pause
 from actors.runtime.worker import Worker
+from actors.spill.policy_layers import Layers
 from protocol import subjects
 from protocol.client import Client
 from protocol.facts import ToolOutputTrimmed
@@ -33,7 +34,7 @@ async def at_fault(running: Runtime, **parts: Any) -> AsyncIterator[Worker]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-NO_POLICY = {"layers": cast(Any, (5,))}
+NO_POLICY = {"layers": Layers(service=cast(Any, 5))}
 """A layer that is no table: no policy can be adopted, and without one there is nothing to go on with."""
 
 

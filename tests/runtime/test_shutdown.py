@@ -9,10 +9,11 @@ from typing import Any, cast
 
 import pytest
 
+from actors.core.seal import Step
 from actors.core.state import State
 from actors.host.bootstrap import Runtime
 from actors.runtime.conversations import Conversations
-from actors.runtime.dispatch import Step, Steps
+from actors.runtime.dispatch import Steps
 from actors.runtime.worker import Worker
 from protocol import subjects
 from protocol.client import Client

@@ -7,7 +7,7 @@ import pytest
 
 from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings, TenantSection
-from actors.runtime.policy_layers import Layers, TenantLayer
+from actors.spill.policy_layers import Layers, TenantLayer
 from protocol.client import Client
 from protocol.errors import BadPolicy
 from protocol.facts import MessageRepaired

@@ -18,11 +18,15 @@ from typing import Any
 
 import msgspec
 
+from actors.core.apply_done import apply_done
+from actors.core.apply_said import apply_said
 from actors.core.state import State
 from actors.core.text.count import Count
 from actors.model_info.tokens import TokenCounter
 from protocol import policy as policies
-from tests.offline import OfflineConversation
+from protocol.codec import Commit
+from protocol.facts import HistoryCut, HistoryDigested
+from tests.builders import Talk
 from tests.programs.bench.figures import Figure, Skipped, median, number, spread
 from tests.programs.bench.histories import BUDGET_TOKENS, NARROW_TOKENS, SIZES, history, turns
 from tests.programs.bench.peers import PEERS, quieted
@@ -43,34 +47,43 @@ CROWD_SEEDS = range(11, 15)
 """Of conversations of 1 MB that fill all caches of the process before memory is measured."""
 
 
+class Forgetful(Talk):
+    """A conversation that keeps nothing but its state: what a worker would hand to its stores is dropped."""
+
+    compacted = 0
+
+    def hear(self, body: bytes) -> None:
+        self.state = apply_said(self.state, body, seq=self.state.seq + 1, count=self.count)
+
+    def land(self, commit: Commit) -> None:
+        self.bodies.clear()
+        self.compacted += any(isinstance(fact, HistoryDigested | HistoryCut) for fact in commit.facts)
+        self.state = apply_done(self.state, commit, seq=self.state.seq + 1)
+
+
 class Ours:
-    """One conversation of ours; what a worker would hand to its stores is dropped, as a worker does."""
+    """One conversation of ours, turn by turn."""
 
     def __init__(self, budget_tokens: int, *, count: Count | None = None, **sections: Any) -> None:
         wanted = policies.resolve([{"budget": {"window": budget_tokens, "reserve": 0}}, sections])
-        self.talk = OfflineConversation(wanted, count=count or TokenCounter("o200k_base"))
+        self.talk = Forgetful(wanted, count=count or TokenCounter("o200k_base"))
         self.compactions = 0
 
     def turn(self, new: Iterable[Json]) -> int:
         """Append *new*, come to rest, render the view; return its tokens."""
-        self.talk.append(new)
+        before = self.talk.compacted
+        self.talk.append(*new)
+        self.talk.settle()
         seen = self.talk.view()
         assert len(seen.hash) == 64
-        self.compactions += any(
-            type(fact).__name__ in ("HistoryDigested", "HistoryCut")
-            for commit in self.talk.commits
-            for fact in commit.facts
-        )
-        self.talk.commits.clear()
-        self.talk.artifacts.clear()
+        self.compactions += self.talk.compacted > before
         return seen.tokens
 
     def load(self, said: Sequence[Json]) -> None:
         """Append a whole history, as a client sends it: many messages to an envelope."""
         for start in range(0, len(said), ENVELOPE_MESSAGES):
-            self.talk.append(said[start : start + ENVELOPE_MESSAGES])
-        self.talk.commits.clear()
-        self.talk.artifacts.clear()
+            self.talk.append(*said[start : start + ENVELOPE_MESSAGES])
+            self.talk.settle()
 
 
 def cpu_ms(call: Callable[[], object]) -> float:
