@@ -18,16 +18,12 @@ from typing import Any
 
 import msgspec
 
-from actors.core.apply_done import apply_done
-from actors.core.apply_said import apply_said
 from actors.core.state import State
 from actors.core.text.count import Count
 from actors.model_info.tokens import TokenCounter
 from protocol import policy as policies
-from protocol.codec import Commit
-from protocol.facts import HistoryCut, HistoryDigested
-from tests.builders import Talk
 from tests.programs.bench.figures import Figure, Skipped, median, number, spread
+from tests.programs.bench.forgetful import Forgetful
 from tests.programs.bench.histories import BUDGET_TOKENS, NARROW_TOKENS, SIZES, history, turns
 from tests.programs.bench.peers import PEERS, quieted
 
@@ -45,20 +41,6 @@ LONG_TURNS = 10_000
 LONG_LOOK_TURNS = 37
 CROWD_SEEDS = range(11, 15)
 """Of conversations of 1 MB that fill all caches of the process before memory is measured."""
-
-
-class Forgetful(Talk):
-    """A conversation that keeps nothing but its state: what a worker would hand to its stores is dropped."""
-
-    compacted = 0
-
-    def hear(self, body: bytes) -> None:
-        self.state = apply_said(self.state, body, seq=self.state.seq + 1, count=self.count)
-
-    def land(self, commit: Commit) -> None:
-        self.bodies.clear()
-        self.compacted += any(isinstance(fact, HistoryDigested | HistoryCut) for fact in commit.facts)
-        self.state = apply_done(self.state, commit, seq=self.state.seq + 1)
 
 
 class Ours:
