@@ -189,7 +189,7 @@ def test_an_unreachable_server_is_said_within_two_seconds(tmp_path: Path) -> Non
     done = jettison("log", "x", "--nats", "nats://127.0.0.1:9", "--data", str(tmp_path))
     assert done.returncode == 4
     assert "does not answer" in done.stderr
-    assert time.monotonic() - started < 20  # the process itself starts in about one; who is patient waits for 30
+    assert time.monotonic() - started < 29  # the process itself starts in about one; who is patient waits for 30
 
 
 def test_without_a_stack_the_way_out_is_named(tmp_path: Path) -> None:

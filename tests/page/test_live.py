@@ -38,7 +38,7 @@ async def test_what_real_actors_did_is_on_the_page(working: Runtime, client: Cli
     await talk.context()
     state = await settled(working, talk.at)
     at = f"/c/{talk.at}"
-    app = page(sources_of(working), working.conversations, traces=tmp_path, wait_seconds=30)
+    app = page(sources_of(working), working.conversations, traces=tmp_path, wait_seconds=60)
     async with client_of(app) as browser:
         listed = Html((await browser.get(f"/?q={name}")).text)
         timeline = Html((await browser.get(at)).text)

@@ -66,7 +66,7 @@ async def running(data: Path) -> AsyncIterator[Runtime]:
 
 @pytest.fixture(scope="module")
 def app(data: Path, running: Runtime) -> ASGIApp:
-    return page(sources_of(running), running.conversations, traces=data / "traces", wait_seconds=30)
+    return page(sources_of(running), running.conversations, traces=data / "traces", wait_seconds=60)
 
 
 @pytest.fixture(scope="module")

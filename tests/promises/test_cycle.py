@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, suppress
 
 import msgspec
 import pytest
+from nats.aio.msg import Msg
 
 from actors.audit.replay import replay
 from actors.cli.session import started_stack
@@ -100,7 +101,7 @@ async def test_a_worker_that_is_killed_anywhere_delays_a_step_and_neither_loses_
             # after the ack wait at the latest
             state = await settled(idle, talk.at)
             await talk.append([{"role": "user", "content": "And now?"}])
-            async with asyncio.timeout(40):
+            async with asyncio.timeout(60):
                 while state.messages < 4:
                     state = await settled(idle, talk.at)
     records = await idle.log.read(talk.at, after=0)
@@ -173,8 +174,17 @@ async def test_what_is_said_between_the_last_look_and_the_freed_slot_is_worked_o
     async with Client.connect(apart.nats.url) as client:
         talk = await client.open(f"late-{fresh_id()}")
         await asyncio.wait_for(speak, 30)
+        came = asyncio.Event()
+
+        async def come(message: Msg) -> None:
+            came.set()
+
+        # its own wake-up, which finds the slot filled
+        listening = await idle.connection.subscribe(subjects.wake("spill", talk.at), cb=come)
+        await idle.connection.flush()
         await talk.append([{"role": "user", "content": "just now"}])
-        await asyncio.sleep(0.2)  # its own wake-up has come and found the slot filled
+        await asyncio.wait_for(came.wait(), 60)
+        await listening.unsubscribe()
         spoken.set()
         assert (await settled(idle, talk.at)).messages == 1
     task.cancel()

@@ -184,7 +184,7 @@ async def test_of_two_answers_one_is_recorded_and_the_other_worker_adopts_it(apa
     ):
         talk = await client.open(f"two-{fresh_id()}", policy=policy(attempts=1))
         await talk.append(SAMPLE[:40])
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (state := await running.conversations.load(talk.at)).episode is None or (
                 state.episode.stage != "squeeze"
             ):

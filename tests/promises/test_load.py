@@ -93,7 +93,7 @@ async def test_an_upload_that_was_damaged_parks_its_conversation_and_no_other(
     assert (kept.letter.reason, kept.letter.error) == ("damaged", "ArtifactDamaged")
     await freed(working, talk.at)
     await other.append([{"role": "user", "content": "hello"}])
-    assert (await other.context(wait_seconds=30)).upto == 1
+    assert (await other.context(wait_seconds=60)).upto == 1
 
 
 @pytest.mark.slow
@@ -119,24 +119,26 @@ async def test_a_server_that_is_silent_for_seconds_gives_no_dead_letter_and_no_l
 
 
 @pytest.mark.slow
-async def test_a_restarted_server_is_noticed_by_nobody_but_the_clock(apart: tuple[Settings, EmbeddedStack]) -> None:
+async def test_a_restarted_server_is_noticed_by_nobody_but_the_clock(
+    apart: tuple[Settings, EmbeddedStack], monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings, stack = apart
+    monkeypatch.setattr("storage.wakes.PULL_SECONDS", 3600.0)
     async with at_work(settings) as busy, Client.connect(settings.nats.url) as client:
         talk = await client.open("restarted", policy=layer())
         await talk.append([{"role": "user", "content": "before"}])
-        await talk.context(wait_seconds=20)
+        await talk.context(wait_seconds=60)
         await asyncio.sleep(1.0)  # everybody idle, with an open pull
         tasks = len(asyncio.all_tasks())
         os.kill(stack.pids["nats"], signal.SIGKILL)
         appending = asyncio.create_task(talk.append([{"role": "user", "content": "while it is away"}]))
         asking = asyncio.create_task(talk.context(wait_seconds=40))
-        started = time.monotonic()
-        await appending
-        await asking
-        context = await talk.context(wait_seconds=40)
+        # three seconds on a calm machine; a pull that is waited for in vain takes an hour
+        async with asyncio.timeout(90):
+            await appending
+            await asking
+            context = await talk.context(wait_seconds=60)
         assert [message["content"] for message in context.messages] == ["before", "while it is away"]
-        # three seconds on a calm machine; a pull or an answer that is waited for in vain takes twenty
-        assert time.monotonic() - started < 18
         assert (await settled(busy, talk.at)).messages == 2
         async with asyncio.timeout(60):
             while len(asyncio.all_tasks()) > tasks:  # no call that waits for an answer that never comes
@@ -249,7 +251,7 @@ async def test_an_append_costs_no_more_than_three_raw_publishes(
         talk = await client.open("warm", policy=layer(window=100_000))
         for number in range(100):
             await talk.append([{"role": "user", "content": f"{number} " + "word " * 400}])
-        await talk.context(wait_seconds=30)
+        await talk.context(wait_seconds=60)
         raw, turns = [], []
         for number in range(100):
             body = said_body(f"{number} " + "word " * 20, count=number + 1)

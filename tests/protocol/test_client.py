@@ -235,10 +235,14 @@ async def test_ready_announces_the_state_of_the_next_view(working: Runtime, clie
                 return ready.tokens
         raise AssertionError
 
+    before = len(client.connection._subs)
     listening = asyncio.create_task(first_with(3))
-    await asyncio.sleep(0.1)
+    async with asyncio.timeout(60):
+        while len(client.connection._subs) == before:
+            await asyncio.sleep(0)
+    await client.connection.flush()
     await talk.append(chatter(2)[:3])
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         assert await listening > 100
 
 

@@ -141,7 +141,7 @@ async def test_a_killed_server_loses_and_repeats_nothing(tmp_path: Path, name: s
             if index in (30, 80):
                 os.kill(stack.pids["nats"], signal.SIGKILL)
             await talk.append([message])
-        context = await talk.context(wait_seconds=30)
+        context = await talk.context(wait_seconds=60)
         assert context.upto == len(wanted)
         assert await said(busy, talk.at) == wanted
         assert (await settled(busy, talk.at)).messages == len(wanted)

@@ -6,10 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
+import pytest
+
 from actors.host.bootstrap import Runtime, runtime
 from actors.host.settings import Settings
 from actors.runtime.dispatch import Steps
-from actors.runtime.retries import ATTEMPTS_MAX, pause
+from actors.runtime.retries import ATTEMPTS_MAX, FAULTS_MAX, pause
 from actors.runtime.worker import Worker
 from actors.spill.policy_layers import Layers
 from protocol import subjects
@@ -51,7 +53,7 @@ async def test_a_fault_that_nothing_passes_by_is_given_up_and_can_be_tried_again
         await freed(running, talk.at)
         # said again, it is tried once more and given up at once
         await talk.append([{"role": "user", "content": "still there?"}])
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while (again := await letter(running, talk.at)).revision == kept.revision:
                 await asyncio.sleep(0.05)
         assert again.letter.attempts == ATTEMPTS_MAX + 1
@@ -95,14 +97,18 @@ async def test_a_fault_that_can_be_passed_by_costs_detail_and_no_letter(running:
         assert await letters(running, talk.at) == []
 
 
-async def test_bad_luck_is_never_given_up(settings: Settings, running: Runtime, client: Client) -> None:
+async def test_bad_luck_is_never_given_up(
+    settings: Settings, running: Runtime, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
     talk = await client.open(f"luck-{fresh_id()}", policy=layer(spill={"on_store_error": "wait"}))
     async with runtime(without_store(settings), role="test") as dry:
         worker = dry.worker("spill")
         task = asyncio.create_task(worker.run())
         await talk.append(call_and_result("a", LOG))
-        await asyncio.sleep(2)
-        # tried and put back by another one, more often than a fault would be
+        # tried and put back, more often than a fault passes by
+        async with asyncio.timeout(60):
+            while caplog.text.count(f"spill of {talk.at} waits") <= FAULTS_MAX:
+                await asyncio.sleep(0.01)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert worker._failures.of(talk.at) == 0

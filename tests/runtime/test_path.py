@@ -47,9 +47,9 @@ async def by_turn(client: Client, said: Sequence[Json]) -> Played:
     contexts = []
     for index, message in enumerate(said):
         if index and message["role"] == "assistant":
-            contexts.append(await talk.context(wait_seconds=30))
+            contexts.append(await talk.context(wait_seconds=60))
         await talk.append([message])
-    contexts.append(await talk.context(wait_seconds=30))
+    contexts.append(await talk.context(wait_seconds=60))
     return Played(at=talk.at, contexts=tuple(contexts))
 
 
@@ -224,7 +224,7 @@ async def test_killed_workers_delay_and_lose_nothing(apart: Settings, played: Pl
             processes += [await started_worker(apart, actor) for actor in ACTORS]
         state = await settled(running, talk.at)
         await served(running)
-        context = await talk.context(wait_seconds=30)
+        context = await talk.context(wait_seconds=60)
         assert context.hash == played.contexts[-1].hash
         assert state.messages == len(SAMPLE)
         records = await running.log.read(talk.at, after=0)

@@ -102,7 +102,7 @@ async def test_a_handover_that_was_lost_is_found(idle: Runtime, apart: Settings)
     async with Client.connect(apart.nats.url) as client, at_work(apart, ("spill",)) as spilling:
         talk = await client.open(f"handed-{fresh_id()}", policy=layer(window=2_000))
         await talk.append(chatter(12))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while next_actor(await spilling.conversations.load(talk.at)) != "digest":
                 await asyncio.sleep(0.01)
     await lost(idle)
@@ -232,7 +232,7 @@ async def test_a_log_that_is_gone_is_loud(tmp_path: Path) -> None:
         # provisioned again, the slot is there for the next worker
         await provision(running.connection)
         slots = cast("AsyncGenerator[Slot, None]", other.wakes.slots("spill", credits=1))
-        async with asyncio.timeout(30), aclosing(slots) as found:
+        async with asyncio.timeout(60), aclosing(slots) as found:
             assert (await anext(found)).at == address("gone")
 
 

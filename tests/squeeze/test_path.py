@@ -63,10 +63,10 @@ async def squeezed(settings: Settings, client: Client, llm: ScriptedLlm, **squee
     async with at_work_with(settings, llm.base_url) as busy:
         talk = await client.open(f"squeeze-{fresh_id()}", policy=policy(**squeeze))
         await talk.append(SAMPLE[:40])
-        first = await talk.context(wait_seconds=20)
+        first = await talk.context(wait_seconds=60)
         await settled(busy, talk.at)
         await talk.append([{"role": "user", "content": "Go on, please."}])
-        last = await talk.context(wait_seconds=20)
+        last = await talk.context(wait_seconds=60)
         # to the end: a slot that is left would be squeezed with the next test's model
         await settled(busy, talk.at)
         records = await busy.log.read(talk.at, after=0)
@@ -176,10 +176,10 @@ async def test_a_context_does_not_wait_for_a_slow_model(settings: Settings, clie
     async with scripted_llm([600.0, "late"]) as llm, at_work_with(settings, llm.base_url) as busy:
         talk = await client.open(f"slow-{fresh_id()}", policy=policy(deadline_seconds=90.0))
         await talk.append(SAMPLE[:40])
-        await talk.context(wait_seconds=30)
+        await talk.context(wait_seconds=60)
         for index in range(5):
             await talk.append([{"role": "user", "content": f"and {index}?"}])
-            context = await talk.context(wait_seconds=30)
+            context = await talk.context(wait_seconds=60)
             assert context.messages[-1]["content"] == f"and {index}?"
             assert context.squeezing
             assert context.tokens <= context.budget
@@ -232,7 +232,7 @@ async def test_a_worker_without_a_model_declines(settings: Settings, client: Cli
     async with at_work(settings) as busy:
         talk = await client.open(f"none-{fresh_id()}", policy=policy())
         await talk.append(SAMPLE[:40])
-        context = await talk.context(wait_seconds=20)
+        context = await talk.context(wait_seconds=60)
         assert context.tokens <= context.budget
         await settled(busy, talk.at)
         assert isinstance(outcomes(await busy.log.read(talk.at, after=0))[0], CompactionDeclined)
@@ -245,7 +245,7 @@ async def test_a_real_model_has_an_outcome(settings: Settings, client: Client) -
             asked = policy(attempts=1, deadline_seconds=60.0, cap=0.02)
             talk = await client.open(f"real-{fresh_id()}", policy={**asked, "digest": {"cap": 0.08}})
             await talk.append(SAMPLE[:40])
-            context = await talk.context(wait_seconds=20)
+            context = await talk.context(wait_seconds=60)
             assert context.tokens <= context.budget
             await settled(busy, talk.at, seconds=70)
             assert outcomes(await busy.log.read(talk.at, after=0))

@@ -274,7 +274,7 @@ async def test_three_servers_go_on_without_one_and_each_user_may_what_it_needs(
         ):
             talk = await agent.open(f"cluster-{fresh_id()}")
             await talk.append([{"role": "user", "content": "one"}])
-            assert (await talk.context(wait_seconds=20)).upto == 1
+            assert (await talk.context(wait_seconds=60)).upto == 1
             assert (await swept(busy.sweeper())).looked_at == 1
             processes[0].kill()
             await talk.append([{"role": "user", "content": "two"}])

@@ -327,7 +327,8 @@ def test_a_collector_that_never_answers_does_not_hold_up_the_end(tmp_path: Path)
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         began = time.monotonic()
         ran(STORY, tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{deaf.getsockname()[1]}")
-        assert time.monotonic() - began < setup.SHUTDOWN_SECONDS + 4
+        # who waits for an answer has half a minute of patience
+        assert time.monotonic() - began < setup.SHUTDOWN_SECONDS + 20
 
 
 def test_the_tree_shows_who_called_whom(told: Path) -> None:
