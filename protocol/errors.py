@@ -22,7 +22,7 @@
     │   ├── ModelUnavailable
     │   ├── NotReady         the actors have not caught up within the wait
     │   └── Contended        other writers were faster, too often
-    ├── Deadly               a conversation whose turn ends the process that does it
+    ├── Deadly               a conversation, work on which ends the process
     └── Damaged              what was kept is not what was written: writes of that conversation stop
         ├── ArtifactDamaged
         ├── ChainBroken
@@ -128,7 +128,7 @@ class Contended(Unavailable):
 
 
 class Deadly(JettisonError):
-    """A process that did one turn of a conversation, and nothing else, died of it."""
+    """A process that worked on one conversation, and nothing else, died of it."""
 
 
 class Damaged(JettisonError):

@@ -180,7 +180,7 @@ class Slot(Protocol):
         ...
 
     def make_room(self) -> None:
-        """Let another slot be taken in its place: the work only waits now, for a store or for another turn."""
+        """Let another slot be taken in its place: the work only waits now, for a store or for another delivery."""
         ...
 
     async def hold(self) -> None:
