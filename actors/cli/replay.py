@@ -22,7 +22,7 @@ from . import FAILED, MISMATCH, UNREACHABLE
 from .audit_read import chosen, missing, named_file
 from .options import StackOptions
 from .progress import bar
-from .replay_pool import Failed, Outcome, Source, processors, replays
+from .replay_pool import Failed, ReplayResult, Source, processors, replays
 from .session import connected, located, printed, said, settings_of
 from .terminal_text import counted, named, plain
 
@@ -147,7 +147,7 @@ def _addresses(stack: StackOptions, names: Sequence[str], *, everything: bool) -
     return list(found)
 
 
-def _all_told(outcomes: Iterator[Outcome], total: int, *, checks: Checks, as_json: bool) -> int:
+def _all_told(outcomes: Iterator[ReplayResult], total: int, *, checks: Checks, as_json: bool) -> int:
     """Tell each outcome as it comes, and the sum of them on stderr."""
     worst = count = facts = different = failed = rests = 0
     began = time.perf_counter()
@@ -172,7 +172,7 @@ def _all_told(outcomes: Iterator[Outcome], total: int, *, checks: Checks, as_jso
     return worst
 
 
-def _told(outcome: Outcome, *, checks: Checks, as_json: bool, briefly: bool) -> int:
+def _told(outcome: ReplayResult, *, checks: Checks, as_json: bool, briefly: bool) -> int:
     if isinstance(outcome, Failed):
         said(f"jettison: {named(outcome.error)}")
         if as_json:

@@ -52,7 +52,7 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
     """Bad luck: the same call may succeed later."""
 
 
-Outcome = Replayed | Failed
+ReplayResult = Replayed | Failed
 Source = Path | Address
 """A bundle's file, or a conversation in the log."""
 
@@ -64,7 +64,7 @@ def processors() -> int:
 
 def replays(
     sources: Sequence[Source], settings: Settings, *, jobs: int, releases: Sequence[Release] = ()
-) -> Iterator[Outcome]:
+) -> Iterator[ReplayResult]:
     """Replay *sources* by *jobs* processes and yield each outcome as it comes; *settings* say where the log is.
 
     Where other *releases* decide too, one process waits for theirs, so that whoever ends it ends them.
@@ -77,7 +77,7 @@ def replays(
         return
     with _pool(min(jobs, len(batches))) as pool:
         waiting = iter(batches)
-        under_way: set[Future[list[Outcome]]] = set()
+        under_way: set[Future[list[ReplayResult]]] = set()
         while True:
             while len(under_way) < jobs * QUEUED_EACH and (batch := next(waiting, ())):
                 under_way.add(pool.submit(_batch, batch, settings))
@@ -88,11 +88,11 @@ def replays(
                 yield from one.result()
 
 
-def _batch(sources: Sequence[Source], settings: Settings) -> list[Outcome]:
+def _batch(sources: Sequence[Source], settings: Settings) -> list[ReplayResult]:
     return list(_each(sources, settings))
 
 
-def _each(sources: Sequence[Source], settings: Settings, releases: Sequence[Release] = ()) -> Iterator[Outcome]:
+def _each(sources: Sequence[Source], settings: Settings, releases: Sequence[Release] = ()) -> Iterator[ReplayResult]:
     """Replay *sources* one after the other, in this process."""
     addresses = []
     for source in sources:
@@ -104,7 +104,9 @@ def _each(sources: Sequence[Source], settings: Settings, releases: Sequence[Rele
         yield from _each_of_log(addresses, settings, releases)
 
 
-def _each_of_log(addresses: Sequence[Address], settings: Settings, releases: Sequence[Release]) -> Iterator[Outcome]:
+def _each_of_log(
+    addresses: Sequence[Address], settings: Settings, releases: Sequence[Release]
+) -> Iterator[ReplayResult]:
     with asyncio.Runner() as runner:
         connected = AsyncExitStack()
         try:
@@ -128,7 +130,7 @@ def _each_of_log(addresses: Sequence[Address], settings: Settings, releases: Seq
             runner.run(connected.aclose())
 
 
-def _replayed(at: Address, records: Sequence[Record], settings: Settings, releases: Sequence[Release]) -> Outcome:
+def _replayed(at: Address, records: Sequence[Record], settings: Settings, releases: Sequence[Release]) -> ReplayResult:
     found = replay(at, records, rules=(settings.rules_written,))
     try:
         for release in releases:
@@ -138,7 +140,7 @@ def _replayed(at: Address, records: Sequence[Record], settings: Settings, releas
     return found
 
 
-def _file(path: Path, settings: Settings, releases: Sequence[Release]) -> Outcome:
+def _file(path: Path, settings: Settings, releases: Sequence[Release]) -> ReplayResult:
     try:
         bundle = bundles.sound(bundles.read(path))
     except (Rejected, Damaged, OSError) as error:

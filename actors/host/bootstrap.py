@@ -189,7 +189,7 @@ async def work(running: Process, actors: Iterable[Actor] = ACTORS) -> None:
 
 
 async def warmed(running: Process, actors: Iterable[Actor]) -> None:
-    """Load what the first delivery would wait for: the tokenizer (0.3 s), the models' table (0.4), squeeze's client (1)."""
+    """Load what a first delivery waits for: the tokenizer (0.3 s), the models' table (0.4), squeeze's client (1)."""
     await asyncio.to_thread(counter, "o200k_base")
     for actor in actors:
         await asyncio.to_thread(ACTS[actor].warm, running.steps.tools)
