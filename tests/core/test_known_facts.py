@@ -7,7 +7,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from actors.core.known_facts import KNOWN, Known, every_fact, known, whose, written_by
+from actors.core.known_facts import KNOWN, Known, every_fact, known, whose
 from actors.core.outcome import outcome_of
 from protocol.facts import (
     CompactionDeclined,
@@ -40,10 +40,6 @@ def test_what_is_known_of_a_fact_is_true_of_it(kind: type[msgspec.Struct], one: 
     for key in one.rests_on:
         section, _, name = key.partition(".")
         assert name in document[section], key
-
-
-def test_each_actor_writes_a_fact_of_its_own() -> None:
-    assert all(written_by(actor) for actor in ACTORS)
 
 
 def test_whose_a_fact_is_it_says_itself_where_any_stage_may_write_it() -> None:
