@@ -25,6 +25,7 @@ from .errors import Busy, LogUnavailable, NotPermitted, NotProvisioned, OutcomeU
 from .guarded import Guarded, is_final, told_of
 from .limits import HEADER_BYTES_RESERVED, PAYLOAD_BYTES_MAX
 from .login import Login, parted
+from .outages import Outage
 from .subjects import LOG_STREAM
 
 log = logging.getLogger("jettison.nats")
@@ -96,18 +97,20 @@ async def connect(
 
     async def on_error(error: Exception) -> None:
         told = connection.heed(error)
-        if stood and told:
+        if stood and told and is_final(error):
             log.warning("nats: %s", told)
+        elif stood and told:
+            outage_of(connection).failed(told)
         elif not stood and is_final(error):
             refused.put_nowait(told_of(error, login))
 
     async def on_disconnect() -> None:
         if stood and not connection.is_closed:
-            log.warning("nats: disconnected from %s, reconnecting", url)
+            outage_of(connection).failed(f"disconnected from {url}, reconnecting")
 
     async def on_reconnect() -> None:
         connection.refused = ""
-        log.info("nats: connected again to %s", url)
+        outage_of(connection).succeeded()
 
     connecting = asyncio.ensure_future(
         connection.connect(
@@ -228,7 +231,10 @@ async def until(
         raise LogUnavailable(f"NATS refused: {connection.refused}; nothing was sent", what=what)
     while True:
         try:
-            return await attempt()
+            landed = await attempt()
+            if connection is not None:
+                outage_of(connection).succeeded()
+            return landed
         except APIError as error:
             if error.err_code != IN_PROCESS and not isinstance(error, ServiceUnavailableError):
                 raise
@@ -255,8 +261,8 @@ async def until(
             if not looked_at:
                 await check_there(connection)
             looked_at = True
-        if tries == 0:
-            log.warning("nats: no confirmation yet (%s), trying again: %s", type(failure).__name__, what)
+        if connection is not None:
+            outage_of(connection).failed(f"no confirmation yet ({type(failure).__name__}), trying again: {what}")
         await asyncio.sleep(PAUSE_SECONDS[min(tries, len(PAUSE_SECONDS) - 1)])
         tries += 1
 
@@ -302,14 +308,21 @@ async def check_there(connection: NatsConnection) -> None:
             raise NotPermitted(f"JetStream is off on this server ({NO_JETSTREAM_FIX})") from None
 
 
+def outage_of(connection: NatsConnection) -> Outage:
+    """Return what is told of the outages of *connection*."""
+    return _outages.setdefault(connection, Outage(log.warning, "nats"))
+
+
 async def _leave(connection: NatsConnection) -> None:
     """Connect to another server of the cluster, unless somebody did so a moment ago."""
     now = time.monotonic()
     if len(connection.servers) > 1 and now - _left.get(connection, -UNCONFIRMED_SECONDS) >= UNCONFIRMED_SECONDS:
         _left[connection] = now
-        log.warning("nats: nothing was confirmed for %.0f s, trying another server", UNCONFIRMED_SECONDS)
+        log.info("nats: nothing was confirmed for %.0f s, trying another server", UNCONFIRMED_SECONDS)
         await connection.force_reconnect()
 
+
+_outages: WeakKeyDictionary[NatsConnection, Outage] = WeakKeyDictionary()
 
 _left: WeakKeyDictionary[NatsConnection, float] = WeakKeyDictionary()
 """When a connection left a server last, by the monotonic clock."""

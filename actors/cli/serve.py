@@ -12,6 +12,7 @@ from actors.host.bootstrap import Runtime, data_folder, runtime, work
 from actors.host.settings import Settings
 from actors.runtime.registry import ACTS
 from protocol.errors import ArtifactsUnavailable, LogUnavailable, Rejected, Unavailable
+from protocol.outages import Outage
 from protocol.subjects import ACTORS, Actor
 from storage.s3 import S3Anchors
 
@@ -106,25 +107,27 @@ async def _anchored(running: Runtime, *, seconds: float) -> None:
 
 
 async def _worker(settings: Settings, actor: Actor) -> int:
+    outage = Outage(said, f"{actor} waits")
     async for attempt in stamina.retry_context(
         on=WAITED_FOR, attempts=None, timeout=None, wait_initial=0.5, wait_max=RECONNECT_SECONDS_MAX
     ):
         with attempt:
-            await _worked(settings, actor)
+            await _worked(settings, actor, outage)
     return 0
 
 
-async def _worked(settings: Settings, actor: Actor) -> None:
+async def _worked(settings: Settings, actor: Actor, outage: Outage) -> None:
     """Work until NATS is lost, and say so; a store that is down at the start is waited for as well."""
     try:
         async with runtime(settings, role=actor) as running:
             if ACTS[actor].needs_store or ACTS[actor].serves:
                 # without a store this worker would take work from those that have one, and degrade it
                 await running.artifacts.prepare()
+            outage.succeeded()
             said(f"{actor} works on {settings.nats.url}")
             await work(running, (actor,))
     except WAITED_FOR as error:
-        said(f"{actor} waits: {error}")
+        outage.failed(str(error))
         raise
 
 

@@ -65,7 +65,7 @@ async def give_back(slot: Slot, seconds: float) -> None:
         await slot.later(seconds)
     except LogUnavailable as error:
         # not lost: the server delivers it again when the ack wait is over
-        log.warning("the slot of %s: %s", slot.at, error)
+        log.info("the slot of %s: %s", slot.at, error)
 
 
 @asynccontextmanager
@@ -78,7 +78,7 @@ async def held(slot: Slot) -> AsyncIterator[None]:
             try:
                 await slot.hold()
             except LogUnavailable as error:
-                log.warning("the slot of %s: %s", slot.at, error)
+                log.info("the slot of %s: %s", slot.at, error)
             heed_cancellation()
 
     task = asyncio.create_task(hold())

@@ -22,6 +22,7 @@ from protocol.errors import Contended, JettisonError, LogUnavailable, NotProvisi
 from protocol.facts import DoneFact, HookFired
 from protocol.ids import Address
 from protocol.limits import APPEND_ATTEMPTS_MAX
+from protocol.outages import Outage
 from protocol.service_messages import Ready
 from protocol.subjects import LANES, Actor, Lane
 from protocol.tracing import traced
@@ -69,6 +70,7 @@ class Worker:
     """Written into dead letters, for people."""
     grace_seconds: float = GRACE_SECONDS
     _failures: Failures = field(default_factory=Failures)
+    _outages: dict[str, Outage] = field(default_factory=dict)
     _unbegun: dict[int, Slot] = field(default_factory=dict)
     _places: WeakValueDictionary[Address, asyncio.Lock] = field(default_factory=WeakValueDictionary)
 
@@ -122,6 +124,8 @@ class Worker:
                     await self._work_and_free(delivery)
             self._failures.forget(slot.at)
             self.quarantine.know(slot.at)
+            for outage in self._outages.values():
+                outage.succeeded(who=slot.at)
         except asyncio.CancelledError:
             await asyncio.shield(self._put_back(delivery, 0.0))
             raise
@@ -129,7 +133,9 @@ class Worker:
             await self._put_back(delivery, 0.0)
             raise
         except Unavailable as error:
-            log.warning("%s of %s waits: %s", self.actor, slot.at, error)
+            what = f"{self.actor} waits ({type(error).__name__})"
+            outage = self._outages.setdefault(what, Outage(log.warning, what))
+            outage.failed(f"{error} (for {slot.at})", who=slot.at)
             await self._put_back(delivery, pause_after(error, slot.deliveries))
         except Exception as error:
             await self._failed(delivery, error)
@@ -167,7 +173,7 @@ class Worker:
         try:
             await self.wakes.wake(self.actor, delivery.slot.at, headers=carried(delivery.slot))
         except Unavailable as error:
-            log.warning("%s of %s was not woken again: %s", self.actor, delivery.slot.at, error)
+            log.info("%s of %s was not woken again: %s", self.actor, delivery.slot.at, error)
 
     async def _failed(self, delivery: Delivery, error: Exception) -> None:
         """Count a failure that no waiting mends; after the last one the slot gives way to a dead letter."""
@@ -267,7 +273,7 @@ class Worker:
         try:
             await self.announcer.ready(at, msgspec.json.encode(ready), headers=headers)
         except LogUnavailable as error:
-            log.warning("ready of %s was not announced: %s", at, error)
+            log.info("ready of %s was not announced: %s", at, error)
 
     async def _look_again(self, at: Address, seen: State) -> None:
         """Wake whoever is needed for what came between our last look and the slot's release.
@@ -278,7 +284,7 @@ class Worker:
             try:
                 return await self._wake_follower(at, seen)
             except Unavailable as error:
-                log.warning("%s of %s looks again: %s", self.actor, at, error)
+                log.info("%s of %s looks again: %s", self.actor, at, error)
                 await asyncio.sleep(seconds)
         await self._wake_follower(at, seen)
 

@@ -135,7 +135,7 @@ class ContextService:
             await request.answer([msgspec.json.encode(msgspec.structs.replace(answer, frames=len(frames))), *frames])
         except LogUnavailable as error:
             # the agent asks again; what was served is recorded either way
-            log.warning("%s", error)
+            log.info("%s", error)
 
     async def _context(self, at: Address, request: Request) -> tuple[Answer, bytes]:
         asked = _decoded(request.body, ContextAsked)

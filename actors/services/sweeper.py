@@ -74,7 +74,7 @@ class Sweeper:
                     _, revision = await self.changes.mark()
                 seen = revision
             except Unavailable as error:
-                log.warning("no sweep: %s", error)
+                log.info("no sweep: %s", error)
             heed_cancellation()
             await asyncio.sleep(self.sweep_seconds * random.uniform(0.8, 1.2))
 
@@ -112,7 +112,7 @@ class Sweeper:
                     await round_.visit(at)
                     reached = seq
         except LogUnavailable as error:
-            log.warning("the next sweep goes on from %d: %s", reached, error)
+            log.info("the next sweep goes on from %d: %s", reached, error)
             return reached
         return max(reached, mark.upto)
 
@@ -143,7 +143,7 @@ class _Round:
             # not ours to judge: the worker that takes the slot fails, and writes the dead letter
             actor = FIRST_ACTOR
         except Unavailable as error:
-            log.warning("%s is looked at later: %s", at, error)
+            log.info("%s is looked at later: %s", at, error)
             self.unsettled.append(at)
             return
         if actor is None:

@@ -1,0 +1,86 @@
+"""An outage is told when it begins, once a minute, and when it ends; never at each try."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from actors.cli.session import located
+from actors.host.settings import Settings
+from protocol.client import Client
+from protocol.ids import fresh_id
+from protocol.outages import Outage
+from tests.builders import user
+from tests.conftest import at_work, layer
+from tests.host.test_signals import servers, up
+from tests.runtime.test_outages import LOG, call_and_result, without_store
+
+
+def test_many_tries_of_many_are_three_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr("protocol.outages.time.monotonic", lambda: now)
+    found: list[str] = []
+    outage = Outage(found.append, "the store")
+    for _ in range(100):
+        now += 0.7
+        outage.failed("is away", who="a")
+        outage.failed("is away", who="b")
+    outage.succeeded(who="a")
+    outage.succeeded(who="b")
+    outage.succeeded(who="b")
+    assert found == [
+        "the store: is away",
+        "the store: still, for 60 s, after 173 tries: is away",
+        "the store: over after 69 s and 200 tries",
+    ]
+
+
+def test_one_that_flickers_is_not_told_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr("protocol.outages.time.monotonic", lambda: now)
+    found: list[str] = []
+    outage = Outage(found.append, "NATS")
+    for _ in range(50):
+        now += 1.0
+        outage.failed("is away")
+        outage.succeeded()
+    assert found == ["NATS: is away", "NATS: over after 0 s and 1 tries"]
+
+
+def told(caplog: pytest.LogCaptureFixture, what: str) -> list[str]:
+    messages = (one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING)
+    return [message for message in messages if what in message]
+
+
+async def test_an_agent_and_workers_log_a_store_that_is_away_once(
+    settings: Settings, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with at_work(without_store(settings), ("spill",)):
+        for number in range(6):
+            talk = await client.open(f"away-{fresh_id()}", policy=layer(spill={"on_store_error": "wait"}))
+            await talk.append(call_and_result("a", f"{number}\n{LOG}"))
+        await asyncio.sleep(3)
+    assert len(told(caplog, "S3 PutObject failed")) == 1
+
+
+@pytest.mark.slow
+async def test_an_agent_logs_a_nats_that_is_away_once_and_that_it_is_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with up(tmp_path) as process:
+        nats = servers(process)["nats-server"]
+        async with Client.connect(located(Settings(data=str(tmp_path))).nats.url) as client:
+            talk = await client.open("agent")
+            os.kill(nats, signal.SIGSTOP)
+            saying = [asyncio.create_task(talk.append([user(str(number))])) for number in range(4)]
+            await asyncio.sleep(9)
+            os.kill(nats, signal.SIGCONT)
+            await asyncio.gather(*saying)
+    found = told(caplog, "nats: ")
+    assert len(found) == 2, found
+    assert "over after" in found[1]
