@@ -97,10 +97,8 @@ async def connect(
 
     async def on_error(error: Exception) -> None:
         told = connection.heed(error)
-        if stood and told and is_final(error):
-            log.warning("nats: %s", told)
-        elif stood and told:
-            outage_of(connection).failed(told)
+        if stood and told:
+            _say(connection, told, final=is_final(error))
         elif not stood and is_final(error):
             refused.put_nowait(told_of(error, login))
 
@@ -306,6 +304,14 @@ async def check_there(connection: NatsConnection) -> None:
         info = connection._server_info
         if code is None and not isinstance(error, TimeoutError) and not (info.get("jetstream") or info.get("cluster")):
             raise NotPermitted(f"JetStream is off on this server ({NO_JETSTREAM_FIX})") from None
+
+
+def _say(connection: NatsConnection, what: str, *, final: bool) -> None:
+    """Log what went wrong: what stays so each time, and what passes as an outage."""
+    if final:
+        log.warning("nats: %s", what)
+    else:
+        outage_of(connection).failed(what)
 
 
 def outage_of(connection: NatsConnection) -> Outage:
