@@ -96,7 +96,8 @@ class Uploads:
             raise ArtifactsUnavailable(f"S3 takes no large parts now: one of {len(body):,} bytes waits for it")
         if there is None:
             try:
-                answer, _ = await ask(self._connection, self._at, "upload", UploadAsked(sha256=sha256))
+                asked = UploadAsked(sha256=sha256, bytes=len(body))
+                answer, _ = await ask(self._connection, self._at, "upload", asked)
                 await stored(answer.url, body)
             except ArtifactsUnavailable:
                 self._down_until = time.monotonic() + DOWN_SECONDS
@@ -117,7 +118,9 @@ class Uploads:
 
 async def stored(url: str, body: bytes) -> None:
     """Put *body* to *url*. Raises `ArtifactsUnavailable` within seconds of a store that is down or hangs."""
-    request = urllib.request.Request(url, data=body, method="PUT")
+    if not url.startswith(("https://", "http://")):
+        raise ArtifactsUnavailable("the service named a place for a large part that is no store")
+    request = urllib.request.Request(url, data=body, method="PUT")  # noqa: S310  # looked at above
 
     async def attempt() -> int:
         await asyncio.to_thread(_put, request)
@@ -140,5 +143,5 @@ def check_counts(**counts: int) -> None:
 
 
 def _put(request: urllib.request.Request) -> None:
-    with urllib.request.urlopen(request, timeout=PUT_SECONDS) as response:
+    with urllib.request.urlopen(request, timeout=PUT_SECONDS) as response:  # noqa: S310  # `stored` looked at it
         response.read()

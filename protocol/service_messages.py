@@ -104,9 +104,11 @@ class PolicyChanged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UploadAsked(msgspec.Struct, frozen=True, kw_only=True):
-    """Ask for a URL to which the bytes with this SHA-256 can be PUT."""
+    """Ask for a URL to which the bytes with this SHA-256 can be PUT, and no other number of them."""
 
     sha256: str
+    bytes: int = 0
+    """How many there are. A client from before it was asked for says none, and gets no URL."""
 
 
 class ContextMeta(msgspec.Struct, frozen=True, kw_only=True):

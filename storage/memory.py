@@ -141,7 +141,7 @@ class MemoryArtifacts:
             raise NotFound(f"{len(found)} artifacts begin with {prefix[:64]!r}", prefix=prefix)
         return found[0]
 
-    async def upload_url(self, tenant: Token, sha256: str) -> str:
+    async def upload_url(self, tenant: Token, sha256: str, *, size_bytes: int) -> str:
         """Refuse: nothing listens to uploads in memory."""
         raise NotFound("the store in memory takes no uploads", sha256=sha256)
 

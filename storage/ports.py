@@ -123,8 +123,8 @@ class Artifacts(Protocol):
         """Return the SHA-256 that begins with *prefix*. Raises `NotFound` if there is none or more than one."""
         ...
 
-    async def upload_url(self, tenant: Token, sha256: str) -> str:
-        """Return a URL to which the bytes of *sha256* can be PUT within a few minutes."""
+    async def upload_url(self, tenant: Token, sha256: str, *, size_bytes: int) -> str:
+        """Return a URL to which *size_bytes* bytes of *sha256* can be PUT within a few minutes, and no other number."""
         ...
 
 

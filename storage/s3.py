@@ -111,9 +111,9 @@ class S3Artifacts:
             )
         return str(found[0])
 
-    async def upload_url(self, tenant: Token, sha256: str) -> str:
+    async def upload_url(self, tenant: Token, sha256: str, *, size_bytes: int) -> str:
         """See `Artifacts.upload_url`."""
-        parameters = {"Bucket": self._bucket, "Key": f"{tenant}/{sha256}"}
+        parameters = {"Bucket": self._bucket, "Key": f"{tenant}/{sha256}", "ContentLength": size_bytes}
         # computed here, and not behind calls that wait for a store
         url: str = await asyncio.to_thread(
             lambda: self._client.generate_presigned_url("put_object", Params=parameters, ExpiresIn=UPLOAD_SECONDS)

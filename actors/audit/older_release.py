@@ -133,7 +133,7 @@ def _ran(python: str, program: str, *arguments: str) -> subprocess.CompletedProc
     command = [python, "-P", "-c", program, *arguments]
     with tempfile.TemporaryDirectory() as folder:
         try:
-            return subprocess.run(
+            return subprocess.run(  # noqa: S603
                 command,
                 cwd=folder,
                 env=environment,

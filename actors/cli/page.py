@@ -7,37 +7,56 @@ import os
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from actors.host.bootstrap import Runtime
+from actors.host.settings import PageSection
+from actors.page.access import Access
 from actors.page.app import page
 from protocol.errors import Rejected
+from protocol.ids import token
 
 from .options import StackOptions
 from .session import connected, said, settings_of, traces_folder
 from .verify import sources_of
 
 HOST = "127.0.0.1"
-"""Nothing but this machine: the page asks for no password. Others reach it through what does, such as a tunnel."""
+"""Nothing but this machine: the page asks for no password. Others reach it through what does, such as a proxy."""
 
 CLOSING_SECONDS = 2
 
 
 def serve(stack: StackOptions, *, port: int) -> int:
     """Serve the page until told to stop; see `jettison serve --help`."""
-    traces = traces_folder(settings_of(stack))
+    settings = settings_of(stack)
+    traces, access = traces_folder(settings), access_of(settings.page)
 
     async def main(running: Runtime) -> int:
-        app = page(sources_of(running), running.conversations, traces=traces)
-        async with serving(app, port=port) as url:
+        known = running.conversations
+        app = page(sources_of(running), known, traces=traces, access=access, hosts=settings.page.hosts)
+        async with serving(app, port=port, page=settings.page) as url:
             said(f"page     {url}")
-            said("ready    read-only, for browsers on this machine; Ctrl-C stops it")
+            whom = "those whom the proxy names" if access else "browsers on this machine"
+            said(f"ready    read-only, for {whom}; Ctrl-C stops it")
             await asyncio.Event().wait()
         return 0
 
     return connected(main, stack)
+
+
+def access_of(settings: PageSection) -> Access | None:
+    """Return who sees what behind a proxy; none where everybody on this machine sees all. Raises `Rejected`."""
+    if not settings.users:
+        if settings.socket or settings.peers:
+            raise Rejected("page.socket and page.peers are for a proxy that names users: set page.users too")
+        return None
+    if not (settings.socket or settings.peers):
+        raise Rejected("page.users needs to know where the proxy is: set page.socket, or page.peers to its addresses")
+    users = {name: frozenset(map(token, tenants)) for name, tenants in settings.users.items()}
+    return Access(users=users, header=settings.header, peers=frozenset(settings.peers))
 
 
 class _Server(uvicorn.Server):
@@ -49,8 +68,8 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serving(app: ASGIApp, *, port: int = 0) -> AsyncIterator[str]:
-    """Serve *app* on loopback, at *port* or a free one; yield its URL. Raises `Rejected` if the port is taken."""
+async def serving(app: ASGIApp, *, port: int = 0, page: PageSection | None = None) -> AsyncIterator[str]:
+    """Serve *app* on loopback, at *port* or a free one, or where *page* says; yield its URL. Raises `Rejected`."""
     config = uvicorn.Config(
         app,
         lifespan="off",
@@ -61,16 +80,42 @@ async def serving(app: ASGIApp, *, port: int = 0) -> AsyncIterator[str]:
         timeout_graceful_shutdown=CLOSING_SECONDS,
     )
     server = _Server(config)
-    try:
-        listening = socket.create_server((HOST, port))
-    except OSError as error:
-        raise Rejected(
-            f"port {port} of {HOST}: {os.strerror(error.errno or 0)}; give another --port", port=port
-        ) from None
+    listening, url = _listening(page or PageSection(), port)
     task = asyncio.create_task(server.serve(sockets=[listening]))
     try:
-        yield f"http://{HOST}:{listening.getsockname()[1]}/"
+        yield url
     finally:
         server.should_exit = True
         await task
         listening.close()
+
+
+def _listening(page: PageSection, port: int) -> tuple[socket.socket, str]:
+    if page.socket:
+        return _unix(Path(page.socket)), f"unix:{page.socket}"
+    # an address that others reach is for a proxy alone, which is listed
+    host = page.listen if page.peers else HOST
+    try:
+        listening = socket.create_server((host, port))
+    except OSError as error:
+        raise Rejected(
+            f"port {port} of {host}: {os.strerror(error.errno or 0)}; give another --port", port=port
+        ) from None
+    return listening, f"http://{host}:{listening.getsockname()[1]}/"
+
+
+def _unix(path: Path) -> socket.socket:
+    """Listen at *path*, for its owner and group; what a process that is gone left there is removed."""
+    listening = socket.socket(socket.AF_UNIX)
+    before = os.umask(0o117)
+    try:
+        if path.is_socket():
+            path.unlink()
+        listening.bind(str(path))
+        listening.listen()
+    except OSError as error:
+        listening.close()
+        raise Rejected(f"page.socket {path}: {os.strerror(error.errno or 0)}") from None
+    finally:
+        os.umask(before)
+    return listening

@@ -104,6 +104,22 @@ class AnchorSection(_Section, frozen=True, kw_only=True):
     """Between two of them: what may be lost at the end of a log without proof. 0: none."""
 
 
+class PageSection(_Section, frozen=True, kw_only=True):
+    """Who sees the page (`jettison serve`): without users, everybody on this machine, and all of it."""
+
+    users: dict[str, tuple[str, ...]] = {}
+    """The tenants of each user whom the proxy in front names."""
+    header: str = "X-Forwarded-User"
+    """In which the proxy names the user; it must take away what a visitor writes there."""
+    socket: str = ""
+    """The Unix socket at which the proxy asks."""
+    peers: tuple[str, ...] = ()
+    """Addresses that the proxy asks from, where it is not by the socket."""
+    listen: str = "127.0.0.1"
+    hosts: tuple[str, ...] = ()
+    """Names under which browsers know the proxy."""
+
+
 class RulesSection(_Section, frozen=True, kw_only=True):
     """By which rules the workers decide."""
 
@@ -130,6 +146,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     telemetry: TelemetrySection = TelemetrySection()
     anchor: AnchorSection = AnchorSection()
     keys: KeysSection = KeysSection()
+    page: PageSection = PageSection()
     rules: RulesSection = RulesSection()
     policy: dict[str, Any] = {}
     """The service's layer of the policy."""

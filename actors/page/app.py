@@ -1,13 +1,13 @@
 """App: the addresses of the page, and what holds for every answer of it.
 
-Only GET, only for a browser on this machine: a name that some other site lets point here is refused (DNS
-rebinding), and so is what another site's page asks for in the background.
+Only GET, only for a browser on this machine or whom a proxy lets in (`access.py`): a name that some other site lets
+point here is refused (DNS rebinding), and so is what another site's page asks for in the background.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -26,6 +26,7 @@ from actors.audit.evidence import Sources
 from actors.runtime.conversations import Conversations
 from protocol.errors import Damaged, Erased, JettisonError, NotFound, Rejected, Unavailable
 
+from .access import Access, Doorkeeper
 from .conversation_cache import WAIT_SECONDS, Stories
 from .listing import chart, conversation, conversations, goto, goto_why
 from .overview import Glances
@@ -59,8 +60,19 @@ _ROUTES: tuple[tuple[str, Handler], ...] = (
 )
 
 
-def page(sources: Sources, known: Conversations, *, traces: Path, wait_seconds: float = WAIT_SECONDS) -> ASGIApp:
-    """Return the page over *sources*, as an ASGI application."""
+def page(
+    sources: Sources,
+    known: Conversations,
+    *,
+    traces: Path,
+    wait_seconds: float = WAIT_SECONDS,
+    access: Access | None = None,
+    hosts: Sequence[str] = (),
+) -> ASGIApp:
+    """Return the page over *sources*, as an ASGI application.
+
+    With *access*, for those whom a proxy names; *hosts* are the names under which browsers know that one.
+    """
     site = Site(
         sources=sources,
         glances=Glances(known, wait_seconds=wait_seconds),
@@ -78,13 +90,13 @@ def page(sources: Sources, known: Conversations, *, traces: Path, wait_seconds: 
             Mount("/static", StaticFiles(directory=FOLDER / "static")),
         ],
         middleware=[
-            Middleware(TrustedHostMiddleware, allowed_hosts=list(LOOPBACK_NAMES), www_redirect=False),
+            Middleware(TrustedHostMiddleware, allowed_hosts=[*LOOPBACK_NAMES, *hosts], www_redirect=False),
             Middleware(GZipMiddleware, minimum_size=2048, compresslevel=5),
         ],
         exception_handlers={JettisonError: failed, StillReading: failed, HTTPException: failed, Exception: failed},
     )
     # outside of all: an answer to an error of our own has the headers too
-    return _Guard(app)
+    return _Guard(Doorkeeper(app, access) if access else app)
 
 
 def _answering(handler: Handler, site: Site) -> Callable[[Request], Awaitable[Response]]:

@@ -12,6 +12,7 @@ from actors.audit.versions import Version
 from actors.core.known_facts import STAGES
 from protocol.semconv import Outcome
 
+from .access import sees
 from .change_rows import Undoing, undoings
 from .conversation_cache import Story
 from .overview import now_of
@@ -28,7 +29,8 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 async def conversations(request: Request, site: Site) -> Response:
     """Answer with the conversations."""
     wanted = request.query_params.get("q", "").strip()
-    addresses = [at for at in await site.sources.log.addresses() if wanted.lower() in str(at).lower()]
+    named = [at for at in await site.sources.log.addresses() if wanted.lower() in str(at).lower()]
+    addresses = [at for at in named if sees(request, at)]
     page = paged(addresses, request, size=CONVERSATIONS_SHOWN)
     rows = await site.glances.look(page.items)
     return site.answer(request, "conversations.html", rows=rows, page=page, wanted=wanted)

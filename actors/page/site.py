@@ -17,6 +17,7 @@ from actors.audit.evidence import Sources
 from protocol.errors import BadId, Erased, Rejected
 from protocol.ids import Address, written_address
 
+from .access import checked
 from .conversation_cache import Reading, Stories, Story
 from .escape import visible
 from .overview import Glances
@@ -112,12 +113,12 @@ def number_of(text: str, name: str) -> int:
 
 
 def address_in(request: Request) -> Address:
-    """Return the conversation in the path. Raises `BadId`."""
+    """Return the conversation in the path. Raises `BadId`, `NotFound` where it is not the visitor's to see."""
     tenant, conversation = request.path_params["tenant"], request.path_params["conversation"]
     at = written_address(f"{tenant}/{conversation}")
     if str(at) != f"{tenant}/{conversation}":
         raise BadId("a conversation stands in a path by its safe name", id=conversation[:80])
-    return at
+    return checked(request, at)
 
 
 def templates() -> Environment:

@@ -16,6 +16,7 @@ from actors.telemetry.trace_view import SpanRow, read_spans
 from protocol.errors import NotFound
 from protocol.service_messages import ReadAsked
 
+from .access import is_guarded
 from .site import Site, address_in, paged, whole
 
 ARTIFACTS_SHOWN = 100
@@ -74,6 +75,10 @@ async def trace(request: Request, site: Site) -> Response:
     at, ident = address_in(request), request.path_params["trace"]
     if not _TRACE_ID.fullmatch(ident):
         raise NotFound("a trace's id has 32 hex digits")
+    story = await site.story(request)
+    if is_guarded(request) and all(row.trace_id != ident for row in story.rows):
+        # spans name a conversation and no tenant: another one's may have the same name
+        raise NotFound(f"no version of {at} was made in this trace")
     rows = await asyncio.to_thread(read_spans, site.traces, at.conversation)
     steps = nested([row for row in rows if row.trace_id == ident])
     return site.answer(

@@ -241,7 +241,9 @@ class ContextService:
         if not _SHA256.match(asked.sha256):
             # it becomes a key of the store: `../other-tenant/…` must not
             raise BadEnvelope("an upload is named by its SHA-256 in hex", sha256=asked.sha256[:80])
-        return Answer(url=await self.artifacts.upload_url(at.tenant, asked.sha256)), b""
+        if asked.bytes <= 0:
+            raise BadEnvelope("an upload says how many bytes it has; update the client", bytes=asked.bytes)
+        return Answer(url=await self.artifacts.upload_url(at.tenant, asked.sha256, size_bytes=asked.bytes)), b""
 
     async def _read(self, at: Address, request: Request) -> tuple[Answer, bytes]:
         asked = _decoded(request.body, ReadAsked)

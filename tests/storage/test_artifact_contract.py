@@ -121,7 +121,7 @@ async def test_a_damaged_object_is_never_handed_out(
 
 async def test_an_upload_by_url_is_an_artifact(running: Runtime, tenant: Token) -> None:
     body = b"uploaded by an agent" * 1000
-    url = await running.artifacts.upload_url(tenant, sha256(body))
+    url = await running.artifacts.upload_url(tenant, sha256(body), size_bytes=len(body))
 
     def upload() -> int:
         with urllib.request.urlopen(urllib.request.Request(url, data=body, method="PUT"), timeout=10) as reply:
