@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from typing import Literal
 
 import msgspec
 
-from protocol.errors import ArtifactDamaged, KeysUnavailable, LogRegression, NotFound
+from protocol.errors import ArtifactDamaged, ArtifactsUnavailable, KeysUnavailable, LogRegression, NotFound
 from protocol.ids import Address, Token
 from storage.ports import Anchors, Artifacts, EventLog, Record, Snapshots
 
@@ -21,6 +23,13 @@ CONVERSATIONS_MAX = 4
 
 ARTIFACTS_MAX = 4
 """Fetched at once for one conversation: as many as the store has threads."""
+
+Loss = Literal["not there", "damaged", "not readable"]
+LOST: dict[Loss, str] = {
+    "not there": "is not there",
+    "damaged": "has other bytes than were stored",
+    "not readable": "cannot be read, although the store is there",
+}
 
 
 class Sources(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,7 +102,7 @@ async def gathered(at: Address, sources: Sources, *, book: Book | None = None) -
     keys = await asyncio.to_thread(mentioned, at, records)
     async for sha256, body in _fetched(at.tenant, keys, sources.artifacts):
         if isinstance(body, str):
-            lost[sha256] = f"is {body}" if body == "not there" else "has other bytes than were stored"
+            lost[sha256] = LOST[body]
     return Evidence(
         at=at,
         records=records,
@@ -118,7 +127,7 @@ async def exported(at: Address, sources: Sources) -> Bundle:
         if isinstance(body, bytes):
             artifacts[sha256] = body
         else:
-            missing[sha256] = body
+            missing[sha256] = body if body == "not there" else "damaged"
     return Bundle(
         at=at,
         records=tuple(records),
@@ -138,16 +147,21 @@ async def _records(at: Address, log: EventLog) -> tuple[list[Record], list[Probl
 
 async def _fetched(
     tenant: Token, wanted: Mapping[str, Mention], artifacts: Artifacts
-) -> AsyncIterator[tuple[str, bytes | Lack]]:
+) -> AsyncIterator[tuple[str, bytes | Loss]]:
     """Yield each artifact's bytes, or what is wrong with it, a few at a time. Raises `ArtifactsUnavailable`."""
 
-    async def fetch(sha256: str) -> tuple[str, bytes | Lack]:
+    async def fetch(sha256: str) -> tuple[str, bytes | Loss]:
         try:
             return sha256, await artifacts.get(tenant, sha256)
         except NotFound:
             return sha256, "not there"
         except ArtifactDamaged:
             return sha256, "damaged"
+        except ArtifactsUnavailable:
+            # a store that lists it is there: it is this object alone that cannot be read, and hides no other
+            with suppress(NotFound):
+                await artifacts.find(tenant, sha256)
+            return sha256, "not readable"
 
     names = list(wanted)
     for first in range(0, len(names), ARTIFACTS_MAX):
