@@ -26,6 +26,7 @@ from nats.aio.client import Client as NatsConnection
 
 from . import cipher, codec, semconv, subjects
 from .connection import connect, publish
+from .context import Context, context_of
 from .envelopes import Repeatable, batches_of, check_readable
 from .errors import BadMessage, LogUnavailable, NotPermitted, Rejected, Unavailable
 from .facts import (
@@ -48,7 +49,6 @@ from .service_call import ask
 from .service_messages import (
     WAIT_SECONDS,
     ContextAsked,
-    ContextMeta,
     ExpandAsked,
     Expanded,
     OpenAsked,
@@ -69,16 +69,6 @@ OPEN_SECONDS = 1.0
 
 PATIENCE_SECONDS = 30.0
 """How long an append tries before it says that the outcome is unknown."""
-
-
-class Context(ContextMeta, frozen=True, kw_only=True):
-    """The view for the next call; `messages` are ready to be sent to the provider of the policy's profile.
-
-    `system` is empty where the instructions are among the messages; Anthropic takes them apart.
-    """
-
-    messages: list[dict[str, Any]]
-    system: str | list[dict[str, Any]]
 
 
 @dataclass(kw_only=True)
@@ -136,6 +126,7 @@ class Client:
             name=messages.without_surrogates(conversation),
             model=asked.model,
             policy=messages.encode(policy or {}),
+            late_results=True,
         )
         await talk.say((opened, CompactionRequested(budget=budget, reason="open")) if budget else (opened,))
         return talk
@@ -229,28 +220,30 @@ class Conversation:
         await self.say((CompactionRequested(budget=budget, reason="set"),))
         self._standing = budget
 
-    async def context(self, *, budget: int = 0, model: str = "", wait_seconds: float = WAIT_SECONDS) -> Context:
+    async def context(
+        self, *, budget: int = 0, model: str = "", wait_seconds: float = WAIT_SECONDS, unfinished: bool = False
+    ) -> Context:
         """Return the view for the next call, at most *budget* tokens (0: the standing budget, else the policy's).
 
         A budget below the standing one is for this call alone: a view is cut for it, which says what was left out, and
         nothing is compacted. The same one in two calls in a row becomes the standing one.
-        With a *model* it also fits that model's window. Waits for storage and rules, never for an LLM. Raises
-        `NotReady` when no worker answers in time, `BudgetRefused` with the smallest budget that works, `Erased`.
+        With a *model* it also fits that model's window. Waits for storage and rules, never for an LLM; within an
+        *unfinished* batch of calls it is for looking at alone. Raises `CallsOpen` there, `NotReady` when no worker
+        answers in time, `BudgetRefused` with the smallest budget that works, `Erased`.
         """
         check_counts(budget=budget)
         await self.check(0.0)
         if budget == self._asked:
             await self._stand(budget)
-        asked = ContextAsked(upto_seq=self._seq, budget=budget, model=model, wait_seconds=wait_seconds)
+        asked = ContextAsked(
+            upto_seq=self._seq, budget=budget, model=model, wait_seconds=wait_seconds, unfinished=unfinished
+        )
         answer, body = await ask(self.client.connection, self.at, "context", asked, wait_seconds)
         assert answer.context is not None
         self._asked, self._unchecked = budget, None
         if answer.context.repeated:
             await self._stand(budget)
-        view = [messages.decode(bytes(raw)) for raw in msgspec.json.decode(body, type=list[msgspec.Raw])]
-        apart = answer.context.profile == messages.ANTHROPIC and bool(view) and view[0]["role"] == "system"
-        system = view.pop(0)["content"] if apart else ""
-        return Context(messages=view, system=system, **msgspec.structs.asdict(answer.context))
+        return context_of(answer.context, body)
 
     async def _stand(self, budget: int) -> None:
         """Make what is asked for again and again the standing budget."""

@@ -21,6 +21,7 @@
     │   ├── KeysUnavailable  the tenant's key is not where this process looks for it
     │   ├── ModelUnavailable
     │   ├── NotReady         the actors have not caught up within the wait
+    │   ├── CallsOpen        results of a batch of calls have not been appended within the wait; names the calls
     │   └── Contended        other writers were faster, too often
     ├── Deadly               a conversation, work on which ends the process
     └── Damaged              what was kept is not what was written: writes of that conversation stop
@@ -121,6 +122,10 @@ class ModelUnavailable(Unavailable):
 
 class NotReady(Unavailable):
     """The actors have not reached the asked position within the wait."""
+
+
+class CallsOpen(Unavailable):
+    """Calls have no result yet, and no provider takes a view that ends with them; `calls` names them."""
 
 
 class Contended(Unavailable):

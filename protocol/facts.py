@@ -45,6 +45,9 @@ class ConversationOpened(_Fact, frozen=True, tag="ConversationOpened.1"):
     model: str = ""
     policy: bytes = b"{}"
     """JSON object over the service's own layers."""
+    late_results: bool = False
+    """A call that others spoke over is still running, and its result takes its place when it comes; before, it was
+    aborted."""
 
 
 class MessagesAppended(_Fact, frozen=True, tag="MessagesAppended.1"):

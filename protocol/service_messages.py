@@ -34,6 +34,8 @@ class ContextAsked(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ""
     """Model that the view is for, where its window may be smaller than the policy's; empty: the conversation's."""
     wait_seconds: float = WAIT_SECONDS
+    unfinished: bool = False
+    """Serve within an unfinished batch of calls too: for who looks at it, since no provider takes it."""
 
 
 class ReadAsked(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from actors.core.digest_text import render
-from actors.core.entry import ABORTED, Entry, shown_message
+from actors.core.entry import Entry, shown_message
 from actors.core.extract import messages_text
 from actors.core.state import State
+from actors.core.written_words import ABORTED, RUNNING
 from protocol.errors import BadMessage
 from protocol.formats import messages
 
@@ -13,7 +14,8 @@ from protocol.formats import messages
 def text_of(entry: Entry) -> str:
     """Return the texts of *entry* as it is shown, one below the other, with what was put behind it."""
     notes = [note.text for note in entry.notes]
-    return "\n".join((messages_text(shown_message(entry)), *(ABORTED for _ in entry.answers), *notes))
+    answer = RUNNING if entry.awaited else ABORTED
+    return "\n".join((messages_text(shown_message(entry)), *(answer for _ in entry.answers), *notes))
 
 
 def said_text(raw: bytes) -> str:

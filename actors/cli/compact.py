@@ -19,7 +19,8 @@ from actors.core.entry import measure
 from actors.host.bootstrap import Runtime, data_folder, runtime, work
 from actors.host.settings import Settings
 from actors.model_info.tokens import counter, tokenizer_for
-from protocol.client import Client, Context, Conversation
+from protocol.client import Client, Conversation
+from protocol.context import Context
 from protocol.errors import UNREADABLE, BadPolicy, JettisonError, Unavailable
 from protocol.facts import SaidMessage
 from protocol.formats import messages as wire
@@ -115,7 +116,7 @@ async def play(client: Client, talk: Transcript, layer: dict[str, Any], job: Com
     conversation = await client.open(f"{talk.name}-{fresh_id()[:8]}", policy=layer)
     for index, message in enumerate(talk.messages):
         if job.by_turn and index and isinstance(message, dict) and message.get("role") == "assistant":
-            context = await conversation.context(wait_seconds=30)
+            context = await conversation.context(wait_seconds=30, unfinished=True)
             if context.squeezing and job.pace_seconds:
                 await _squeezed(conversation, job.pace_seconds)
         try:
@@ -125,7 +126,7 @@ async def play(client: Client, talk: Transcript, layer: dict[str, Any], job: Com
             what = str(error).removeprefix("message 0: ")
             raise type(error)(f"message {index} of {talk.name}: {what}", **error.fields) from None
         step(talk.name, index + 1, len(talk.messages))
-    context = await conversation.context(wait_seconds=60)
+    context = await conversation.context(wait_seconds=60, unfinished=True)
     before, estimated = await asyncio.to_thread(_tokens_before, talk)
     return Played(
         address=conversation.at,

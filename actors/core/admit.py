@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from protocol.policy import share_of
 
 from .caps import oversized
-from .entry import ABORTED_TOKENS
 from .flow import begun
 from .hooks import fired
 from .pressure import begins, target_tokens
 from .state import State, with_ended
 from .state_parts import OVERFLOW, Arrived, Asked, Counted, Due
+from .written_words import ABORTED_TOKENS
 
 RATIO_MIN, RATIO_MAX = 0.25, 4.0
 """Bounds on what is believed of a provider's count (Digitorn's)."""
@@ -59,7 +59,7 @@ def _arrived(state: State, arrived: Arrived) -> State:
         state,
         shown=replace(
             state.shown,
-            live=(*with_ended(state.live, arrived.ended), entry),
+            live=(*with_ended(state.live, arrived.ended, awaited=arrived.awaited), entry),
             live_tokens=state.live_tokens + entry.tokens + len(arrived.ended) * ABORTED_TOKENS,
         ),
         tally=replace(

@@ -8,6 +8,7 @@ that cannot be read is left out. The log keeps each as it was said, and spill re
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -25,11 +26,12 @@ from protocol.formats import messages
 from protocol.formats.messages import CHAT, INSTRUCTION_ROLES, RESPONSES
 
 from .admit import admit
-from .entry import LOOSE_TOKENS, MESSAGE_TOKENS, Entry, ResultOf, measure, tokens_of_results
+from .entry import MESSAGE_TOKENS, Entry, ResultOf, measure, tokens_of_results
 from .recent_ids import among, with_newer
 from .state import State, remember_writer, repaired
-from .state_parts import RECENT_CALLS_MAX, RECENT_RESULTS_MAX, Arrived, Asked, Counted, OpenCall
+from .state_parts import LATE_CALLS_MAX, RECENT_CALLS_MAX, RECENT_RESULTS_MAX, Arrived, Asked, Counted, OpenCall
 from .text.count import Count
+from .written_words import LOOSE_TOKENS
 
 REPEATED_TOKENS_MIN = 160
 """A smaller result costs no more than a pointer to the first one like it."""
@@ -60,7 +62,13 @@ def apply_said(state: State, body: bytes, *, seq: int, count: Count) -> State:
                     state = _arrive(state, message, said.at_ms, count)
             case ConversationOpened():
                 if not state.terms.name:
-                    terms = replace(state.terms, name=fact.name, model=fact.model, layer=fact.policy)
+                    terms = replace(
+                        state.terms,
+                        name=fact.name,
+                        model=fact.model,
+                        layer=fact.policy,
+                        late_results=fact.late_results,
+                    )
                     state = replace(state, terms=terms)
             case CompactionRequested():
                 state = replace(state, waiting=(*state.waiting, Asked(budget=max(0, fact.budget))))
@@ -117,11 +125,12 @@ def _arrive(state: State, said: SaidMessage, at_ms: int, count: Count) -> State:
     boundary = bool(spoken) and not state.exchange.open_calls
     leading = entry.role in INSTRUCTION_ROLES and not state.exchange.begun
     entry = replace(entry, boundary=boundary, leading=leading)
-    waiting = (*state.waiting, Arrived(entry=entry, ended=ended, at_ms=at_ms))
-    begun = not leading
-    if begun == state.exchange.begun:
+    awaited = state.terms.late_results and bool(ended)
+    waiting = (*state.waiting, Arrived(entry=entry, ended=ended, at_ms=at_ms, awaited=awaited))
+    begun, late_last = not leading, bool(entry.late)
+    if (begun, late_last) == (state.exchange.begun, state.exchange.late_last):
         return replace(state, waiting=waiting)
-    return replace(state, waiting=waiting, exchange=replace(state.exchange, begun=begun))
+    return replace(state, waiting=waiting, exchange=replace(state.exchange, begun=begun, late_last=late_last))
 
 
 def _newest(state: State) -> Entry | None:
@@ -133,7 +142,13 @@ def _newest(state: State) -> Entry | None:
 def _joins(state: State, entry: Entry) -> bool:
     """Tell whether *entry* is an item of the same answer as the one before it: a call, or what reasoning led to."""
     before = _newest(state)
-    if before is None or before.role != "assistant" or entry.role != "assistant" or before.format != RESPONSES:
+    if (
+        state.exchange.late_last
+        or before is None
+        or before.role != "assistant"
+        or entry.role != "assistant"
+        or before.format != RESPONSES
+    ):
         return False
     return entry.format == RESPONSES or (RESPONSES in entry.native and not state.exchange.open_calls)
 
@@ -141,45 +156,60 @@ def _joins(state: State, entry: Entry) -> bool:
 def _answer(state: State, entry: Entry) -> tuple[State, Entry, tuple[str, ...]]:
     """Match results with their calls; without any they are loose and end the calls that are open."""
     open_calls, answered = list(state.exchange.open_calls), list(state.exchange.batch)
+    waited_for = list(state.exchange.late_calls)
     found: list[ResultOf] = []
     sizes = tokens_of_results(entry)
     orphans: list[str] = []
+    late: list[OpenCall] = []
     first: OpenCall | None = None
     renamed = False
     for result in entry.results:
-        call = next((call for call in open_calls if call.said == result.call and _same_kind(call, entry)), None)
-        if call is None:
+        if call := _called(open_calls, result, entry):
+            first = first or call
+            renamed = renamed or call.shown != call.said
+            answered.append(sizes.get(result.under, 0))
+            open_calls.remove(call)
+            found.append(replace(result, call=call.shown, tool=call.tool))
+        elif call := _called(waited_for, result, entry):
+            waited_for.remove(call)
+            late.append(call)
+            found.append(replace(result, call="", tool=call.tool, late=call.shown))
+        else:
             found.append(replace(result, call=""))
             orphans.append(result.call)
-            continue
-        first = first or call
-        renamed = renamed or call.shown != call.said
-        answered.append(sizes.get(result.under, 0))
-        open_calls.remove(call)
-        found.append(replace(result, call=call.shown, tool=call.tool))
     batch = state.exchange.batch if first is not None else ()
     if first is not None:
         left = tuple(answered) if open_calls else ()
         state = replace(state, exchange=replace(state.exchange, open_calls=tuple(open_calls), batch=left))
+    if late:
+        state = replace(state, exchange=replace(state.exchange, late_calls=tuple(waited_for)))
+    # what stands behind its call disturbs nobody; of several messages' calls it cannot stand behind all
+    alone = entry.role == "tool" and len(late) == len(entry.results) and len({call.number for call in late}) == 1
     # a provider reads nothing between a call and its results: what is open has ended where somebody else speaks
     ended: tuple[str, ...] = ()
-    if entry.role == "user" or orphans:
+    if entry.role == "user" or orphans or (late and not alone):
         state, ended = _abandon(state)
     for said in orphans:
         state = repaired(state, entry.number, "orphan_result", said[:80])
-    if orphans:
+    loose = len(orphans) + len(late)
+    if loose:
         # the lead of each, and a line end behind each part
-        frame = entry.frame_tokens + len(orphans) * LOOSE_TOKENS + len(entry.parts)
-        entry = replace(entry, frame_tokens=frame)
+        entry = replace(entry, frame_tokens=entry.frame_tokens + loose * LOOSE_TOKENS + len(entry.parts))
     entry = replace(
         entry,
         results=tuple(found),
         loose=first is None,
         renamed=renamed,
-        tool=first.tool if first else "",
+        tool=next((call.tool for call in (first, *late) if call), ""),
         batch=batch,
+        late=tuple(call.shown for call in late) if alone else (),
     )
     return (*_recognised(state, entry), ended)
+
+
+def _called(calls: Sequence[OpenCall], result: ResultOf, entry: Entry) -> OpenCall | None:
+    """Return the call in *calls* that *result* answers, if one does."""
+    return next((call for call in calls if call.said == result.call and _same_kind(call, entry)), None)
 
 
 def _same_kind(call: OpenCall, entry: Entry) -> bool:
@@ -233,9 +263,12 @@ def _abandon(state: State) -> tuple[State, tuple[str, ...]]:
     """End the calls that no result came for; return the ids that a written answer must close."""
     if not state.exchange.open_calls:
         return state, ()
-    missing = tuple(call.shown for call in state.exchange.open_calls)
-    state = repaired(state, state.exchange.open_calls[0].number, "unanswered_calls", ",".join(missing)[:200])
-    return replace(state, exchange=replace(state.exchange, open_calls=(), batch=())), missing
+    open_calls, late = state.exchange.open_calls, state.exchange.late_calls
+    missing = tuple(call.shown for call in open_calls)
+    state = repaired(state, open_calls[0].number, "unanswered_calls", ",".join(missing)[:200])
+    if state.terms.late_results:
+        late = (*late, *open_calls)[-LATE_CALLS_MAX:]
+    return replace(state, exchange=replace(state.exchange, open_calls=(), batch=(), late_calls=late)), missing
 
 
 def _hash_of(entry: Entry) -> str:

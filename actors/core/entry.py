@@ -24,6 +24,7 @@ from protocol.semconv import Category
 
 from .running_hash import RunningHash
 from .text.count import Count
+from .written_words import ABORTED, ABORTED_TOKENS, LATE, LOOSE, RUNNING, written
 
 MESSAGE_TOKENS = 4
 """What a provider adds to each message for its role and frame (OpenAI: 3 to 4); to each result too, where several
@@ -95,6 +96,8 @@ class ResultOf(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=Fa
     at: str
     """Pointer to the id."""
     tool: str = ""
+    late: str = ""
+    """The call's id, as shown, where others had spoken before the result came."""
 
     @property
     def under(self) -> str:
@@ -126,7 +129,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
     """An instruction before anybody else spoke; it is never parted from the head of the conversation."""
     shown: tuple[Shown, ...] = ()
     answers: tuple[str, ...] = ()
-    """Call ids of an aborted batch that a written result must close, after the real ones."""
+    """Call ids of a batch without all its results that a written one must close, after the real ones."""
     looked: bool = False
     """Spill looked at the parts of medium size that are not `shown`, and shortening them wins too little."""
     notes: tuple[Noted, ...] = ()
@@ -143,6 +146,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
     """Where calls are of several kinds: which one it makes or answers."""
     joins: bool = False
     """An item that the assistant said in one answer with the entry before it."""
+    awaited: bool = False
+    """The results of `answers` may still come."""
+    late: tuple[str, ...] = ()
+    """Calls of one message whose results these are, and nothing else; a view shows them in their place."""
 
     @cached_property
     def tokens(self) -> int:
@@ -188,7 +195,14 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
         Written once: every view shows it again.
         """
         shown = Piece(raw=self.raw, native=self.native) if verbatim(self) else _piece_of(shown_message(self))
-        return (shown, *map(_aborted, self.answers))
+        return (shown, *(written(call, RUNNING if self.awaited else ABORTED) for call in self.answers))
+
+    @cached_property
+    def placed(self) -> tuple[Piece, ...]:
+        """Return results that came late as they are shown behind their calls."""
+        results = tuple(msgspec.structs.replace(one, call=one.late) for one in self.results)
+        entry = msgspec.structs.replace(self, results=results, loose=False, renamed=True)
+        return (_piece_of(shown_message(entry)),)
 
     @cached_property
     def running(self) -> RunningHash:
@@ -203,15 +217,6 @@ def _piece_of(shown: dict[str, Any]) -> Piece:
         # blocks of an unknown type, and the orphaned result that told their format became words: the words stay
         blocks = [block for block in shown["content"] if block.get("type") == "text"]
         return piece(messages.encode({"role": shown["role"], "content": blocks}))
-
-
-LOOSE = "[Result of a tool call that is not in this conversation]"
-LOOSE_TOKENS = 16
-"""Bound on `LOOSE` with its line end, in both encodings (a test counts it)."""
-
-ABORTED = "[No result was recorded: the call was aborted.]"
-ABORTED_TOKENS = 20
-"""Bound on `ABORTED` with its frame, in both encodings (a test counts it)."""
 
 
 def measure(said: SaidMessage, *, number: int, count: Count) -> Entry:
@@ -261,18 +266,14 @@ def shown_message(entry: Entry) -> dict[str, Any]:
     if entry.format == CHAT:
         out = chat.accepted(out)
     for result in entry.results:
+        lead = LATE if result.late else LOOSE
         if not result.call and result.under == "/":
-            return {"role": "user", "content": f"{LOOSE}\n{text_of(out)}"}
+            return {"role": "user", "content": f"{lead}\n{text_of(out)}"}
         if not result.call:
             place = int(result.at.split("/")[2])
             loose = words(messages.read({"role": "user", "content": [out["content"][place]]}).blocks)
-            out["content"][place] = {"type": "text", "text": f"{LOOSE}\n{loose}"}
+            out["content"][place] = {"type": "text", "text": f"{lead}\n{loose}"}
     return out
-
-
-def _aborted(call: str) -> Piece:
-    answer = {"role": "tool", "tool_call_id": call, "content": ABORTED}
-    return Piece(raw=msgspec.json.encode(answer), native=(CHAT,))
 
 
 def tokens_of_results(entry: Entry) -> dict[str, int]:

@@ -133,7 +133,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         for one in self.waiting:
             if isinstance(one, Arrived):
                 if one.ended:
-                    entries[-1:] = with_ended(tuple(entries[-1:]), one.ended)
+                    entries = list(with_ended(tuple(entries), one.ended, awaited=one.awaited))
                 entries.append(one.entry)
         return tuple(entries)
 
@@ -190,9 +190,11 @@ def repaired(state: State, number: int, kind: RepairKind, detail: str) -> State:
     return replace(state, heard=replace(state.heard, unrecorded=(*state.heard.unrecorded, fact)))
 
 
-def with_ended(entries: tuple[Entry, ...], ended: tuple[str, ...]) -> tuple[Entry, ...]:
+def with_ended(entries: tuple[Entry, ...], ended: tuple[str, ...], *, awaited: bool) -> tuple[Entry, ...]:
     """Return *entries* with a written answer for each of *ended*, behind the last of their unit."""
     if not ended:
         return entries
-    assert entries, "the unit of an open call never leaves"
-    return (*entries[:-1], replace(entries[-1], answers=ended))
+    # a late result of another call may have come since
+    place = next((at for at in range(len(entries) - 1, -1, -1) if not entries[at].late), -1)
+    assert place >= 0, "the unit of an open call never leaves"
+    return (*entries[:place], replace(entries[place], answers=ended, awaited=awaited), *entries[place + 1 :])

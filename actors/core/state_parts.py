@@ -25,6 +25,9 @@ RECENT_CALLS_MAX = 2000
 
 RECENT_RESULTS_MAX = 256
 
+LATE_CALLS_MAX = 256
+"""Calls whose results are still waited for; older ones are answered by nobody any more."""
+
 
 class Digest(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=True):
     """What stands for the messages up to `through`: an LLM's prose, if any, then the rules' items.
@@ -128,6 +131,8 @@ class Arrived(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     ended: tuple[str, ...] = ()
     """Calls that its arrival ended unanswered. They are closed when it is admitted, not when it is heard."""
     at_ms: int = 0
+    awaited: bool = False
+    """The result of what it ended may still come."""
 
 
 class OpenCall(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -167,6 +172,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """Tokens that the newest served call asked for by itself; 0: none."""
     asked_upto: int = 0
     """How many messages had been said by then."""
+    late_results: bool = False
+    """A call that others spoke over is not aborted."""
 
 
 class Heard(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -201,6 +208,10 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """Tokens of the results that came so far to the batch of calls that is open."""
     recent_results: tuple[tuple[str, int], ...] = ()
     """Hashes of newer results with the number of the message that had each first."""
+    late_calls: tuple[OpenCall, ...] = ()
+    """Calls that others spoke over, of which the result may still come."""
+    late_last: bool = False
+    """The newest message is such a result, and stands elsewhere."""
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

@@ -56,11 +56,21 @@ def units(entries: Sequence[Entry]) -> tuple[Unit, ...]:
     """Return *entries* grouped into units, all of them, in order."""
     groups: list[list[Entry]] = []
     for entry in entries:
-        if groups and goes_on(entry):
+        if entry.late and groups and _is_open(groups[-1]):
+            # nobody speaks between a call and its results, wherever the late ones are shown
+            groups.insert(len(groups) - 1, [entry])
+        elif groups and goes_on(entry):
             groups[-1].append(entry)
         else:
             groups.append([entry])
     return tuple(Unit(entries=tuple(group)) for group in groups)
+
+
+def _is_open(group: Sequence[Entry]) -> bool:
+    """Tell whether a call of *group* has neither a result nor a written one yet."""
+    calls = {call for entry in group for call in entry.call_ids}
+    given = {result.call for entry in group for result in entry.results}
+    return bool(calls - given - {call for entry in group for call in entry.answers})
 
 
 def blocks_first(all_units: Sequence[Unit], blocks: int) -> int:

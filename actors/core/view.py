@@ -21,6 +21,7 @@ from protocol.semconv import Category
 from .caps import CAP_TOKENS_MIN, oversized
 from .cut_plan import after_plan, least_tokens, plan_cut
 from .entry import CATEGORIES, MESSAGE_TOKENS, Entry
+from .late_results import pieces_of
 from .running_hash import RunningHash
 from .state import State
 from .state_parts import Digest
@@ -144,7 +145,7 @@ def _within(state: State, budget: int, *, profile: Profile, count: Count) -> Vie
     staying = after_plan(entries, plan)
     digest = None if plan.digest_dropped else state.digest
     return View(
-        messages=written(_shown(state, staying, digest), profile),
+        messages=written(_shown(state, staying, entries, digest), profile),
         profile=profile,
         tokens=plan.tokens,
         level=plan.level,
@@ -154,19 +155,19 @@ def _within(state: State, budget: int, *, profile: Profile, count: Count) -> Vie
     )
 
 
-def _shown(state: State, staying: Sequence[Entry], digest: Digest | None) -> list[Piece]:
+def _shown(state: State, staying: Sequence[Entry], entries: Sequence[Entry], digest: Digest | None) -> list[Piece]:
     assert state.policy is not None
     role = state.policy.shape.summary_role
     head = len(instructions(staying))
     out: list[Piece] = []
     notes: list[Piece] = []
-    for index, entry in enumerate(staying):
+    for index, (entry, pieces) in enumerate(pieces_of(staying, entries)):
         if notes and not goes_on(entry):
             out += notes
             notes = []
         if index == head and digest is not None:
             out.append(_digest_piece(role, digest))
-        out += entry.pieces
+        out += pieces
         for note in entry.notes:
             notes.append(piece(msgspec.json.encode({"role": role, "content": note.text})))
     if not state.exchange.open_calls:

@@ -82,7 +82,9 @@ def _parted(state: State) -> tuple[tuple[Entry, ...], tuple[int, ...]]:
     """Return the entries that leave, and the numbers of older ones that stay."""
     pins = pinned_numbers(state, state.live)
     tail = _tail(state, pins)
-    older = [entry for entry in state.live if entry.number < tail[0].first] if tail else []
+    # a result that came late may stand before the unit that was open then
+    first = min((unit.first for unit in tail), default=0)
+    older = [entry for entry in state.live if entry.number < first]
     leaving = tuple(entry for entry in older if entry.number not in pins)
     return leaving, tuple(entry.number for entry in older if entry.number in pins)
 

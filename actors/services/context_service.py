@@ -66,7 +66,7 @@ from storage.ports import Artifacts, EventLog, InProgress, Request, Requests, Wa
 from .policies import Policies, opening
 from .read_back import read_back
 from .request_limit import Admission
-from .serving import budget_of, fact_of, meta_of, refusal
+from .serving import budget_of, calls_open, fact_of, meta_of, refusal
 from .undo import Undo
 
 T = TypeVar("T")
@@ -139,7 +139,7 @@ class ContextService:
 
     async def _context(self, at: Address, request: Request) -> tuple[Answer, bytes]:
         asked = _decoded(request.body, ContextAsked)
-        state = await self._settled(at, asked)
+        state = await self._answered(at, asked)
         count = count_of(state)
         for _ in range(APPEND_ATTEMPTS_MAX):
             budget = budget_of(asked, state)
@@ -158,6 +158,23 @@ class ContextService:
                 return Answer(context=meta), await self._with_media(at, state, seen)
             state = await self.conversations.load(at)
         raise Contended(f"the view of {at} could not be recorded: other writers were faster", address=str(at))
+
+    async def _answered(self, at: Address, asked: ContextAsked) -> State:
+        """Return a settled state in which no call waits for its result. Raises `CallsOpen` when the wait is over.
+
+        Where somebody speaks over a call, it waits no longer: the view says that it is running.
+        """
+        ends = time.monotonic() + min(max(0.0, asked.wait_seconds), WAIT_SECONDS_MAX)
+        while True:
+            state = await self._settled(at, asked)
+            calls = state.exchange.open_calls
+            if not calls or asked.unfinished:
+                return state
+            left = ends - time.monotonic()
+            if left <= 0:
+                raise calls_open(at, state)
+            asked = msgspec.structs.replace(asked, wait_seconds=left)
+            await asyncio.sleep(POLL_SECONDS[-1])
 
     async def _settled(self, at: Address, asked: ContextAsked) -> State:
         """Return a state in which the deterministic actors are done, or the best that the wait allows."""

@@ -12,9 +12,12 @@ from actors.model_info.tokens import tokenizer_for
 from actors.model_info.windows import window_of
 from actors.runtime.fold import count_of
 from actors.runtime.registry import asks_model
-from protocol.errors import BudgetRefused
+from protocol.errors import BudgetRefused, CallsOpen
 from protocol.facts import ContextServed
+from protocol.ids import Address
 from protocol.service_messages import ContextAsked, ContextMeta
+
+CALLS_TOLD_MAX = 20
 
 
 def budget_of(asked: ContextAsked, state: State) -> int:
@@ -85,6 +88,16 @@ def refusal(asked: ContextAsked, state: State, budget: int, refused: BudgetRefus
         way = "; set a larger budget" if state.terms.budget else "; the policy allows no more: set a larger window"
     return BudgetRefused(
         f"{told}{f'; largest: {named}' if named else ''}{way}", tokens=least, budget=budget, parts=large
+    )
+
+
+def calls_open(at: Address, state: State) -> CallsOpen:
+    """Return the error that names the calls of *state* without a result."""
+    calls = ", ".join(call.said for call in state.exchange.open_calls[:CALLS_TOLD_MAX])
+    return CallsOpen(
+        f"{at} waits for the results of calls {calls}: append them, or what a user says meanwhile",
+        address=str(at),
+        calls=calls,
     )
 
 

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from actors.core.entry import ABORTED, ARTIFACT, Entry, said_by, shown_message
+from actors.core.entry import ARTIFACT, Entry, said_by, shown_message
 from actors.core.text.count import Count
 from actors.core.text.secrets import without_secrets
+from actors.core.written_words import ABORTED, RUNNING
 from protocol.formats import messages
 from protocol.formats.messages import MEDIA
 
@@ -129,7 +130,7 @@ def _text(entry: Entry, *, count: Count) -> str:
             lines.append(f"calls {next(names, 'a tool')}({text})")
         else:
             lines.append(_cut(text, count=count) if said_by(entry, part.pointer) == "tool" else text)
-    lines += [ABORTED] * len(entry.answers)
+    lines += [RUNNING if entry.awaited else ABORTED] * len(entry.answers)
     return "\n".join(line for line in lines if line.strip())
 
 

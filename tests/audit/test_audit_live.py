@@ -126,7 +126,7 @@ async def test_all_conversations_of_the_log_or_of_a_tenant_are_replayed_by_sever
     tenant = f"t{name[-8:]}"
     for number in range(3):
         talk = await client.open(f"{name}-{number}", tenant=tenant, policy=layer(window=3000))
-        await talk.append(SAMPLE[:30])
+        await talk.append(SAMPLE[:31])
         await talk.context(wait_seconds=60)
         await settled(working, talk.at)
     ours = {f"{tenant}/{name}-{number}" for number in range(3)}

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from actors.core.entry import ABORTED, ABORTED_TOKENS, LOOSE
 from actors.core.flow import next_actor
 from actors.core.state_parts import RECENT_CALLS_MAX
+from actors.core.written_words import ABORTED, ABORTED_TOKENS, LOOSE
 from protocol import codec
 from protocol.facts import (
     Claim,

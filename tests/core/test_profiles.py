@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.core.entry import ABORTED, LOOSE, measure
+from actors.core.entry import measure
 from actors.core.units import units
 from actors.core.view import View, view
+from actors.core.written_words import ABORTED, LOOSE
 from protocol.errors import BudgetRefused
 from protocol.facts import MessageRepaired, SaidMessage
 from protocol.formats import messages

@@ -12,7 +12,8 @@ import tiktoken_ext.openai_public  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.core.entry import ABORTED, ABORTED_TOKENS, LOOSE, LOOSE_TOKENS, MESSAGE_TOKENS
+from actors.core.entry import MESSAGE_TOKENS
+from actors.core.written_words import ABORTED, ABORTED_TOKENS, BELOW, LATE, LOOSE, LOOSE_TOKENS, OVERDUE, RUNNING
 from actors.model_info import tokens
 from actors.model_info.tokens import EncodingName, Tokenizer, counter, tokenizer_for
 from protocol.limits import COUNT_PIECE_CHARS
@@ -138,5 +139,7 @@ def test_a_commit_says_how_it_was_counted() -> None:
 
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_the_bounds_of_written_texts_hold(name: EncodingName) -> None:
-    assert counter(name)(ABORTED) + MESSAGE_TOKENS <= ABORTED_TOKENS
-    assert counter(name)(f"{LOOSE}\n") <= LOOSE_TOKENS
+    for text in (ABORTED, RUNNING, OVERDUE, BELOW):
+        assert counter(name)(text) + MESSAGE_TOKENS <= ABORTED_TOKENS
+    for lead in (LOOSE, LATE):
+        assert counter(name)(f"{lead}\n") <= LOOSE_TOKENS

@@ -13,10 +13,11 @@ import pytest
 
 from actors.audit.replay import replay
 from actors.cli.policy_import import from_digitorn
-from actors.core.entry import ABORTED, IMAGE_TOKENS, MESSAGE_TOKENS
+from actors.core.entry import IMAGE_TOKENS, MESSAGE_TOKENS
 from actors.core.flow import next_actor
 from actors.core.pressure import trigger_tokens
 from actors.core.state import State
+from actors.core.written_words import ABORTED
 from protocol import codec
 from protocol.errors import BadPolicy, BudgetRefused
 from protocol.facts import (

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from actors.cli.policy_import import from_docsgpt
-from actors.core.entry import ABORTED, IMAGE_TOKENS
+from actors.core.entry import IMAGE_TOKENS
 from actors.core.pressure import trigger_tokens
+from actors.core.written_words import ABORTED
 from protocol.errors import BudgetRefused
 from protocol.facts import (
     ContextServed,

@@ -146,7 +146,7 @@ async def test_a_model_is_asked_once_though_no_sign_of_life_reaches_the_server(a
 async def asked_once(llm: ScriptedLlm, client: Client, running: Runtime) -> None:
     """Say so much that a model is asked, and check that it was once."""
     talk = await client.open(f"long-{fresh_id()}", policy=policy(attempts=1, deadline_seconds=200.0))
-    await talk.append(SAMPLE[:40])
+    await talk.append(SAMPLE[:42])
     await asked(llm)
     await settled(running, talk.at, seconds=60)
     assert len(llm.requests) == 1
@@ -163,7 +163,7 @@ async def test_what_a_killed_worker_asked_is_asked_again_when_its_time_is_over(a
     ):
         async with victim(_with(apart, llm), "squeeze", "before_effect", "KILL") as process:
             talk = await client.open(f"asked-{fresh_id()}", policy=policy(deadline_seconds=deadline_seconds))
-            await talk.append(SAMPLE[:40])
+            await talk.append(SAMPLE[:42])
             assert await asyncio.wait_for(process.wait(), 60) == -signal.SIGKILL
         killed = time.monotonic()
         begun = await JetStreamInProgress(running.connection).find("squeeze", talk.at)
@@ -183,7 +183,7 @@ async def test_of_two_answers_one_is_recorded_and_the_other_worker_adopts_it(apa
         workers(apart, llm, "spill", "digest", "cut") as running,
     ):
         talk = await client.open(f"two-{fresh_id()}", policy=policy(attempts=1))
-        await talk.append(SAMPLE[:40])
+        await talk.append(SAMPLE[:42])
         async with asyncio.timeout(60):
             while (state := await running.conversations.load(talk.at)).episode is None or (
                 state.episode.stage != "squeeze"
@@ -221,7 +221,7 @@ async def test_a_squeeze_survives_what_is_said_meanwhile_without_a_second_call(a
         workers(apart, llm, "spill", "digest", "squeeze", "cut") as running,
     ):
         talk = await client.open(f"meanwhile-{fresh_id()}", policy=policy(attempts=1, deadline_seconds=20.0))
-        await talk.append(SAMPLE[:40])
+        await talk.append(SAMPLE[:42])
         await asked(llm)
         for number in range(3):
             # what is said, and what is served: both come between the question and its answer

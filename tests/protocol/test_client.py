@@ -181,7 +181,7 @@ async def test_a_small_talk_is_served_as_it_was_said(working: Runtime, client: C
 
 async def test_an_asked_budget_holds(working: Runtime, client: Client, name: str) -> None:
     talk = await opened(client, name)
-    await talk.append(SAMPLE[:60])
+    await talk.append(SAMPLE[:61])
     for budget, given in ((8_000, 8_000), (3_000, 3_000), (9_000, 9_000), (0, 12_000), (50_000, 12_000)):
         context = await talk.context(budget=budget)
         assert context.tokens <= context.budget == given

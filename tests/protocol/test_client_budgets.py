@@ -22,7 +22,7 @@ async def compactions(running: Runtime, at: object) -> int:
 
 async def test_a_small_budget_serves_one_call_and_compacts_nothing(working: Runtime, client: Client, name: str) -> None:
     talk = await client.open(name, policy=layer(window=60_000))
-    await talk.append(SAMPLE[:30])
+    await talk.append(SAMPLE[:31])
     before = await talk.context()
     small = await talk.context(budget=400)
     after = await talk.context()

@@ -20,7 +20,8 @@ from actors.host.settings import Settings
 from actors.runtime.conversations import STATE_SCHEMA, Snapshot
 from actors.services.read_back import said_messages
 from protocol import subjects
-from protocol.client import Client, Context
+from protocol.client import Client
+from protocol.context import Context
 from protocol.errors import LogRegression
 from protocol.facts import ContextServed, HistoryDigested, ToolOutputSpilled
 from protocol.formats import messages

@@ -12,7 +12,8 @@ from actors.audit.replay import replay
 from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
 from actors.squeeze.decide import Ask
-from protocol.client import Client, Context
+from protocol.client import Client
+from protocol.context import Context
 from protocol.facts import CompactionDeclined, DigestSqueezed, DoneFact, HistorySummarized, StageFailed
 from protocol.formats.validate import problems
 from protocol.ids import Address, fresh_id
@@ -62,7 +63,7 @@ async def squeezed(settings: Settings, client: Client, llm: ScriptedLlm, **squee
     """Play a part of the sample until the first squeeze is over, then go on."""
     async with at_work_with(settings, llm.base_url) as busy:
         talk = await client.open(f"squeeze-{fresh_id()}", policy=policy(**squeeze))
-        await talk.append(SAMPLE[:40])
+        await talk.append(SAMPLE[:42])
         first = await talk.context(wait_seconds=60)
         await settled(busy, talk.at)
         await talk.append([{"role": "user", "content": "Go on, please."}])
@@ -175,7 +176,7 @@ async def test_an_endpoint_that_is_not_there_is_recorded(settings: Settings, cli
 async def test_a_context_does_not_wait_for_a_slow_model(settings: Settings, client: Client) -> None:
     async with scripted_llm([600.0, "late"]) as llm, at_work_with(settings, llm.base_url) as busy:
         talk = await client.open(f"slow-{fresh_id()}", policy=policy(deadline_seconds=90.0))
-        await talk.append(SAMPLE[:40])
+        await talk.append(SAMPLE[:42])
         await talk.context(wait_seconds=60)
         for index in range(5):
             await talk.append([{"role": "user", "content": f"and {index}?"}])
@@ -231,7 +232,7 @@ async def test_history_is_summarized_and_replay_asks_nobody(settings: Settings, 
 async def test_a_worker_without_a_model_declines(settings: Settings, client: Client) -> None:
     async with at_work(settings) as busy:
         talk = await client.open(f"none-{fresh_id()}", policy=policy())
-        await talk.append(SAMPLE[:40])
+        await talk.append(SAMPLE[:42])
         context = await talk.context(wait_seconds=60)
         assert context.tokens <= context.budget
         await settled(busy, talk.at)
@@ -244,7 +245,7 @@ async def test_a_real_model_has_an_outcome(settings: Settings, client: Client) -
         async with at_work_with(settings, base_url) as busy:
             asked = policy(attempts=1, deadline_seconds=60.0, cap=0.02)
             talk = await client.open(f"real-{fresh_id()}", policy={**asked, "digest": {"cap": 0.08}})
-            await talk.append(SAMPLE[:40])
+            await talk.append(SAMPLE[:42])
             context = await talk.context(wait_seconds=60)
             assert context.tokens <= context.budget
             await settled(busy, talk.at, seconds=70)

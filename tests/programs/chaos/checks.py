@@ -15,7 +15,7 @@ from actors.audit.versions import rebuilt, served_fact
 from actors.core.state import State
 from actors.runtime.fold import decisions
 from actors.runtime.fold import folded as folded_log
-from protocol.client import Context
+from protocol.context import Context
 from protocol.formats import messages
 from protocol.formats.validate import problems
 from protocol.ids import Address
