@@ -83,6 +83,9 @@ PRIORITY_AFTER_SECONDS = (0.25, 1.0)
 """When an agent has waited so long, its conversation goes before all that nobody waits for; again after each second.
 Not at once: most waits are shorter, and two lanes may do the same step twice."""
 
+STORE_SECONDS = 1.0
+"""For the store's answer, before a worker is blamed."""
+
 LOOK_AT_QUEUE = 4
 """At this look, after 30 ms, it goes before the others where some queue: then most likely nobody is at its step yet."""
 
@@ -194,6 +197,8 @@ class ContextService:
             if time.monotonic() >= ends:
                 if state.policy is not None and not unspilled(state):
                     return state
+                if waits_for == FIRST_ACTOR and state.policy is not None:
+                    await self._check_store(at)
                 raise NotReady(
                     f"{waits_for} has not worked on {at} within the wait; does a worker run?", actor=waits_for
                 )
@@ -204,6 +209,16 @@ class ContextService:
                 await self._hurry(waits_for, at)
             await asyncio.sleep(POLL_SECONDS[min(looks, len(POLL_SECONDS) - 1)])
             looks += 1
+
+    async def _check_store(self, at: Address) -> None:
+        """Raise `ArtifactsUnavailable` where it is the store that an actor waits for."""
+        try:
+            async with asyncio.timeout(STORE_SECONDS):
+                await self.artifacts.find(at.tenant, "0" * 64)
+        except NotFound:
+            return
+        except TimeoutError:
+            raise ArtifactsUnavailable(f"S3 does not answer: the large parts of {at} wait for it") from None
 
     async def _check_survivable(self, at: Address) -> None:
         """Raise `Deadly` before this process folds for the first time what a process died of."""
