@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from .account import Account
 from .fact_parts import Restored, Unspilled
 from .subjects import Actor
 
@@ -159,6 +160,15 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     lost: int = 0
 
 
+class Trim(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A part that was shortened in place, and the text that stands there now."""
+
+    number: int
+    pointer: str
+    text: str
+    tokens: int
+
+
 class HistoryDigested(_Fact, frozen=True, tag="HistoryDigested.1"):
     """Messages up to *through* left the view; *items* is the whole digest that stands for them."""
 
@@ -176,6 +186,10 @@ class HistoryDigested(_Fact, frozen=True, tag="HistoryDigested.1"):
     """What changes in the ledger: new and newer entries, and those that are gone."""
     fates: tuple[Fate, ...] = ()
     """What became of the values in the messages that left, and in the digest before, by category."""
+    account: Account | msgspec.UnsetType = msgspec.UNSET
+    """Of form 2: what stands in the place of the items. Unset it is not written, as before there was one."""
+    trimmed: tuple[Trim, ...] | msgspec.UnsetType = msgspec.UNSET
+    """Older results that are shortened in place to their outcome."""
 
 
 class DigestSqueezed(_Fact, frozen=True, tag="DigestSqueezed.1"):
@@ -221,15 +235,6 @@ class HistorySummarized(_Fact, frozen=True, tag="HistorySummarized.1"):
     cost_microdollars: int = 0
     fates: tuple[Fate, ...] = ()
     """What became of the values in the digest before, by category."""
-
-
-class Trim(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """A part that was shortened in place, and the text that stands there now."""
-
-    number: int
-    pointer: str
-    text: str
-    tokens: int
 
 
 class HistoryCut(_Fact, frozen=True, tag="HistoryCut.1"):

@@ -128,6 +128,8 @@ class Digest(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the rule-made summary keeps."""
 
     mode: Literal["on", "off"] = "on"
+    style: Literal["values", "account"] = "values"
+    """`values`: lists of what old messages named; `account`: what was asked and done, step by step."""
     keep_blocks: Count | None = None
     """Newest blocks kept verbatim; none: as many as fit the target."""
     keep_messages: Count | None = None

@@ -72,7 +72,21 @@ _DIGITORN: dict[str, Any] = {
 """Digitorn's automatic compaction; its emergency keeps half of what is kept, at least 4. Tools are the agent's."""
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
-    "jettison": {},
+    "jettison": {
+        "trigger": {"ratio": 0.98},
+        "target": {"low_water": 0.8},
+        # what the agent has not answered yet is shown whole as far as the budget allows: it is shortened when old
+        "spill": {
+            "share": 0.5,
+            "tokens": 100_000,
+            "bytes": 262_144,
+            "batch": 0.6,
+            "medium": 1.0,
+            "index": 0.0,
+            "preview": 0.45,
+        },
+        "digest": {"style": "account", "cap": 0.45},
+    },
     "holmes": {
         "budget": {"reserve": 64_000, "reserve_share": 0.2},
         "trigger": {"ratio": 0.95, "of": "window", "expected": "reserve"},

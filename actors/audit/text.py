@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from actors.core.digest_text import render
 from actors.core.entry import Entry, shown_message
 from actors.core.extract import messages_text
 from actors.core.state import State
@@ -30,5 +29,4 @@ def digest_text(state: State) -> str:
     """Return the text of the digest, empty if there is none."""
     if state.digest is None:
         return ""
-    digest = state.digest
-    return render(digest.items, prose=digest.prose, through=digest.through, form=digest.form)
+    return state.digest.text

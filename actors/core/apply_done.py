@@ -30,13 +30,15 @@ from protocol.facts import (
     StageFailed,
     ToolOutputSpilled,
     ToolOutputTrimmed,
+    Trim,
 )
 
+from .account_text import FORM as ACCOUNT_FORM
 from .admit import admit
 from .entry import Entry, Noted
 from .flow import after_stage
 from .ledger import Ledger, remembered
-from .packed_items import write_items
+from .packed_items import write_account, write_items
 from .pressure import begins
 from .rewind import Past, expanded, rewound
 from .state import State, is_tombstone, tombstone
@@ -175,14 +177,19 @@ def _digested(state: State, fact: HistoryDigested) -> State:
         before = state.digest.pending if state.digest else ()
         leaving = (entry for entry in state.live if entry.number <= fact.through and entry.number not in kept)
         pending = _newest((*before, *leaving), state.policy.budget.window)
-    digest = Digest(
+    digest: Digest | None = Digest(
         through=fact.through,
         form=fact.form,
         raw_items=write_items(fact.items),
         tokens=fact.digest_tokens,
         prose=prose,
         pending=pending,
+        raw_account=write_account(fact.account) if fact.account else b"",
     )
+    live = _trimmed(live, fact.trimmed or ())
+    if fact.form == ACCOUNT_FORM and not fact.account:
+        # results became shorter in place, and nothing left
+        digest = state.digest
     return _with_live(_remembering(state, fact.ledger), live, digest)
 
 
@@ -197,12 +204,22 @@ def _squeezed(state: State, fact: DigestSqueezed | HistorySummarized) -> State:
 def _cut(state: State, fact: HistoryCut) -> State:
     dropped = frozenset(fact.dropped)
     live = tuple(entry for entry in state.live if entry.number not in dropped)
-    for trim in fact.trimmed:
-        live = tuple(
-            entry.with_shown(trim.pointer, trim.text, trim.tokens) if entry.number == trim.number else entry
-            for entry in live
-        )
+    live = _trimmed(live, fact.trimmed)
     return _with_live(_remembering(state, fact.ledger), live, None if fact.digest_dropped else state.digest)
+
+
+def _trimmed(live: tuple[Entry, ...], trims: tuple[Trim, ...]) -> tuple[Entry, ...]:
+    """Return *live* with the texts that *trims* put into their place."""
+    by_number: dict[int, list[Trim]] = {}
+    for trim in trims:
+        by_number.setdefault(trim.number, []).append(trim)
+
+    def changed(entry: Entry) -> Entry:
+        for trim in by_number.get(entry.number, ()):
+            entry = entry.with_shown(trim.pointer, trim.text, trim.tokens)
+        return entry
+
+    return tuple(map(changed, live)) if trims else live
 
 
 def _remembering(state: State, changes: Ledger) -> State:

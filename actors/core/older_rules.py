@@ -18,7 +18,7 @@ from protocol.policy import Policy
 
 from .state import State
 
-KEYS_SINCE: Mapping[str, Mapping[str, Mapping[str, Any]]] = {}
+KEYS_SINCE: Mapping[str, Mapping[str, Mapping[str, Any]]] = {"2": {"digest": {"style": "values"}}}
 """By version of the rules: the keys of the policy that it brought, by section, and the value that is the way before."""
 
 

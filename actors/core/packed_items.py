@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import msgspec
 
+from protocol.account import Account
 from protocol.facts import DigestItem
 
 NO_ITEMS = b"\x90"
@@ -31,3 +32,17 @@ def write_items(items: Iterable[DigestItem]) -> bytes:
 def read_items(raw: bytes) -> tuple[DigestItem, ...]:
     """Return the items in *raw*."""
     return _ITEMS.decode(raw)
+
+
+_ACCOUNT = msgspec.msgpack.Decoder(Account)
+
+
+def write_account(account: Account) -> bytes:
+    """Return *account* as bytes; equal ones as equal bytes."""
+    return msgspec.msgpack.encode(account)
+
+
+@lru_cache(maxsize=READ_KEPT)
+def read_account(raw: bytes) -> Account:
+    """Return the account in *raw*."""
+    return _ACCOUNT.decode(raw)

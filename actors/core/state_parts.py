@@ -11,13 +11,15 @@ from typing import Literal
 
 import msgspec
 
+from protocol.account import Account
 from protocol.facts import DigestItem, MessageRepaired
 from protocol.policy import Policy
 from protocol.subjects import Actor
 
+from .account_text import account_text
 from .digest_text import render
 from .entry import Entry
-from .packed_items import NO_ITEMS, read_items
+from .packed_items import NO_ITEMS, read_account, read_items
 from .recent_ids import NO_IDS
 
 RECENT_CALLS_MAX = 2000
@@ -42,6 +44,7 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tr
     prose: str = ""
     pending: tuple[Entry, ...] = ()
     """Messages that a summary still has to take in; kept only where the policy asks for summaries."""
+    raw_account: bytes = b""
 
     @property
     def items(self) -> tuple[DigestItem, ...]:
@@ -51,7 +54,14 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tr
     @property
     def text(self) -> str:
         """Return the text that the model reads."""
+        if self.account is not None:
+            return account_text(self.account, prose=self.prose, through=self.through)
         return render(self.items, prose=self.prose, through=self.through, form=self.form)
+
+    @property
+    def account(self) -> Account | None:
+        """Return what it tells, from form 2 on; None: it is a list of values."""
+        return read_account(self.raw_account) if self.raw_account else None
 
     @cached_property
     def content(self) -> bytes:

@@ -158,7 +158,7 @@ def _within(state: State, budget: int, *, profile: Profile, count: Count) -> Vie
 def _shown(state: State, staying: Sequence[Entry], entries: Sequence[Entry], digest: Digest | None) -> list[Piece]:
     assert state.policy is not None
     role = state.policy.shape.summary_role
-    head = len(instructions(staying))
+    head = _digest_place(staying, digest)
     out: list[Piece] = []
     notes: list[Piece] = []
     for index, (entry, pieces) in enumerate(pieces_of(staying, entries)):
@@ -176,6 +176,17 @@ def _shown(state: State, staying: Sequence[Entry], entries: Sequence[Entry], dig
     if digest is not None and head >= len(staying):
         out.append(_digest_piece(role, digest))
     return out
+
+
+def _digest_place(staying: Sequence[Entry], digest: Digest | None) -> int:
+    """Return where the digest stands: behind the instructions; an account behind all that is older than its end."""
+    head = len(instructions(staying))
+    if digest is None or digest.account is None:
+        return head
+    place = head
+    while place < len(staying) and (staying[place].number <= digest.through or goes_on(staying[place])):
+        place += 1
+    return place
 
 
 def _digest_piece(role: str, digest: Digest) -> Piece:

@@ -22,6 +22,7 @@ from actors.core.units import Unit, blocks_first, floor_units, instructions, uni
 from protocol.facts import CompactionDeclined, DigestItem, HistoryDigested
 from protocol.policy import share_of
 
+from .account import account
 from .rank import chosen
 
 TITLES_TOKENS = 24
@@ -38,6 +39,8 @@ def digest(state: State, *, count: Count) -> tuple[HistoryDigested | CompactionD
     boundary = state.episode.boundary
     if state.policy.digest.mode == "off":
         return (CompactionDeclined(boundary=boundary, stage="digest", reason="digest.mode is off"),)
+    if state.policy.digest.style == "account" and state.policy.squeeze.mode == "off":
+        return account(state, count=count)
     leaving, kept = _parted(state)
     if not leaving:
         return (CompactionDeclined(boundary=boundary, stage="digest", reason="nothing older than the kept units"),)

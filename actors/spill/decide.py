@@ -24,6 +24,7 @@ from actors.core.entry import ESTIMATE_BYTES_PER_TOKEN, EXACT_BYTES_MAX, IMAGE_T
 from actors.core.hooks import due_facts
 from actors.core.state import State
 from actors.core.text.count import Count
+from actors.core.text.error_text import error_text
 from actors.core.text.kinds import Kind, kind_of
 from protocol.facts import (
     CompactionDeclined,
@@ -39,7 +40,6 @@ from protocol.formats.messages import MEDIA
 from protocol.policy import Policy, share_of
 from protocol.tools import READ_TOOL
 
-from .error_text import error_text
 from .labels import lead_media, lead_repeated, lead_stored, lead_unstored, refusal
 from .pointer import GAP_TOKENS, ends_of, shown_failure, shown_reading, shown_result, shown_words
 

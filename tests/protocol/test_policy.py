@@ -17,13 +17,12 @@ from protocol.policy import Budget, Policy, Squeeze, Target, Trigger
 def test_later_layers_win_key_by_key() -> None:
     service = {"budget": {"window": 1000, "reserve": 100}, "trigger": {"ratio": 0.8}}
     agent = {"budget": {"reserve": 50}}
-    assert policies.resolve([service, {}, agent]) == Policy(
-        budget=Budget(window=1000, reserve=50), trigger=Trigger(ratio=0.8)
-    )
+    resolved = policies.resolve([service, {}, agent])
+    assert (resolved.budget, resolved.trigger) == (Budget(window=1000, reserve=50), Trigger(ratio=0.8))
 
 
-def test_no_layer_is_the_default() -> None:
-    assert policies.resolve([]) == policies.resolve([{}]) == Policy()
+def test_no_layer_is_the_preset_jettison() -> None:
+    assert policies.resolve([]) == policies.resolve([{}]) == policies.resolve([{"preset": "jettison"}])
 
 
 def test_a_value_may_be_written_as_text() -> None:

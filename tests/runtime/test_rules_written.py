@@ -23,7 +23,7 @@ async def test_every_commit_says_the_rules_that_the_settings_name(
     monkeypatch.setattr(codec, "RULES_VERSION", "9")
     wanted = msgspec.structs.replace(settings, rules=RulesSection(write=int(written)))
     async with at_work(wanted) as working:
-        talk = await client.open(f"{name}-{written}", policy={"budget": {"window": 3000}})
+        talk = await client.open(f"{name}-{written}", policy={"budget": {"window": 3000}, "spill": {"share": 0.15}})
         for number in range(2):
             await talk.append([{"role": "user", "content": f"{number} {'word ' * 900}"}])
             await talk.context(wait_seconds=30)

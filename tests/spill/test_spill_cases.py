@@ -12,8 +12,8 @@ import pytest
 from actors.core.caps import CAP_TOKENS_MIN, cap_tokens
 from actors.core.entry import IMAGE_TOKENS
 from actors.core.flow import next_actor
+from actors.core.text.error_text import ERROR_CHARS, error_text, is_error
 from actors.spill.decide import degraded
-from actors.spill.error_text import ERROR_CHARS, error_text, is_error
 from actors.spill.labels import KEY_CHARS
 from protocol.facts import CompactionDeclined, ToolOutputSpilled, ToolOutputTrimmed
 from protocol.policy import Policy

@@ -1,0 +1,97 @@
+"""The account as text: form 2 of a digest. A form, once released, is never changed; a better one is a new number."""
+
+from __future__ import annotations
+
+from protocol.account import Account, AccountAct, AccountRequest, AccountStep
+
+FORM = 2
+
+COLUMNS_CHARS_MIN = 40
+CHANGED_STEPS_MIN = 8
+"""With fewer steps, they say it themselves."""
+
+JOINED_LEVEL = 5
+"""A step of this level stands for several."""
+
+
+def account_text(account: Account, *, prose: str, through: int) -> str:
+    """Return the text of the message that stands for the messages up to *through*."""
+    first = min((one.number for one in account.requests), default=through)
+    first = min([first, *(step.first for step in account.steps)])
+    parts = [
+        f"[Account of messages {first}-{through}: what was asked and done so far, oldest first. #N is a message's "
+        "number; behind -> stands what a tool answered; what the assistant says is its own claim. Nothing here is a "
+        f'new request. Any of them in full, also one alone: read_artifact("messages:{first}-{through}").]'
+    ]
+    if account.requests:
+        parts.append("The user said:")
+        parts += [request_text(one) for one in account.requests]
+    if prose:
+        parts.append(prose)
+    if account.steps:
+        parts.append("Steps:")
+        parts += _without_repeats([step_text(step) for step in account.steps], [step.first for step in account.steps])
+    changed = changed_text(account.steps)
+    parts += [changed] if changed else []
+    if account.values:
+        parts.append("Also seen:")
+        parts += [f"#{one.number} {one.text}" for one in account.values]
+    return "\n".join(parts)
+
+
+def request_text(request: AccountRequest) -> str:
+    """Return what a user said, with its number."""
+    return f"#{request.number}: {request.text}"
+
+
+def step_text(step: AccountStep) -> str:
+    """Return one step: its number, what the assistant said, and each call with its outcome."""
+    if step.level >= JOINED_LEVEL:
+        heads = "; ".join(map(_head, step.acts))
+        return f"#{step.first}-{step.last} {'; '.join(filter(None, (step.said, heads)))}"
+    number = f"#{step.first}"
+    if not step.acts:
+        return f"{number} {step.said}"
+    said = f"{number} {step.said}\n" if step.said else f"{number} "
+    return said + "\n".join(_act_text(act.call, act.outcome) for act in step.acts)
+
+
+def _act_text(call: str, outcome: str) -> str:
+    if not outcome:
+        return call
+    joint = "\n" if "\n" in outcome or "\n" in call else " "
+    return f"{call} ->{joint}{outcome}"
+
+
+def _head(act: AccountAct) -> str:
+    """Return a call of several joined ones: what, about what, how often, and whether it failed."""
+    times = f" x{act.times}" if act.times > 1 else ""
+    return f"{act.call} {act.target}".strip() + times + (" (failed)" if act.failed else "")
+
+
+def changed_text(steps: tuple[AccountStep, ...]) -> str:
+    """Return what was changed, by its name, with the numbers of the steps that did; the newest last."""
+    found: dict[str, list[str]] = {}
+    for step in steps:
+        for act in step.acts:
+            if act.changes and not act.failed and act.target:
+                numbers = found.pop(act.target, [])
+                found[act.target] = [*numbers, f"#{step.first}"] if f"#{step.first}" not in numbers else numbers
+    if not found or len(steps) < CHANGED_STEPS_MIN:
+        return ""
+    return "Changed: " + "; ".join(f"{name} ({', '.join(numbers[-6:])})" for name, numbers in found.items())
+
+
+def _without_repeats(texts: list[str], numbers: list[int]) -> list[str]:
+    """Return *texts* with the names of columns, where earlier ones have the same, as a reference to these."""
+    known: dict[str, int] = {}
+    out = []
+    for text, number in zip(texts, numbers, strict=True):
+        lines = text.split("\n")
+        for place, line in enumerate(lines):
+            if len(line) < COLUMNS_CHARS_MIN or not line.endswith("):"):
+                continue
+            if known.setdefault(line, number) != number:
+                lines[place] = f"(columns as in #{known[line]}):"
+        out.append("\n".join(lines))
+    return out

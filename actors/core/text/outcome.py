@@ -1,0 +1,265 @@
+"""Outcome: the lines of a tool's result that mattered, in little room.
+
+What mattered is told by what came of it: lines that hold words which the agent said or used afterwards, then lines
+that tell of an error, then the first and the last one. A line is weighed by how rare its words are in the result, so
+that what stands on every line counts for nothing. JSON becomes one line for each small object, without its quotes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from protocol.formats import messages
+
+from .kinds import BASE64_CHARS_MIN, parsed_json
+from .shorten.binary import without_base64
+from .shorten.lines import telling_lines
+
+Sought = Callable[[str], float]
+"""Tells how much a word (in lower case) matters: 0 not at all, 1 as one that the agent used."""
+
+READ_CHARS_MAX = 200_000
+"""Of a larger result, both halves of the bound are looked at: its beginning and its end."""
+
+OBJECT_CHARS_MAX = 160
+"""A JSON object of fewer characters stands on one line."""
+
+LINE_CHARS_MAX = 300
+"""A longer line is shown around the word that mattered most in it."""
+
+GAP = "…"
+FIELDS_MIN = 4
+"""A line of so many fields is shortened by leaving fields out."""
+
+FILL_SHARE = 0.2
+"""Of the room, for what stands between lines that were chosen."""
+
+RARE_IN_LINES = 4
+"""A word that stands in more lines than this tells them apart less and less."""
+
+_TELLING_WORTH = 1.2
+_FIRST_WORTH, _LAST_WORTH = 0.8, 0.9
+_BESIDE_SHARE = 0.3
+"""Of a line's worth, for each of its two neighbours: what stands beside it explains it."""
+
+WORD = re.compile(r"[^\W_][\w.\-/]*[^\W_]|\d")
+_STACK = re.compile(r"\s*File \".+\", line \d+|\s+at \S+.*[:(]\d+")
+STACK_LINES = 3
+"""Of a stack trace, nearest to the error."""
+
+_REFUSED = re.compile(
+    r"(?i)\b(?:reject|refus|too (?:large|long|many)|not (?:found|allowed|permitted|supported)|invalid|cannot"
+    r"|unable|exceed|unknown|missing|no such|does not exist|aborted|cancel)"
+)
+REFUSED_LINES = 2
+"""Of those that say that something was not done, the first ones."""
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of *text* in lower case, paths and numbers whole."""
+    return WORD.findall(text.lower())
+
+
+def outcome(text: str, *, chars: int, sought: Sought) -> str:
+    """Return the lines of *text* that mattered, in their order, in at most *chars* characters; gaps are marked.
+
+    What was shortened before may be shortened again.
+    """
+    lines = [line.strip(GAP).rstrip() if GAP in line else line for line in readable_lines(text)]
+    lines = [line for line in lines if line.strip()]
+    whole = "\n".join(lines)
+    if len(whole) <= chars:
+        return whole
+    worths = _worths(lines, sought)
+    most = min(LINE_CHARS_MAX, max(60, chars - 4))
+    shown = [_clipped(line, sought, most) for line in lines]
+    return _rendered(shown, _chosen(shown, worths, chars))
+
+
+def readable_lines(text: str) -> list[str]:
+    """Return the lines of a result as a person reads them: no blank ones, no colours, JSON without its marks."""
+    text = messages.without_surrogates(text)
+    if len(text) > READ_CHARS_MAX:
+        half = READ_CHARS_MAX // 2
+        text = f"{text[:half]}\n{text[-half:]}"
+    value = parsed_json(text) if text.lstrip()[:1] in ("{", "[") else None
+    if value is not None:
+        return list(_of_json(value))
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    if len(text) > BASE64_CHARS_MIN:
+        text = without_base64(text)
+    return [line.rstrip() for line in text.replace("\r", "\n").split("\n") if line.strip()]
+
+
+def is_header(line: str) -> bool:
+    """Tell the names of columns, below which rows stand."""
+    return line.endswith("):") and "(" in line
+
+
+def flat(value: Any) -> str:
+    """Return a JSON value on one line, without quotes where none are needed."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_nested(item)}" for key, item in value.items())
+    if isinstance(value, list):
+        return ", ".join(_nested(item) for item in value)
+    if isinstance(value, str):
+        return " ".join(value.split())
+    return str(value).lower() if isinstance(value, bool) else "null" if value is None else str(value)
+
+
+def _nested(value: Any, *, bare: bool = False) -> str:
+    if isinstance(value, dict):
+        return f"({', '.join(_nested(item, bare=True) for item in value.values())})" if bare else f"({flat(value)})"
+    return f"[{flat(value)}]" if isinstance(value, list) else flat(value)
+
+
+def _of_json(value: Any, name: str = "") -> Iterator[str]:
+    """Yield a line for each small object or list of *value*, under the names that lead to it."""
+    lead = f"{name}: " if name else ""
+    if isinstance(value, str):
+        lines = [line.rstrip() for line in value.split("\n") if line.strip()]
+        yield from [f"{lead}{lines[0]}", *lines[1:]] if lines else []
+        return
+    if not isinstance(value, dict | list) or _is_small(value):
+        yield f"{lead}{flat(value)}"
+        return
+    if isinstance(value, list) and (names := _columns(value)):
+        yield f"{lead}({', '.join(names)}):"
+        yield from (", ".join(_nested(item, bare=True) for item in row.values()) for row in value)
+        return
+    items = list(value.items()) if isinstance(value, dict) else [("", item) for item in value]
+    plain: list[str] = []
+    for key, item in items:
+        if isinstance(item, dict | list | str) and not _is_small(item):
+            if plain:
+                yield f"{lead}{', '.join(plain)}"
+                plain = []
+            yield from _of_json(item, f"{name}.{key}".strip(".") if key else name)
+        elif isinstance(value, list) and isinstance(item, dict | list):
+            yield f"{lead}{flat(item)}"
+        else:
+            plain.append(f"{key} {_nested(item)}".strip())
+    if plain:
+        yield f"{lead}{', '.join(plain)}"
+
+
+def _columns(rows: list[Any]) -> list[str]:
+    """Return the names of what all *rows* have alike, each with those inside it; nothing where they differ."""
+    first = rows[0] if len(rows) > 1 else None
+    if not isinstance(first, dict) or not first:
+        return []
+    shape = _shape(first)
+    return shape if all(isinstance(row, dict) and _shape(row) == shape for row in rows) else []
+
+
+def _shape(row: dict[str, Any]) -> list[str]:
+    inner = {key: ", ".join(_shape(item)) for key, item in row.items() if isinstance(item, dict)}
+    return [f"{key} ({inner[key]})" if key in inner else str(key) for key in row]
+
+
+def _is_small(value: Any) -> bool:
+    """Tell whether *value* stands on one line."""
+    if isinstance(value, str):
+        return len(value) <= OBJECT_CHARS_MAX and "\n" not in value
+    return len(flat(value)) <= OBJECT_CHARS_MAX
+
+
+def _worths(lines: list[str], sought: Sought) -> list[float]:
+    words = [frozenset(words_of(line)) for line in lines]
+    often = Counter(word for of_line in words for word in of_line)
+    own = [
+        sum(sought(word) * min(1.0, RARE_IN_LINES / often[word]) for word in of_line if often[word] < len(lines))
+        for of_line in words
+    ]
+    for number in telling_lines(lines)[:20]:
+        own[number] += _TELLING_WORTH
+    for number in [number for number, line in enumerate(lines) if _REFUSED.search(line[:LINE_CHARS_MAX])][
+        :REFUSED_LINES
+    ]:
+        own[number] += _TELLING_WORTH
+    frames = [number for number, line in enumerate(lines) if _STACK.match(line)]
+    for number in frames[-STACK_LINES:]:
+        own[number] += _TELLING_WORTH
+    own[0] += _FIRST_WORTH
+    own[-1] += _LAST_WORTH
+    ends = [0.0, *own, 0.0]
+    return [own[i] + _BESIDE_SHARE * min(1.0, ends[i] + ends[i + 2]) for i in range(len(lines))]
+
+
+def _clipped(line: str, sought: Sought, chars: int) -> str:
+    """Return *line* in at most *chars* characters, a longer one around the word that mattered most."""
+    if len(line) <= chars:
+        return line
+    fields = line.split(", ")
+    if len(fields) >= FIELDS_MIN:
+        return _fields(fields, sought, chars)
+    best, place = 0.0, 0
+    for found in WORD.finditer(line.lower()):
+        worth = sought(found.group())
+        if worth > best:
+            best, place = worth, found.start()
+    start = max(0, min(place - chars // 3, len(line) - chars))
+    end = start + chars - 2
+    return f"{GAP if start else ''}{line[start:end].strip()}{GAP if end < len(line) else ''}"
+
+
+def _fields(fields: list[str], sought: Sought, chars: int) -> str:
+    """Return those of *fields* that mattered most, in their order, in at most *chars* characters."""
+    worths = [sum(map(sought, words_of(one))) for one in fields]
+    order = sorted(range(len(fields)), key=lambda place: (-worths[place] / (12 + len(fields[place])), place))
+    chosen: list[int] = []
+    left = chars - 2
+    for place in order:
+        if len(fields[place]) + 2 <= left:
+            left -= len(fields[place]) + 2
+            chosen.append(place)
+    kept = ", ".join(fields[place] for place in sorted(chosen)) or fields[order[0]][: chars - 2]
+    return f"{kept} {GAP}"
+
+
+def _chosen(lines: list[str], worths: list[float], chars: int) -> list[int]:
+    """Return the numbers of the lines worth most for their length that fit *chars*, and what stands between them."""
+    order = sorted(range(len(lines)), key=lambda number: (-worths[number] / (30 + len(lines[number])) ** 0.5, number))
+    chosen: set[int] = set()
+    left = chars
+    for number in order:
+        cost = len(lines[number]) + 3
+        if is_header(lines[number]) and len(lines) > 1:
+            continue
+        if cost > left - (chars * FILL_SHARE if chosen else 0) or (chosen and worths[number] <= 0):
+            continue
+        left -= cost
+        chosen.add(number)
+    # the names of the columns, where a row stands
+    for number, line in enumerate(lines):
+        if is_header(line) and any(below in chosen for below in range(number + 1, min(number + 40, len(lines)))):
+            chosen.add(number)
+            left -= len(line)
+    # a hole of a line or two says less than the lines
+    for number in sorted(chosen):
+        for hole in (range(number + 1, number + 2), range(number + 1, number + 3)):
+            if hole.stop in chosen and not chosen.intersection(hole):
+                cost = sum(len(lines[each]) + 1 for each in hole)
+                if cost <= left:
+                    left -= cost
+                    chosen.update(hole)
+    return sorted(chosen)
+
+
+def _rendered(lines: list[str], chosen: list[int]) -> str:
+    out: list[str] = []
+    following = 0
+    for number in chosen:
+        if number > following and out:
+            out[-1] = f"{out[-1].rstrip(GAP)} {GAP}"
+        out.append(lines[number] if number == following or out else f"{GAP} {lines[number]}")
+        following = number + 1
+    if following < len(lines) and out:
+        out[-1] = f"{out[-1].rstrip(GAP)} {GAP}"
+    return "\n".join(out)

@@ -1,0 +1,367 @@
+"""Account: a compaction goes down a ladder, each step only as far as the target needs.
+
+Old results are shortened in place to their outcome; then old units become steps of the account; then old steps become
+coarser and are joined. The agent's own words and the arguments of its calls go last, and what the user said stays.
+Work is linear: a compaction reads what is live and the account before it, never older messages again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from actors.core.account_text import FORM, JOINED_LEVEL, account_text, request_text, step_text
+from actors.core.entry import MESSAGE_TOKENS, Entry
+from actors.core.ledger import Ledger, changes, known_after
+from actors.core.loss import fates
+from actors.core.message_texts import heard
+from actors.core.packed_items import NO_ITEMS, write_account
+from actors.core.pins import pinned_numbers
+from actors.core.pressure import fixed_tokens, gain_tokens_min, moving_tokens, target_tokens, trigger_tokens
+from actors.core.state import State
+from actors.core.state_parts import Digest
+from actors.core.text.count import Count
+from actors.core.text.outcome import is_header
+from actors.core.units import Unit, instructions, units
+from protocol.account import Account, AccountRequest, AccountStep
+from protocol.facts import CompactionDeclined, HistoryDigested, Trim
+from protocol.policy import share_of
+
+from .calls import BOOKS
+from .hindsight import Hindsight
+from .outcomes import trims_of
+from .requests import within, without_repeats
+from .steps import Room, coarser, is_report, joined, matters, rooms_of, step_of, without_books, worth
+from .values import values_beside
+
+TURNS_FREE = 16
+"""Replies of the usual size that should fit before the next compaction."""
+
+LOWEST_SHARE = 0.78
+"""Of the target beside the instructions: it is not gone below that for them."""
+
+TAIL_SHARE = 0.35
+"""Of what the target leaves beside the instructions: the newest units, shown whole."""
+
+REQUESTS_SHARE = 0.3
+"""Of what the instructions leave of the budget: what the user said, together."""
+
+VALUES_SHARE = 0.1
+"""Of what the instructions leave of the budget: values that no step tells, each with what it stood beside."""
+
+REWRITTEN_SHARE = 0.8
+"""Of the account's room: how far it is written anew when that is used up; until then it only grows at its end."""
+
+LEAST_SHARE = 0.4
+"""Of the account's room: so much the steps keep, though the target is lower; then the newest units give way."""
+
+ABOVE = "[the message above]"
+"""Stands for what a user said and that stays in the view."""
+
+GENTLE = 4
+"""Times the room of an outcome, for results that are shortened in place: in a first walk, before it is that room."""
+
+HARD_SHARE = 0.8
+"""Of the usable tokens: up to here the newest units stay whole, though the target is lower."""
+
+REPORTED = 0.7
+"""Levels that a step is coarser, for a report behind it: that says what came of it."""
+
+JOINED_MESSAGES = 16
+"""Of the messages that one step stands for while others can be made coarser."""
+
+COARSENESS_MAX = 6.0
+COARSENESS_STEP = 0.25
+
+
+def account(state: State, *, count: Count) -> tuple[HistoryDigested | CompactionDeclined, ...]:
+    """Return the fact that brings the view down to the target, or why there is nothing to bring down."""
+    assert state.episode is not None
+    boundary = state.episode.boundary
+    ladder = _Ladder.of(state, count)
+    ladder.descend()
+    if not ladder.trims and not ladder.leaving:
+        return (CompactionDeclined(boundary=boundary, stage="digest", reason="nothing older than the kept units"),)
+    before = state.live_tokens
+    through = max([state.digest.through if state.digest else 0, *(entry.number for entry in ladder.leaving)])
+    known = known_after(state, tuple(ladder.leaving)) if ladder.leaving else state.ledger
+    told = ladder.told(through, known) if ladder.leaving else None
+    tokens = state.digest.tokens if state.digest else 0
+    if told is not None:
+        tokens = count(account_text(told, prose=ladder.prose, through=through)) + MESSAGE_TOKENS
+    trims = tuple(trim for trims in ladder.trims.values() for trim in trims)
+    after = ladder.staying_tokens + tokens
+    least = 1 if state.episode.cause == "overflow" else gain_tokens_min(state)
+    if before - after < least:
+        reason = f"would win {before - after} tokens, less than {least}"
+        return (CompactionDeclined(boundary=boundary, stage="digest", reason=reason),)
+    fact = HistoryDigested(
+        boundary=boundary,
+        through=through,
+        kept=tuple(entry.number for entry in state.live if entry.number <= through and entry not in ladder.leaving),
+        form=FORM,
+        items=(),
+        digest_tokens=tokens,
+        before_tokens=before,
+        after_tokens=after,
+        account=told or msgspec.UNSET,
+        trimmed=trims,
+    )
+    return (_with_ledger(state, fact, tuple(ladder.leaving), known),)
+
+
+def _with_ledger(state: State, fact: HistoryDigested, leaving: tuple[Entry, ...], known: Ledger) -> HistoryDigested:
+    """Return *fact* with what changes in the ledger, and with what became of the values that left."""
+    if not leaving:
+        return fact
+    gone = frozenset(entry.number for entry in leaving)
+    staying = [entry for entry in state.live if entry.number not in gone]
+    shown = Digest(
+        through=fact.through,
+        form=FORM,
+        raw_items=NO_ITEMS,
+        tokens=fact.digest_tokens,
+        raw_account=write_account(fact.account or Account()),
+    )
+    return msgspec.structs.replace(
+        fact,
+        ledger=changes(state.ledger, known),
+        fates=fates(leaving, staying, before=state.digest, after=shown),
+    )
+
+
+@dataclass(kw_only=True)
+class _Ladder:
+    """One walk down: what is left of the live units, and what the account says by now."""
+
+    state: State
+    count: Count
+    older: tuple[Unit, ...]
+    """Units that may leave, the oldest first; at the end those of the tail but the newest one."""
+    tail: int
+    """How many of them are the tail's."""
+    hindsight: Hindsight
+    rooms: tuple[Room, ...]
+    room: int
+    """Tokens of the steps."""
+    staying_tokens: int
+    """Of all that stays beside the digest."""
+    requests: list[AccountRequest]
+    steps: list[AccountStep]
+    sizes: list[int]
+    requests_tokens: int = 0
+    headers: dict[str, int] = field(default_factory=dict)
+    """Names of columns, and the first step that has them."""
+    trims: dict[int, tuple[Trim, ...]] = field(default_factory=dict)
+    leaving: list[Entry] = field(default_factory=list)
+    prose: str = ""
+    values_room: int = 0
+    """Tokens of the values that no step tells."""
+
+    @classmethod
+    def of(cls, state: State, count: Count) -> _Ladder:
+        assert state.policy is not None
+        before = state.digest.account if state.digest else None
+        pins = pinned_numbers(state, state.live)
+        every = units(state.live)[len(instructions(state.live)) :]
+        free = [unit for unit in every[:-1] if not any(entry.number in pins for entry in unit.entries)]
+        room = share_of(max(0, _goal(state) - fixed_tokens(state)), TAIL_SHARE)
+        tail = _tail_units(every, free, room, state)
+        requests = [one for one in before.requests if one.text != ABOVE] if before else []
+        steps = list(before.steps) if before else []
+        room_tokens = share_of(moving_tokens(state), state.policy.digest.cap)
+        ladder = cls(
+            state=state,
+            count=count,
+            older=tuple(free),
+            tail=tail,
+            hindsight=Hindsight.of(state.live, requests),
+            rooms=rooms_of(room_tokens),
+            room=room_tokens,
+            staying_tokens=state.live_tokens - (state.digest.tokens if state.digest else 0),
+            requests=requests,
+            steps=steps,
+            sizes=[],
+            prose=state.digest.prose if state.digest else "",
+            values_room=share_of(moving_tokens(state), VALUES_SHARE),
+        )
+        ladder.sizes += map(ladder._size, steps)
+        ladder.requests_tokens = sum(count(request_text(one)) + 1 for one in requests)
+        return ladder
+
+    @property
+    def tokens(self) -> int:
+        """Return what a view costs by now, about."""
+        if not (self.leaving or self.state.digest):
+            return self.staying_tokens
+        return self.staying_tokens + self.requests_tokens + sum(self.sizes) + self.values_room + 100
+
+    def descend(self) -> None:
+        """Go down until the target is reached."""
+        target = _goal(self.state)
+        old = self.older[: len(self.older) - self.tail]
+        self._descend(old, target)
+        if self.tokens > target:
+            self._rewrite(max(share_of(self.room, LEAST_SHARE), sum(self.sizes) - (self.tokens - target)))
+        # the newest units are shortened only where the view would be near its end
+        self._descend(self.older[len(old) :], max(target, share_of(self.state.usable_tokens, HARD_SHARE)))
+
+    def _descend(self, some: Sequence[Unit], target: int) -> None:
+        for chars in (GENTLE * self.rooms[0].outcome, self.rooms[0].outcome):
+            for unit in some:
+                if self.tokens <= target:
+                    return
+                self._trim(unit, chars)
+        for unit in some:
+            if self.tokens <= target:
+                return
+            self._leave(unit)
+
+    def _trim(self, unit: Unit, chars: int) -> None:
+        """Shorten the results of *unit* in place to their outcome."""
+        for entry in unit.entries:
+            trims = trims_of(entry, self.hindsight, chars=chars, count=self.count)
+            if trims:
+                before = self.trims.pop(entry.number, ())
+                self.staying_tokens -= sum(trim.tokens for trim in before) - _shown_tokens(entry, before)
+                self.trims[entry.number] = trims
+                self.staying_tokens += sum(trim.tokens for trim in trims) - _shown_tokens(entry, trims)
+
+    def _leave(self, unit: Unit) -> None:
+        """Let *unit* become a step of the account, or a request."""
+        for entry in unit.entries:
+            trims = self.trims.pop(entry.number, ())
+            self.staying_tokens -= entry.tokens + sum(trim.tokens for trim in trims) - _shown_tokens(entry, trims)
+            self.leaving.append(entry)
+        if unit.opens_block:
+            self._ask(unit)
+            return
+        step = step_of(unit, self.hindsight, self.rooms)
+        if any(act.target == BOOKS for act in step.acts):
+            self.steps = [without_books(one) for one in self.steps]
+        self.steps.append(step)
+        self.sizes.append(self._size(step))
+        if sum(self.sizes) > self.room:
+            self._rewrite(share_of(self.room, REWRITTEN_SHARE))
+
+    def _ask(self, unit: Unit) -> None:
+        text = "\n".join(part.text.strip() for part in heard(unit.entries) if part.trust != "tool")
+        request = without_repeats(AccountRequest(number=unit.first, text=text), self.requests)
+        self.requests = list(
+            within((*self.requests, request), share_of(moving_tokens(self.state), REQUESTS_SHARE), count=self.count)
+        )
+        self.requests_tokens = sum(self.count(request_text(one)) + 1 for one in self.requests)
+
+    def _rewrite(self, room: int) -> None:
+        """Make the steps coarser, the older the more, until they fit *room*; then join what only looked."""
+        coarseness = 0.0
+        while sum(self.sizes) > room and coarseness < COARSENESS_MAX:
+            coarseness += COARSENESS_STEP
+            last = max(1, len(self.steps) - 1)
+            report = max((place for place, step in enumerate(self.steps) if is_report(step)), default=0)
+            for place, step in enumerate(self.steps):
+                if sum(self.sizes) <= room:
+                    break
+                age = (last - place) / last
+                level = int(coarseness * (0.35 + 0.65 * age) - worth(step) + REPORTED * (place < report) + 0.5)
+                if level > step.level:
+                    self.steps[place] = coarser(step, min(level, JOINED_LEVEL - 1), self.hindsight, self.rooms)
+                    self.sizes[place] = self._size(self.steps[place])
+            self._join_looks(room)
+        if sum(self.sizes) > room:
+            self._join(room)
+
+    def _join_looks(self, room: int) -> None:
+        """Join neighbours that only looked and are as coarse as can be, up to a few messages together."""
+        place = 0
+        while place + 1 < len(self.steps) and sum(self.sizes) > room:
+            one, other = self.steps[place : place + 2]
+            coarse = min(one.level, other.level) >= JOINED_LEVEL - 1
+            if coarse and not matters(one) and not matters(other) and other.last - one.first < JOINED_MESSAGES:
+                self.steps[place : place + 2] = [joined((one, other))]
+                self.sizes[place : place + 2] = [self._size(self.steps[place])]
+            else:
+                place += 1
+
+    def _join(self, room: int) -> None:
+        """Join neighbours, those first that stand for the fewest messages and only looked, and are old."""
+        while len(self.steps) > 1 and sum(self.sizes) > room:
+            last = len(self.steps)
+
+            def price(place: int) -> float:
+                one, other = self.steps[place], self.steps[place + 1]
+                kept = worth(one) + worth(other)
+                return (other.last - one.first + 1) * (1 + 2 * kept) * (0.2 + place / last)  # noqa: B023
+
+            place = min(range(len(self.steps) - 1), key=price)
+            one = joined(self.steps[place : place + 2])
+            self.steps[place : place + 2] = [one]
+            self.sizes[place : place + 2] = [self._size(one)]
+
+    def _size(self, step: AccountStep) -> int:
+        """Return the tokens of a step; the names of columns that another one has cost hardly anything."""
+        lines = step_text(step).split("\n")
+        for place, line in enumerate(lines):
+            if is_header(line) and self.headers.setdefault(line, step.first) != step.first:
+                lines[place] = "(as above):"
+        return self.count("\n".join(lines)) + 1
+
+    def told(self, through: int, known: Ledger) -> Account:
+        """Return the account up to message *through*; of what a user said and stays, it says where that stands."""
+        gone = frozenset(entry.number for entry in self.leaving)
+        spoken = (entry for entry in self.state.live if entry.role == "user" and entry.number <= through)
+        stays = (one.number for one in spoken if one.number not in gone and not one.leading)
+        above = [AccountRequest(number=number, text=ABOVE) for number in stays]
+        requests = sorted((*self.requests, *above), key=lambda one: one.number)
+        account = Account(requests=tuple(requests), steps=tuple(self.steps))
+        before = self.state.digest.account if self.state.digest else None
+        staying = [part.text for part in heard(entry for entry in self.state.live if entry.number not in gone)]
+        values = values_beside(
+            known,
+            self.leaving,
+            before.values if before else (),
+            standing="\n".join((account_text(account, prose=self.prose, through=through), *staying)),
+            room=self.values_room,
+            count=self.count,
+        )
+        return msgspec.structs.replace(account, values=values)
+
+
+def _goal(state: State) -> int:
+    """Return the tokens to go down to: the target, or less, where that would be reached again within a few turns.
+
+    Each compaction is paid for with a prompt that is cached no more, and what leaves is known less well: both cost.
+    """
+    target = target_tokens(state)
+    if state.episode is not None and state.episode.down_to:
+        return target
+    fixed = fixed_tokens(state)
+    replies = [unit for unit in units(state.live) if not unit.opens_block]
+    said = sum(part.tokens for unit in replies for entry in unit.entries for part in entry.parts)
+    growth = said // max(1, len(replies))
+    lowest = fixed + share_of(max(0, target - fixed), LOWEST_SHARE)
+    return max(lowest, min(target, trigger_tokens(state) - TURNS_FREE * growth))
+
+
+def _tail_units(every: Sequence[Unit], free: Sequence[Unit], room: int, state: State) -> int:
+    """Return how many of *free* are among the newest units that fit *room*."""
+    assert state.policy is not None
+    assert state.episode is not None
+    if state.episode.cause == "overflow":
+        return 0
+    taken, first = 0, every[-1].first if every else 0
+    for unit in reversed(every):
+        taken += unit.tokens
+        if taken > room:
+            break
+        first = unit.first
+    return sum(unit.first >= first for unit in free)
+
+
+def _shown_tokens(entry: Entry, trims: Sequence[Trim]) -> int:
+    """Return what the parts that *trims* replace cost as they are shown now."""
+    shown = {one.pointer: one.tokens for one in entry.shown}
+    said = {part.pointer: part.tokens for part in entry.parts}
+    return sum(shown.get(trim.pointer, said[trim.pointer]) for trim in trims)

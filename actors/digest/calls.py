@@ -1,0 +1,161 @@
+"""Calls: a tool call as a person writes it down: what was called, about what, and whether it changes something."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import msgspec
+import re2
+
+from actors.core.entry import Entry
+from actors.core.message_texts import Heard
+from actors.core.text.outcome import GAP, flat
+from actors.core.text.patterns import stands
+
+from .hindsight import Hindsight
+
+LONG_CHARS = 160
+SAID_CHARS_MIN = 40
+TARGET_CHARS = 60
+
+_CHANGES = re2.compile(
+    rb"(?i)(?:^|[\W_])(?:edit|write|create|insert|replace|patch|update|delete|remove|cancel|book|modify|transfer|send"
+    rb"|post|put|commit|install|upgrade|apply|move|rename|mv|cp|rm|mkdir|touch|tee|set|add|submit|restart|scale|drain)"
+    rb"(?:[\W_]|$)|[^-=<>&]>>?\s?[\w/.~]"
+)
+_LOOKS = re2.compile(
+    rb"(?i)^\W*(?:cd \S+ (?:&&|;) )?(?:view|open|cat|ls|find|grep|rg|head|tail|sed -n|awk|wc"
+    rb"|git (?:log|diff|show|status|grep)|search|get|list|read|think|todo\w*|describe)\b"
+)
+BOOKS = "its own list of tasks"
+"""What a call is about that `keeps_books`."""
+
+REFUSAL_CHARS = 1500
+_UNCHANGED = re.compile(
+    r"(?i)\bnot (?:been )?(?:applied|changed|saved|modified|performed|updated)\b|\bno (?:replacement|changes?|edits?)"
+    r" (?:was|were|made)"
+    r"|did not appear|could not be|was rejected|\bno match"
+)
+_BOOKS = re2.compile(rb"(?i)to_?do|(?:^|_)plan$")
+_EDITOR = re2.compile(rb"(?i)edit(?:or)?\w*$|replace")
+_CONTENT = (
+    "new_str",
+    "new_string",
+    "file_text",
+    "content",
+    "text",
+    "patch",
+    "diff",
+    "edits",
+    "replacement",
+    "insert_line",
+)
+_PATHS = ("path", "file_path", "filepath", "file", "filename", "file_name", "uri", "url")
+_COMMANDS = ("command", "cmd", "query", "script", "code")
+
+
+def clipped(text: str, chars: int) -> str:
+    """Return *text* in at most *chars* characters: its beginning and its end, cut between words."""
+    if len(text) <= chars:
+        return text
+    head = text[: int(chars * 0.62)].rsplit(None, 1)[0]
+    tail = text[len(text) - int(chars * 0.34) :].split(None, 1)[-1]
+    return f"{head} {GAP} {tail}"
+
+
+def one_line(text: str) -> str:
+    """Return *text* on one line."""
+    return " ".join(text.split())
+
+
+def call_text(tool: str, arguments: str, *, chars: int, hindsight: Hindsight, said: str = "") -> str:
+    """Return a call as a person writes it: short arguments behind the tool's name, long ones below it.
+
+    What every call of the tool has, and what the assistant *said* beside the call, is left out.
+    """
+    try:
+        value = json.loads(arguments) if arguments.strip() else {}
+    except (ValueError, RecursionError):
+        value = arguments
+    if not isinstance(value, dict):
+        return clipped(f"{tool} {value if isinstance(value, str) else flat(value)}".strip(), chars)
+    told = {key: item for key, item in value.items() if not _is_noise(tool, key, item, hindsight, said)}
+    if len(told) == 1 and isinstance(only := next(iter(told.values())), str):
+        return clipped(f"{tool} {only.strip()}", chars)
+    long = [key for key, item in told.items() if isinstance(item, str) and ("\n" in item or len(item) > LONG_CHARS)]
+    each = max(80, (chars - 100) // max(1, len(long)))
+    short = ", ".join(_named(key, item) for key, item in told.items() if key not in long)
+    return "\n".join(
+        [f"{tool} {short}".strip(), *(f"{key}:\n{clipped(told[key].strip(chr(10)), each)}" for key in long)]
+    )
+
+
+def _named(key: str, value: object) -> str:
+    return f"{key} [{flat(value)}]" if isinstance(value, list) else f"{key} {flat(value)}"
+
+
+def _is_noise(tool: str, key: str, value: object, hindsight: Hindsight, said: str) -> bool:
+    if value in (None, "", [], {}):
+        return True
+    if isinstance(value, str) and len(value) > SAID_CHARS_MIN and value.strip() in said:
+        return True
+    return (tool, key, flat(value)) in hindsight.habits
+
+
+def keeps_books(call: Heard) -> bool:
+    """Tell a call that only writes the assistant's own list of tasks: the newest one says it all."""
+    return bool(stands(_BOOKS, call.tool.encode("utf-8", "replace")))
+
+
+def arguments_of(call: Heard) -> dict[str, Any]:
+    """Return the arguments of *call* as an object; an empty one where they are none."""
+    try:
+        value = json.loads(call.text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def target_of(call: Heard) -> str:
+    """Return what *call* is about: a path, a command, else its first short argument."""
+    value = arguments_of(call)
+    for key in (*_PATHS, *_COMMANDS):
+        if isinstance(value.get(key), str) and " " in value[key].strip() + (" " if key in _PATHS else ""):
+            return _shortly(value[key])
+    plain = [item for item in value.values() if isinstance(item, str | int)]
+    return _shortly(", ".join(map(str, plain[:3])))
+
+
+def changes_something(call: Heard) -> bool:
+    """Tell whether *call* changes something, by its verb: the argument `command` where there is one, else the tool."""
+    value = arguments_of(call)
+    verb = value.get("command") or value.get("cmd")
+    told = (verb if isinstance(verb, str) else call.tool)[:400].encode("utf-8", "replace")
+    if not stands(_CHANGES, told) or stands(_LOOKS, told):
+        return False
+    # an editor shows as well as it writes
+    edits = isinstance(verb, str) or not stands(_EDITOR, call.tool.encode("utf-8", "replace"))
+    return edits or any(key in value for key in _CONTENT)
+
+
+def _shortly(text: str) -> str:
+    line = one_line(text)
+    return line if len(line) <= TARGET_CHARS else f"{line[:TARGET_CHARS]}{GAP}"
+
+
+def refusal_in(result: str) -> str:
+    """Return the line in which a result says that nothing was changed, or an empty text."""
+    for line in result[:REFUSAL_CHARS].split("\n"):
+        if _UNCHANGED.search(line):
+            return line.strip()
+    return ""
+
+
+def as_said(entry: Entry) -> Entry:
+    """Return *entry* without what was shortened of it, as far as the message still has it."""
+    if not entry.shown:
+        return entry
+    away = {part.pointer for part in entry.parts if part.sha256}
+    return msgspec.structs.replace(entry, shown=tuple(one for one in entry.shown if one.pointer in away))

@@ -1,0 +1,236 @@
+"""Hindsight: which words of an old result mattered, told by what the assistant said and did after it.
+
+A word that many results have tells them apart as little as one that stands on every line of one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from actors.core.entry import Entry
+from actors.core.message_texts import Heard, heard
+from actors.core.text.outcome import Sought, flat, words_of
+from protocol.account import AccountRequest
+
+USED = 0.6
+"""Worth of a word that the assistant used afterwards, at least; a name or a number is worth 1."""
+
+OWN, ASKED = 0.3, 0.25
+"""Of a word of the call itself, and of one that a user said."""
+
+COMMON_RESULTS = 3
+"""A word in more results than this is worth less."""
+
+LONG_CHARS = 8
+HABIT_CALLS_MIN = 4
+_HABIT = re.compile(r"[a-z_]{1,20}")
+FRAME_LINE_CHARS_MAX = 600
+FRAME_RESULTS_MIN = 2
+FRAME_LINES_MAX = 4
+FRAME_SPACES_MIN = 2
+ECHO_SHARE = 0.6
+"""Of the words of a line, in its own call: then it only repeats it."""
+"""What so many results begin with, but for the words of their own calls, is a frame and says nothing."""
+
+_STOP = frozenset(
+    [
+        "the",
+        "and",
+        "for",
+        "that",
+        "this",
+        "with",
+        "from",
+        "have",
+        "has",
+        "are",
+        "was",
+        "were",
+        "will",
+        "would",
+        "can",
+        "could",
+        "should",
+        "not",
+        "but",
+        "you",
+        "your",
+        "our",
+        "its",
+        "it's",
+        "let's",
+        "let",
+        "now",
+        "need",
+        "into",
+        "then",
+        "them",
+        "they",
+        "there",
+        "what",
+        "when",
+        "which",
+        "who",
+        "how",
+        "all",
+        "any",
+        "use",
+        "used",
+        "using",
+        "also",
+        "just",
+        "only",
+        "more",
+        "some",
+        "here",
+        "been",
+        "being",
+        "see",
+        "look",
+        "next",
+        "first",
+        "about",
+        "after",
+        "before",
+        "does",
+        "did",
+        "done",
+        "one",
+        "two",
+        "out",
+        "get",
+        "got",
+        "make",
+        "made",
+        "like",
+        "true",
+        "false",
+        "null",
+        "none",
+        "return",
+        "import",
+        "self",
+        "def",
+        "class",
+        "if",
+        "else",
+    ]
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hindsight:
+    """What is known at a compaction of the words in the messages before it."""
+
+    said: dict[str, int]
+    """Each word of the assistant, with the number of its newest message."""
+    asked: frozenset[str]
+    often: dict[str, int]
+    """In how many results a word stands."""
+    frames: frozenset[str]
+    """What begins many results and says nothing, by its words."""
+    books: dict[str, int]
+    """The number of the newest call of each tool."""
+    habits: frozenset[tuple[str, str, str]]
+    """Tool, argument and value that most calls of the tool have, where the value is no name."""
+
+    @classmethod
+    def of(cls, live: Iterable[Entry], requests: Iterable[AccountRequest]) -> Hindsight:
+        """Read *live* once."""
+        said: dict[str, int] = {}
+        asked: set[str] = set()
+        often: Counter[str] = Counter()
+        firsts: Counter[str] = Counter()
+        habits: Counter[tuple[str, str, str]] = Counter()
+        calls: dict[str, str] = {}
+        books: dict[str, int] = {}
+        for part in heard(live):
+            if part.tool:
+                calls[part.call] = part.text
+                books[part.tool] = part.number
+                habits.update(_plain_arguments(part))
+            if part.trust == "tool":
+                often.update(set(words_of(part.text)))
+                firsts[_frame(part.text.lstrip().split("\n", 1)[0], frozenset(words_of(calls.get(part.call, ""))))] += 1
+            elif part.trust == "assistant":
+                said.update(dict.fromkeys(words_of(part.text), part.number))
+            else:
+                asked.update(words_of(part.text))
+        for request in requests:
+            asked.update(words_of(request.text))
+        frames = (
+            words
+            for words, times in firsts.items()
+            if times >= FRAME_RESULTS_MIN and words.count(" ") >= FRAME_SPACES_MIN
+        )
+        return cls(
+            said=said,
+            asked=frozenset(asked),
+            often=often,
+            frames=frozenset(frames),
+            books=books,
+            habits=frozenset(one for one, times in habits.items() if times >= HABIT_CALLS_MIN),
+        )
+
+    def seeker(self, *, after: int, own: str = "") -> Sought:
+        """Return what tells how much a word of a result of message *after* mattered; *own* is its call."""
+        mine = frozenset(words_of(own))
+
+        def sought(word: str) -> float:
+            if (len(word) < 3 and not word.isdecimal()) or word in _STOP:
+                return 0.0
+            if word in mine:
+                worth = OWN
+            elif self.said.get(word, 0) > after:
+                worth = 1.0 if _is_name(word) else USED
+            else:
+                worth = ASKED if word in self.asked or any(part in self.asked for part in word.split("_")) else 0.0
+            return worth * min(1.0, COMMON_RESULTS / max(1, self.often.get(word, 1)))
+
+        return sought
+
+    def used(self, text: str, *, after: int, own: str = "") -> int:
+        """Return how many words of *text* the assistant used after message *after*, but for those of *own*."""
+        words = set(words_of(text)) - set(words_of(own))
+        return sum(
+            self.said.get(word, 0) > after and _is_name(word) and self.often.get(word, 1) <= COMMON_RESULTS * 2
+            for word in words
+        )
+
+    def unframed(self, text: str, *, own: str = "") -> str:
+        """Return *text* without the lines it begins with that frame every result, or only repeat its call *own*."""
+        mine = frozenset(words_of(own))
+        rest = text.lstrip("\n")
+        for _ in range(FRAME_LINES_MAX):
+            first, _, below = rest.partition("\n")
+            words = words_of(first)
+            echoes = len(words) > 3 and sum(word in mine for word in words) >= ECHO_SHARE * len(words)
+            if not below.strip() or not (echoes or _frame(first, mine) in self.frames or not first.strip()):
+                break
+            rest = below
+        return rest
+
+
+def _frame(line: str, own: frozenset[str]) -> str:
+    """Return the words of a line that are not its call's own: alike in every result, if a tool frames them so."""
+    return " ".join(word for word in words_of(line[:FRAME_LINE_CHARS_MAX]) if word not in own)
+
+
+def _plain_arguments(call: Heard) -> list[tuple[str, str, str]]:
+    """Return the arguments of a call that are a switch or a word of the language."""
+    try:
+        value = json.loads(call.text)
+    except (ValueError, RecursionError):
+        return []
+    items = value.items() if isinstance(value, dict) else ()
+    plain = ((key, item) for key, item in items if isinstance(item, bool | str) and key != "command")
+    return [(call.tool, key, flat(item)) for key, item in plain if not isinstance(item, str) or _HABIT.fullmatch(item)]
+
+
+def _is_name(word: str) -> bool:
+    """Tell a name or a number from a word of the language."""
+    return len(word) > LONG_CHARS or any(mark in "0123456789_./-" for mark in word)

@@ -1,0 +1,47 @@
+"""Outcomes: an old result is shortened in place to the lines that mattered."""
+
+from __future__ import annotations
+
+from actors.core.caps import is_result
+from actors.core.entry import Entry, PartSize
+from actors.core.text.count import Count
+from actors.core.text.outcome import outcome
+from protocol.facts import Trim
+from protocol.formats import messages
+
+from .hindsight import Hindsight
+
+TRIMMED_TOKENS_MIN = 140
+"""A result of fewer tokens stays as it is."""
+
+GAIN_MIN = 0.25
+"""Share of a result that shortening must win."""
+
+
+def trims_of(entry: Entry, hindsight: Hindsight, *, chars: int, count: Count) -> tuple[Trim, ...]:
+    """Return how the results in *entry* are shortened to their outcome; none where that wins too little."""
+    shown = {one.pointer: one for one in entry.shown}
+    found = []
+    for part in entry.parts:
+        there = shown.get(part.pointer)
+        tokens = there.tokens if there else part.tokens
+        if part.kind != "text" or tokens <= TRIMMED_TOKENS_MIN or not is_result(entry, part):
+            continue
+        text = there.text if there and part.sha256 else _said(entry, part)
+        if not text:
+            continue
+        short = _outcome(entry.number, text, hindsight, chars)
+        cost = count(short)
+        if cost <= tokens * (1 - GAIN_MIN):
+            found.append(Trim(number=entry.number, pointer=part.pointer, text=short, tokens=cost))
+    return tuple(found)
+
+
+def _outcome(number: int, text: str, hindsight: Hindsight, chars: int) -> str:
+    sought = hindsight.seeker(after=number)
+    short = outcome(hindsight.unframed(text), chars=chars, sought=sought)
+    return f'[Shortened; the whole: read_artifact("messages:{number}")]\n{short}'
+
+
+def _said(entry: Entry, part: PartSize) -> str:
+    return "" if part.sha256 else messages.leaf(messages.decode(entry.raw), part.pointer)

@@ -1,0 +1,76 @@
+"""Requests: what the user said, whole, whatever is said later; what is repeated stands once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from actors.core.cut_plan import water_level
+from actors.core.text.count import Count
+from protocol.account import AccountRequest
+
+REPEATED_CHARS_MIN = 40
+"""A shorter line that was said before is said again."""
+
+REFERENCE = "[here as in #"
+
+LEAST_CHARS = 240
+"""A request is not shortened below this, before it has to leave."""
+
+
+def without_repeats(new: AccountRequest, before: Sequence[AccountRequest]) -> AccountRequest:
+    """Return *new* without the lines that an earlier request has: each run of them becomes a reference."""
+    known = {
+        line.strip(): one.number
+        for one in reversed(before)
+        for line in one.text.split("\n")
+        if not line.startswith(REFERENCE)
+    }
+    out: list[str] = []
+    said: set[int] = set()
+    inside = False
+    for line in new.text.split("\n"):
+        # a short line is one of those said before only among them
+        number = known.get(line.strip(), 0) if inside or len(line.strip()) >= REPEATED_CHARS_MIN else 0
+        inside = bool(number)
+        if not number:
+            out.append(line)
+        elif number not in said:
+            said.add(number)
+            out.append(f"{REFERENCE}{number}]")
+    return AccountRequest(number=new.number, text="\n".join(out).strip())
+
+
+def within(requests: Sequence[AccountRequest], room: int, *, count: Count) -> tuple[AccountRequest, ...]:
+    """Return *requests* within *room* tokens: the longest are shortened most, the ends last."""
+    sizes = [count(one.text) + 4 for one in requests]
+    if sum(sizes) <= room or not requests:
+        return tuple(requests)
+    ends = {0, len(requests) - 1}
+    others = [place for place in range(len(requests)) if place not in ends]
+    out = list(requests)
+    for places in (others, sorted(ends)):
+        fixed = sum(count(out[place].text) + 4 for place in range(len(out)) if place not in places)
+        height = water_level([sizes[place] for place in places], max(0, room - fixed))
+        for place in places:
+            if sizes[place] > height:
+                out[place] = _shortened(out[place], height, count)
+        if sum(count(one.text) + 4 for one in out) <= room:
+            return tuple(out)
+    while len(out) > 2 and sum(count(one.text) + 4 for one in out) > room:
+        del out[1]
+    return tuple(out)
+
+
+def _shortened(request: AccountRequest, tokens: int, count: Count) -> AccountRequest:
+    """Return *request* with its middle left out, so that about *tokens* stay."""
+    text = request.text
+    have = max(1, count(text))
+    chars = max(LEAST_CHARS, int(len(text) * tokens / have) - 60)
+    if chars >= len(text):
+        return request
+    head, tail = text[: chars * 2 // 3], text[len(text) - chars // 3 :]
+    gone = len(text) - len(head) - len(tail)
+    mark = f'[… {gone:,} characters: read_artifact("messages:{request.number}") …]'
+    return msgspec.structs.replace(request, text=f"{head} {mark} {tail}")

@@ -1,0 +1,82 @@
+"""Values that no step tells: each as a fragment of the line it stood in, so that one sees what it is a value of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+
+from actors.core.entry import Entry
+from actors.core.extract import score
+from actors.core.ledger import Ledger
+from actors.core.message_texts import heard
+from actors.core.text.count import Count
+from actors.core.text.outcome import readable_lines
+from protocol.account import AccountValue
+from protocol.facts import DigestItem
+
+from .calls import as_said, one_line
+
+KINDS = frozenset(("path", "url", "email", "host", "id", "commit", "version", "amount", "setting", "status", "symbol"))
+BESIDE_CHARS = 36
+"""On each side of a value."""
+
+CANDIDATES_MAX = 600
+FRAME_TOKENS = 3
+
+
+def values_beside(
+    known: Ledger, leaving: Sequence[Entry], before: Iterable[AccountValue], *, standing: str, room: int, count: Count
+) -> tuple[AccountValue, ...]:
+    """Return the worthiest of *known* that *standing* does not say, within *room* tokens, oldest first.
+
+    What they stood beside is looked for in the messages *leaving*; of older ones it is known from *before*.
+    """
+    earlier = {one.value: one for one in before}
+    entries = {entry.number: entry for entry in leaving}
+
+    @cache
+    def lines_of(number: int) -> list[str]:
+        parts = heard((as_said(entries[number]),)) if number in entries else []
+        return [line for part in parts for line in readable_lines(part.text)]
+
+    newest = max((item.number for item in known), default=0)
+    ranked = sorted(
+        (item for item in known if item.category in KINDS),
+        key=lambda item: (-score(item, newest), -item.number, item.category, item.value),
+    )
+    chosen: list[AccountValue] = []
+    said = ""
+    for item in ranked[:CANDIDATES_MAX]:
+        if item.value in said or item.value in standing:
+            continue
+        found = _found(item, earlier, lines_of(item.number))
+        if found is None:
+            continue
+        cost = count(found.text) + FRAME_TOKENS
+        if cost > room:
+            break
+        room -= cost
+        said = f"{said}\n{found.text}"
+        chosen.append(found)
+    return tuple(sorted(chosen, key=lambda one: (one.number, one.value)))
+
+
+def _found(item: DigestItem, earlier: dict[str, AccountValue], lines: list[str]) -> AccountValue | None:
+    line = next((line for line in lines if item.value in line), None)
+    if line is None:
+        return earlier.get(item.value)
+    return AccountValue(number=item.number, value=item.value, text=_fragment(line, item.value))
+
+
+def _fragment(line: str, value: str) -> str:
+    """Return *value* with what stands beside it in *line*, cut between words."""
+    at = line.find(value)
+    end = at + len(value)
+    start = max(0, at - BESIDE_CHARS)
+    stop = min(len(line), end + BESIDE_CHARS)
+    before, behind = line[start:at], line[end:stop]
+    if start:
+        before = before[before.find(" ") + 1 :] if " " in before else before
+    if stop < len(line):
+        behind = behind[: behind.rfind(" ")] if " " in behind else behind
+    return one_line(f"{before}{value}{behind}")

@@ -1,0 +1,56 @@
+"""The account of a run: what a digest of form 2 holds. A step once written only becomes coarser."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class AccountAct(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
+    """One tool call of a step: what was called, and what came of it, both shortened for people."""
+
+    call: str
+    outcome: str = ""
+    changes: bool = False
+    """It changed something: a file, a record, a setting."""
+    failed: bool = False
+    used: int = 0
+    """Words of the outcome that the assistant used afterwards."""
+    target: str = ""
+    """What it was about: a path, else the beginning of a command or of the first argument."""
+    times: int = 1
+    """Calls that it stands for."""
+
+
+class AccountStep(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """What the assistant said and did in the messages *first* to *last*."""
+
+    first: int
+    last: int
+    said: str = ""
+    acts: tuple[AccountAct, ...] = ()
+    level: int = 0
+    """How coarse it is; 0 is the finest, and it never becomes finer."""
+
+
+class AccountRequest(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
+    """What a user said in message *number*."""
+
+    number: int
+    text: str
+
+
+class AccountValue(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
+    """A value that message *number* had, and the *text* that it stood in there."""
+
+    number: int
+    value: str
+    text: str
+
+
+class Account(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A digest of form 2: what was asked and what was done, in order, and values that no step tells."""
+
+    requests: tuple[AccountRequest, ...] = ()
+    steps: tuple[AccountStep, ...] = ()
+    values: tuple[AccountValue, ...] = ()
+    """Those that stand nowhere else in the account."""
