@@ -5,6 +5,15 @@ from __future__ import annotations
 import msgspec
 
 
+class Trim(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A part that was shortened in place, and the text that stands there now."""
+
+    number: int
+    pointer: str
+    text: str
+    tokens: int
+
+
 class AccountAct(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """One tool call of a step: what was called, and what came of it, both shortened for people."""
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from .account import Account
+from .account import Account, Trim
 from .fact_parts import Restored, Unspilled
 from .subjects import Actor
 
@@ -160,15 +160,6 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     lost: int = 0
 
 
-class Trim(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """A part that was shortened in place, and the text that stands there now."""
-
-    number: int
-    pointer: str
-    text: str
-    tokens: int
-
-
 class HistoryDigested(_Fact, frozen=True, tag="HistoryDigested.1"):
     """Messages up to *through* left the view; *items* is the whole digest that stands for them."""
 
@@ -186,9 +177,14 @@ class HistoryDigested(_Fact, frozen=True, tag="HistoryDigested.1"):
     """What changes in the ledger: new and newer entries, and those that are gone."""
     fates: tuple[Fate, ...] = ()
     """What became of the values in the messages that left, and in the digest before, by category."""
-    account: Account | msgspec.UnsetType = msgspec.UNSET
-    """Of form 2: what stands in the place of the items. Unset it is not written, as before there was one."""
-    trimmed: tuple[Trim, ...] | msgspec.UnsetType = msgspec.UNSET
+
+
+class HistoryAccounted(HistoryDigested, frozen=True, tag="HistoryDigested.2"):
+    """Old results became their outcome in place, and messages up to *through* left the view for an account."""
+
+    account: Account | None = None
+    """Stands in the place of the items; None: nothing left, results only became shorter."""
+    trimmed: tuple[Trim, ...] = ()
     """Older results that are shortened in place to their outcome."""
 
 
@@ -386,6 +382,7 @@ DoneFact = (
     | ToolOutputTrimmed
     | MessageRepaired
     | HistoryDigested
+    | HistoryAccounted
     | DigestSqueezed
     | HistorySummarized
     | HistoryCut

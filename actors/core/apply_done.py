@@ -8,6 +8,7 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from protocol import policy as policies
+from protocol.account import Trim
 from protocol.codec import Commit
 from protocol.errors import ChainBroken, PastNeeded
 from protocol.facts import (
@@ -19,6 +20,7 @@ from protocol.facts import (
     ConversationRewound,
     DigestSqueezed,
     DoneFact,
+    HistoryAccounted,
     HistoryCut,
     HistoryDigested,
     HistoryExpanded,
@@ -30,10 +32,8 @@ from protocol.facts import (
     StageFailed,
     ToolOutputSpilled,
     ToolOutputTrimmed,
-    Trim,
 )
 
-from .account_text import FORM as ACCOUNT_FORM
 from .admit import admit
 from .entry import Entry, Noted
 from .flow import after_stage
@@ -177,19 +177,20 @@ def _digested(state: State, fact: HistoryDigested) -> State:
         before = state.digest.pending if state.digest else ()
         leaving = (entry for entry in state.live if entry.number <= fact.through and entry.number not in kept)
         pending = _newest((*before, *leaving), state.policy.budget.window)
-    digest: Digest | None = Digest(
+    digest = Digest(
         through=fact.through,
         form=fact.form,
         raw_items=write_items(fact.items),
         tokens=fact.digest_tokens,
         prose=prose,
         pending=pending,
-        raw_account=write_account(fact.account) if fact.account else b"",
     )
-    live = _trimmed(live, fact.trimmed or ())
-    if fact.form == ACCOUNT_FORM and not fact.account:
-        # results became shorter in place, and nothing left
-        digest = state.digest
+    if isinstance(fact, HistoryAccounted):
+        live = _trimmed(live, fact.trimmed)
+        if fact.account is None:
+            # nothing left: results only became shorter in place
+            return _with_live(_remembering(state, fact.ledger), live, state.digest)
+        digest = replace(digest, raw_account=write_account(fact.account))
     return _with_live(_remembering(state, fact.ledger), live, digest)
 
 

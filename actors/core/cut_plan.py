@@ -16,8 +16,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from protocol.account import Trim
 from protocol.errors import BudgetRefused
-from protocol.facts import Trim
 from protocol.formats import messages
 from protocol.policy import share_of
 

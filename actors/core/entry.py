@@ -343,7 +343,7 @@ def _frame_tokens(parsed: messages.Message, *, claimed: bool, count: Count) -> i
         frames += max(0, len(texts) - 1)
     tokens = frames * MESSAGE_TOKENS + sum(CALL_TOKENS + count(call.name) for call in parsed.calls)
     silent = not claimed and not any(part.kind != "text" or part.text.strip() for part in beside or parsed.parts)
-    if silent and (beside or parsed.role == "user"):
+    if silent and (beside or parsed.role in ("user", *messages.INSTRUCTION_ROLES)):
         tokens += count(anthropic.EMPTY)
     for text in (parsed.name or "", *parsed.fixed):
         tokens += count(text) if len(text) <= EXACT_BYTES_MAX else len(text) // ESTIMATE_BYTES_PER_TOKEN

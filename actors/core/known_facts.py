@@ -62,6 +62,12 @@ KNOWN: dict[type, Known] = {
         did="digested",
         rests_on=("trigger.ratio", "target.low_water", "digest.keep_blocks", "digest.keep_tokens", "digest.cap"),
     ),
+    facts.HistoryAccounted: Known(
+        "digest",
+        "fewer",
+        did="told in the account",
+        rests_on=("trigger.ratio", "target.low_water", "digest.style", "digest.cap"),
+    ),
     facts.DigestSqueezed: Known("squeeze", "fewer", did="squeezed", rests_on=_LLM),
     facts.HistorySummarized: Known("squeeze", "fewer", did="summarized", rests_on=_LLM),
     facts.HistoryCut: Known("cut", "fewer", did="cut", rests_on=("target.low_water", "cut.pins", "cut.on_overflow")),

@@ -25,8 +25,8 @@ from actors.core.state_parts import Digest
 from actors.core.text.count import Count
 from actors.core.text.outcome import is_header
 from actors.core.units import Unit, instructions, units
-from protocol.account import Account, AccountRequest, AccountStep
-from protocol.facts import CompactionDeclined, HistoryDigested, Trim
+from protocol.account import Account, AccountRequest, AccountStep, Trim
+from protocol.facts import CompactionDeclined, HistoryAccounted
 from protocol.policy import share_of
 
 from .calls import BOOKS
@@ -39,7 +39,7 @@ from .values import values_beside
 TURNS_FREE = 16
 """Replies of the usual size that should fit before the next compaction."""
 
-LOWEST_SHARE = 0.78
+LOWEST_SHARE = 0.72
 """Of the target beside the instructions: it is not gone below that for them."""
 
 TAIL_SHARE = 0.35
@@ -76,7 +76,7 @@ COARSENESS_MAX = 6.0
 COARSENESS_STEP = 0.25
 
 
-def account(state: State, *, count: Count) -> tuple[HistoryDigested | CompactionDeclined, ...]:
+def account(state: State, *, count: Count) -> tuple[HistoryAccounted | CompactionDeclined, ...]:
     """Return the fact that brings the view down to the target, or why there is nothing to bring down."""
     assert state.episode is not None
     boundary = state.episode.boundary
@@ -97,7 +97,7 @@ def account(state: State, *, count: Count) -> tuple[HistoryDigested | Compaction
     if before - after < least:
         reason = f"would win {before - after} tokens, less than {least}"
         return (CompactionDeclined(boundary=boundary, stage="digest", reason=reason),)
-    fact = HistoryDigested(
+    fact = HistoryAccounted(
         boundary=boundary,
         through=through,
         kept=tuple(entry.number for entry in state.live if entry.number <= through and entry not in ladder.leaving),
@@ -106,13 +106,13 @@ def account(state: State, *, count: Count) -> tuple[HistoryDigested | Compaction
         digest_tokens=tokens,
         before_tokens=before,
         after_tokens=after,
-        account=told or msgspec.UNSET,
+        account=told,
         trimmed=trims,
     )
     return (_with_ledger(state, fact, tuple(ladder.leaving), known),)
 
 
-def _with_ledger(state: State, fact: HistoryDigested, leaving: tuple[Entry, ...], known: Ledger) -> HistoryDigested:
+def _with_ledger(state: State, fact: HistoryAccounted, leaving: tuple[Entry, ...], known: Ledger) -> HistoryAccounted:
     """Return *fact* with what changes in the ledger, and with what became of the values that left."""
     if not leaving:
         return fact

@@ -6,7 +6,7 @@ from actors.core.caps import is_result
 from actors.core.entry import Entry, PartSize
 from actors.core.text.count import Count
 from actors.core.text.outcome import outcome
-from protocol.facts import Trim
+from protocol.account import Trim
 from protocol.formats import messages
 
 from .hindsight import Hindsight

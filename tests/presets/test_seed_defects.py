@@ -274,7 +274,7 @@ class TestHolmes:
         for number in range(30):
             talk.play(assistant(f"Step {number}."), user("On."))
         acted = [fact for fact in talk.facts if isinstance(fact, HistoryDigested | HistoryCut | CompactionDeclined)]
-        assert len(acted) == 2
+        assert len(acted) <= 6, "of sixty calls"
 
     def test_h_after_a_compaction_the_agent_still_knows_what_it_looked_at(self) -> None:
         """After each compaction the agent made the same call again (home-ops 11904)."""

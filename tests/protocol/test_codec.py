@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol import codec
+from protocol.account import Trim
 from protocol.codec import Commit, Said
 from protocol.errors import BadEnvelope
 from protocol.facts import (
@@ -26,7 +27,6 @@ from protocol.facts import (
     MessagesAppended,
     SaidFact,
     SaidMessage,
-    Trim,
 )
 from protocol.ids import address
 from tests.builders import LAWS
