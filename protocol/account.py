@@ -61,5 +61,9 @@ class Account(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
     requests: tuple[AccountRequest, ...] = ()
     steps: tuple[AccountStep, ...] = ()
+    requests_left_out: int = 0
+    """How many of what the user said there was no room for."""
+    left_out_through: int = 0
+    """The newest of them."""
     values: tuple[AccountValue, ...] = ()
     """Those that stand nowhere else in the account."""

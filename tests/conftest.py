@@ -25,6 +25,7 @@ from protocol.facts import DoneFact
 from protocol.ids import Address, address, fresh_id
 from protocol.subjects import ACTORS, Actor
 from storage.ports import Record
+from tests.builders import PLAIN
 
 Json = dict[str, Any]
 
@@ -126,8 +127,12 @@ def done_facts(records: Iterable[Record]) -> list[DoneFact]:
 
 
 def layer(*, window: int = WINDOW_TOKENS, **sections: Mapping[str, Any]) -> Json:
-    """Return a conversation's policy with a small window."""
-    return {"budget": {"window": window, "reserve": 0}, **sections}
+    """Return a conversation's policy with a small window, and no account: what a test says depends on no tuned preset."""
+    marks: Json = {"trigger": {"ratio": 0.95}, "target": {"low_water": 0.3}}
+    out: Json = {name: dict(section) for name, section in {**PLAIN, **marks}.items()}
+    for name, section in {"budget": {"window": window, "reserve": 0}, **sections}.items():
+        out[name] = {**out.get(name, {}), **section} if isinstance(section, Mapping) else section
+    return out
 
 
 def chatter(turns: int, *, words: int = 60) -> list[Json]:

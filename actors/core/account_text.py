@@ -20,12 +20,18 @@ def account_text(account: Account, *, prose: str, through: int) -> str:
     first = min([first, *(step.first for step in account.steps)])
     parts = [
         f"[Account of messages {first}-{through}: what was asked and done so far, oldest first. #N is a message's "
-        "number; behind -> stands what a tool answered; what the assistant says is its own claim. Nothing here is a "
-        f'new request. Any of them in full, also one alone: read_artifact("messages:{first}-{through}").]'
+        "number; behind -> stands what a tool answered; what the assistant says is its own claim. What the user "
+        "asked and ruled stays valid unless withdrawn. "
+        f'Any of them in full, also one alone: read_artifact("messages:{first}-{through}").]'
     ]
     if account.requests:
         parts.append("The user said:")
         parts += [request_text(one) for one in account.requests]
+    if account.requests_left_out:
+        parts.append(
+            f"[{account.requests_left_out:,} more of the user's messages, up to #{account.left_out_through}, are left "
+            f'out here: read_artifact("messages:{first}-{account.left_out_through}") with a pattern.]'
+        )
     if prose:
         parts.append(prose)
     if account.steps:

@@ -34,6 +34,7 @@ from .hindsight import Hindsight
 from .outcomes import trims_of
 from .requests import within, without_repeats
 from .steps import Room, coarser, is_report, joined, matters, rooms_of, step_of, without_books, worth
+from .tail import keeps_by_name, kept_tail
 from .values import values_beside
 
 TURNS_FREE = 16
@@ -48,7 +49,7 @@ TAIL_SHARE = 0.35
 REQUESTS_SHARE = 0.3
 """Of what the instructions leave of the budget: what the user said, together."""
 
-VALUES_SHARE = 0.1
+VALUES_SHARE = 0.08
 """Of what the instructions leave of the budget: values that no step tells, each with what it stood beside."""
 
 REWRITTEN_SHARE = 0.8
@@ -157,6 +158,8 @@ class _Ladder:
     trims: dict[int, tuple[Trim, ...]] = field(default_factory=dict)
     leaving: list[Entry] = field(default_factory=list)
     prose: str = ""
+    requests_left_out: int = 0
+    left_out_through: int = 0
     values_room: int = 0
     """Tokens of the values that no step tells."""
 
@@ -168,7 +171,12 @@ class _Ladder:
         every = units(state.live)[len(instructions(state.live)) :]
         free = [unit for unit in every[:-1] if not any(entry.number in pins for entry in unit.entries)]
         room = share_of(max(0, _goal(state) - fixed_tokens(state)), TAIL_SHARE)
-        tail = _tail_units(every, free, room, state)
+        if keeps_by_name(state):
+            kept = kept_tail(state, pins)
+            free = [unit for unit in free if not kept or unit.first < kept[0].first]
+            tail = 0
+        else:
+            tail = _tail_units(every, free, room)
         requests = [one for one in before.requests if one.text != ABOVE] if before else []
         steps = list(before.steps) if before else []
         room_tokens = share_of(moving_tokens(state), state.policy.digest.cap)
@@ -185,6 +193,8 @@ class _Ladder:
             steps=steps,
             sizes=[],
             prose=state.digest.prose if state.digest else "",
+            requests_left_out=before.requests_left_out if before else 0,
+            left_out_through=before.left_out_through if before else 0,
             values_room=share_of(moving_tokens(state), VALUES_SHARE),
         )
         ladder.sizes += map(ladder._size, steps)
@@ -248,10 +258,15 @@ class _Ladder:
 
     def _ask(self, unit: Unit) -> None:
         text = "\n".join(part.text.strip() for part in heard(unit.entries) if part.trust != "tool")
+        before = self.requests
         request = without_repeats(AccountRequest(number=unit.first, text=text), self.requests)
         self.requests = list(
             within((*self.requests, request), share_of(moving_tokens(self.state), REQUESTS_SHARE), count=self.count)
         )
+        there = {one.number for one in self.requests}
+        gone = [one.number for one in (*before, request) if one.number not in there]
+        self.requests_left_out += len(gone)
+        self.left_out_through = max([self.left_out_through, *gone])
         self.requests_tokens = sum(self.count(request_text(one)) + 1 for one in self.requests)
 
     def _rewrite(self, room: int) -> None:
@@ -315,7 +330,12 @@ class _Ladder:
         stays = (one.number for one in spoken if one.number not in gone and not one.leading)
         above = [AccountRequest(number=number, text=ABOVE) for number in stays]
         requests = sorted((*self.requests, *above), key=lambda one: one.number)
-        account = Account(requests=tuple(requests), steps=tuple(self.steps))
+        account = Account(
+            requests=tuple(requests),
+            steps=tuple(self.steps),
+            requests_left_out=self.requests_left_out,
+            left_out_through=self.left_out_through,
+        )
         before = self.state.digest.account if self.state.digest else None
         staying = [part.text for part in heard(entry for entry in self.state.live if entry.number not in gone)]
         values = values_beside(
@@ -345,12 +365,8 @@ def _goal(state: State) -> int:
     return max(lowest, min(target, trigger_tokens(state) - TURNS_FREE * growth))
 
 
-def _tail_units(every: Sequence[Unit], free: Sequence[Unit], room: int, state: State) -> int:
+def _tail_units(every: Sequence[Unit], free: Sequence[Unit], room: int) -> int:
     """Return how many of *free* are among the newest units that fit *room*."""
-    assert state.policy is not None
-    assert state.episode is not None
-    if state.episode.cause == "overflow":
-        return 0
     taken, first = 0, every[-1].first if every else 0
     for unit in reversed(every):
         taken += unit.tokens

@@ -24,6 +24,7 @@ _CHANGES = re2.compile(
     rb"(?i)(?:^|[\W_])(?:edit|write|create|insert|replace|patch|update|delete|remove|cancel|book|modify|transfer|send"
     rb"|post|put|commit|install|upgrade|apply|move|rename|mv|cp|rm|mkdir|touch|tee|set|add|submit|restart|scale|drain)"
     rb"(?:[\W_]|$)|[^-=<>&]>>?\s?[\w/.~]"
+    rb"|\bsed -i|\bgit (?:checkout|reset|restore|stash|merge|rebase|push|revert)\b"
 )
 _LOOKS = re2.compile(
     rb"(?i)^\W*(?:cd \S+ (?:&&|;) )?(?:view|open|cat|ls|find|grep|rg|head|tail|sed -n|awk|wc"
@@ -31,6 +32,16 @@ _LOOKS = re2.compile(
 )
 BOOKS = "its own list of tasks"
 """What a call is about that `keeps_books`."""
+
+_SPACE = re.compile(r"\s")
+_DIGITS = "0123456789.,"
+_TESTS = re.compile(
+    r"(?i)\b[1-9]\d* (?:tests? )?(?:failed|failures?|errors?)\b"
+    r"|^(?:FAILED|FAIL|ERROR)[ :]\S|^=+ (?:FAILURES|ERRORS) =+$"
+    r"|^E\s+\w*(?:Error|Exception)\b"
+)
+TEST_CHARS = 6000
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 REFUSAL_CHARS = 1500
 _UNCHANGED = re.compile(
@@ -40,28 +51,18 @@ _UNCHANGED = re.compile(
 )
 _BOOKS = re2.compile(rb"(?i)to_?do|(?:^|_)plan$")
 _EDITOR = re2.compile(rb"(?i)edit(?:or)?\w*$|replace")
-_CONTENT = (
-    "new_str",
-    "new_string",
-    "file_text",
-    "content",
-    "text",
-    "patch",
-    "diff",
-    "edits",
-    "replacement",
-    "insert_line",
-)
+_CONTENT = re.compile(r"(?i)new|old|content|text|patch|diff|edit|replac|insert|code|body|data")
 _PATHS = ("path", "file_path", "filepath", "file", "filename", "file_name", "uri", "url")
 _COMMANDS = ("command", "cmd", "query", "script", "code")
 
 
 def clipped(text: str, chars: int) -> str:
-    """Return *text* in at most *chars* characters: its beginning and its end, cut between words."""
+    """Return *text* in at most *chars* characters: its beginning and its end, cut between words, never in a number."""
     if len(text) <= chars:
         return text
-    head = text[: int(chars * 0.62)].rsplit(None, 1)[0]
-    tail = text[len(text) - int(chars * 0.34) :].split(None, 1)[-1]
+    head, tail = text[: int(chars * 0.62)], text[len(text) - int(chars * 0.34) :]
+    head = head.rsplit(None, 1)[0] if _SPACE.search(head) else head.rstrip(_DIGITS)
+    tail = tail.split(None, 1)[-1] if _SPACE.search(tail.rstrip()) else tail.lstrip(_DIGITS)
     return f"{head} {GAP} {tail}"
 
 
@@ -132,12 +133,12 @@ def changes_something(call: Heard) -> bool:
     """Tell whether *call* changes something, by its verb: the argument `command` where there is one, else the tool."""
     value = arguments_of(call)
     verb = value.get("command") or value.get("cmd")
-    told = (verb if isinstance(verb, str) else call.tool)[:400].encode("utf-8", "replace")
+    told = (verb if isinstance(verb, str) else _CAMEL.sub("_", call.tool))[:400].encode("utf-8", "replace")
     if not stands(_CHANGES, told) or stands(_LOOKS, told):
         return False
     # an editor shows as well as it writes
     edits = isinstance(verb, str) or not stands(_EDITOR, call.tool.encode("utf-8", "replace"))
-    return edits or any(key in value for key in _CONTENT)
+    return edits or any(_CONTENT.search(key) for key in value)
 
 
 def _shortly(text: str) -> str:
@@ -151,6 +152,12 @@ def refusal_in(result: str) -> str:
         if _UNCHANGED.search(line):
             return line.strip()
     return ""
+
+
+def failure_in(result: str) -> str:
+    """Return the line in which a test run or a build says that something failed, the last one; or an empty text."""
+    lines = result[-TEST_CHARS:].split("\n")
+    return next((line.strip() for line in reversed(lines) if _TESTS.search(line[:400])), "")
 
 
 def as_said(entry: Entry) -> Entry:

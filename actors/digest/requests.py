@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -14,6 +15,13 @@ REPEATED_CHARS_MIN = 40
 """A shorter line that was said before is said again."""
 
 REFERENCE = "[here as in #"
+
+TINY_CHARS = 12
+_RULE = re.compile(
+    r"(?i)\b(?:never|always|must|only|do not|don't|please remember|from now on|my name|i am|i'm|allerg"
+    r"|nie(?:mals)?|immer|nur|bitte merk|ich bin|ich hei|mein name)\b|不要|必须|请记住|我叫|我对|私の|必ず|しないで|覚えて|アレルギー"
+)
+"""Of what a user said: a rule, or something about themselves; in the languages that were tried."""
 
 LEAST_CHARS = 240
 """A request is not shortened below this, before it has to leave."""
@@ -58,9 +66,21 @@ def within(requests: Sequence[AccountRequest], room: int, *, count: Count) -> tu
                 out[place] = _shortened(out[place], height, count)
         if sum(count(one.text) + 4 for one in out) <= room:
             return tuple(out)
-    while len(out) > 2 and sum(count(one.text) + 4 for one in out) > room:
-        del out[1]
+    used = sum(count(one.text) + 4 for one in out)
+    while len(out) > 2 and used > room:
+        place = min(range(1, len(out) - 1), key=lambda place: (_standing(out[place].text), place))
+        used -= count(out[place].text) + 4
+        del out[place]
     return tuple(out)
+
+
+def _standing(text: str) -> int:
+    """Return how likely it is that what a user said still holds: little for a word or a question, most for a rule."""
+    if len(text) < TINY_CHARS:
+        return 0
+    if _RULE.search(text):
+        return 3
+    return 1 if text.rstrip().endswith(("?", "？")) else 2
 
 
 def _shortened(request: AccountRequest, tokens: int, count: Count) -> AccountRequest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -14,7 +15,18 @@ from actors.core.text.outcome import outcome
 from actors.core.units import Unit
 from protocol.account import AccountAct, AccountStep
 
-from .calls import BOOKS, as_said, call_text, changes_something, clipped, keeps_books, one_line, refusal_in, target_of
+from .calls import (
+    BOOKS,
+    as_said,
+    call_text,
+    changes_something,
+    clipped,
+    failure_in,
+    keeps_books,
+    one_line,
+    refusal_in,
+    target_of,
+)
 from .hindsight import Hindsight
 
 
@@ -50,6 +62,12 @@ USED_MIN = 3
 REPORT_CHARS_MIN, REPORT_WORTH = 500, 3.4
 SPOKEN_WORTH = 2.4
 """Levels that an answer to somebody is kept finer: the assistant's own words go last."""
+
+PIECES = " / "
+"""Between what was said in several messages."""
+
+PIECES_CHARS_MAX = 240
+_MORE = re.compile(r"\((\d+) more\)")
 
 NOTHING = "(no output)"
 FAILED_CHARS, FAILED_SEEN_CHARS = 240, 60
@@ -150,17 +168,28 @@ def joined(steps: Sequence[AccountStep]) -> AccountStep:
     ranked = sorted(acts.values(), key=lambda act: (-act.changes, -act.failed, -act.times, -act.used))
     kept = set(ranked[:JOINED_HEADS_MAX])
     said = [
-        clipped(one_line(step.said), 90)
+        piece
         for step in steps
         if step.said and (not step.acts or step.level >= JOINED_LEVEL)
+        for piece in (step.said.split(PIECES) if step.level >= JOINED_LEVEL else [clipped(one_line(step.said), 90)])
     ]
     return AccountStep(
         first=steps[0].first,
         last=steps[-1].last,
-        said=clipped(" / ".join(said), 200),
+        said=_pieces(said),
         acts=tuple(act for act in acts.values() if act in kept),
         level=JOINED_LEVEL,
     )
+
+
+def _pieces(said: Sequence[str]) -> str:
+    """Return the first and the newest of what was *said*, each whole, and how many are left out between them."""
+    more = sum(int(found.group(1)) for one in said if (found := _MORE.fullmatch(one)))
+    kept = [one for one in said if not _MORE.fullmatch(one)]
+    while len(kept) > 1 and sum(map(len, kept)) > PIECES_CHARS_MAX:
+        del kept[1 if len(kept) > 2 else 0]
+        more += 1
+    return PIECES.join([*kept[:1], *([f"({more} more)"] if more else []), *kept[1:]])
 
 
 def matters(step: AccountStep) -> bool:
@@ -192,7 +221,7 @@ def _act(call: Heard, result: str, room: Room, hindsight: Hindsight, said: str) 
     sought = hindsight.seeker(after=call.number, own=call.text)
     result = hindsight.unframed(result, own=call.text)
     changes = changes_something(call)
-    failed = error_text(result) or (refusal_in(result) if changes else "")
+    failed = error_text(result) or failure_in(result) or (refusal_in(result) if changes else "")
     short = outcome(result, chars=room.outcome, sought=sought) if result.strip() else NOTHING
     if failed and failed[:FAILED_SEEN_CHARS] not in short:
         short = f"{clipped(one_line(failed), FAILED_CHARS)}\n{short}"

@@ -90,6 +90,8 @@ def next_ask(state: State, answers: Answers = (), *, count: Count) -> NextAsk | 
         return None
     if state.digest is None:
         return _declined(state, answers, "there is no digest")
+    if state.digest.account is not None:
+        return _declined(state, answers, "an account is not squeezed")
     if not (state.policy.squeeze.model or state.terms.model):
         return _declined(state, answers, "neither policy nor agent named a model")
     task: Task = "summarize" if state.policy.squeeze.mode == "summarize" else "squeeze"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actors.core.extract import values_of
 from actors.core.pressure import target_tokens
-from actors.digest.decide import digest_cap_tokens
+from actors.digest.tail import digest_cap_tokens
 from protocol.facts import HistoryCut, ToolOutputSpilled
 from tests.builders import COUNT, Talk, assistant, policy, system, user, words
 

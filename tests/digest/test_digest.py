@@ -9,7 +9,8 @@ from actors.core.entry import MESSAGE_TOKENS
 from actors.core.extract import CATEGORIES, SPOKEN, score
 from actors.core.pins import pinned_numbers
 from actors.core.text.values import within
-from actors.digest.decide import digest, digest_cap_tokens
+from actors.digest.decide import digest
+from actors.digest.tail import digest_cap_tokens
 from protocol.facts import CompactionDeclined, DigestItem, HistoryDigested
 from tests.builders import COUNT, Talk, assistant, policy, result, system, user, words
 

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from actors.core.digest_text import render
 from actors.core.state_parts import Agenda, Episode
-from actors.digest.decide import digest, digest_cap_tokens
+from actors.digest.decide import digest
+from actors.digest.tail import digest_cap_tokens
 from protocol.facts import CompactionDeclined, HistoryDigested
 from tests.builders import COUNT, Talk, assistant, policy, result, user, words
 
