@@ -126,8 +126,15 @@ def done_facts(records: Iterable[Record]) -> list[DoneFact]:
     return [fact for record in records if record.side == "done" for fact in codec.decode_commit(record.body).facts]
 
 
+def spilling(folder: Path) -> Path:
+    """Write a policy under which results of a few hundred tokens become artifacts; return its file."""
+    file = folder / "spilling.json"
+    file.write_text(json.dumps({"spill": {"share": 0.1}}))
+    return file
+
+
 def layer(*, window: int = WINDOW_TOKENS, **sections: Mapping[str, Any]) -> Json:
-    """Return a conversation's policy with a small window, and no account: what a test says depends on no tuned preset."""
+    """Return a policy with a small window and no account: what a test says depends on no tuned preset."""
     marks: Json = {"trigger": {"ratio": 0.95}, "target": {"low_water": 0.3}}
     out: Json = {name: dict(section) for name, section in {**PLAIN, **marks}.items()}
     for name, section in {"budget": {"window": window, "reserve": 0}, **sections}.items():

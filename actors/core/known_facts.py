@@ -65,7 +65,7 @@ KNOWN: dict[type, Known] = {
     facts.HistoryAccounted: Known(
         "digest",
         "fewer",
-        did="told in the account",
+        did="digested",
         rests_on=("trigger.ratio", "target.low_water", "digest.style", "digest.cap"),
     ),
     facts.DigestSqueezed: Known("squeeze", "fewer", did="squeezed", rests_on=_LLM),

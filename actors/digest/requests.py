@@ -19,7 +19,8 @@ REFERENCE = "[here as in #"
 TINY_CHARS = 12
 _RULE = re.compile(
     r"(?i)\b(?:never|always|must|only|do not|don't|please remember|from now on|my name|i am|i'm|allerg"
-    r"|nie(?:mals)?|immer|nur|bitte merk|ich bin|ich hei|mein name)\b|不要|必须|请记住|我叫|我对|私の|必ず|しないで|覚えて|アレルギー"
+    r"|nie(?:mals)?|immer|nur|bitte merk|ich bin|ich hei|mein name)\b"
+    r"|不要|必须|请记住|我叫|我对|私の|必ず|しないで|覚えて|アレルギー"
 )
 """Of what a user said: a rule, or something about themselves; in the languages that were tried."""
 

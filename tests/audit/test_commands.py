@@ -48,7 +48,7 @@ def asked(conversation: tuple[str, Path], command: str, *arguments: str, at: str
 
 
 def test_the_trace_says_what_a_compaction_lost_and_which_views_were_compacted(conversation: tuple[str, Path]) -> None:
-    digested = next(row for row in asked(conversation, "versions") if "HistoryDigested" in row["facts"])
+    digested = next(row for row in asked(conversation, "versions") if "HistoryAccounted" in row["facts"])
     name = conversation[0].rpartition("/")[2]
     done = jettison("trace", name, "--last", "10000", "--data", str(conversation[1]), "--json")
     spans = [json.loads(line) for line in done.stdout.splitlines()]
@@ -77,7 +77,7 @@ def test_versions_diff_why_and_where_agree_about_a_digest(conversation: tuple[st
     assert [row["version"] for row in rows] == list(range(1, len(rows) + 1))
     assert all(re.fullmatch("[0-9a-f]{32}", row["trace_id"]) for row in rows)
     assert all(row["time"].startswith("20") for row in rows)
-    digested = next(row for row in rows if "HistoryDigested" in row["facts"])
+    digested = next(row for row in rows if "HistoryAccounted" in row["facts"])
     version = digested["version"]
     assert digested["loss"]["categories"]
     found = asked(conversation, "diff", f"@{version}", at=f"@{version - 1}")

@@ -36,7 +36,7 @@ def refused(data: Path, *arguments: str) -> str:
 def test_what_was_digested_is_put_back_undone_and_forked(data: Path, played: str) -> None:
     rows = told(data, "versions", played)
     newest = rows[-1]["version"]
-    digested = next(row["version"] for row in rows if "HistoryDigested" in row["facts"])
+    digested = next(row["version"] for row in rows if "HistoryAccounted" in row["facts"])
     assert "tokens more" in refused(data, "expand", played, "--messages", "1-150")
     gone = next(
         row["number"]

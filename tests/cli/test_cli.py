@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import spilling
 from tests.stack import free_port, jettison_up, listened_on
 
 SAMPLE = Path(__file__).parents[1] / "data" / "sample.json"
@@ -51,7 +52,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def compacted(running: Path) -> dict[str, object]:
     """Compact the sample to 8,000 tokens; return what `--json` printed."""
-    done = jettison("compact", str(SAMPLE), "--budget", "8000", "--data", str(running), "--json")
+    policy = ("--policy", str(spilling(running)))
+    done = jettison("compact", str(SAMPLE), "--budget", "8000", *policy, "--data", str(running), "--json")
     assert done.returncode == 0, done.stderr
     found: dict[str, object] = json.loads(done.stdout)
     return found
@@ -79,7 +81,7 @@ def test_every_reading_command_answers_about_the_conversation(running: Path, com
     listed = [json.loads(line) for line in jettison("ls", *where, "--json").stdout.splitlines()]
     assert address in {row["address"] for row in listed}
     facts = [json.loads(line) for line in jettison("log", address, *where, "--json").stdout.splitlines()]
-    assert {"PolicyAdopted", "ToolOutputSpilled", "HistoryDigested", "ContextServed"} <= {row["fact"] for row in facts}
+    assert {"PolicyAdopted", "ToolOutputSpilled", "HistoryAccounted", "ContextServed"} <= {row["fact"] for row in facts}
     shown = json.loads(jettison("show", address, *where, "--json").stdout)
     assert shown["hash"] == compacted["hash"]
     earlier = json.loads(jettison("show", f"{address}@3", *where, "--json").stdout)

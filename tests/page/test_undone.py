@@ -25,7 +25,7 @@ from protocol.facts import ToolOutputSpilled
 from protocol.ids import written_address
 from protocol.service_messages import ExpandAsked, Expanded
 from tests.cli.test_cli import SAMPLE, jettison
-from tests.conftest import done_facts
+from tests.conftest import done_facts, spilling
 from tests.page.browsing import NARROW, WIDE, Site
 from tests.page.chromium import chromium
 from tests.page.shown import Html, client_of
@@ -74,11 +74,15 @@ async def undone(data: Path, running: Runtime) -> Undone:
     async def command(*arguments: str) -> Any:
         return msgspec.json.decode((await asyncio.to_thread(commanded, data, *arguments)).stdout)
 
-    name = (await command("compact", str(SAMPLE), "--budget", "8000", "--by-turn", "--json"))["address"]
+    name = (
+        await command(
+            "compact", str(SAMPLE), "--budget", "8000", "--by-turn", "--json", "--policy", str(spilling(data))
+        )
+    )["address"]
     at = written_address(name)
     records = await running.log.read(at, after=0)
     rows = list(versions(at, records))
-    digested = next(row.version for row in rows if "HistoryDigested" in row.facts)
+    digested = next(row.version for row in rows if "HistoryAccounted" in row.facts)
     changed = diff(at, records, older=digested - 1, newer=rows[-1].version).rows
     gone = next(row.number for row in changed if row.did == "digested" and row.number)
     spilled = [fact for fact in done_facts(records) if isinstance(fact, ToolOutputSpilled)]

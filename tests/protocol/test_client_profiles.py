@@ -26,7 +26,11 @@ def told(ident: str, content: str) -> dict[str, Any]:
 async def test_anthropic_gets_its_system_apart_and_a_large_result_of_several_as_a_pointer(
     working: Runtime, client: Client, name: str
 ) -> None:
-    layer = {"shape": {"profile": "anthropic-messages"}, "budget": {"window": 4000, "reserve": 0}}
+    layer = {
+        "shape": {"profile": "anthropic-messages"},
+        "budget": {"window": 4000, "reserve": 0},
+        "spill": {"share": 0.15},
+    }
     talk = await client.open(name, policy=layer)
     answered = user([told("t1", "found"), told("t2", words(2000)), {"type": "text", "text": "and now?"}])
     await talk.append([system("") | {"content": RULES}, user("Why?"), ASKED, answered])

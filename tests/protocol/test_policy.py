@@ -122,7 +122,7 @@ def test_the_fingerprint_is_of_the_values_not_of_how_they_were_layered() -> None
 
 
 def test_the_fingerprint_of_the_defaults_never_changes_unseen() -> None:
-    assert policies.fingerprint(Policy()) == "c0e8df3ae9ef60ba"
+    assert policies.fingerprint(Policy()) == "3ec3fc489cf7770d"
     assert list(json.loads(policies.encode(Policy()))) == list(Policy.__struct_fields__)
 
 
