@@ -256,7 +256,7 @@ class Conversation:
     async def read_artifact(
         self, key: str, *, lines: str = "", bytes: str = "", pattern: str = "", context: int = 2, json_path: str = ""
     ) -> str:
-        """Return a part of what a pointer names; the answer is bounded and says what is left.
+        """Return a part of what a pointer names; bounded, says what is left. Many messages: an outline, a line each.
 
         Its lines or bytes `20-80` (from 1), the lines that match *pattern* with *context* lines around each,
         or what *json_path* finds. Raises `NotFound`, `Rejected`.
@@ -268,7 +268,8 @@ class Conversation:
     async def expand(self, *, messages: str = "", artifact: str = "") -> Expanded:
         """Put back into the view what has left it, until the next compaction: messages `4-9`, or a spilled artifact.
 
-        A call comes with its results. Raises `BudgetRefused` with the tokens it would take, `NotFound`, `Rejected`.
+        A call comes with its results, so that `#4` is the account's step. Raises `BudgetRefused` with the tokens it
+        would take, `NotFound`, `Rejected`.
         """
         asked = ExpandAsked(messages=messages, artifact=artifact)
         _, body = await ask(self.client.connection, self.at, "expand", asked)

@@ -39,7 +39,10 @@ class ContextAsked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReadAsked(msgspec.Struct, frozen=True, kw_only=True):
-    """Ask for a part of an artifact (`key`: the first digits of its SHA-256) or of messages (`messages:4-9`)."""
+    """Ask for a part of an artifact (`key`: the first digits of its SHA-256) or of messages (`messages:4-9`, `#4`).
+
+    Of several messages that are too long for an answer it is an outline; with a pattern, the hits by messages.
+    """
 
     key: str
     lines: str = ""
@@ -56,7 +59,7 @@ class ReadAsked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExpandAsked(msgspec.Struct, frozen=True, kw_only=True):
-    """Ask for what has left the view to be in it again: messages (`4-9`), or an artifact by its key."""
+    """Ask for what has left the view to be in it again: messages (`4-9`, `#4`), or an artifact by its key."""
 
     messages: str = ""
     artifact: str = ""

@@ -25,14 +25,16 @@ READ_ARTIFACT: dict[str, Any] = {
         "name": READ_TOOL,
         "description": (
             "Read a part of something that was left out of this conversation. The pointer in its place names the "
-            "key. Answers are limited and say what is left: ask for the lines, the pattern or the path that you need."
+            "key. Answers are limited and say what is left: ask for the lines, the pattern or the path that you need. "
+            "Many messages at once come as an outline of one line each: read on with the numbers and keys in it, or "
+            "give a pattern to find the messages that match."
         ),
         "parameters": {
             "type": "object",
             "properties": {
                 "key": {
                     "type": "string",
-                    "description": 'As the pointer says: "9f86d081884c7d65", or "messages:4-9".',
+                    "description": 'As the pointer says: "9f86d081884c7d65", or "messages:4-9"; #4 is "messages:4".',
                 },
                 "lines": {"type": "string", "description": 'First and last line, from 1: "20-80"; "80-" to the end.'},
                 "bytes": {"type": "string", "description": 'First and last byte, from 1: "1-4000"; for long lines.'},

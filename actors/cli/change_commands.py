@@ -17,7 +17,7 @@ wishes = typer.Typer()
 def expand(
     stack: StackOptions,
     conv: Conv,
-    messages: Annotated[str, typer.Option(help="Numbers, such as 4-9; a call comes with its results.")] = "",
+    messages: Annotated[str, typer.Option(help="Numbers, such as 4-9 or #4; a call comes with its results.")] = "",
     artifact: Annotated[str, typer.Option(help="SHA-256 of a spilled part, or its first digits.")] = "",
     json: Json = False,
 ) -> int:

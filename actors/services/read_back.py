@@ -1,20 +1,25 @@
 """Read back: slices of what left the context, for the agent's `read_artifact` tool and for people.
 
-An answer is bounded, so that reading back cannot overflow the window that spilling had saved.
+An answer is bounded, so that reading back cannot overflow the window that spilling had saved. A range of messages
+that is too long for one answer is told in an outline.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Mapping
 
-from actors.core.text.slices import part_of, range_of
-from actors.runtime.said_log import sayings
+from msgspec.structs import replace
+
+from actors.core.text.slices import ANSWER_BYTES_MIN, LEFT_BYTES, NOTHING_MATCHES, bound_of, numbers_of, part_of
 from protocol.errors import BadMessage, NotFound
-from protocol.facts import Claim, SaidMessage
+from protocol.facts import SaidMessage
 from protocol.formats import messages
 from protocol.ids import Address, Token
 from protocol.service_messages import ReadAsked
 from storage.ports import Artifacts, EventLog
+
+from .outline import Outline, further, outlined, span
 
 MESSAGES_PREFIX = "messages:"
 
@@ -24,11 +29,9 @@ async def read_back(asked: ReadAsked, *, at: Address, log: EventLog, artifacts: 
 
     Raises `NotFound`, `Rejected` (a bad range, pattern or path), `ArtifactDamaged`, `Unavailable`.
     """
-    if asked.key.startswith(MESSAGES_PREFIX):
-        first, last = range_of(asked.key.removeprefix(MESSAGES_PREFIX))
-        text = await _messages(at, first, last, log=log, artifacts=artifacts)
-    else:
-        text = (await artifact(asked.key, tenant=at.tenant, artifacts=artifacts)).decode("utf-8", "replace")
+    if asked.key.startswith((MESSAGES_PREFIX, "#")):
+        return (await _messages(asked, at=at, log=log, artifacts=artifacts)).encode("utf-8", "replace")
+    text = (await artifact(asked.key, tenant=at.tenant, artifacts=artifacts)).decode("utf-8", "replace")
     # in a thread: an artifact may have megabytes, and others wait for their views
     return (await asyncio.to_thread(part_of, text, asked)).encode("utf-8", "replace")
 
@@ -43,30 +46,89 @@ async def artifact(key: str, *, tenant: Token, artifacts: Artifacts) -> bytes:
 
 async def said_messages(at: Address, *, log: EventLog) -> list[SaidMessage]:
     """Return all messages of *at* as they were said, repeats left out, in order of their numbers."""
+    return list((await _outline(at, log=log)).said)
+
+
+async def _outline(at: Address, *, log: EventLog) -> Outline:
     # in a thread: a log may have ten thousands, and others wait for their views
-    said = await asyncio.to_thread(list, sayings(at, await log.read(at, after=0)))
-    return [one.message for one in said]
+    return await asyncio.to_thread(Outline.of, at, await log.read(at, after=0))
 
 
-async def _messages(at: Address, first: int, last: int, *, log: EventLog, artifacts: Artifacts) -> str:
-    found = (await said_messages(at, log=log))[first - 1 : last]
-    if not found:
-        raise NotFound(f"there are no messages {first}-{last}", first=first, last=last)
-    lines = []
-    for number, said in enumerate(found, first):
-        try:
-            message = messages.decode(said.raw)
-            for claim in said.claims:
-                message = messages.with_leaves(message, {claim.pointer: await _claimed(claim, at, artifacts)})
-            parsed = messages.parse(message)
-        except (BadMessage, NotFound) as error:
-            # one message that cannot be read must not hide the others of its range
-            lines.append(f"--- message {number} cannot be read: {error} ---")
+async def _messages(asked: ReadAsked, *, at: Address, log: EventLog, artifacts: Artifacts) -> str:
+    written = asked.key.removeprefix(MESSAGES_PREFIX)
+    first, last = numbers_of(written)
+    outline = await _outline(at, log=log)
+    last = min(last, len(outline.said))
+    if first > last:
+        raise NotFound(f"there are no messages {written:.40}; the last one is {last}", first=first, last=last)
+    several = first < last and not (asked.lines or asked.bytes or asked.json_path)
+    if several and not asked.pattern:
+        return await asyncio.to_thread(_shown, outline, first, last, bound_of(asked))
+    uploads = await _uploads(outline.said[first - 1 : last], at, artifacts)
+    if several:
+        return await asyncio.to_thread(_hits, asked, outline, first, last, uploads)
+    return await asyncio.to_thread(_slice, asked, outline, first, last, uploads)
+
+
+def _slice(asked: ReadAsked, outline: Outline, first: int, last: int, uploads: Mapping[str, str]) -> str:
+    """Return what is asked for of all messages, one below the other."""
+    numbers = range(first, last + 1)
+    return part_of("\n".join(_text(number, outline.said[number - 1], uploads) for number in numbers), asked)
+
+
+def _shown(outline: Outline, first: int, last: int, most: int) -> str:
+    """Return the messages whole; else those that were not spilled, with the lines of the others; else all lines."""
+    numbers = range(first, last + 1)
+    for away in (outline.is_claimed, outline.keys):
+        parts: list[str] = []
+        room = most + 1
+        for number in numbers:
+            parts.append(outline.line(number) if away(number) else _text(number, outline.said[number - 1], {}))
+            room -= len(parts[-1].encode("utf-8", "replace")) + 1
+            if room < 0:
+                break
+        else:
+            return "\n".join(parts)
+    return outlined(outline, first=first, last=last, most=most)
+
+
+def _hits(asked: ReadAsked, outline: Outline, first: int, last: int, uploads: Mapping[str, str]) -> str:
+    """Return the lines that match, below the line of their message and numbered as in it."""
+    shown: list[str] = []
+    room = bound_of(asked) - LEFT_BYTES
+    # of one message at most half an answer, so that it does not hide the hits of all others
+    each = max(bound_of(asked) // 2, ANSWER_BYTES_MIN)
+    for number in range(first, last + 1):
+        one = replace(asked, key=span(number, number), bytes_max=each)
+        found = part_of(_text(number, outline.said[number - 1], uploads), one)
+        if found == NOTHING_MATCHES:
             continue
-        lines.append(f"--- message {number} ({parsed.role}) ---")
-        lines += [part.text for part in parsed.parts if part.kind in ("text", "arguments")]
-    return "\n".join(lines)
+        found = f"{outline.line(number)}\n{found}"
+        room -= len(found.encode("utf-8", "replace")) + 1
+        if room < 0 and shown:
+            return "\n".join([*shown, further(number, last)])
+        shown.append(found)
+    return "\n".join(shown) or NOTHING_MATCHES
 
 
-async def _claimed(claim: Claim, at: Address, artifacts: Artifacts) -> str:
-    return (await artifacts.get(at.tenant, claim.sha256)).decode("utf-8", "replace")
+def _text(number: int, said: SaidMessage, uploads: Mapping[str, str]) -> str:
+    """Return a message's texts and arguments; one that cannot be read must not hide the others of its range."""
+    texts = {claim.pointer: uploads[claim.sha256] for claim in said.claims if claim.sha256 in uploads}
+    try:
+        message = messages.decode(said.raw)
+        parsed = messages.parse(messages.with_leaves(message, texts) if texts else message)
+    except BadMessage as error:
+        return f"--- message {number} cannot be read: {error} ---"
+    read = (part.text for part in parsed.parts if part.kind in ("text", "arguments"))
+    return "\n".join([f"--- message {number} ({parsed.role}) ---", *read])
+
+
+async def _uploads(said: Iterable[SaidMessage], at: Address, artifacts: Artifacts) -> dict[str, str]:
+    """Return the texts that were uploaded; in the place of one that is not there stands why."""
+    found = {}
+    for key in dict.fromkeys(claim.sha256 for one in said for claim in one.claims):
+        try:
+            found[key] = (await artifacts.get(at.tenant, key)).decode("utf-8", "replace")
+        except NotFound as error:
+            found[key] = f"[cannot be read: {error}]"
+    return found

@@ -13,7 +13,7 @@ import msgspec
 
 from actors.core.rewind import Views, expand, look, rewind
 from actors.core.state import State
-from actors.core.text.slices import range_of
+from actors.core.text.slices import numbers_of
 from actors.runtime.conversations import Conversations
 from actors.runtime.fold import Decision, count_of, decisions
 from protocol.errors import ArtifactDamaged, Contended, Erased, NotFound, Rejected
@@ -50,12 +50,12 @@ class Undo(msgspec.Struct, frozen=True, kw_only=True):
     async def expand(self, at: Address, asked: ExpandAsked, *, headers: Mapping[str, str]) -> Expanded:
         """Put messages or an artifact back. Raises `BudgetRefused`, `NotFound`, `Rejected`, `Unavailable`."""
         if bool(asked.messages) == bool(asked.artifact):
-            raise Rejected("say what to expand: messages such as 4-9, or an artifact's key")
+            raise Rejected("say what to expand: messages such as 4-9 or #4, or an artifact's key")
 
         async def decide(state: State, past: Sequence[Decision]) -> HistoryExpanded | None:
             seen = await asyncio.to_thread(_views, past, state)
             if asked.messages:
-                first, last = range_of(asked.messages)
+                first, last = numbers_of(asked.messages)
                 return expand(state, seen, first=first, last=last)
             parts = await self._parts(at, state, past, asked.artifact)
             # several messages may hold it: the newest one that a view can show

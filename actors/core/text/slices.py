@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import sys
 from collections.abc import Iterable
 
@@ -38,8 +39,12 @@ JSON_CHARS_MAX = 20_000_000
 FOUND_MAX = 10_000
 END = sys.maxsize
 
+NOTHING_MATCHES = "[no line matches]"
+
 _QUIET = re2.Options()
 _QUIET.log_errors = False  # it would print an agent's pattern to our stderr
+
+_NUMBER = re.compile(r"\B#(?=\d)")
 
 _QUOTED = re2.compile(r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""")
 
@@ -52,7 +57,7 @@ def part_of(text: str, asked: ReadAsked) -> str:
     """Return the part of *text* that is *asked* for. Raises `Rejected`, in words that say what to ask instead."""
     # a message may hold half a pair; RE2 would refuse the text
     text = messages.without_surrogates(text)
-    most = min(max(asked.bytes_max, ANSWER_BYTES_MIN), READ_BYTES_MAX)
+    most = bound_of(asked)
     if asked.json_path:
         text = "\n".join(found_in(text, asked.json_path))
     first_byte, last_byte = range_of(asked.bytes) if asked.bytes else (1, END)
@@ -79,6 +84,16 @@ def part_of(text: str, asked: ReadAsked) -> str:
     following = first_line + shown.count("\n") + 1
     last = min(len(lines), last_line)
     return f'{shown}\n[… {last - following + 1:,} more lines; go on with lines="{following}-{last}", or give a pattern]'
+
+
+def bound_of(asked: ReadAsked) -> int:
+    """Return the most bytes that an answer may have."""
+    return min(max(asked.bytes_max, ANSWER_BYTES_MIN), READ_BYTES_MAX)
+
+
+def numbers_of(text: str) -> tuple[int, int]:
+    """Return the first and the last message of `4-9`, or of `#4` and `#4-9` as the account writes them."""
+    return range_of(_NUMBER.sub("", text))
 
 
 def range_of(text: str) -> tuple[int, int]:
@@ -128,7 +143,7 @@ def _matching(text: str, asked: ReadAsked, first: int, last: int, most: int) -> 
     lines = text.split("\n")
     hits = [number for number, line in enumerate(lines[first - 1 : last], first) if pattern.search(line)]
     if not hits:
-        return "[no line matches]"
+        return NOTHING_MATCHES
     around = min(max(asked.context, 0), CONTEXT_LINES_MAX)
     shown: list[str] = []
     size, done = 0, 0
@@ -140,7 +155,8 @@ def _matching(text: str, asked: ReadAsked, first: int, last: int, most: int) -> 
             if not shown:
                 shown.append(_beginning(more, most))
             left = sum(hit >= start for hit in hits)
-            return "\n".join(shown) + f'\n[… {left:,} more lines match; narrow the pattern, or add lines="{start}-"]'
+            on = f'narrow the pattern, or read "{asked.key:.80}" with lines="{start}-"'
+            return "\n".join(shown) + f"\n[… {left:,} more lines match; {on}]"
         shown += [more] if more else []
         done = max(done, end)
     return "\n".join(shown)

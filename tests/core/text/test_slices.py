@@ -15,6 +15,7 @@ from actors.core.text.slices import (
     END,
     FOUND_MAX,
     JSON_CHARS_MAX,
+    numbers_of,
     part_of,
     range_of,
 )
@@ -36,6 +37,16 @@ def part(text: str, **asked: object) -> str:
 )
 def test_a_range_has_two_ends_one_or_none_at_its_end(written: str, meant: tuple[int, int]) -> None:
     assert range_of(written) == meant
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"), [("4-9", (4, 9)), ("#4", (4, 4)), ("#4-9", (4, 9)), (" #4-#9 ", (4, 9)), ("#4-", (4, END))]
+)
+def test_messages_are_named_as_the_account_numbers_them(written: str, meant: tuple[int, int]) -> None:
+    assert numbers_of(written) == meant
+    for bad in ("##4", "4#", "#", "#x"):
+        with pytest.raises(Rejected, match="a range"):
+            numbers_of(bad)
 
 
 @pytest.mark.parametrize("written", ["", "-", "x", "0-3", "5-4", "-5", "1-2-3", "9" * 5000, "1.5", "\ud800"])
