@@ -35,7 +35,7 @@ async def test_what_real_actors_did_is_on_the_page(working: Runtime, client: Cli
         await talk.append([message])
         if message["role"] == "user":
             await talk.context()
-    await talk.context()
+    await talk.context(unfinished=True)
     state = await settled(working, talk.at)
     at = f"/c/{talk.at}"
     app = page(sources_of(working), working.conversations, traces=tmp_path, wait_seconds=60)

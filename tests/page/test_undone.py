@@ -86,7 +86,7 @@ async def undone(data: Path, running: Runtime) -> Undone:
     changed = diff(at, records, older=digested - 1, newer=rows[-1].version).rows
     gone = next(row.number for row in changed if row.did == "digested" and row.number)
     spilled = [fact for fact in done_facts(records) if isinstance(fact, ToolOutputSpilled)]
-    smallest = min(spilled, key=lambda fact: fact.tokens).sha256
+    smallest = min(spilled[-4:], key=lambda fact: fact.tokens).sha256
     undo = Undo(conversations=running.conversations, log=running.log, artifacts=running.artifacts)
     expand = await undo.expand(at, ExpandAsked(messages=str(gone)), headers={})
     unspill = await undo.expand(at, ExpandAsked(artifact=smallest), headers={})
