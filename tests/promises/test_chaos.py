@@ -61,6 +61,8 @@ def test_the_checks_find_what_is_wrong() -> None:
     spoken.add([{"role": "user", "content": "three"}])
     fine = [{"role": "user", "content": "one"}, {"role": "user", "content": "three"}]
     assert spoken._misplaced(fine, 1_000) == []
+    account = {"role": "user", "content": "[Account of messages 2-2: what was asked and done so far]"}
+    assert spoken._misplaced([*fine, account], 1_000) == [], "it stands in order, and nobody said it"
     assert spoken._misplaced(fine[::-1], 1_000) == [
         "message 1 of the view is out of order or there twice",
         "the last user message is not the last of its kind",

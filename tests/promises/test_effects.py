@@ -228,4 +228,4 @@ async def test_a_squeeze_survives_what_is_said_meanwhile_without_a_second_call(a
             await talk.append([{"role": "user", "content": f"meanwhile {number}"}])
         await settled(running, talk.at, seconds=20)
         assert len(await squeeze_outcomes(running, talk)) == len(llm.requests) == 1
-        assert (await running.conversations.load(talk.at)).messages == 43
+        assert (await running.conversations.load(talk.at)).messages == 45

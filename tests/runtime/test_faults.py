@@ -13,6 +13,7 @@ from actors.host.settings import Settings
 from actors.runtime.dispatch import Steps
 from actors.runtime.retries import ATTEMPTS_MAX, FAULTS_MAX, pause
 from actors.runtime.worker import Worker
+from actors.spill.act import Storing
 from actors.spill.policy_layers import Layers
 from protocol import subjects
 from protocol.client import Client
@@ -103,15 +104,17 @@ async def test_bad_luck_is_never_given_up(
     talk = await client.open(f"luck-{fresh_id()}", policy=layer(spill={"on_store_error": "wait"}))
     async with runtime(without_store(settings), role="test") as dry:
         worker = dry.worker("spill")
+        storing = cast(Storing, worker.steps.effects["spill"])
         task = asyncio.create_task(worker.run())
         await talk.append(call_and_result("a", LOG))
         # tried and put back, more often than a fault passes by
         async with asyncio.timeout(60):
-            while caplog.text.count(f"spill of {talk.at} waits") <= FAULTS_MAX:
+            while storing.outages.get(talk.at, 0) <= FAULTS_MAX:
                 await asyncio.sleep(0.01)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert worker._failures.of(talk.at) == 0
+    assert caplog.text.count("spill waits (ArtifactsUnavailable): ") == 1, "an outage is told when it begins"
     assert await letters(running, talk.at) == []
     assert await slot_is_filled(running, "spill", talk.at)
     async with at_work(settings) as healthy:

@@ -25,6 +25,8 @@ Json = dict[str, Any]
 
 POINTER = re.compile(r'read_artifact\(\\*"((?:[0-9a-f]{16,64}|messages:\d+(?:-\d+)?))\\*"')
 
+ACCOUNT = "[Account of messages "
+
 
 class Spoken:
     """What one agent has said and was acknowledged, in order, and what of it may be pointed to."""
@@ -76,7 +78,9 @@ class Spoken:
             except ValueError:
                 found.append(f"message {index} of the view is out of order or there twice")
         users = [message for message in self.messages if message["role"] == "user"]
-        shown = [message for message in view if message["role"] == "user"]
+        # an account stands behind what is older than its end, and so behind a message of the user that goes on
+        spoken = (message for message in view if message["role"] == "user")
+        shown = [message for message in spoken if not str(message["content"]).startswith(ACCOUNT)]
         if users and len(str(users[-1]["content"]).encode("utf-8", "surrogatepass")) < min(4_000, 2 * budget):
             last = canonical(users[-1])
             if not shown or canonical(shown[-1]) != last:
