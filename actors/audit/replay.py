@@ -151,6 +151,7 @@ def _view_again(before: State, commit: codec.Commit) -> Divergence | None:
         view_hash=seen.hash,
         tokens=seen.tokens,
         level=seen.level,
+        asked=served.asked,  # the agent's word, as the budget: no rule decides it
     )
     return _difference(commit, (again,))
 

@@ -29,7 +29,7 @@ def small(**sections: dict[str, object]) -> Policy:
 
 def serve(talk: Talk, budget: int | None = None, *, view_hash: str = "") -> int:
     """Serve a context as the service does, under another hash if one is given; return the version."""
-    budget = budget or talk.state.usable_tokens
+    asked, budget = budget or 0, budget or talk.state.usable_tokens
     seen = talk.view(budget)
     fact = ContextServed(
         upto=seen.upto,
@@ -38,6 +38,7 @@ def serve(talk: Talk, budget: int | None = None, *, view_hash: str = "") -> int:
         view_hash=view_hash or seen.hash,
         tokens=seen.tokens,
         level=seen.level,
+        asked=asked,
     )
     talk.land(talk.sealed((fact,)))
     return talk.state.version

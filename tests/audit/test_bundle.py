@@ -89,7 +89,8 @@ def test_a_bundle_is_verified_and_replayed_from_the_file_alone(tmp_path: Path) -
 
 def test_a_snapshot_in_a_bundle_has_to_be_what_its_log_folds_to() -> None:
     def snapshot(tokens: int) -> bytes:
-        state = msgspec.structs.replace(recorded().state, live_tokens=tokens)
+        state = recorded().state
+        state = msgspec.structs.replace(state, shown=msgspec.structs.replace(state.shown, live_tokens=tokens))
         return msgspec.msgpack.encode(Snapshot(schema=STATE_SCHEMA, state=msgspec.msgpack.encode(state)))
 
     kept = unpacked(packed(msgspec.structs.replace(whole(), snapshot=snapshot(recorded().state.live_tokens))))

@@ -29,11 +29,11 @@ ROOT = Path(__file__).parents[2]
 
 
 def talked(name: str, *, forged: bool = False) -> Talk:
-    """Return a short conversation with a compaction and two served views, the last one perhaps forged."""
+    """Return a short conversation with a compaction and two views, one for its own budget, one perhaps forged."""
     talk = Talk(small(), at=address(name, "tests"))
     for turn in range(4):
         talk.play(user(f"{name} ORD-{turn}4711 {words(150)}"), assistant(f"Yes, {turn}. {words(80)}"))
-    serve(talk)
+    serve(talk, talk.state.usable_tokens)
     serve(talk, view_hash="0" * 64 if forged else "")
     return talk
 
