@@ -1,8 +1,8 @@
-"""Digest: older units give way to the values that later steps may need.
+"""Digest: old messages give way to an account of the run, or to the values that later steps may need.
 
-Decides only, without an LLM. The ledger is joined with the units that leave now, so that the work over a
-whole conversation is linear; what did not fit before may come back. What does not fit the cap is dropped by
-worth, never by position.
+Decides only, without an LLM. `account.py` has the account, the default; here is the list of values, for presets of
+other systems and for policies that squeeze. The ledger is joined with the units that leave now, so that the work over
+a whole conversation is linear. What does not fit the cap is dropped by worth, never by position.
 """
 
 from __future__ import annotations

@@ -26,15 +26,20 @@ COMMON_RESULTS = 3
 """A word in more results than this is worth less."""
 
 LONG_CHARS = 8
+"""A longer word is a name, not one of the language."""
+
 HABIT_CALLS_MIN = 4
+"""An argument that so many calls of a tool have alike says nothing."""
+
 _HABIT = re.compile(r"[a-z_]{1,20}")
-FRAME_LINE_CHARS_MAX = 600
 FRAME_RESULTS_MIN = 2
-FRAME_LINES_MAX = 4
-FRAME_SPACES_MIN = 2
-ECHO_SHARE = 0.6
-"""Of the words of a line, in its own call: then it only repeats it."""
 """What so many results begin with, but for the words of their own calls, is a frame and says nothing."""
+
+FRAME_SPACES_MIN = 2
+FRAME_LINES_MAX = 4
+FRAME_LINE_CHARS_MAX = 600
+ECHO_SHARE = 0.6
+"""Of the words of a line, in its own call: then the line only repeats it."""
 
 _STOP = frozenset(
     [
