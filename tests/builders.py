@@ -21,7 +21,7 @@ from actors.core.state import State, initial
 from actors.core.text.count import Count
 from actors.core.view import View, view
 from actors.model_info.tokens import counter
-from actors.runtime.registry import ACTS, Outside
+from actors.runtime.registry import ACTOR_SPECS, Outside
 from actors.squeeze.decide import Ask, Completion, next_ask
 from protocol import codec
 from protocol import policy as policies
@@ -164,7 +164,7 @@ class Talk:
         seen = under(self.rules, self.state)
         if actor is None:
             return None
-        decided = ACTS[actor].rule(seen, Outside(uploads=self.uploads, ask=self._answered), self.count)
+        decided = ACTOR_SPECS[actor].rule(seen, Outside(uploads=self.uploads, ask=self._answered), self.count)
         assert decided.facts, f"{actor} was asked and found nothing"
         self.bodies |= {hashlib.sha256(body).hexdigest(): body for body in decided.bodies}
         return self.sealed(decided.facts)

@@ -18,7 +18,7 @@ from actors.core.state import State
 from actors.host.bootstrap import Runtime, runtime, work
 from actors.host.embedded import EmbeddedStack
 from actors.host.settings import Settings
-from actors.runtime.registry import ACTS
+from actors.runtime.registry import ACTOR_SPECS
 from protocol import codec, subjects
 from protocol.client import Client
 from protocol.facts import DoneFact
@@ -89,7 +89,7 @@ async def at_work(settings: Settings, actors: Iterable[Actor] = ACTORS) -> Async
     async with runtime(settings, role="test") as busy:
         task = asyncio.create_task(work(busy, actors))
         try:
-            if any(ACTS[actor].serves for actor in actors):
+            if any(ACTOR_SPECS[actor].serves for actor in actors):
                 await served(busy)
             yield busy
         finally:

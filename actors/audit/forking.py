@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from actors.core.seal import step_of
+from actors.core.seal import step_name
 from actors.runtime.fold import Decision
 from protocol import codec
 from protocol.errors import Rejected
@@ -66,7 +66,7 @@ def _sealed(commit: codec.Commit, *, prev_hash: bytes, said_hash: bytes, upto: i
     return codec.seal(
         msgspec.structs.replace(
             commit,
-            commit_id=codec.commit_id(prev_hash=prev_hash, step=step_of(commit.facts)),
+            commit_id=codec.commit_id(prev_hash=prev_hash, step=step_name(commit.facts)),
             prev_hash=prev_hash,
             said_hash=said_hash,
             upto=upto,

@@ -17,7 +17,7 @@ from actors.core.older_rules import under
 from actors.core.state import State
 from actors.core.view import view
 from actors.runtime.fold import Decision, count_of, decisions, gone_back_to, head
-from actors.runtime.registry import Outside, act_of
+from actors.runtime.registry import Outside, spec_of
 from protocol import codec
 from protocol.errors import BadEnvelope, BudgetRefused, ChainBroken, NotReady, UnknownRules
 from protocol.facts import (
@@ -118,7 +118,7 @@ def _is_view(commit: codec.Commit) -> bool:
 
 def _outside(before: State, recorded: tuple[DoneFact, ...]) -> Outside | None:
     """Return what came from outside for these facts; None if not rules decided them, or the log does not have it."""
-    act = act_of(recorded)
+    act = spec_of(recorded)
     if act is None or any(isinstance(fact, StageFailed) for fact in recorded):
         return None
     return act.recorded(before, recorded)
@@ -126,7 +126,7 @@ def _outside(before: State, recorded: tuple[DoneFact, ...]) -> Outside | None:
 
 def _decided(before: State, recorded: tuple[DoneFact, ...], outside: Outside) -> tuple[DoneFact, ...]:
     """Return what the rules decide today."""
-    act = act_of(recorded)
+    act = spec_of(recorded)
     assert act is not None
     return act.rule(before, outside, count_of(before)).facts
 

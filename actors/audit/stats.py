@@ -118,7 +118,7 @@ class Course(msgspec.Struct, kw_only=True):
     served_tokens: int = 0
 
 
-class Account(msgspec.Struct, frozen=True, kw_only=True):
+class ConversationStats(msgspec.Struct, frozen=True, kw_only=True):
     """One conversation. `damage` says where its log could not be read on."""
 
     address: Address
@@ -229,7 +229,7 @@ def _window(decision: Decision, model: str) -> int:
     return window_of(model) or policy.budget.window
 
 
-def account(at: Address, records: Sequence[Record], *, price_as: str = "") -> Account:
+def conversation_stats(at: Address, records: Sequence[Record], *, price_as: str = "") -> ConversationStats:
     """Add up one conversation. Where its model is not named, calls are priced as those of *price_as*."""
     calls = _Calls(price_as)
     times = {record.seq: record.time for record in records}
@@ -270,7 +270,7 @@ def account(at: Address, records: Sequence[Record], *, price_as: str = "") -> Ac
     sums = calls.sums
     sums.llm_dollars = sum(stage.llm_dollars for stage in calls.stages.values())
     _add_reported(sums, at, records, after=copied_seq)
-    return Account(
+    return ConversationStats(
         address=at,
         model=model,
         sums=sums,
@@ -284,8 +284,8 @@ def account(at: Address, records: Sequence[Record], *, price_as: str = "") -> Ac
     )
 
 
-def stats(accounts: Iterable[Account]) -> Stats:
-    """Add up *accounts*."""
+def stats(conversations: Iterable[ConversationStats]) -> Stats:
+    """Add up *conversations*."""
     total, tenants, models = Sums(), dict[str, Sums](), dict[str, Sums]()
     stages: dict[str, StageSum] = {}
     counted: dict[tuple[str, str, str], int] = {}
@@ -294,7 +294,7 @@ def stats(accounts: Iterable[Account]) -> Stats:
     course: list[Course] = []
     repairs: Counter[str] = Counter()
     damaged: dict[str, str] = {}
-    for one in accounts:
+    for one in conversations:
         for group in (
             total,
             tenants.setdefault(one.address.tenant, Sums()),

@@ -12,7 +12,7 @@ import msgspec
 
 from actors.audit import bundle as bundles
 from actors.audit.diff import diff as compared
-from actors.audit.stats import Account, account
+from actors.audit.stats import ConversationStats, conversation_stats
 from actors.audit.stats import stats as added_up
 from actors.audit.trail import versioned
 from actors.audit.versions import served as rebuilt_context
@@ -143,17 +143,17 @@ def stats(stack: StackOptions, conv: str, *, price_as: str, as_json: bool) -> in
     """Add up; see `jettison stats --help`."""
 
     async def main(running: Runtime) -> int:
-        accounts: list[Account] = []
+        conversations: list[ConversationStats] = []
         locked: list[KeysUnavailable] = []
         addresses = await chosen(running, conv)
         with bar("adding up", len(addresses), unit="conversations") as step:
             for index, at in enumerate(addresses, 1):
                 try:
-                    accounts.append(account(at, await running.log.read(at, after=0), price_as=price_as))
+                    conversations.append(conversation_stats(at, await running.log.read(at, after=0), price_as=price_as))
                 except KeysUnavailable as error:
                     locked.append(error)
                 step(str(at), index, len(addresses))
-        found = added_up(accounts)
+        found = added_up(conversations)
         if as_json:
             printed(found)
         else:

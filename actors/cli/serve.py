@@ -10,7 +10,7 @@ import stamina
 from actors.audit.anchoring import Anchoring
 from actors.host.bootstrap import Runtime, data_folder, runtime, work
 from actors.host.settings import Settings
-from actors.runtime.registry import ACTS
+from actors.runtime.registry import ACTOR_SPECS
 from protocol.errors import ArtifactsUnavailable, LogUnavailable, Rejected, Unavailable
 from protocol.outages import Outage
 from protocol.subjects import ACTORS, Actor
@@ -120,7 +120,7 @@ async def _worked(settings: Settings, actor: Actor, outage: Outage) -> None:
     """Work until NATS is lost, and say so; a store that is down at the start is waited for as well."""
     try:
         async with runtime(settings, role=actor) as running:
-            if ACTS[actor].needs_store or ACTS[actor].serves:
+            if ACTOR_SPECS[actor].needs_store or ACTOR_SPECS[actor].serves:
                 # without a store this worker would take work from those that have one, and degrade it
                 await running.artifacts.prepare()
             outage.succeeded()

@@ -1,4 +1,4 @@
-"""Evolve: fold what actors did into the state."""
+"""Apply what was done: fold what actors did into the state."""
 
 from __future__ import annotations
 

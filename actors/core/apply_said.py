@@ -1,4 +1,4 @@
-"""Hear: fold what agents said into the state, and repair what no provider would accept.
+"""Apply what was said: fold what agents said into the state, and repair what no provider would accept.
 
 Repairs depend on the order of the messages alone: a result without a call is shown as a user message,
 a call that was never answered gets a written answer, an id that repeats is made distinct, a message

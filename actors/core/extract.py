@@ -21,7 +21,7 @@ from protocol.formats import messages
 
 from .entry import Entry
 from .file_moves import Move, Told, gone, moves, told
-from .message_texts import Heard, heard
+from .message_texts import MessageText, texts_of
 from .text.patterns import encoded, found
 from .text.phrases import telling
 from .text.secrets import hide
@@ -141,7 +141,7 @@ def items_in(entry: Entry) -> tuple[DigestItem, ...]:
 
 @lru_cache(maxsize=READ_KEPT)
 def _read(entry: Entry) -> _Read:
-    said = heard((entry,))
+    said = texts_of((entry,))
     return _Read(items=tuple(_items(entry, said)), told=told(said))
 
 
@@ -213,7 +213,7 @@ def shortened(text: str, most: int) -> str:
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
-def _items(entry: Entry, parts: list[Heard]) -> Iterator[DigestItem]:
+def _items(entry: Entry, parts: list[MessageText]) -> Iterator[DigestItem]:
     """Yield the items of one message: each value once, with the highest trust of those who said it in there."""
     items: dict[tuple[str, str], DigestItem] = {}
     left = SCAN_CHARS_MAX
@@ -242,7 +242,7 @@ def _items(entry: Entry, parts: list[Heard]) -> Iterator[DigestItem]:
     yield from items.values()
 
 
-def _keyed(data: bytes, part: Heard) -> dict[tuple[str, str], str]:
+def _keyed(data: bytes, part: MessageText) -> dict[tuple[str, str], str]:
     """Return the values in *data* with what they are values of."""
     found_values = dict.fromkeys(values(data))
     if part.tool:
@@ -254,7 +254,7 @@ def _keyed(data: bytes, part: Heard) -> dict[tuple[str, str], str]:
     return {one: key if often[key] == 1 else "" for one, key in keys.items()}
 
 
-def _sentences(data: bytes, part: Heard) -> Iterator[tuple[str, str]]:
+def _sentences(data: bytes, part: MessageText) -> Iterator[tuple[str, str]]:
     """Yield the sentences worth keeping of a part; tools print words, they do not say them."""
     if part.trust == "tool":
         for line in found(_ERROR, data, most=_SENTENCES_MAX_ELSE):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 import re2
 
-from .message_texts import Heard
+from .message_texts import MessageText
 from .text.patterns import encoded, found, groups, stands
 
 MOVES_MAX = 200
@@ -64,7 +64,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     failed: frozenset[str]
 
 
-def told(parts: Sequence[Heard]) -> Told:
+def told(parts: Sequence[MessageText]) -> Told:
     """Return the file operations in *parts*. Whether a call failed may stand in another message."""
     return Told(
         moves=tuple(
@@ -97,7 +97,7 @@ def gone(path: str, moved: Mapping[str, Move]) -> Move | None:
     return next((moved[head] for head in heads if head in moved), None)
 
 
-def _of(part: Heard) -> Iterator[tuple[str, str]]:
+def _of(part: MessageText) -> Iterator[tuple[str, str]]:
     if part.tool:
         yield from _commanded(part.tool, part.text)
     elif part.trust != "assistant":

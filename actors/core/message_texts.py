@@ -1,4 +1,4 @@
-"""Heard: what a model reads of a message, part by part, with who said it: a tool may speak inside a user's message."""
+"""Message texts: what a model reads of a message, with who said it: a tool may speak inside a user's message."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from protocol.formats import messages
 from .entry import Entry, result_of, said_by, shown_message
 
 
-class Heard(msgspec.Struct, frozen=True, kw_only=True):
+class MessageText(msgspec.Struct, frozen=True, kw_only=True):
     """One text, or the arguments of one call."""
 
     number: int
@@ -26,23 +26,23 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the tool whose arguments it is; empty for any other text."""
 
 
-def heard(entries: Iterable[Entry]) -> list[Heard]:
+def texts_of(entries: Iterable[Entry]) -> list[MessageText]:
     """Return the texts of *entries* as they are shown, in order."""
     return [one for entry in entries for one in _parts(entry)]
 
 
-def _parts(entry: Entry) -> list[Heard]:
+def _parts(entry: Entry) -> list[MessageText]:
     parts = []
     calls = iter(zip(entry.call_ids, entry.call_names, strict=True))
     for part in messages.parse(shown_message(entry)).parts:
         if part.kind == "arguments":
             call, tool = next(calls, ("", ""))
-            parts.append(Heard(number=entry.number, trust="assistant", text=part.text, call=call, tool=tool))
+            parts.append(MessageText(number=entry.number, trust="assistant", text=part.text, call=call, tool=tool))
         elif part.kind == "text":
             role = said_by(entry, part.pointer)
             trust: Trust = "tool" if role == "tool" else "assistant" if role == "assistant" else "user"
             result = result_of(entry, part.pointer)
             call = result.call if result else ""
             instructs = role in messages.INSTRUCTION_ROLES
-            parts.append(Heard(number=entry.number, trust=trust, text=part.text, instructs=instructs, call=call))
+            parts.append(MessageText(number=entry.number, trust=trust, text=part.text, instructs=instructs, call=call))
     return parts

@@ -1,4 +1,4 @@
-"""Past: go back to an earlier version, or put back what has left the view.
+"""Rewind: go back to an earlier version, or put back what has left the view.
 
 What is put back is taken from the states of earlier versions, which the log folds to; the facts hold only where it
 stands there. The next compaction may take it away again.

@@ -1,4 +1,4 @@
-"""Sealed: a decision becomes the commit that follows the state it was made on."""
+"""Seal: a step that was decided becomes the commit that follows the state it was decided on."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def sealed(
     return codec.seal(
         codec.Commit(
             version=state.version + 1,
-            commit_id=codec.commit_id(prev_hash=state.hash, step=step_of(facts)),
+            commit_id=codec.commit_id(prev_hash=state.hash, step=step_name(facts)),
             writer=writer,
             upto=state.position.said_seq,
             prev_hash=state.hash,
@@ -50,6 +50,6 @@ def sealed(
     )
 
 
-def step_of(facts: Iterable[DoneFact]) -> str:
+def step_name(facts: Iterable[DoneFact]) -> str:
     """Return the name of a step: after the same commit, the same kind of step lands at most once."""
     return ",".join(type(fact).__name__ for fact in facts) or "adopt"

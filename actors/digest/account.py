@@ -16,25 +16,35 @@ from actors.core.account_text import FORM, JOINED_LEVEL, account_text, request_t
 from actors.core.entry import MESSAGE_TOKENS, Entry
 from actors.core.ledger import Ledger, changes, known_after
 from actors.core.loss import fates
-from actors.core.message_texts import heard
+from actors.core.message_texts import texts_of
 from actors.core.packed_items import NO_ITEMS, write_account
 from actors.core.pins import pinned_numbers
 from actors.core.pressure import fixed_tokens, gain_tokens_min, moving_tokens, target_tokens, trigger_tokens
 from actors.core.state import State
 from actors.core.state_parts import Digest
 from actors.core.text.count import Count
-from actors.core.text.outcome import is_header
+from actors.core.text.excerpt import is_header
 from actors.core.units import Unit, instructions, units
 from protocol.account import Account, AccountRequest, AccountStep, Trim
 from protocol.facts import CompactionDeclined, HistoryAccounted
 from protocol.policy import share_of
 
-from .calls import BOOKS
+from .account_steps import (
+    LevelChars,
+    coarser,
+    is_report,
+    joined,
+    level_chars,
+    matters,
+    step_of,
+    without_task_list,
+    worth,
+)
+from .calls import TASK_LIST
 from .hindsight import Hindsight
-from .outcomes import trims_of
 from .requests import within, without_repeats
-from .steps import Room, coarser, is_report, joined, matters, rooms_of, step_of, without_books, worth
 from .tail import keeps_by_name, kept_tail
+from .trims import trims_of
 from .values import values_beside
 
 TURNS_FREE = 16
@@ -61,7 +71,7 @@ LEAST_SHARE = 0.4
 ABOVE = "[the message above]"
 """Stands for what a user said and that stays in the view."""
 
-GENTLE = 4
+FIRST_TRIM_FACTOR = 4
 """Times the room of an outcome, for results that are shortened in place: in a first walk, before it is that room."""
 
 HARD_SHARE = 0.8
@@ -144,7 +154,7 @@ class _Ladder:
     tail: int
     """How many of them are the tail's."""
     hindsight: Hindsight
-    rooms: tuple[Room, ...]
+    levels: tuple[LevelChars, ...]
     room: int
     """Tokens of the steps."""
     staying_tokens: int
@@ -186,7 +196,7 @@ class _Ladder:
             older=tuple(free),
             tail=tail,
             hindsight=Hindsight.of(state.live, requests),
-            rooms=rooms_of(room_tokens),
+            levels=level_chars(room_tokens),
             room=room_tokens,
             staying_tokens=state.live_tokens - (state.digest.tokens if state.digest else 0),
             requests=requests,
@@ -219,7 +229,7 @@ class _Ladder:
         self._descend(self.older[len(old) :], max(target, share_of(self.state.usable_tokens, HARD_SHARE)))
 
     def _descend(self, some: Sequence[Unit], target: int) -> None:
-        for chars in (GENTLE * self.rooms[0].outcome, self.rooms[0].outcome):
+        for chars in (FIRST_TRIM_FACTOR * self.levels[0].outcome, self.levels[0].outcome):
             for unit in some:
                 if self.tokens <= target:
                     return
@@ -248,16 +258,16 @@ class _Ladder:
         if unit.opens_block:
             self._ask(unit)
             return
-        step = step_of(unit, self.hindsight, self.rooms)
-        if any(act.target == BOOKS for act in step.acts):
-            self.steps = [without_books(one) for one in self.steps]
+        step = step_of(unit, self.hindsight, self.levels)
+        if any(act.target == TASK_LIST for act in step.acts):
+            self.steps = [without_task_list(one) for one in self.steps]
         self.steps.append(step)
         self.sizes.append(self._size(step))
         if sum(self.sizes) > self.room:
             self._rewrite(share_of(self.room, REWRITTEN_SHARE))
 
     def _ask(self, unit: Unit) -> None:
-        text = "\n".join(part.text.strip() for part in heard(unit.entries) if part.trust != "tool")
+        text = "\n".join(part.text.strip() for part in texts_of(unit.entries) if part.trust != "tool")
         before = self.requests
         request = without_repeats(AccountRequest(number=unit.first, text=text), self.requests)
         self.requests = list(
@@ -282,7 +292,7 @@ class _Ladder:
                 age = (last - place) / last
                 level = int(coarseness * (0.35 + 0.65 * age) - worth(step) + REPORTED * (place < report) + 0.5)
                 if level > step.level:
-                    self.steps[place] = coarser(step, min(level, JOINED_LEVEL - 1), self.hindsight, self.rooms)
+                    self.steps[place] = coarser(step, min(level, JOINED_LEVEL - 1), self.hindsight, self.levels)
                     self.sizes[place] = self._size(self.steps[place])
             self._join_looks(room)
         if sum(self.sizes) > room:
@@ -337,7 +347,7 @@ class _Ladder:
             left_out_through=self.left_out_through,
         )
         before = self.state.digest.account if self.state.digest else None
-        staying = [part.text for part in heard(entry for entry in self.state.live if entry.number not in gone)]
+        staying = [part.text for part in texts_of(entry for entry in self.state.live if entry.number not in gone)]
         values = values_beside(
             known,
             self.leaving,

@@ -10,8 +10,8 @@ import msgspec
 import re2
 
 from actors.core.entry import Entry
-from actors.core.message_texts import Heard
-from actors.core.text.outcome import GAP, flat
+from actors.core.message_texts import MessageText
+from actors.core.text.excerpt import GAP, flat
 from actors.core.text.patterns import stands
 
 from .hindsight import Hindsight
@@ -30,8 +30,8 @@ _LOOKS = re2.compile(
     rb"(?i)^\W*(?:cd \S+ (?:&&|;) )?(?:view|open|cat|ls|find|grep|rg|head|tail|sed -n|awk|wc"
     rb"|git (?:log|diff|show|status|grep)|search|get|list|read|think|todo\w*|describe)\b"
 )
-BOOKS = "its own list of tasks"
-"""What a call is about that `keeps_books`."""
+TASK_LIST = "its own list of tasks"
+"""What a call is about that writes it (`writes_task_list`)."""
 
 _SPACE = re.compile(r"\s")
 _DIGITS = "0123456789.,"
@@ -49,7 +49,7 @@ _UNCHANGED = re.compile(
     r" (?:was|were|made)"
     r"|did not appear|could not be|was rejected|\bno match"
 )
-_BOOKS = re2.compile(rb"(?i)to_?do|(?:^|_)plan$")
+_TASK_TOOL = re2.compile(rb"(?i)to_?do|(?:^|_)plan$")
 _EDITOR = re2.compile(rb"(?i)edit(?:or)?\w*$|replace")
 _CONTENT = re.compile(r"(?i)new|old|content|text|patch|diff|edit|replac|insert|code|body|data")
 _PATHS = ("path", "file_path", "filepath", "file", "filename", "file_name", "uri", "url")
@@ -105,12 +105,12 @@ def _is_noise(tool: str, key: str, value: object, hindsight: Hindsight, said: st
     return (tool, key, flat(value)) in hindsight.habits
 
 
-def keeps_books(call: Heard) -> bool:
+def writes_task_list(call: MessageText) -> bool:
     """Tell a call that only writes the assistant's own list of tasks: the newest one says it all."""
-    return bool(stands(_BOOKS, call.tool.encode("utf-8", "replace")))
+    return bool(stands(_TASK_TOOL, call.tool.encode("utf-8", "replace")))
 
 
-def arguments_of(call: Heard) -> dict[str, Any]:
+def arguments_of(call: MessageText) -> dict[str, Any]:
     """Return the arguments of *call* as an object; an empty one where they are none."""
     try:
         value = json.loads(call.text)
@@ -119,7 +119,7 @@ def arguments_of(call: Heard) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def target_of(call: Heard) -> str:
+def target_of(call: MessageText) -> str:
     """Return what *call* is about: a path, a command, else its first short argument."""
     value = arguments_of(call)
     for key in (*_PATHS, *_COMMANDS):
@@ -129,7 +129,7 @@ def target_of(call: Heard) -> str:
     return _shortly(", ".join(map(str, plain[:3])))
 
 
-def changes_something(call: Heard) -> bool:
+def changes_something(call: MessageText) -> bool:
     """Tell whether *call* changes something, by its verb: the argument `command` where there is one, else the tool."""
     value = arguments_of(call)
     verb = value.get("command") or value.get("cmd")

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from actors.core.entry import Entry
-from actors.core.message_texts import Heard, heard
-from actors.core.text.outcome import Sought, flat, words_of
+from actors.core.message_texts import MessageText, texts_of
+from actors.core.text.excerpt import Sought, flat, words_of
 from protocol.account import AccountRequest
 
 USED = 0.6
@@ -138,7 +138,7 @@ class Hindsight:
     """In how many results a word stands."""
     frames: frozenset[str]
     """What begins many results and says nothing, by its words."""
-    books: dict[str, int]
+    newest_call: dict[str, int]
     """The number of the newest call of each tool."""
     habits: frozenset[tuple[str, str, str]]
     """Tool, argument and value that most calls of the tool have, where the value is no name."""
@@ -152,11 +152,11 @@ class Hindsight:
         firsts: Counter[str] = Counter()
         habits: Counter[tuple[str, str, str]] = Counter()
         calls: dict[str, str] = {}
-        books: dict[str, int] = {}
-        for part in heard(live):
+        newest_call: dict[str, int] = {}
+        for part in texts_of(live):
             if part.tool:
                 calls[part.call] = part.text
-                books[part.tool] = part.number
+                newest_call[part.tool] = part.number
                 habits.update(_plain_arguments(part))
             if part.trust == "tool":
                 often.update(set(words_of(part.text)))
@@ -177,7 +177,7 @@ class Hindsight:
             asked=frozenset(asked),
             often=often,
             frames=frozenset(frames),
-            books=books,
+            newest_call=newest_call,
             habits=frozenset(one for one, times in habits.items() if times >= HABIT_CALLS_MIN),
         )
 
@@ -225,7 +225,7 @@ def _frame(line: str, own: frozenset[str]) -> str:
     return " ".join(word for word in words_of(line[:FRAME_LINE_CHARS_MAX]) if word not in own)
 
 
-def _plain_arguments(call: Heard) -> list[tuple[str, str, str]]:
+def _plain_arguments(call: MessageText) -> list[tuple[str, str, str]]:
     """Return the arguments of a call that are a switch or a word of the language."""
     try:
         value = json.loads(call.text)

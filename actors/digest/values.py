@@ -8,9 +8,9 @@ from functools import cache
 from actors.core.entry import Entry
 from actors.core.extract import score
 from actors.core.ledger import Ledger
-from actors.core.message_texts import heard
+from actors.core.message_texts import texts_of
 from actors.core.text.count import Count
-from actors.core.text.outcome import readable_lines
+from actors.core.text.excerpt import readable_lines
 from protocol.account import AccountValue
 from protocol.facts import DigestItem
 
@@ -36,7 +36,7 @@ def values_beside(
 
     @cache
     def lines_of(number: int) -> list[str]:
-        parts = heard((as_said(entries[number]),)) if number in entries else []
+        parts = texts_of((as_said(entries[number]),)) if number in entries else []
         return [line for part in parts for line in readable_lines(part.text)]
 
     newest = max((item.number for item in known), default=0)

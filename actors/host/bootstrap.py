@@ -18,7 +18,7 @@ from actors.model_info.tokens import counter
 from actors.runtime.conversations import Conversations
 from actors.runtime.dispatch import Steps
 from actors.runtime.quarantine import Quarantine, Sandbox
-from actors.runtime.registry import ACTS
+from actors.runtime.registry import ACTOR_SPECS
 from actors.runtime.task_group import together
 from actors.runtime.worker import Worker
 from actors.services.context_service import ContextService
@@ -183,7 +183,7 @@ async def work(running: Process, actors: Iterable[Actor] = ACTORS) -> None:
     async with together() as group:
         for actor in actors:
             group.create_task(running.worker(actor).run(), name=f"worker-{actor}")
-            if ACTS[actor].serves:
+            if ACTOR_SPECS[actor].serves:
                 group.create_task(running.context_service().run(), name="context-service")
                 group.create_task(running.sweeper().run(), name="sweeper")
 
@@ -192,7 +192,7 @@ async def warmed(running: Process, actors: Iterable[Actor]) -> None:
     """Load what a first delivery waits for: the tokenizer (0.3 s), the models' table (0.4), squeeze's client (1)."""
     await asyncio.to_thread(counter, "o200k_base")
     for actor in actors:
-        await asyncio.to_thread(ACTS[actor].warm, running.steps.tools)
+        await asyncio.to_thread(ACTOR_SPECS[actor].warm, running.steps.tools)
 
 
 def writer_name(role: str) -> str:

@@ -1,4 +1,4 @@
-"""Steps: what each actor does with a state, rule and effect together.
+"""Dispatch: what each actor does with a state, rule and effect together.
 
 A step loads nothing and retries nothing. It returns the facts to commit, after whatever they promise is
 done: bytes are stored before the fact that points to them, an answer is there before the fact that uses it.
@@ -22,7 +22,7 @@ from protocol.subjects import Actor
 from storage.ports import Artifacts
 
 from .fold import count_of
-from .registry import ACTS, Effect, Tools
+from .registry import ACTOR_SPECS, Effect, Tools
 
 log = logging.getLogger("jettison.worker")
 
@@ -38,7 +38,7 @@ class Steps:
     effects: dict[Actor, Effect] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.effects = {actor: one.act(self.tools) for actor, one in ACTS.items()}
+        self.effects = {actor: one.make_effect(self.tools) for actor, one in ACTOR_SPECS.items()}
 
     @property
     def tools(self) -> Tools:
@@ -76,7 +76,7 @@ def given_up(actor: Actor, state: State, error: Exception) -> Step:
     Spill shows what it can without its rule's help; the other stages are passed by. Raises *error* where
     there is nothing to pass by.
     """
-    facts = ACTS[actor].without(state, type(error).__name__, count_of(state))
+    facts = ACTOR_SPECS[actor].without(state, type(error).__name__, count_of(state))
     if not facts:
         raise error
     return Step(facts=facts)

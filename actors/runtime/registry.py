@@ -90,11 +90,11 @@ def _nothing(tools: Tools) -> object:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Act:
+class ActorSpec:
     """One actor."""
 
     rule: Callable[[State, Outside, Count], Decided]
-    act: Callable[[Tools], Effect]
+    make_effect: Callable[[Tools], Effect]
     asks_model: bool = False
     """No agent waits for it, and its slots have no priority lane: two lanes could ask the model twice."""
     needs_store: bool = False
@@ -122,11 +122,11 @@ class Deciding:
         return Step(facts=self.rule(state, count=count))
 
 
-def deciding(rule: Callable[..., Facts], *, beside_the_loop: bool = False, serves: bool = False) -> Act:
+def deciding(rule: Callable[..., Facts], *, beside_the_loop: bool = False, serves: bool = False) -> ActorSpec:
     """Return an actor that decides from the log alone, and does nothing outside."""
-    return Act(
+    return ActorSpec(
         rule=lambda state, outside, count: Decided(facts=rule(state, count=count)),
-        act=lambda tools: Deciding(rule=rule, beside_the_loop=beside_the_loop),
+        make_effect=lambda tools: Deciding(rule=rule, beside_the_loop=beside_the_loop),
         serves=serves,
     )
 
@@ -168,10 +168,10 @@ def _of_squeeze(before: State, facts: Facts) -> Outside | None:
             return None
 
 
-ACTS: dict[Actor, Act] = {
-    "spill": Act(
+ACTOR_SPECS: dict[Actor, ActorSpec] = {
+    "spill": ActorSpec(
         rule=_spilled,
-        act=lambda tools: Storing(artifacts=tools.artifacts, layers=tools.layers),
+        make_effect=lambda tools: Storing(artifacts=tools.artifacts, layers=tools.layers),
         needs_store=True,
         without=_degraded,
         recorded=_of_spill,
@@ -179,9 +179,9 @@ ACTS: dict[Actor, Act] = {
     ),
     # a window of 128,000 tokens takes a fifth of a second: the loop goes on beside it
     "digest": deciding(digest, beside_the_loop=True),
-    "squeeze": Act(
+    "squeeze": ActorSpec(
         rule=_squeezed,
-        act=lambda tools: Asking(model=tools.model),
+        make_effect=lambda tools: Asking(model=tools.model),
         asks_model=True,
         recorded=_of_squeeze,
         warm=lambda tools: importlib.import_module("openai") if tools.model else None,
@@ -190,11 +190,11 @@ ACTS: dict[Actor, Act] = {
 }
 
 
-def act_of(facts: Sequence[DoneFact]) -> Act | None:
+def spec_of(facts: Sequence[DoneFact]) -> ActorSpec | None:
     """Return the actor that decided *facts*; None if no actor did: a view was served, somebody wished for it."""
-    return ACTS.get(cast(Actor, whose(facts[0]))) if facts else None
+    return ACTOR_SPECS.get(cast(Actor, whose(facts[0]))) if facts else None
 
 
 def asks_model(actor: Actor | None) -> bool:
     """Tell whether *actor* is one that asks a model, for whom no agent waits."""
-    return actor is not None and ACTS[actor].asks_model
+    return actor is not None and ACTOR_SPECS[actor].asks_model

@@ -11,7 +11,7 @@ from functools import cached_property
 import msgspec
 
 from actors.core.entry import Entry, measure
-from actors.core.message_texts import heard
+from actors.core.message_texts import texts_of
 from actors.core.text.slices import LEFT_BYTES
 from actors.digest.calls import clipped, one_line, target_of
 from actors.model_info.tokens import counter, tokenizer_for
@@ -99,7 +99,7 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return " ".join(filter(None, (span(number, number), entry.role, about, f"({entry.tokens:,} tokens{own})")))
 
     def _about(self, entry: Entry) -> str:
-        parts = heard([entry])
+        parts = texts_of([entry])
         if calls := [f"{part.tool} {target_of(part)}" for part in parts if part.tool]:
             return "; ".join(calls)
         answered = [self._call(result.call, before=entry.number) for result in entry.results]
@@ -116,7 +116,7 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 entry = measure(said, number=number, count=len)
             except BadMessage:
                 continue
-            for part in heard([entry]):
+            for part in texts_of([entry]):
                 if part.tool and part.call == ident:
                     return f"{part.tool} {target_of(part)}"
         return ""

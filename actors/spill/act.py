@@ -1,4 +1,4 @@
-"""Storing: what spill moves out of the window is in the store before the fact that points to it."""
+"""Act of spill: what it moves out of the window is in the store before the fact that points to it."""
 
 from __future__ import annotations
 

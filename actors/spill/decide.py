@@ -83,7 +83,7 @@ class Large(msgspec.Struct, frozen=True, kw_only=True):
     part: PartSize
     policy: Policy
     cap: int
-    stays: bool
+    may_stay: bool
     """It may also stay as it is."""
 
 
@@ -113,7 +113,7 @@ def spill(state: State, *, uploads: Mapping[str, str | None], count: Count) -> S
             continue
         body = text.encode("utf-8", "surrogatepass")
         fact = _fact(large, text, body, count)
-        if large.stays and fact.text_tokens > part.tokens * (1 - GAIN_MIN):
+        if large.may_stay and fact.text_tokens > part.tokens * (1 - GAIN_MIN):
             declined[large.entry.number] = _declined(large.entry)
             continue
         facts.append(fact)
@@ -139,7 +139,7 @@ def degraded(state: State, *, reason: str, count: Count) -> Spilled | None:
         if _is_reading(large):
             facts.append(_trimmed_reading(large, text, count))
             continue
-        refused = large.policy.spill.on_store_error == "refuse" and is_result(entry, part) and not large.stays
+        refused = large.policy.spill.on_store_error == "refuse" and is_result(entry, part) and not large.may_stay
         if refused:
             # what a failed call said of its failure is short, and stays
             shown = _framed(part, refusal(bytes=part.bytes, tokens=part.tokens, cap=large.cap), error_text(text))
@@ -147,7 +147,7 @@ def degraded(state: State, *, reason: str, count: Count) -> Spilled | None:
             kind = kind_of(text)
             shown = _pointer(large, text, kind, lead_unstored(number=entry.number, bytes=part.bytes), count)
         tokens = count(shown)
-        if large.stays and tokens > part.tokens * (1 - GAIN_MIN):
+        if large.may_stay and tokens > part.tokens * (1 - GAIN_MIN):
             declined[entry.number] = _declined(entry)
             continue
         facts.append(_trimmed(part, entry.number, shown, count, reason=reason, owed=not refused))
@@ -166,7 +166,7 @@ def _large(state: State) -> tuple[Large, ...]:
             part=part,
             policy=policy,
             cap=part_cap_tokens(entry, part, policy, usable),
-            stays=not part.sha256 and not over_cap(entry, part, policy, usable),
+            may_stay=not part.sha256 and not over_cap(entry, part, policy, usable),
         )
         for entry, usable in state.coming
         for part in oversized(entry, policy, usable)
@@ -282,7 +282,7 @@ def _whole(large: Large, text: str, lead: str, count: Count) -> int:
         whole = max(whole, count(lead) + ends + GAP_TOKENS + 2)
     if repeats(large.entry, part, large.policy):
         whole = min(whole, REPEATED_TOKENS)
-    elif large.stays or (heavy and not _is_words(large)):
+    elif large.may_stay or (heavy and not _is_words(large)):
         whole = min(whole, share_of(part.tokens, wanted.medium_keep))
     return whole if part.sha256 else min(whole, part.tokens)
 

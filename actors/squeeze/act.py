@@ -1,4 +1,4 @@
-"""Asking: carry squeeze's questions to a model, and keep what came of each until its fact is in the log."""
+"""Act of squeeze: carry its questions to a model, and keep what came of each until its fact is in the log."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import pytest
 
 from actors.audit.forking import forked
 from actors.audit.replay import replay
-from actors.audit.stats import Sums, account, stats
+from actors.audit.stats import Sums, conversation_stats, stats
 from actors.audit.verify import Evidence, verify
 from actors.runtime.fold import decisions, folded
 from protocol import codec
@@ -84,16 +84,16 @@ def test_what_was_said_after_the_version_stays_with_the_parent() -> None:
 
 
 def test_statistics_count_what_a_fork_copied_where_it_happened_and_what_it_did_itself() -> None:
-    parent = account(AT, recorded().records, price_as="gpt-4o")
+    parent = conversation_stats(AT, recorded().records, price_as="gpt-4o")
     assert parent.sums.saved_dollars > 0
     first = forked(AT, recorded().records, version=40, new=NEW, name="other")
     third = address("third", "tests")
     second = forked(NEW, first, version=41, new=third, name="third")
     for at, records in ((NEW, first), (third, second)):
-        fork = account(at, records, price_as="gpt-4o")
+        fork = conversation_stats(at, records, price_as="gpt-4o")
         assert fork.sums == Sums(conversations=1, versions=1)
         assert (list(fork.stages), fork.course, fork.reasons, fork.values, fork.damage) == (["fork"], (), {}, {}, "")
-    both = stats([parent, account(NEW, first, price_as="gpt-4o")]).total
+    both = stats([parent, conversation_stats(NEW, first, price_as="gpt-4o")]).total
     assert (both.calls, both.saved_dollars) == (parent.sums.calls, parent.sums.saved_dollars)
     # its own call goes without what the copied steps took away
     talk = Talk(at=third)
@@ -101,7 +101,7 @@ def test_statistics_count_what_a_fork_copied_where_it_happened_and_what_it_did_i
     talk.resume()
     talk.append(user("and now?"))
     serve(talk)
-    own = account(third, talk.records, price_as="gpt-4o")
+    own = conversation_stats(third, talk.records, price_as="gpt-4o")
     assert (own.sums.calls, own.sums.messages) == (1, 1)
     assert own.sums.saved_tokens == sum(one.saved_tokens for one in own.stages.values()) > 0
 

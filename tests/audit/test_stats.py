@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from actors.audit.stats import Account, Course, Reason, account, stats
+from actors.audit.stats import ConversationStats, Course, Reason, conversation_stats, stats
 from actors.cli.plot import COLUMNS_MAX, course_text
 from actors.model_info.prices import price_of
 from protocol.facts import CompactionDeclined, ContextServed, HistoryDigested, UsageReported
@@ -14,8 +14,8 @@ from tests.audit.recorded import recorded, serve, small
 from tests.builders import AT, Talk, assistant, policy, result, user, words
 
 
-def counted(talk: Talk) -> Account:
-    return account(talk.at, talk.records, price_as="gpt-4o")
+def counted(talk: Talk) -> ConversationStats:
+    return conversation_stats(talk.at, talk.records, price_as="gpt-4o")
 
 
 def test_the_stages_share_all_that_was_saved() -> None:
@@ -78,7 +78,7 @@ def test_an_unknown_model_is_not_priced_by_guess() -> None:
     talk = Talk(policy(1000))
     talk.play(user("hi"))
     serve(talk)
-    found = account(talk.at, talk.records)
+    found = conversation_stats(talk.at, talk.records)
     assert (found.sums.unpriced_calls, found.sums.saved_dollars) == (1, 0.0)
     assert price_of("a-model-nobody-has-heard-of") is None
     assert price_of("gateway/gpt-4o") == price_of("gpt-4o")
@@ -102,7 +102,7 @@ def test_a_step_takes_from_its_newest_cause_to_its_commit() -> None:
         Record(seq=one.seq, side=one.side, body=one.body, time=f"2026-01-01T00:00:{one.seq:02d}.123456789Z")
         for one in talk.records
     ]
-    found = stats([account(talk.at, timed)])
+    found = stats([conversation_stats(talk.at, timed)])
     assert [(step.stage, step.seconds) for step in found.slowest] == [("spill", 1.0)]
     assert (found.stages["spill"].seconds_median, found.stages["spill"].seconds_max) == (1.0, 1.0)
 
@@ -110,7 +110,7 @@ def test_a_step_takes_from_its_newest_cause_to_its_commit() -> None:
 def test_a_damaged_log_is_counted_up_to_the_damage() -> None:
     talk = recorded()
     whole = len(talk.records)
-    found = account(talk.at, [*talk.records[: whole - 5], *talk.records[whole - 1 :]])
+    found = conversation_stats(talk.at, [*talk.records[: whole - 5], *talk.records[whole - 1 :]])
     assert "does not follow" in found.damage or "not those that were said" in found.damage
     assert stats([found]).damaged == {str(AT): found.damage}
     assert 0 < found.sums.versions < talk.state.version

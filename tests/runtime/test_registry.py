@@ -8,7 +8,7 @@ import pytest
 
 from actors.core.flow import FLOW
 from actors.runtime.dispatch import given_up
-from actors.runtime.registry import ACTS, act_of, asks_model
+from actors.runtime.registry import ACTOR_SPECS, asks_model, spec_of
 from protocol.facts import ContextServed
 from protocol.subjects import ACTORS, Actor
 from tests.builders import Talk, policy
@@ -19,15 +19,15 @@ FILES = ("actors/audit/replay.py", "tests/builders.py", "tests/conftest.py", "te
 
 
 def test_each_actor_is_registered_and_has_a_row_that_leads_to_it() -> None:
-    assert tuple(ACTS) == ACTORS
+    assert tuple(ACTOR_SPECS) == ACTORS
     assert {row.then for row in FLOW} >= set(ACTORS)
-    assert sum(act.serves for act in ACTS.values()) == 1, "one pool serves contexts and sweeps"
+    assert sum(act.serves for act in ACTOR_SPECS.values()) == 1, "one pool serves contexts and sweeps"
 
 
 def test_what_no_actor_decided_has_no_act() -> None:
     served = ContextServed(upto=1, budget=1, profile="", view_hash="", tokens=1, level="none")
-    assert act_of(()) is None
-    assert act_of((served,)) is None
+    assert spec_of(()) is None
+    assert spec_of((served,)) is None
     assert not asks_model(None)
 
 

@@ -1,4 +1,4 @@
-"""Outcome: the lines of a tool's result that mattered, in little room.
+"""Excerpt: the lines of a tool's result that mattered, in little room.
 
 What mattered is told by what came of it: lines that hold words which the agent said or used afterwards, then lines
 that tell of an error, then the first and the last one. A line is weighed by how rare its words are in the result, so
@@ -65,7 +65,7 @@ def words_of(text: str) -> list[str]:
     return WORD.findall(text.lower())
 
 
-def outcome(text: str, *, chars: int, sought: Sought) -> str:
+def excerpt(text: str, *, chars: int, sought: Sought) -> str:
     """Return the lines of *text* that mattered, in their order, in at most *chars* characters; gaps are marked.
 
     What was shortened before may be shortened again.

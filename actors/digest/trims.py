@@ -1,11 +1,11 @@
-"""Outcomes: an old result is shortened in place to the lines that mattered."""
+"""Trims: an old result is shortened in place to the lines that mattered."""
 
 from __future__ import annotations
 
 from actors.core.caps import is_result
 from actors.core.entry import Entry, PartSize
 from actors.core.text.count import Count
-from actors.core.text.outcome import outcome
+from actors.core.text.excerpt import excerpt
 from protocol.account import Trim
 from protocol.formats import messages
 
@@ -39,7 +39,7 @@ def trims_of(entry: Entry, hindsight: Hindsight, *, chars: int, count: Count) ->
 
 def _outcome(number: int, text: str, hindsight: Hindsight, chars: int) -> str:
     sought = hindsight.seeker(after=number)
-    short = outcome(hindsight.unframed(text), chars=chars, sought=sought)
+    short = excerpt(hindsight.unframed(text), chars=chars, sought=sought)
     return f'[Shortened; the whole: read_artifact("messages:{number}")]\n{short}'
 
 

@@ -1,4 +1,4 @@
-"""Steps: what a unit of the conversation becomes in the account: why, what was called, and what came of it."""
+"""Account steps: what a unit of the conversation becomes in the account: why, what was called, and what came of it."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.core.account_text import JOINED_LEVEL
-from actors.core.message_texts import Heard, heard
+from actors.core.message_texts import MessageText, texts_of
 from actors.core.text.error_text import error_text
+from actors.core.text.excerpt import excerpt
 from actors.core.text.kinds import parsed_json
-from actors.core.text.outcome import outcome
 from actors.core.units import Unit
 from protocol.account import AccountAct, AccountStep
 
 from .calls import (
-    BOOKS,
+    TASK_LIST,
     as_said,
     call_text,
     changes_something,
     clipped,
     failure_in,
-    keeps_books,
     one_line,
     refusal_in,
     target_of,
+    writes_task_list,
 )
 from .hindsight import Hindsight
 
 
-class Room(msgspec.Struct, frozen=True, kw_only=True):
+class LevelChars(msgspec.Struct, frozen=True, kw_only=True):
     """Characters that a step may have: what was said, one call, one outcome; half as many for others of a batch."""
 
     said: int
@@ -38,14 +38,14 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
     outcome: int
 
 
-ROOMS = (
-    Room(said=1400, call=1400, outcome=900),
-    Room(said=600, call=600, outcome=450),
-    Room(said=280, call=260, outcome=220),
-    Room(said=110, call=130, outcome=110),
-    Room(said=0, call=90, outcome=50),
+LEVEL_CHARS = (
+    LevelChars(said=1400, call=1400, outcome=900),
+    LevelChars(said=600, call=600, outcome=450),
+    LevelChars(said=280, call=260, outcome=220),
+    LevelChars(said=110, call=130, outcome=110),
+    LevelChars(said=0, call=90, outcome=50),
 )
-"""By level, the finest first; in a small window. The first two grow with the room."""
+"""By level, the finest first; in a small window. The first two grow with the room of all steps."""
 
 SMALL_ROOM_TOKENS = 2400
 GROWTH_MAX = 6.0
@@ -78,19 +78,19 @@ RECORD_FIELDS_MIN = 4
 JOINED_HEADS_MAX = 8
 
 
-def rooms_of(tokens: int) -> tuple[Room, ...]:
-    """Return the rooms of the levels where all steps together have *tokens*."""
+def level_chars(tokens: int) -> tuple[LevelChars, ...]:
+    """Return the characters of each level where all steps together have *tokens*."""
     growth = min(GROWTH_MAX, max(1.0, tokens / SMALL_ROOM_TOKENS))
-    return (_grown(ROOMS[0], growth), _grown(ROOMS[1], growth**0.5), *ROOMS[2:])
+    return (_grown(LEVEL_CHARS[0], growth), _grown(LEVEL_CHARS[1], growth**0.5), *LEVEL_CHARS[2:])
 
 
-def _grown(room: Room, growth: float) -> Room:
-    return Room(said=int(room.said * growth), call=int(room.call * growth), outcome=int(room.outcome * growth))
+def _grown(most: LevelChars, growth: float) -> LevelChars:
+    return LevelChars(said=int(most.said * growth), call=int(most.call * growth), outcome=int(most.outcome * growth))
 
 
-def step_of(unit: Unit, hindsight: Hindsight, rooms: Sequence[Room]) -> AccountStep:
+def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> AccountStep:
     """Return the finest step for *unit*, whose assistant spoke; what is shortened in place is read as it was said."""
-    parts = heard(map(as_said, unit.entries))
+    parts = texts_of(map(as_said, unit.entries))
     words = "\n".join(
         part.text.strip() for part in parts if part.trust != "tool" and not part.tool and part.text.strip()
     )
@@ -102,37 +102,37 @@ def step_of(unit: Unit, hindsight: Hindsight, rooms: Sequence[Room]) -> AccountS
         elif part.trust == "tool":
             loose = f"{loose}\n{part.text}".strip()
     calls = [part for part in parts if part.tool]
-    room = (
-        rooms[0]
+    most = (
+        levels[0]
         if len(calls) < 2
-        else Room(said=rooms[0].said, call=rooms[0].call // 2, outcome=rooms[0].outcome * 5 // 9)
+        else LevelChars(said=levels[0].said, call=levels[0].call // 2, outcome=levels[0].outcome * 5 // 9)
     )
-    acts = tuple(_act(call, results.get(call.call, ""), room, hindsight, words) for call in calls)
+    acts = tuple(_act(call, results.get(call.call, ""), most, hindsight, words) for call in calls)
     if loose:
         sought = hindsight.seeker(after=unit.last)
-        acts = (*acts, AccountAct(call="a result", outcome=outcome(loose, chars=room.outcome, sought=sought)))
+        acts = (*acts, AccountAct(call="a result", outcome=excerpt(loose, chars=most.outcome, sought=sought)))
     return AccountStep(
-        first=unit.first, last=unit.last, said=_words(words, room.said, unit.first, hindsight), acts=acts
+        first=unit.first, last=unit.last, said=_words(words, most.said, unit.first, hindsight), acts=acts
     )
 
 
-def coarser(step: AccountStep, level: int, hindsight: Hindsight, rooms: Sequence[Room]) -> AccountStep:
+def coarser(step: AccountStep, level: int, hindsight: Hindsight, levels: Sequence[LevelChars]) -> AccountStep:
     """Return *step* at *level*, below that of a joined one."""
     if level <= step.level or step.level >= JOINED_LEVEL:
         return step
-    room = rooms[min(level, len(rooms) - 1)]
+    most = levels[min(level, len(levels) - 1)]
     share = 1 if len(step.acts) < 2 else 0.6
     acts = []
     for act in step.acts:
         sought = hindsight.seeker(after=step.last, own=act.call)
         more = CHANGED_MORE if act.changes and level < JOINED_LEVEL - 1 else 1
-        call = clipped(act.call, int(room.call * share * more))
-        spare = max(0, int(room.call * share) - len(call))
-        short = outcome(act.outcome, chars=int(room.outcome * share) + spare, sought=sought) if act.outcome else ""
+        call = clipped(act.call, int(most.call * share * more))
+        spare = max(0, int(most.call * share) - len(call))
+        short = excerpt(act.outcome, chars=int(most.outcome * share) + spare, sought=sought) if act.outcome else ""
         acts.append(msgspec.structs.replace(act, call=one_line(call) if level >= 2 else call, outcome=short))
-    words = _words(step.said, room.said if acts else max(300, room.said * SPOKEN_MORE), step.last, hindsight)
+    words = _words(step.said, most.said if acts else max(300, most.said * SPOKEN_MORE), step.last, hindsight)
     return msgspec.structs.replace(
-        step, said=one_line(words) if level >= 2 else words, acts=tuple(acts), level=min(level, len(rooms) - 1)
+        step, said=one_line(words) if level >= 2 else words, acts=tuple(acts), level=min(level, len(levels) - 1)
     )
 
 
@@ -142,13 +142,13 @@ def _words(text: str, chars: int, number: int, hindsight: Hindsight) -> str:
         return text if chars else ""
     if text.count("\n") < WORDS_LINES_MIN:
         return clipped(text, chars)
-    return outcome(text, chars=chars, sought=hindsight.seeker(after=number))
+    return excerpt(text, chars=chars, sought=hindsight.seeker(after=number))
 
 
-def without_books(step: AccountStep) -> AccountStep:
+def without_task_list(step: AccountStep) -> AccountStep:
     """Return *step* with no more than the names of the tools by which the assistant kept its own list: one is newer."""
     acts = (
-        msgspec.structs.replace(act, call=act.call.split(None, 1)[0]) if act.target == BOOKS else act
+        msgspec.structs.replace(act, call=act.call.split(None, 1)[0]) if act.target == TASK_LIST else act
         for act in step.acts
     )
     return msgspec.structs.replace(step, acts=tuple(acts))
@@ -213,20 +213,20 @@ def worth(step: AccountStep) -> float:
     return 0.5 if any(act.used for act in step.acts) else 0.0
 
 
-def _act(call: Heard, result: str, room: Room, hindsight: Hindsight, said: str) -> AccountAct:
-    if keeps_books(call):
-        newest = hindsight.books.get(call.tool) == call.number
-        text = call_text(call.tool, call.text, chars=room.outcome, hindsight=hindsight) if newest else call.tool
-        return AccountAct(call=text, target=BOOKS)
+def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight, said: str) -> AccountAct:
+    if writes_task_list(call):
+        newest = hindsight.newest_call.get(call.tool) == call.number
+        text = call_text(call.tool, call.text, chars=most.outcome, hindsight=hindsight) if newest else call.tool
+        return AccountAct(call=text, target=TASK_LIST)
     sought = hindsight.seeker(after=call.number, own=call.text)
     result = hindsight.unframed(result, own=call.text)
     changes = changes_something(call)
     failed = error_text(result) or failure_in(result) or (refusal_in(result) if changes else "")
-    short = outcome(result, chars=room.outcome, sought=sought) if result.strip() else NOTHING
+    short = excerpt(result, chars=most.outcome, sought=sought) if result.strip() else NOTHING
     if failed and failed[:FAILED_SEEN_CHARS] not in short:
         short = f"{clipped(one_line(failed), FAILED_CHARS)}\n{short}"
     return AccountAct(
-        call=call_text(call.tool, call.text, chars=room.call, hindsight=hindsight, said=said),
+        call=call_text(call.tool, call.text, chars=most.call, hindsight=hindsight, said=said),
         outcome=short,
         # a record that was looked up is there to be used later
         used=USED_MIN if _is_record(result) else hindsight.used(short, after=call.number, own=call.text),
