@@ -35,13 +35,19 @@ COUNT = counter("o200k_base")
 AT = address("tested", "tests")
 SAMPLE = Path(__file__).parent / "data" / "sample.json"
 
+settings.register_profile("repeated", derandomize="JETTISON_LAW_EXAMPLES" not in os.environ)
+settings.load_profile("repeated")
+
 LAWS = settings(
     max_examples=int(os.environ.get("JETTISON_LAW_EXAMPLES", "150")),
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-"""How a law is tried, more often where `JETTISON_LAW_EXAMPLES` says so. A failure prints the blob that repeats it."""
+"""How a law is tried: on the same examples in each run, so that a change is judged by what it changed.
+
+With `JETTISON_LAW_EXAMPLES` as often as it says, on new examples each time. A failure prints the blob that repeats it.
+"""
 
 
 def sample() -> list[dict[str, Any]]:
