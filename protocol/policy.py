@@ -129,15 +129,17 @@ class Digest(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     mode: Literal["on", "off"] = "on"
     style: Literal["values", "account"] = "values"
-    """`values`: lists of what old messages named; `account`: what was asked and done, step by step."""
+    """`values`: lists of what old messages named; `account`: what was asked and done, step by step. Where an LLM may
+    squeeze, a conversation without an account yet gets `values`, whatever stands here."""
     keep_blocks: Count | None = None
-    """Newest blocks kept verbatim; none: as many as fit the target."""
+    """Newest blocks kept verbatim. Where none of these four limits is named, `values` keeps as many as fit the target;
+    `account` goes only as far as the target needs, the oldest first, and shortens before it lets anything leave."""
     keep_messages: Count | None = None
     """Newest messages kept verbatim, and what a whole unit needs beside them."""
     keep_share: Share | None = None
     """Share of the messages kept verbatim, by their number."""
     keep_tokens: Tokens | None = None
-    """Tokens of the newest units kept verbatim; none: what the target leaves."""
+    """Tokens of the newest units kept verbatim; at least the newest unit, whatever its size."""
     cap: Share = 0.25
     """Largest size of the digest, as a share of what the instructions at the head leave of the usable tokens."""
     cap_tokens: Tokens | None = None

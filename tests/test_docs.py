@@ -1,4 +1,4 @@
-"""Documents that repeat the code are compared with it; `python -m tests.test_docs` writes them anew."""
+"""Documents that repeat the code are compared with it; `.venv/bin/python -m tests.test_docs` writes them anew."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WRITTEN: dict[str, tuple[str, Callable[[], str]]] = {
 
 def anew(text: str, name: str, wanted: str) -> str:
     """Return a document with what the code says today."""
-    opens = f"<!-- {name}: written by `python -m tests.test_docs`, compared by a test -->"
+    opens = f"<!-- {name}: written by `.venv/bin/python -m tests.test_docs`, compared by a test -->"
     closes = f"<!-- /{name} -->"
     before, found, rest = text.partition(opens)
     _, ended, after = rest.partition(closes)
@@ -33,7 +33,7 @@ def anew(text: str, name: str, wanted: str) -> str:
 def test_what_a_document_repeats_is_what_the_code_says(name: str) -> None:
     file, wanted = WRITTEN[name]
     text = (ROOT / file).read_text(encoding="utf-8")
-    assert text == anew(text, name, wanted()), "run `python -m tests.test_docs`"
+    assert text == anew(text, name, wanted()), "run `.venv/bin/python -m tests.test_docs`"
 
 
 if __name__ == "__main__":

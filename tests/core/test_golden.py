@@ -1,8 +1,8 @@
 """Golden: what rules version 1 decided is decided again, byte for byte, for ever.
 
 A change that is meant raises `codec.RULES_VERSION` first; then
-`TESTS_GOLDEN=write pytest tests/core/test_golden.py` writes the files of the new version beside those of the
-old one. Written files are never changed.
+`TESTS_GOLDEN=write .venv/bin/python -m pytest tests/core/test_golden.py` writes the files of the new version beside
+those of the old one. Written files are never changed.
 """
 
 from __future__ import annotations
