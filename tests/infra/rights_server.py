@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ import nkeys
 
 from actors.host.settings import Settings
 from protocol.login import Login
+from tests.promises.harness import Rights
 from tests.stack import LOOPBACK, free_port, listened_on
 
 CONFIGURATIONS = Path(__file__).parents[2] / "infra" / "nats"
@@ -54,19 +55,41 @@ def nkey(folder: Path, name: str = "agent") -> tuple[Path, str]:
     return file, nkeys.from_seed(bytearray(seed)).public_key.decode()
 
 
+def rights_files(folder: Path, tenants: Iterable[str]) -> dict[str, str]:
+    """Put `rights.conf` into *folder* with *tenants*, made as it is told there; return its server's environment.
+
+    In each tenant's account is also a thief, `thief-TENANT`: whatever the permissions of agents are, it has none.
+    """
+    shutil.copytree(CONFIGURATIONS, folder, dirs_exist_ok=True)
+    included = '  include "tenant.conf"\n'
+    more, named = included, [user.upper() for user in (*WORKERS, "operator", "auditor")]
+    passwords = {f"{name}_PASSWORD": PASSWORD for name in named} | {"AGENT_PASSWORD_default": PASSWORD}
+    for tenant in tenants:
+        made = (folder / "tenant.conf").read_text().replace("default", tenant)
+        thief = f'  users: [\n    {{ user: thief-{tenant}, password: "{PASSWORD}" }}\n'
+        (folder / f"{tenant}.conf").write_text(made.replace("  users: [\n", thief))
+        more += f'  include "{tenant}.conf"\n'
+        passwords[f"AGENT_PASSWORD_{tenant}"] = PASSWORD
+    rights = folder / "rights.conf"
+    assert included in rights.read_text()
+    rights.write_text(rights.read_text().replace(included, more))
+    return passwords
+
+
+def rights_of(folder: Path, tenants: Iterable[str]) -> Rights:
+    """Return the rights of `infra/nats` with *tenants*, for servers whose configuration lies in *folder*."""
+    environment = rights_files(folder, tenants)
+    operator = Login(user="operator", password=PASSWORD)
+    return Rights(include='include "rights.conf"', environment=environment, operator=operator)
+
+
 @contextmanager
 def rights_server(folder: Path, *, port: int = 0, block: str = "") -> Iterator[RightsServer]:
-    """Run a server with `rights.conf`, the tenant `acme` made as it is told there, and a thief in its account."""
-    shutil.copytree(CONFIGURATIONS, folder, dirs_exist_ok=True)
-    acme = (folder / "tenant.conf").read_text().replace("default", "acme")
-    # whatever the permissions of acme's agent are, this one has none
-    thief = f'  users: [\n    {{ user: thief, password: "{PASSWORD}" }}\n'
-    (folder / "acme.conf").write_text(acme.replace("  users: [\n", thief))
+    """Run a server with `rights.conf`, the tenant `acme`, and an agent of one conversation of `default`."""
+    passwords = rights_files(folder, ["acme"])
     rights = folder / "rights.conf"
     included = '  include "tenant.conf"\n'
-    assert included in rights.read_text()
-    more = f'{included}  include "acme.conf"\n  include "conversation.conf"\n'
-    rights.write_text(rights.read_text().replace(included, more))
+    rights.write_text(rights.read_text().replace(included, f'{included}  include "conversation.conf"\n'))
     seed_file, public = nkey(folder)
     port = port or free_port()
     config = folder / "server.conf"
@@ -74,9 +97,6 @@ def rights_server(folder: Path, *, port: int = 0, block: str = "") -> Iterator[R
         f'listen: "{LOOPBACK}:{port}"\nmax_payload: 1MB\n{block}\n'
         f'jetstream {{ store_dir: "{folder}/store" }}\ninclude "rights.conf"\n'
     )
-    named = (*WORKERS, "operator", "auditor")
-    passwords = {f"{user.upper()}_PASSWORD": PASSWORD for user in named}
-    passwords |= {f"AGENT_PASSWORD_{tenant}": PASSWORD for tenant in ("default", "acme")}
     binary = shutil.which("nats-server", path=sysconfig.get_path("scripts"))
     assert binary is not None
     with (folder / "server.log").open("ab") as out:

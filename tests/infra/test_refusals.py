@@ -62,7 +62,7 @@ def bad_certificate(folder: Path) -> Iterator[tuple[str, str, str]]:
 def wrong_account(folder: Path) -> Iterator[tuple[str, str, str]]:
     """The one who may do all in an account that is not the log's."""
     with rights_server(folder / "rights") as running:
-        yield running.url, "thief", PASSWORD
+        yield running.url, "thief-acme", PASSWORD
 
 
 @contextmanager

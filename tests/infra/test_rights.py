@@ -252,7 +252,7 @@ async def test_an_answer_goes_to_no_subject_of_a_stranger(server: RightsServer, 
 
     await operator.subscribe("ctx.v1.ready.default.*", cb=hear)
     await operator.subscribe("_INBOX.cut.*", cb=hear)
-    async with plainly(server, "thief") as thief, plainly(server, "agent-default") as agent:
+    async with plainly(server, "thief-acme") as thief, plainly(server, "agent-default") as agent:
         await agent.nats.subscribe("_INBOX.agent-default.>", cb=hear)
         await agent.nats.flush()
         for conversation, body in (("forged", forged), ("empty", b"")):
@@ -297,7 +297,7 @@ async def test_whoever_may_hear_all_of_an_account_hears_nothing_of_another(
     async def hear(message: Msg) -> None:
         heard.append(message.subject)
 
-    async with plainly(server, "thief") as thief, plainly(server, "agent-default") as agent:
+    async with plainly(server, "thief-acme") as thief, plainly(server, "agent-default") as agent:
         await thief.nats.subscribe(">", cb=hear)
         await thief.nats.flush()
         await agent.nats.request(subjects.said(OURS), b"x", timeout=2)

@@ -62,7 +62,7 @@ async def test_a_thief_hears_nothing_of_another_tenant(tmp_path: Path, settings:
             held.push_async_callback(operator.close)
             await provision(operator)
             await at_work(held, server, settings)
-            thief = await nats.connect(server.url, user="thief", password=PASSWORD)
+            thief = await nats.connect(server.url, user="thief-acme", password=PASSWORD)
             held.push_async_callback(thief.close)
             await thief.subscribe(">", cb=hear)
             await thief.flush()

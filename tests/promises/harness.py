@@ -23,6 +23,7 @@ from nats.aio.client import Client as NatsConnection
 from actors.host.settings import PREFIX, Settings
 from protocol import codec
 from protocol.facts import MessagesAppended, SaidMessage
+from protocol.login import Login
 from storage.streams import provision
 from tests.stack import LOOPBACK, free_port
 
@@ -39,6 +40,8 @@ class Server:
     config: Path
     port: int
     store: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """More than ours: what its configuration names with a dollar."""
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     @property
@@ -50,8 +53,9 @@ class Server:
         """Start it; it answers a moment later."""
         binary = shutil.which("nats-server", path=sysconfig.get_path("scripts"))
         assert binary is not None
-        with self.config.with_suffix(".log").open("ab") as out:
-            self.process = subprocess.Popen([binary, "-c", str(self.config)], stderr=out, stdout=out)
+        with self.log.open("ab") as out:
+            environment = {**os.environ, **self.environment}
+            self.process = subprocess.Popen([binary, "-c", str(self.config)], env=environment, stderr=out, stdout=out)
 
     def kill(self) -> None:
         """Kill it as kill -9 does."""
@@ -79,22 +83,43 @@ class Server:
 
     def damage(self) -> list[str]:
         """Return what it said of damage to what it keeps; the copies of others may hide it from everybody else."""
-        return damage(self.config.with_suffix(".log"))
+        return damage(self.log)
+
+    @property
+    def log(self) -> Path:
+        """Return the file of what it says."""
+        return self.config.with_suffix(".log")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rights:
+    """Users that servers know: what their configuration includes, what it names with a dollar, and an operator."""
+
+    include: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    operator: Login = field(default_factory=Login)
+
+
+EVERYBODY = Rights()
+"""Who connects may do everything."""
 
 
 @asynccontextmanager
-async def one(folder: Path, *, store: Path | None = None, sync: str = "always") -> AsyncIterator[Server]:
+async def one(
+    folder: Path, *, store: Path | None = None, sync: str = "always", rights: Rights = EVERYBODY
+) -> AsyncIterator[Server]:
     """Run one server, provisioned."""
     port = free_port()
     config = folder / f"one-{port}.conf"
     store = store or folder / f"store-{port}"
     config.write_text(
         f'listen: "{LOOPBACK}:{port}"\nmax_payload: 1MB\njetstream {{ store_dir: "{store}", sync_interval: {sync} }}\n'
+        f"{rights.include}\n"
     )
-    server = Server(config=config, port=port, store=store)
+    server = Server(config=config, port=port, store=store, environment=rights.environment)
     server.start()
     try:
-        connection = await connected(server.url)
+        connection = await connected(server.url, rights.operator)
         await provision(connection)
         await connection.close()
         yield server
@@ -103,7 +128,9 @@ async def one(folder: Path, *, store: Path | None = None, sync: str = "always") 
 
 
 @asynccontextmanager
-async def three(folder: Path, *, stores: list[Path] | None = None, sync: str = "always") -> AsyncIterator[list[Server]]:
+async def three(
+    folder: Path, *, stores: list[Path] | None = None, sync: str = "always", rights: Rights = EVERYBODY
+) -> AsyncIterator[list[Server]]:
     """Run a cluster of three on loopback, provisioned with three replicas."""
     ports = [(free_port(), free_port()) for _ in range(3)]
     routes = ", ".join(f'"nats://{LOOPBACK}:{route}"' for _, route in ports)
@@ -116,12 +143,13 @@ async def three(folder: Path, *, stores: list[Path] | None = None, sync: str = "
                 f'server_name: n{number}\nlisten: "{LOOPBACK}:{port}"\nmax_payload: 1MB\n'
                 f'jetstream {{ store_dir: "{store}", sync_interval: {sync} }}\n'
                 f'cluster {{ name: three, listen: "{LOOPBACK}:{route}", routes: [{routes}] }}\n'
+                f"{rights.include}\n"
             )
-            server = Server(config=config, port=port, store=store)
+            server = Server(config=config, port=port, store=store, environment=rights.environment)
             server.start()
             held.callback(server.kill)
             servers.append(server)
-        connection = await connected(",".join(server.url for server in servers))
+        connection = await connected(",".join(server.url for server in servers), rights.operator)
         await provisioned(connection)
         await connection.close()
         yield servers
@@ -129,15 +157,21 @@ async def three(folder: Path, *, stores: list[Path] | None = None, sync: str = "
 
 def damage(log: Path) -> list[str]:
     """Return the lines of a server's log that tell of damage."""
-    return [line for line in log.read_text(errors="replace").splitlines() if DAMAGE.search(line)]
+    return logged(log, DAMAGE)
 
 
-async def connected(url: str) -> NatsConnection:
+def logged(log: Path, wanted: re.Pattern[str]) -> list[str]:
+    """Return the lines of a server's log with *wanted* in them."""
+    return [line for line in log.read_text(errors="replace").splitlines() if wanted.search(line)]
+
+
+async def connected(url: str, login: Login | None = None) -> NatsConnection:
     """Connect as soon as the server answers."""
+    options = (login or Login()).options(url)
     async with asyncio.timeout(60):
         while True:
             try:
-                return await nats.connect(url.split(","), connect_timeout=1, error_cb=_silent)
+                return await nats.connect(url.split(","), connect_timeout=1, error_cb=_silent, **options)
             except (OSError, nats.errors.Error):
                 await asyncio.sleep(0.05)
 
@@ -156,9 +190,11 @@ async def _silent(error: Exception) -> None:
     """Take what is expected here."""
 
 
-def at_server(settings: Settings, url: str) -> Settings:
+def at_server(settings: Settings, url: str, login: Login | None = None) -> Settings:
     """Return *settings* with another NATS."""
-    return msgspec.structs.replace(settings, nats=msgspec.structs.replace(settings.nats, url=url))
+    return msgspec.structs.replace(
+        settings, nats=msgspec.structs.replace(settings.nats, url=url, **vars(login or Login()))
+    )
 
 
 def said_body(text: str, *, writer: str = "w", count: int = 1) -> bytes:

@@ -9,15 +9,20 @@ import sys
 
 import msgspec
 import pytest
+from nats.aio.client import Client
+from nats.aio.msg import Msg
 
+from protocol import subjects
 from protocol.facts import ContextServed
+from protocol.ids import address
 from tests.builders import Talk, policy, user, words
 from tests.conftest import SAMPLE
 from tests.programs.chaos.agent import Tally
 from tests.programs.chaos.checks import Audit, Json, Spoken, audit, pointers
 from tests.programs.chaos.faults import ELDERS, HERD, schedule
-from tests.programs.chaos.speech import scripts
+from tests.programs.chaos.speech import TENANTS, scripts
 from tests.programs.chaos.summary import Summary
+from tests.programs.chaos.tenants import STOLEN, Thief
 from tests.programs.chaos.watch import Growth, Sample, grown
 from tests.stack import ROOT
 
@@ -38,6 +43,7 @@ async def test_chaos_violates_nothing() -> None:
     assert (found.seed, found.turns, found.violations) == (7, 60, [])
     assert found.contexts_rebuilt >= found.turns
     assert "contexts rebuilt byte for byte" in found.table()
+    assert min(found.thieves, found.thieves_heard, found.thieves_asked) > 0
 
 
 def test_a_seed_repeats_the_schedule_and_what_is_said() -> None:
@@ -78,6 +84,25 @@ def test_the_checks_find_what_is_wrong() -> None:
         "the pointer 0123456789abcdef is of nothing that was said"
     ]
     assert spoken._unresolved('read_artifact("messages:1-3")') == []
+
+
+async def test_a_thief_tells_what_he_has_of_another_tenant() -> None:
+    ours, theirs = TENANTS[:2]
+    thief = Thief(tenant=ours)
+
+    async def hears(subject: str, body: bytes = b"", **headers: str) -> list[str]:
+        before = len(thief.stolen)
+        await thief.hear(Msg(Client(), subject=subject, data=body, headers=headers))
+        return thief.stolen[before:]
+
+    assert await hears(subjects.ready(address("c", ours)), f"said by {ours}".encode()) == []
+    assert await hears(f"{STOLEN}.1.x", Status="503", subject=f"ctx.v1.ask.context.{theirs}.c") == []
+    assert await hears(f"{STOLEN}.1.x", b'{"type":"x","error":{"code":503}}') == []
+    assert thief.heard == 1, "what he asked himself is nothing that he heard"
+    assert await hears(subjects.ready(address("c", theirs)))
+    assert await hears("_INBOX.x", f"said by {theirs}".encode())
+    assert await hears("_INBOX.x", traceparent=theirs)
+    assert await hears(f"{STOLEN}.1.x", b"{}")
 
 
 TURNS = 30

@@ -26,7 +26,6 @@ from actors.host.bootstrap import Runtime, runtime
 from actors.host.settings import Settings
 from actors.runtime import conversations
 from protocol import subjects
-from protocol.client import Client
 from protocol.connection import TRANSIENT
 from protocol.errors import Unavailable
 from protocol.ids import Address, address, fresh_id
@@ -39,6 +38,7 @@ from tests.programs.chaos.retire import Retirement
 from tests.programs.chaos.servers import Servers, started
 from tests.programs.chaos.speech import Script, scripts
 from tests.programs.chaos.summary import Summary, spent
+from tests.programs.chaos.tenants import Tenants, tenants
 from tests.programs.chaos.watch import Watch
 from tests.promises.harness import environment
 from tests.stack import ScriptedLlm, scripted_llm
@@ -73,6 +73,7 @@ class Run:
         self.begun = self.conversations = self.contexts_rebuilt = self.commits = 0
         self.model = Model()
         self.retirement = Retirement()
+        self.tenants: Tenants
         self.started = time.monotonic()
         self.ends = self.started + options.minutes * 60 if options.minutes else math.inf
 
@@ -95,7 +96,7 @@ class Run:
                 retiring.cancel()
             self.told(f"{self.clock()} calm: the faults are over")
             await self._in_the_end(running, poisoned)
-            self.tally.violations += servers.damage()
+            self.tally.violations += servers.damage() + servers.refused()
             progress.cancel()
             growths = watch.growths()
             self.tally.violations += workers.died + [wrong for growth in growths for wrong in growth.wrong()]
@@ -113,7 +114,8 @@ class Run:
         tasks_folder(data).mkdir(parents=True)
         async with scripted_llm([lambda _: self.model.answer(llm)]) as llm:
             model = {"JETTISON_LLM__BASE_URL": llm.base_url, "JETTISON_LLM__API_KEY": "none"}
-            async with herd(data, {**environment(settings), **model}) as workers:
+            rights = {"JETTISON_NATS__PASSWORD": settings.nats.password}
+            async with herd(data, {**environment(settings), **model, **rights}) as workers:
                 yield workers
 
     @asynccontextmanager
@@ -136,23 +138,20 @@ class Run:
         recorded = [one.messages for file in (SAMPLE, *self.options.transcripts) for one in transcripts(file)]
         waiting = scripts(self.options.seed, self.options.turns, recorded)
         async with AsyncExitStack() as held:
-            clients = [await held.enter_async_context(Client.connect(settings.nats.url)) for _ in range(4)]
-            for client in clients:
-                client.patience_seconds = 5.0
+            self.tenants = await held.enter_async_context(tenants(settings.nats.url, self.tally))
             pool = held.enter_context(ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")))
             async with asyncio.TaskGroup() as group:
-                for index in range(self.options.agents):
-                    group.create_task(self._agent(clients[index % len(clients)], waiting, running, pool))
+                for _ in range(self.options.agents):
+                    group.create_task(self._agent(waiting, running, pool))
+            self.tally.violations += self.tenants.wrong()
 
-    async def _agent(
-        self, client: Client, waiting: Iterator[Script], running: Runtime, pool: ProcessPoolExecutor
-    ) -> None:
+    async def _agent(self, waiting: Iterator[Script], running: Runtime, pool: ProcessPoolExecutor) -> None:
         """Play one conversation after the other, and compare each with its log at its end."""
         for script in waiting:
             if time.monotonic() > self.ends:
                 return
             self.begun += 1
-            ended = await play(client, script, self.tally, ends=self.ends)
+            ended = await play(await self.tenants.client(script), script, self.tally, ends=self.ends)
             if ended is None:
                 continue
             found = await insisted(lambda ended=ended: audited(running, ended, pool), self.tally)  # type: ignore[misc]
@@ -241,6 +240,9 @@ class Run:
             commits=self.commits,
             messages=tally.messages,
             retired=self.retirement.conversations,
+            thieves=len(self.tenants.thieves),
+            thieves_heard=sum(thief.heard for thief in self.tenants.thieves.values()),
+            thieves_asked=sum(thief.asked for thief in self.tenants.thieves.values()),
             faults=dict(self.faults),
             appending=spent(tally.append_seconds),
             asking=spent(tally.ask_seconds),

@@ -68,6 +68,7 @@ def _work(actor: Actor, data: Path) -> None:
     os.dup2(null, 0)
     os.dup2(out, 1)
     os.dup2(out, 2)
+    os.environ["JETTISON_NATS__USER"] = actor  # each kind of worker has rights of its own
     code = 70
     try:
         settings = settings_of(StackOptions(data=data))

@@ -1,18 +1,21 @@
-"""Servers: S3, and NATS, one or a cluster of three; they are killed, and come back."""
+"""Servers: S3, and NATS with the rights of `infra/nats`, one or a cluster of three; they are killed, and come back."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from actors.cli.session import started_stack
 from actors.host.embedded import EmbeddedStack
 from actors.host.settings import Settings
-from tests.promises.harness import Server, at_server, damage, three
+from tests.infra.rights_server import rights_of
+from tests.programs.chaos.speech import TENANTS
+from tests.promises.harness import Server, at_server, logged, one, three
 
 GONE_SECONDS = 2.0
 """From the end of one of three to its start: the others have chosen their leaders by then."""
@@ -21,45 +24,48 @@ SILENT_SECONDS = 8.0
 """How long one of three is stopped: what it led is led by others since, and it comes back with what was true before."""
 
 
+REFUSED = re.compile(r"(Publish|Subscription) Violation")
+"""In a server's log: somebody who works, or a thief who is no agent, has asked for what he may not."""
+
+
 @dataclass(kw_only=True)
 class Servers:
-    """The servers of one run, and where they are."""
+    """The servers of one run, and where they are, for an operator."""
 
     settings: Settings
     stack: EmbeddedStack
-    cluster: list[Server]
-    """None where the stack's own NATS is used, which is started again whenever it dies."""
+    nats: list[Server]
     _away: set[int] = field(default_factory=set)
 
     @property
     def pids(self) -> dict[str, int]:
         """Return the process ids by name."""
-        if not self.cluster:
-            return self.stack.pids
-        running = {f"nats-{number}": server.process for number, server in enumerate(self.cluster)}
+        running = {f"nats-{number}": server.process for number, server in enumerate(self.nats)}
         return {"s3": self.stack.pids["s3"]} | {name: process.pid for name, process in running.items() if process}
 
     def damage(self) -> list[str]:
         """Return what the NATS servers say of damage to what they keep."""
-        if self.cluster:
-            return [line for server in self.cluster for line in server.damage()]
-        return damage(Path(self.settings.data) / "logs" / "nats.log")
+        return [line for server in self.nats for line in server.damage()]
+
+    def refused(self) -> list[str]:
+        """Return what the NATS servers refused somebody: the rights are enough for all who work."""
+        return [line for server in self.nats for line in logged(server.log, REFUSED)]
 
     async def hit(self, kind: str, index: int) -> None:
-        """Do what a fault of *kind* says; of three servers to the one at *index*, unless it is away already."""
-        if kind == "s3" or not self.cluster:
+        """Do what a fault of *kind* says; of the NATS servers to the one at *index*, unless it is away already."""
+        if kind == "s3":
             with suppress(ProcessLookupError):
                 os.kill(self.stack.pids[kind], signal.SIGKILL)
             return
-        number = index % len(self.cluster)
+        number = index % len(self.nats)
         if number in self._away:
             return
         self._away.add(number)
         try:
             if kind == "nats":
-                await self.cluster[number].gone(seconds=GONE_SECONDS)
+                await self.nats[number].gone(seconds=GONE_SECONDS if len(self.nats) > 1 else 0.0)
             else:
-                await self.cluster[number].silent(seconds=SILENT_SECONDS)
+                await self.nats[number].silent(seconds=SILENT_SECONDS)
         finally:
             self._away.discard(number)
 
@@ -67,12 +73,12 @@ class Servers:
 @asynccontextmanager
 async def started(data: Path, *, cluster: bool) -> AsyncIterator[Servers]:
     """Run all servers on loopback, provisioned, until the end."""
-    async with started_stack(Settings(data=str(data))) as (settings, stack):
-        if not cluster:
-            yield Servers(settings=settings, stack=stack, cluster=[])
-            return
-        folder = data / "cluster"
-        folder.mkdir()
-        async with three(folder) as servers:
-            there = at_server(settings, ",".join(server.url for server in servers))
-            yield Servers(settings=there, stack=stack, cluster=servers)
+    folder = data / "servers"
+    async with started_stack(Settings(data=str(data))) as (settings, stack), AsyncExitStack() as held:
+        rights = rights_of(folder, TENANTS)
+        if cluster:
+            nats = await held.enter_async_context(three(folder, rights=rights))
+        else:
+            nats = [await held.enter_async_context(one(folder, rights=rights))]
+        there = at_server(settings, ",".join(server.url for server in nats), rights.operator)
+        yield Servers(settings=there, stack=stack, nats=nats)

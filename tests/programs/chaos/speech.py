@@ -25,6 +25,11 @@ RESULT_WORDS = ((30, 0.70), (400, 0.20), (2_500, 0.08), (14_000, 0.02))
 TENANT_CONVERSATIONS = 60
 """Conversations of one tenant: enough to share artifacts, few enough that all of them end while the run goes on."""
 
+TENANTS = tuple(f"team{number:02}x" for number in range(64))
+"""Two of them speak at a time, and then the next two; more than have not been retired when they are used again.
+
+What is said, and each conversation, names its tenant: a stranger who hears it knows whose it was."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Script:
@@ -44,11 +49,13 @@ def scripts(seed: int, turns: int, recorded: Sequence[Sequence[Json]]) -> Iterat
     number = made = 0
     while made < turns:
         rng = random.Random(f"{seed}/{number}")
-        said = list(recorded[number // 3 % len(recorded)]) if number % 3 == 0 else generated(rng, rng.randint(60, 260))
+        tenant = TENANTS[(number // (2 * TENANT_CONVERSATIONS) * 2 + number % 2) % len(TENANTS)]
+        replayed = list(recorded[number // 3 % len(recorded)])
+        said = replayed if number % 3 == 0 else generated(rng, rng.randint(60, 260), tenant)
         found = by_turn(said)[: turns - made]
         yield Script(
-            name=f"chaos-{seed}-{number}",
-            tenant=f"chaos-{number // TENANT_CONVERSATIONS}",
+            name=f"{tenant}-{seed}-{number}",
+            tenant=tenant,
             policy=policy(rng),
             turns=tuple(found),
             budgets=tuple(_budgets(rng, len(found))),
@@ -77,21 +84,25 @@ def by_turn(said: Sequence[Json]) -> list[tuple[Json, ...]]:
     return [tuple(group) for group in groups]
 
 
-def generated(rng: random.Random, turns: int) -> list[Json]:
+def generated(rng: random.Random, turns: int, tenant: str) -> list[Json]:
     """Return an agent's run: questions, calls with results of every size, answers."""
-    out: list[Json] = [{"role": "system", "content": f"You are agent {rng.getrandbits(32):x}. Never guess."}]
+    out: list[Json] = [
+        {"role": "system", "content": f"You are agent {rng.getrandbits(32):x} of {tenant}. Never guess."}
+    ]
     number = 0
     while number < turns:
-        out.append({"role": "user", "content": f"Question {number}: {words(rng, 25)}"})
+        out.append({"role": "user", "content": f"Question {number} of {tenant}: {words(rng, 25)}"})
         for _ in range(rng.choice((0, 1, 1, 2, 4))):
             calls = [f"call-{number}-{index}" for index in range(rng.choice((1, 1, 2, 3)))]
             function = {"name": "look", "arguments": f'{{"at": {number}}}'}
             made = [{"id": call, "type": "function", "function": function} for call in calls]
             out.append({"role": "assistant", "content": f"Looking, {number}.", "tool_calls": made})
             rng.shuffle(calls)
-            out += [{"role": "tool", "tool_call_id": call, "content": result(rng, call)} for call in calls]
+            out += [
+                {"role": "tool", "tool_call_id": call, "content": result(rng, f"{call} of {tenant}")} for call in calls
+            ]
             number += 1
-        out.append({"role": "assistant", "content": f"Answer {number}: {words(rng, 40)}"})
+        out.append({"role": "assistant", "content": f"Answer {number} to {tenant}: {words(rng, 40)}"})
         number += 1
     return out
 

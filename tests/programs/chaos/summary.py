@@ -52,6 +52,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     messages: int
     retired: int
     """Conversations that were removed from the servers after that."""
+    thieves: int
+    """One in the account of each tenant; what one has of another tenant is a violation."""
+    thieves_heard: int
+    thieves_asked: int
     faults: dict[str, int]
     appending: Spent
     asking: Spent
@@ -65,6 +69,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
     def table(self) -> str:
         """Return it for people."""
+        heard = f"{self.thieves_heard:,} of their own tenants, and {self.thieves_asked:,} questions in vain"
         rows = {
             "seed": self.seed,
             "turns, each with a checked view": f"{self.turns:,}",
@@ -81,6 +86,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "calls made again": _counts(self.retries),
             "requests to the model": self.model_requests,
             "conversations retired": self.retired,
+            "heard by thieves": heard,
             "most memory, MB": _counts({name: round(mb) for name, mb in self.largest_mb.items()}),
             "violations": len(self.violations),
         }
