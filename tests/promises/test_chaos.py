@@ -90,18 +90,20 @@ async def test_a_thief_tells_what_he_has_of_another_tenant() -> None:
     ours, theirs = TENANTS[:2]
     thief = Thief(tenant=ours)
 
-    async def hears(subject: str, body: bytes = b"", **headers: str) -> list[str]:
+    async def hears(subject: str, body: bytes = b"", headers: dict[str, str] | None = None) -> list[str]:
         before = len(thief.stolen)
         await thief.hear(Msg(Client(), subject=subject, data=body, headers=headers))
         return thief.stolen[before:]
 
     assert await hears(subjects.ready(address("c", ours)), f"said by {ours}".encode()) == []
-    assert await hears(f"{STOLEN}.1.x", Status="503", subject=f"ctx.v1.ask.context.{theirs}.c") == []
+    assert (
+        await hears(f"{STOLEN}.1.x", headers={"Status": "503", "Nats-Subject": f"ctx.v1.ask.context.{theirs}.c"}) == []
+    )
     assert await hears(f"{STOLEN}.1.x", b'{"type":"x","error":{"code":503}}') == []
     assert thief.heard == 1, "what he asked himself is nothing that he heard"
     assert await hears(subjects.ready(address("c", theirs)))
     assert await hears("_INBOX.x", f"said by {theirs}".encode())
-    assert await hears("_INBOX.x", traceparent=theirs)
+    assert await hears("_INBOX.x", headers={"traceparent": theirs})
     assert await hears(f"{STOLEN}.1.x", b"{}")
 
 

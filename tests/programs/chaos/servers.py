@@ -24,8 +24,9 @@ SILENT_SECONDS = 8.0
 """How long one of three is stopped: what it led is led by others since, and it comes back with what was true before."""
 
 
-REFUSED = re.compile(r"(Publish|Subscription) Violation")
-"""In a server's log: somebody who works, or a thief who is no agent, has asked for what he may not."""
+REFUSED = re.compile(r'(Publish|Subscription) Violation - (?!Subject "_R_)')
+"""In a server's log: somebody who works has asked for what he may not. The answer to a question that came before the
+server was killed has no way any more: it is asked again."""
 
 
 @dataclass(kw_only=True)
