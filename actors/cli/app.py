@@ -28,11 +28,29 @@ Port = Annotated[int | None, typer.Option(help="Default: a free one.", min=1, ma
 
 
 @app.command()
-def up(data: Data = None, config: Config = None, nats_port: Port = None, s3_port: Port = None) -> int:
+def up(
+    data: Data = None,
+    config: Config = None,
+    nats_port: Port = None,
+    s3_port: Port = None,
+    gateway: Annotated[bool, typer.Option("--gateway", help="Serve the gateway too.")] = False,
+) -> int:
     """Start NATS, S3 and all four actors in one go, until Ctrl-C."""
     from .serve import up as run
 
-    return run(StackOptions(config=config, data=data), nats_port=nats_port, s3_port=s3_port)
+    return run(StackOptions(config=config, data=data), nats_port=nats_port, s3_port=s3_port, with_gateway=gateway)
+
+
+@app.command()
+@on_stack
+def gateway(
+    stack: StackOptions,
+    port: Annotated[int | None, typer.Option(help="Default: as the settings say, 8322.", min=0, max=65535)] = None,
+) -> int:
+    """Speak the APIs of OpenAI and Anthropic: an agent changes its base URL and nothing else."""
+    from .gateway import gateway as run
+
+    return run(stack, port=port)
 
 
 @app.command()

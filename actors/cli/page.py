@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
-import uvicorn
 from starlette.types import ASGIApp
 
 from actors.host.bootstrap import Runtime
@@ -19,14 +18,13 @@ from actors.page.app import page
 from protocol.errors import Rejected
 from protocol.ids import token
 
+from .http_server import listened, opened
 from .options import StackOptions
 from .session import connected, said, settings_of, traces_folder
 from .verify import sources_of
 
 HOST = "127.0.0.1"
 """Nothing but this machine: the page asks for no password. Others reach it through what does, such as a proxy."""
-
-CLOSING_SECONDS = 2
 
 
 def serve(stack: StackOptions, *, port: int) -> int:
@@ -59,35 +57,12 @@ def access_of(settings: PageSection) -> Access | None:
     return Access(users=users, header=settings.header, peers=frozenset(settings.peers))
 
 
-class _Server(uvicorn.Server):
-    """Leaves the signals to the session, which ends all commands alike."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 @asynccontextmanager
 async def serving(app: ASGIApp, *, port: int = 0, page: PageSection | None = None) -> AsyncIterator[str]:
     """Serve *app* on loopback, at *port* or a free one, or where *page* says; yield its URL. Raises `Rejected`."""
-    config = uvicorn.Config(
-        app,
-        lifespan="off",
-        log_level="warning",
-        log_config=None,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=CLOSING_SECONDS,
-    )
-    server = _Server(config)
     listening, url = _listening(page or PageSection(), port)
-    task = asyncio.create_task(server.serve(sockets=[listening]))
-    try:
+    async with listened(app, listening):
         yield url
-    finally:
-        server.should_exit = True
-        await task
-        listening.close()
 
 
 def _listening(page: PageSection, port: int) -> tuple[socket.socket, str]:
@@ -95,12 +70,7 @@ def _listening(page: PageSection, port: int) -> tuple[socket.socket, str]:
         return _unix(Path(page.socket)), f"unix:{page.socket}"
     # an address that others reach is for a proxy alone, which is listed
     host = page.listen if page.peers else HOST
-    try:
-        listening = socket.create_server((host, port))
-    except OSError as error:
-        raise Rejected(
-            f"port {port} of {host}: {os.strerror(error.errno or 0)}; give another --port", port=port
-        ) from None
+    listening = opened(host, port)
     return listening, f"http://{host}:{listening.getsockname()[1]}/"
 
 

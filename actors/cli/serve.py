@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 
 import stamina
 
@@ -28,10 +28,10 @@ RECONNECT_SECONDS_MAX = 5.0
 WAITED_FOR = (LogUnavailable, ArtifactsUnavailable)
 
 
-def up(stack: StackOptions, *, nats_port: int | None, s3_port: int | None) -> int:
+def up(stack: StackOptions, *, nats_port: int | None, s3_port: int | None, with_gateway: bool = False) -> int:
     """Start the embedded stack and all actors; see `jettison up --help`."""
     settings = settings_of(stack)
-    return run(_up(settings, nats_port, s3_port), service="jettison", settings=settings)
+    return run(_up(settings, nats_port, s3_port, with_gateway), service="jettison", settings=settings)
 
 
 def worker(stack: StackOptions, *, actor: str) -> int:
@@ -63,11 +63,12 @@ def sweep(stack: StackOptions, *, everything: bool, as_json: bool) -> int:
     return connected(main, stack, role="sweep")
 
 
-async def _up(settings: Settings, nats_port: int | None, s3_port: int | None) -> int:
+async def _up(settings: Settings, nats_port: int | None, s3_port: int | None, with_gateway: bool) -> int:
     said("starting NATS and S3 …")
     async with (
         started_stack(settings, owner="up", nats_port=nats_port, s3_port=s3_port) as (ours, stack),
         runtime(ours, role="up") as running,
+        _gateway(ours) if with_gateway else nullcontext() as gateway,
     ):
         said(f"NATS     {ours.nats.url}")
         said(
@@ -76,6 +77,8 @@ async def _up(settings: Settings, nats_port: int | None, s3_port: int | None) ->
         said(f"data     {data_folder(ours)}")
         said(f"keys     {ours.keys.folder} (agents that encrypt: Client.connect(url, keys=FolderKeys(folder=…)))")
         said(f"actors   {', '.join(ACTORS)}")
+        if gateway:
+            said(f"gateway  OPENAI_BASE_URL={gateway}v1 or ANTHROPIC_BASE_URL={gateway[:-1]}")
         said(f"ready    agents connect to {ours.nats.url}; Ctrl-C stops everything")
         working = asyncio.create_task(work(running))
         failing = asyncio.create_task(stack.failed())
@@ -92,6 +95,12 @@ async def _up(settings: Settings, nats_port: int | None, s3_port: int | None) ->
             await asyncio.gather(working, failing, anchoring, return_exceptions=True)
             said("stopping …")
     return 0
+
+
+def _gateway(settings: Settings) -> AbstractAsyncContextManager[str]:
+    from .gateway import served  # what it needs is loaded by who serves it alone
+
+    return served(settings)
 
 
 async def _anchored(running: Runtime, *, seconds: float) -> None:

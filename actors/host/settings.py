@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -33,7 +33,10 @@ _KUBERNETES = re.compile(r"JETTISON_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|POR
 """What Kubernetes sets in every pod beside a Service called `jettison`: nobody's wish, and no setting of ours."""
 
 SECRETS = frozenset(
-    (("s3", "access_key"), ("s3", "secret_key"), ("llm", "api_key"), ("nats", "password"), ("nats", "token"))
+    (
+        *(("s3", "access_key"), ("s3", "secret_key"), ("llm", "api_key"), ("nats", "password"), ("nats", "token")),
+        *(("gateway", "openai_key"), ("gateway", "anthropic_key"), ("gateway", "callers")),
+    )
 )
 
 
@@ -120,6 +123,43 @@ class PageSection(_Section, frozen=True, kw_only=True):
     """Names under which browsers know the proxy."""
 
 
+class UpstreamSection(_Section, frozen=True, kw_only=True):
+    """Where the gateway finds the providers; no request can name another place."""
+
+    openai: str = "https://api.openai.com/v1"
+    anthropic: str = "https://api.anthropic.com"
+
+
+class GatewaySection(_Section, frozen=True, kw_only=True):
+    """What agents reach by their base URL (`jettison gateway`): `infra/docs/gateway.md`."""
+
+    listen: str = "127.0.0.1"
+    port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8322
+    upstream: UpstreamSection = UpstreamSection()
+    mode: Literal["manage", "pass"] = "manage"
+    """`pass`: forward everything as it came, and keep nothing."""
+    deadline_seconds: Annotated[float, msgspec.Meta(gt=0, le=60)] = 1.5
+    """What managing may cost a request; then it goes on as it came."""
+    on_failure: Literal["forward", "refuse"] = "forward"
+    """While NATS, the store or the workers are away."""
+    retrieval: Literal["inject", "mcp", "off"] = "inject"
+    """How a model follows pointers: by a tool of the gateway's, by one that the agent brings, or not at all."""
+    window: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Tokens of every model's window; 0: as the policy and the table of models say."""
+    tenant: str = "default"
+    """Whose conversations those of callers with keys of their own are."""
+    body_bytes_max: Annotated[int, msgspec.Meta(ge=1)] = 64 * 2**20
+    """A larger request is forwarded as it comes, and not looked at."""
+    openai_key: str = ""
+    anthropic_key: str = ""
+    """The gateway's own keys; empty: each caller's own is forwarded."""
+    callers: str = ""
+    """Who may use them: lines of tenant, SHA-256 of the caller's token, and until when."""
+    cert_file: str = ""
+    key_file: str = ""
+    """For TLS."""
+
+
 class RulesSection(_Section, frozen=True, kw_only=True):
     """By which rules the workers decide."""
 
@@ -147,6 +187,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     anchor: AnchorSection = AnchorSection()
     keys: KeysSection = KeysSection()
     page: PageSection = PageSection()
+    gateway: GatewaySection = GatewaySection()
     rules: RulesSection = RulesSection()
     policy: dict[str, Any] = {}
     """The service's layer of the policy."""

@@ -1,0 +1,99 @@
+"""App: which request goes which way."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from starlette.types import Receive, Scope, Send
+
+from protocol.errors import Rejected, Unavailable
+
+from .apis import CHAT_API, MESSAGES_API, RESPONSES_API, Api, Host, host_of
+from .callers import Callers
+from .headers import Header, forwarded
+from .incoming import HungUp, Incoming, incoming, while_heard
+from .relay import refused, relayed
+from .upstream import Upstream
+
+log = logging.getLogger("jettison.gateway")
+
+ROUTES: dict[str, Api] = {
+    "/v1/chat/completions": CHAT_API,
+    "/v1/messages": MESSAGES_API,
+    "/v1/responses": RESPONSES_API,
+}
+COUNTERS: dict[str, Api] = {
+    "/v1/messages/count_tokens": MESSAGES_API,
+    "/v1/responses/input_tokens": RESPONSES_API,
+}
+MODELS = "/v1/models"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gateway:
+    """The ASGI application."""
+
+    upstream: Upstream
+    callers: Callers
+    body_bytes_max: int
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; whatever is asked of others for it ends when the agent hangs up."""
+        if scope["type"] != "http":
+            return
+        try:
+            asked = await incoming(scope, receive, bytes_max=self.body_bytes_max)
+        except HungUp:
+            return
+        except Rejected as error:
+            await refused(send, "openai", 408, kind="invalid_request_error", message=str(error))
+            return
+        if asked.rest is None:
+            await while_heard(receive, self._answered(asked, send))
+        else:
+            await self._answered(asked, send)
+
+    async def _answered(self, asked: Incoming, send: Send) -> None:
+        api = ROUTES.get(asked.path) or COUNTERS.get(asked.path)
+        host = api.host if api else host_of({key.decode("latin-1").lower(): "" for key, _ in asked.headers})
+        if asked.header("upgrade"):
+            # the one answer after which agents come back by HTTP at once
+            message = "this gateway speaks HTTP; ask again without an upgrade"
+            await refused(send, host, 426, kind="invalid_request_error", message=message, headers=_UPGRADE)
+            return
+        caller = self.callers.caller(asked.headers, host)
+        if caller is None:
+            await refused(
+                send, host, 401, kind="authentication_error", message="this token is not a caller's, or expired"
+            )
+            return
+        if (
+            self.callers.own.get(host)
+            and api is None
+            and not (asked.path == MODELS or asked.path.startswith(f"{MODELS}/"))
+        ):
+            message = "with the gateway's own keys nothing is served here but models' answers, counters and lists"
+            await refused(send, host, 403, kind="permission_error", message=message)
+            return
+        try:
+            await self._passed(asked, host, send)
+        except Rejected as error:
+            await refused(send, host, 404, kind="not_found_error", message=str(error))
+        except Unavailable as error:
+            await refused(send, host, 502, kind="api_error", message=str(error), code="upstream_unreachable")
+
+    async def _passed(self, asked: Incoming, host: Host, send: Send) -> None:
+        """Forward the very bytes that came, and return those of the answer."""
+        body = asked.chunks() if asked.rest is not None else asked.body
+        headers = self.callers.headers_for(forwarded(asked.headers), host)
+        if asked.rest is not None and (length := asked.header("content-length")):
+            headers.append((b"content-length", length.encode()))
+        async with self.upstream.asked(
+            host, method=asked.method, path=asked.path, query=asked.query, headers=headers, body=body
+        ) as answer:
+            await relayed(answer, send, added=PASSED)
+
+
+PASSED: list[Header] = [(b"x-jettison", b"pass")]
+_UPGRADE: list[Header] = [(b"upgrade", b"HTTP/1.1"), (b"connection", b"upgrade")]

@@ -1,0 +1,100 @@
+"""Incoming: one request of an agent, read within bounds, and the end of all work for it when the agent hangs up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.types import Receive, Scope
+
+from protocol.errors import Rejected
+
+from .headers import Header, value_of
+
+SILENCE_SECONDS = 60.0
+"""An agent that sends nothing more of its request for so long is not waited for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Incoming:
+    """What came: `body` is what was read of it, `rest` what follows where it is larger than is looked at."""
+
+    method: str
+    path: str
+    """As it was written, percent signs and all; a provider may mean something by them."""
+    query: str
+    headers: tuple[Header, ...]
+    peer: str = ""
+    body: bytes = b""
+    rest: AsyncIterator[bytes] | None = field(default=None, compare=False)
+
+    def header(self, name: str) -> str:
+        """Return the first value of the header *name*; empty if there is none."""
+        return value_of(self.headers, name)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the whole body, the part that was not looked at too."""
+        yield self.body
+        if self.rest is not None:
+            async for chunk in self.rest:
+                yield chunk
+
+
+async def incoming(scope: Scope, receive: Receive, *, bytes_max: int) -> Incoming:
+    """Return the request in *scope*, with its body up to *bytes_max*. Raises `Rejected`, `HungUp`."""
+    path = scope.get("raw_path") or scope["path"].encode()
+    chunks = _chunks(receive)
+    body, rest = bytearray(), None
+    async for chunk in chunks:
+        body += chunk
+        if len(body) > bytes_max:
+            rest = chunks
+            break
+    return Incoming(
+        method=scope["method"],
+        path=path.decode("latin-1").partition("?")[0],
+        query=scope.get("query_string", b"").decode("latin-1"),
+        headers=tuple((bytes(key), bytes(value)) for key, value in scope["headers"]),
+        peer=(scope.get("client") or ("", 0))[0],
+        body=bytes(body),
+        rest=rest,
+    )
+
+
+class HungUp(Exception):
+    """The agent left; nobody waits for an answer."""
+
+
+async def while_heard(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
+    """Do *work* until it is done or the agent hangs up: then it is cancelled, and what it asks of others with it."""
+    doing = asyncio.ensure_future(work)
+    hearing = asyncio.ensure_future(_hung_up(receive))
+    try:
+        await asyncio.wait({doing, hearing}, return_when=asyncio.FIRST_COMPLETED)
+        if not doing.done():
+            return
+        await doing
+    finally:
+        for task in (doing, hearing):
+            task.cancel()
+        await asyncio.gather(doing, hearing, return_exceptions=True)
+
+
+async def _hung_up(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _chunks(receive: Receive) -> AsyncIterator[bytes]:
+    more = True
+    while more:
+        try:
+            message = await asyncio.wait_for(receive(), SILENCE_SECONDS)
+        except TimeoutError:
+            raise Rejected("the request's body did not come") from None
+        if message["type"] == "http.disconnect":
+            raise HungUp
+        more = message.get("more_body", False)
+        yield message.get("body", b"")

@@ -1,0 +1,60 @@
+"""Server-sent events: split as they come, each kept as the bytes that it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+EVENT_BYTES_MAX = 32 * 2**20
+"""An event that does not end within so much is none; what is kept of it is dropped."""
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """One event: its bytes with the blank line that ends it, and the text of its data."""
+
+    raw: bytes
+    data: bytes
+
+    @property
+    def is_done(self) -> bool:
+        """Tell whether it ends a stream of chat completions."""
+        return self.data == b"[DONE]"
+
+
+class Events:
+    """Split a stream that comes in pieces of any size."""
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+        self._seen = 0
+
+    def fed(self, piece: bytes) -> Iterator[Event]:
+        """Yield the events that *piece* completes."""
+        self._kept += piece
+        while (end := self._end()) >= 0:
+            raw = bytes(self._kept[:end])
+            del self._kept[:end]
+            self._seen = 0
+            yield Event(raw=raw, data=_data(raw))
+        if len(self._kept) > EVENT_BYTES_MAX:
+            self._kept.clear()
+            self._seen = 0
+
+    def rest(self) -> bytes:
+        """Return what came behind the last whole event."""
+        return bytes(self._kept)
+
+    def _end(self) -> int:
+        """Return where the first event ends, -1 if it does not yet. What was looked at is not looked at again."""
+        start = max(0, self._seen - 3)
+        found = [
+            at + len(mark) for mark in (b"\n\n", b"\r\n\r\n", b"\r\r") if (at := self._kept.find(mark, start)) >= 0
+        ]
+        self._seen = len(self._kept)
+        return min(found, default=-1)
+
+
+def _data(raw: bytes) -> bytes:
+    lines = [line[5:].removeprefix(b" ") for line in raw.splitlines() if line.startswith(b"data:")]
+    return lines[0] if len(lines) == 1 else b"\n".join(lines)
