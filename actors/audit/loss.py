@@ -1,4 +1,4 @@
-"""Loss: what a step did to the values in the messages that it changed, counted as the rules count it, with the lost.
+"""Loss: what a step did to the values, steps and sentences of the messages that it changed, counted as the rules do.
 
 A compaction records the counts itself (`actors/core/loss.py`). Here they are made from the states around any commit,
 also where the recorded ones are missing, and the values that are lost are named.
@@ -11,7 +11,8 @@ from collections.abc import Iterable
 import msgspec
 
 from actors.core.entry import Entry
-from actors.core.loss import fates, judged
+from actors.core.loss import deeds, judged, value_fates
+from actors.core.loss_told import SENTENCE, STEP, TOLD
 from actors.core.state import State
 from protocol.facts import DigestItem, Fate
 
@@ -20,7 +21,7 @@ LOST_NAMED_MAX = 50
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True):
-    """How many values of one category are where."""
+    """How many values of one category are where, or steps, or sentences."""
 
     retained: int = 0
     recoverable: int = 0
@@ -40,33 +41,46 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
 
     categories: dict[str, Tally]
     lost: tuple[Value, ...] = ()
+    steps: Tally | None = None
+    """Calls of the assistant with their outcomes; None: not counted, or there were none."""
+    sentences: Tally | None = None
+    """Of users and the assistant; None as with `steps`."""
 
     @property
     def total(self) -> Tally:
-        """Return the sums over all categories."""
+        """Return the sums over all categories of values."""
         return _summed(self.categories.values())
+
+    @property
+    def rows(self) -> dict[str, Tally]:
+        """Return the steps and the sentences, by these names, and the values by category."""
+        told = {"steps": self.steps, "sentences": self.sentences}
+        return {name: one for name, one in told.items() if one is not None} | self.categories
 
 
 def loss(before: State, after: State) -> Loss:
-    """Return the fates of the values in *before*'s view, where *after* shows something else."""
+    """Return the fates of what stood in *before*'s view, where *after* shows something else."""
     now = {entry.number: entry for entry in after.entries}
     changed = [entry for entry in before.entries if not _same(entry, now.get(entry.number))]
     # what was admitted behind a compaction is no part of it, but spill changes what is not admitted yet
     known = frozenset(entry.number for entry in (*before.live, *changed))
     staying = [entry for entry in after.entries if entry.number in known]
     lost = [item for item, kept in judged(changed, staying, before=before.digest, after=after.digest) if kept == "lost"]
-    found = fates(changed, staying, before=before.digest, after=after.digest)
-    return Loss(categories=_by_category(found), lost=tuple(_worthiest(lost)))
+    found = value_fates(changed, staying, before=before.digest, after=after.digest)
+    told = deeds(changed, staying, before=before.digest, after=after.digest)
+    return _of((*found, *told), lost=tuple(_worthiest(lost)))
 
 
 def recorded(*facts: object) -> Loss | None:
     """Return the fates that the compaction among *facts* recorded, without names; None if there is none."""
     found = [fate for fact in facts for fate in getattr(fact, "fates", ())]
-    return Loss(categories=_by_category(found)) if found else None
+    return _of(found) if found else None
 
 
-def _by_category(found: Iterable[Fate]) -> dict[str, Tally]:
-    return {one.category: Tally(retained=one.retained, recoverable=one.recoverable, lost=one.lost) for one in found}
+def _of(found: Iterable[Fate], *, lost: tuple[Value, ...] = ()) -> Loss:
+    tallies = {one.category: Tally(retained=one.retained, recoverable=one.recoverable, lost=one.lost) for one in found}
+    values = {category: tally for category, tally in tallies.items() if category not in TOLD}
+    return Loss(categories=values, lost=lost, steps=tallies.get(STEP), sentences=tallies.get(SENTENCE))
 
 
 def _summed(found: Iterable[Tally]) -> Tally:

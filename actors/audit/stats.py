@@ -103,7 +103,10 @@ class Sums(msgspec.Struct, kw_only=True):
 
 
 class FateSum(msgspec.Struct, kw_only=True):
-    """What became of the values of one category, all compactions together; of old logs, only what they recorded."""
+    """What became of the values of one category, all compactions together; of old logs, only what they recorded.
+
+    Steps and sentences are counted alike.
+    """
 
     retained: int = 0
     recoverable: int = 0
@@ -143,7 +146,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     reasons: tuple[Reason, ...]
     slowest: tuple[SlowStep, ...]
     values: dict[str, FateSum]
-    """By category, as far as any was taken out of a view."""
+    """By category, as far as any was taken out of a view; `steps` and `sentences` are two of them."""
     course: tuple[Course, ...]
     """Of the first, second, … call of every conversation."""
     repairs: dict[str, int]
@@ -352,7 +355,7 @@ def _add_step(stage: StageSum, decision: Decision, calls: _Calls, why_not: dict[
 
 def _add_values(values: dict[str, FateSum], decision: Decision) -> None:
     found = recorded(*decision.commit.facts)
-    for name, one in (found.categories if found else {}).items():
+    for name, one in (found.rows if found else {}).items():
         _add(values.setdefault(name, FateSum()), one)
 
 

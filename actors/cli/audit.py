@@ -27,7 +27,10 @@ def versions(
     stack: StackOptions,
     conv: Source,
     loss: Annotated[
-        bool, typer.Option("--loss", help="Count anew what each step left of ids, paths and the like; name the lost.")
+        bool,
+        typer.Option(
+            "--loss", help="Count anew what each step left of steps, sentences, ids, paths and the like; name the lost."
+        ),
     ] = False,
     json: Json = False,
 ) -> int:

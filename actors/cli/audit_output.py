@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from actors.audit.diff import Change, Diff, Row, grouped, text_diff
-from actors.audit.loss import Loss
+from actors.audit.loss import Loss, Tally
 from actors.audit.stats import FateSum, StageSum, Stats, Sums
 from actors.audit.versions import Version
 from actors.audit.where import Where
@@ -43,11 +43,16 @@ def version_text(row: Version) -> str:
 
 
 def loss_text(loss: Loss) -> str:
-    """Return the fates of the values that a step touched, in one line."""
-    total = loss.total
-    line = f"values: {total.retained} retained, {total.recoverable} recoverable, {total.lost} lost"
+    """Return the fates of the values, steps and sentences that a step touched, in one line."""
     lost = ", ".join(f"{one.lost} {name}" for name, one in loss.categories.items() if one.lost)
-    return line + (f" ({lost})" if lost else "")
+    told = [f"values: {_tally_text(loss.total)}" + (f" ({lost})" if lost else "")]
+    told += [f"steps: {_tally_text(loss.steps)}"] if loss.steps else []
+    told += [f"sentences: {_tally_text(loss.sentences)}"] if loss.sentences else []
+    return "; ".join(told)
+
+
+def _tally_text(tally: Tally) -> str:
+    return f"{tally.retained} retained, {tally.recoverable} recoverable, {tally.lost} lost"
 
 
 def print_diff(found: Diff, *, full: bool) -> None:
@@ -169,8 +174,8 @@ def _stage_table(stages: Mapping[str, StageSum]) -> Table:
 
 
 def _values_table(values: Mapping[str, FateSum]) -> Table:
-    """Return the table of values that compactions took out of views."""
-    table = Table("values that left", "retained", "recoverable", "lost", box=None)
+    """Return the table of what compactions took out of views: steps, sentences and values."""
+    table = Table("what left", "retained", "recoverable", "lost", box=None)
     for name, one in values.items():
         table.add_row(name, f"{one.retained:,}", f"{one.recoverable:,}", f"{one.lost:,}")
     return table

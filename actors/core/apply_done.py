@@ -8,7 +8,6 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from protocol import policy as policies
-from protocol.account import Trim
 from protocol.codec import Commit
 from protocol.errors import ChainBroken, PastNeeded
 from protocol.facts import (
@@ -43,6 +42,7 @@ from .pressure import begins
 from .rewind import Past, expanded, rewound
 from .state import State, is_tombstone, tombstone
 from .state_parts import OVERFLOW, Arrived, Digest, Episode
+from .trims import trimmed
 
 SERVED_REMEMBERED_MAX = 8
 NO_PAST: Past = {}
@@ -186,7 +186,7 @@ def _digested(state: State, fact: HistoryDigested) -> State:
         pending=pending,
     )
     if isinstance(fact, HistoryAccounted):
-        live = _trimmed(live, fact.trimmed)
+        live = tuple(trimmed(live, fact.trimmed))
         if fact.account is None:
             # nothing left: results only became shorter in place
             return _with_live(_remembering(state, fact.ledger), live, state.digest)
@@ -205,22 +205,8 @@ def _squeezed(state: State, fact: DigestSqueezed | HistorySummarized) -> State:
 def _cut(state: State, fact: HistoryCut) -> State:
     dropped = frozenset(fact.dropped)
     live = tuple(entry for entry in state.live if entry.number not in dropped)
-    live = _trimmed(live, fact.trimmed)
+    live = tuple(trimmed(live, fact.trimmed))
     return _with_live(_remembering(state, fact.ledger), live, None if fact.digest_dropped else state.digest)
-
-
-def _trimmed(live: tuple[Entry, ...], trims: tuple[Trim, ...]) -> tuple[Entry, ...]:
-    """Return *live* with the texts that *trims* put into their place."""
-    by_number: dict[int, list[Trim]] = {}
-    for trim in trims:
-        by_number.setdefault(trim.number, []).append(trim)
-
-    def changed(entry: Entry) -> Entry:
-        for trim in by_number.get(entry.number, ()):
-            entry = entry.with_shown(trim.pointer, trim.text, trim.tokens)
-        return entry
-
-    return tuple(map(changed, live)) if trims else live
 
 
 def _remembering(state: State, changes: Ledger) -> State:

@@ -26,6 +26,7 @@ from .pins import pinned_numbers
 from .state import State
 from .text.count import Count
 from .text.preview import preview
+from .trims import trimmed
 from .units import Unit, floor_units, last_user, units
 
 FLOOR_TOKENS_MIN = 256
@@ -118,13 +119,7 @@ def _task(entries: Sequence[Entry], within: int) -> int:
 def after_plan(entries: Sequence[Entry], plan: Plan) -> list[Entry]:
     """Return *entries* without what *plan* drops, and with the texts that it shortens."""
     staying = _staying(entries, plan.dropped)
-    if not plan.trimmed:
-        return staying
-    places = {entry.number: place for place, entry in enumerate(staying)}
-    for trim in plan.trimmed:
-        place = places[trim.number]
-        staying[place] = staying[place].with_shown(trim.pointer, trim.text, trim.tokens)
-    return staying
+    return trimmed(staying, plan.trimmed) if plan.trimmed else staying
 
 
 class _Order(msgspec.Struct, frozen=True, kw_only=True):

@@ -69,7 +69,7 @@ def _fates(state: State, plan: Plan) -> tuple[Fate, ...]:
     touched = {*plan.dropped, *(trim.number for trim in plan.trimmed)}
     changed = [entry for entry in state.live if entry.number in touched]
     digest = None if plan.digest_dropped else state.digest
-    return fates(changed, after_plan(state.live, plan), before=state.digest, after=digest)
+    return fates(state, changed, after_plan(state.live, plan), after=digest)
 
 
 def _down_to(state: State) -> int:

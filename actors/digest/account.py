@@ -24,6 +24,7 @@ from actors.core.state import State
 from actors.core.state_parts import Digest
 from actors.core.text.count import Count
 from actors.core.text.excerpt import is_header
+from actors.core.trims import trimmed
 from actors.core.units import Unit, instructions, units
 from protocol.account import Account, AccountRequest, AccountStep, Trim
 from protocol.facts import CompactionDeclined, HistoryAccounted
@@ -124,11 +125,13 @@ def account(state: State, *, count: Count) -> tuple[HistoryAccounted | Compactio
 
 
 def _with_ledger(state: State, fact: HistoryAccounted, leaving: tuple[Entry, ...], known: Ledger) -> HistoryAccounted:
-    """Return *fact* with what changes in the ledger, and with what became of the values that left."""
-    if not leaving:
-        return fact
+    """Return *fact* with what changes in the ledger, and with what became of what left or became shorter."""
     gone = frozenset(entry.number for entry in leaving)
-    staying = [entry for entry in state.live if entry.number not in gone]
+    shorter = frozenset(trim.number for trim in fact.trimmed)
+    changed = [entry for entry in state.live if entry.number in gone or entry.number in shorter]
+    staying = trimmed([entry for entry in state.live if entry.number not in gone], fact.trimmed)
+    if not leaving:
+        return msgspec.structs.replace(fact, fates=fates(state, changed, staying, after=state.digest))
     shown = Digest(
         through=fact.through,
         form=FORM,
@@ -139,7 +142,7 @@ def _with_ledger(state: State, fact: HistoryAccounted, leaving: tuple[Entry, ...
     return msgspec.structs.replace(
         fact,
         ledger=changes(state.ledger, known),
-        fates=fates(leaving, staying, before=state.digest, after=shown),
+        fates=fates(state, changed, staying, after=shown),
     )
 
 

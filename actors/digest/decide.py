@@ -68,7 +68,7 @@ def digest(state: State, *, count: Count) -> tuple[HistoryDigested | CompactionD
         before_tokens=before,
         after_tokens=after,
         ledger=changes(state.ledger, now),
-        fates=fates(leaving, staying, before=state.digest, after=shown),
+        fates=fates(state, leaving, staying, after=shown),
     )
     return (fact,)
 

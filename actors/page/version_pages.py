@@ -109,7 +109,7 @@ async def version(request: Request, site: Site) -> Response:
         as_sent=as_sent,
         messages=[] if as_sent else _messages(state, seen),
         touches=changed,
-        loss=lost if lost is not None and lost.categories else None,
+        loss=lost if lost is not None and lost.rows else None,
         profile=profile,
         profiles=PROFILES,
     )

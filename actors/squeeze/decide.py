@@ -270,7 +270,7 @@ def _judged(
         "answers": said,
         "before_tokens": state.live_tokens,
         "after_tokens": state.live_tokens - digest.tokens + tokens,
-        "fates": fates((), state.live, before=digest, after=_with(digest, prose, back.items, tokens)),
+        "fates": fates(state, (), state.live, after=_with(digest, prose, back.items, tokens)),
         **paid(answers),
     }
     if task == "squeeze":

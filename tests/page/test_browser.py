@@ -123,7 +123,7 @@ async def test_all_but_the_chart_works_without_javascript(site: Site) -> None:
         await page.get_by_role("button", name="Compare").click()
         await page.get_by_role("heading", name="Version 20 → 60").wait_for()
         await page.get_by_role("link", name="version 30", exact=True).first.click()
-        await page.get_by_role("heading", name="What became of the values in them").wait_for()
+        await page.get_by_role("heading", name="What became of what was in them").wait_for()
         await page.get_by_role("link", name="JSON as sent").click()
         await page.get_by_label("Profile").select_option("anthropic-messages")
         await page.get_by_role("button", name="Show").click()
