@@ -42,7 +42,7 @@ from .pressure import begins
 from .rewind import Past, expanded, rewound
 from .state import State, is_tombstone, tombstone
 from .state_parts import OVERFLOW, Arrived, Digest, Episode
-from .trims import trimmed
+from .trimmed import trimmed
 
 SERVED_REMEMBERED_MAX = 8
 NO_PAST: Past = {}

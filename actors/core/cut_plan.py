@@ -26,7 +26,7 @@ from .pins import pinned_numbers
 from .state import State
 from .text.count import Count
 from .text.preview import preview
-from .trims import trimmed
+from .trimmed import trimmed
 from .units import Unit, floor_units, last_user, units
 
 FLOOR_TOKENS_MIN = 256

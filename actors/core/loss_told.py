@@ -17,7 +17,7 @@ from protocol.facts import Fate
 
 from .account_text import JOINED_LEVEL
 from .entry import Entry
-from .message_texts import heard
+from .message_texts import texts_of
 from .state_parts import Digest
 
 STEP, SENTENCE = "step", "sentence"
@@ -120,8 +120,8 @@ def _sentences(changed: Sequence[Entry], now: dict[int, Entry], place: _Place) -
         if entry.role == "tool":
             continue
         stays = now.get(entry.number)
-        there = _flat("\n".join(part.text for part in heard((stays,)))) if stays is not None else ""
-        for part in heard((entry,)):
+        there = _flat("\n".join(part.text for part in texts_of((stays,)))) if stays is not None else ""
+        for part in texts_of((entry,)):
             if part.trust == "tool" or part.tool or part.instructs:
                 continue
             for sentence in sentences_of(part.text):

@@ -24,7 +24,7 @@ from actors.core.state import State
 from actors.core.state_parts import Digest
 from actors.core.text.count import Count
 from actors.core.text.excerpt import is_header
-from actors.core.trims import trimmed
+from actors.core.trimmed import trimmed
 from actors.core.units import Unit, instructions, units
 from protocol.account import Account, AccountRequest, AccountStep, Trim
 from protocol.facts import CompactionDeclined, HistoryAccounted

@@ -1,4 +1,4 @@
-"""Trims: parts that are shortened in place."""
+"""Trimmed: entries with parts of them shortened in place."""
 
 from __future__ import annotations
 
