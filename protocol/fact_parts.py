@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 
@@ -20,3 +22,30 @@ class Unspilled(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     tokens: int
     text: str = ""
     """Of a part that was uploaded; empty: as it was said."""
+
+
+Trust = Literal["user", "assistant", "tool"]
+
+
+class DigestItem(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
+    """One value that is kept verbatim, and the message it was last seen in."""
+
+    category: str
+    value: str
+    number: int
+    uses: int = 1
+    trust: Trust = "tool"
+    """The most trusted of those who said it."""
+    key: str = ""
+    """What the value is a value of, if it is one: a newer value of the same key takes its place."""
+    gone: bool = False
+    """Superseded, or said to be gone: in a list of changes it leaves the ledger."""
+
+
+class Fate(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """How many values of one category a step left in the view, left a pointer to, or left neither of."""
+
+    category: str
+    retained: int = 0
+    recoverable: int = 0
+    lost: int = 0

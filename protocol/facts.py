@@ -11,8 +11,11 @@ from typing import Literal
 
 import msgspec
 
-from .account import Account, Trim
+from .account import Account, AccountValue, Trim
+from .fact_parts import DigestItem as DigestItem
+from .fact_parts import Fate as Fate
 from .fact_parts import Restored, Unspilled
+from .fact_parts import Trust as Trust
 from .subjects import Actor
 
 
@@ -133,33 +136,6 @@ class MessageRepaired(_Fact, frozen=True, tag="MessageRepaired.1"):
     detail: str = ""
 
 
-Trust = Literal["user", "assistant", "tool"]
-
-
-class DigestItem(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
-    """One value that is kept verbatim, and the message it was last seen in."""
-
-    category: str
-    value: str
-    number: int
-    uses: int = 1
-    trust: Trust = "tool"
-    """The most trusted of those who said it."""
-    key: str = ""
-    """What the value is a value of, if it is one: a newer value of the same key takes its place."""
-    gone: bool = False
-    """Superseded, or said to be gone: in a list of changes it leaves the ledger."""
-
-
-class Fate(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """How many values of one category a step left in the view, left a pointer to, or left neither of."""
-
-    category: str
-    retained: int = 0
-    recoverable: int = 0
-    lost: int = 0
-
-
 class HistoryDigested(_Fact, frozen=True, tag="HistoryDigested.1"):
     """Messages up to *through* left the view; *items* is the whole digest that stands for them."""
 
@@ -231,6 +207,17 @@ class HistorySummarized(_Fact, frozen=True, tag="HistorySummarized.1"):
     cost_microdollars: int = 0
     fates: tuple[Fate, ...] = ()
     """What became of the values in the digest before, by category."""
+
+
+class AccountSqueezed(HistorySummarized, frozen=True, tag="HistorySummarized.2"):
+    """An LLM retold older steps of the account, or named those to leave out; its answers are recorded before use."""
+
+    left: tuple[int, ...] = ()
+    """Steps that are not in the account any more, by their first messages."""
+    values: tuple[AccountValue, ...] = ()
+    """All that the account says beside its steps from now on."""
+    struck: tuple[str, ...] = ()
+    """Sentences of the answer that the prose is without, each behind the reason."""
 
 
 class HistoryCut(_Fact, frozen=True, tag="HistoryCut.1"):
@@ -385,6 +372,7 @@ DoneFact = (
     | HistoryAccounted
     | DigestSqueezed
     | HistorySummarized
+    | AccountSqueezed
     | HistoryCut
     | CompactionDeclined
     | StageFailed

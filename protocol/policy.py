@@ -151,7 +151,9 @@ class Digest(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Squeeze(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whether an LLM may shorten the digest, or summarize what it stands for."""
 
-    mode: Literal["off", "squeeze", "summarize"] = "off"
+    mode: Literal["off", "squeeze", "summarize", "select", "auto"] = "off"
+    """`squeeze`: from the digest alone; `summarize`: from the messages that leave, too; `select`: it only names steps
+    of an account to leave out, and writes nothing; `auto`: `summarize` where `model` names one, else `off`."""
     model: str = ""
     """Empty: the conversation's own."""
     window: Tokens = 0
@@ -162,11 +164,19 @@ class Squeeze(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The same in tokens; the smaller counts."""
     restore: Share = 0.1
     """Most that may be put behind an answer because it is missing there; a worse answer is refused."""
-    prompt_version: Literal["v1"] = "v1"
+    prompt_version: Literal["v1", "v2"] = "v1"
+    """`v2` retells an account; where it is `v1`, digest writes values for squeeze."""
     deadline_seconds: Annotated[float, msgspec.Meta(gt=0, le=86_400)] = 60.0
     attempts: Annotated[int, msgspec.Meta(ge=1, le=10)] = 3
     chunks: Annotated[int, msgspec.Meta(ge=1, le=100)] = 16
     """Most requests for one summary whose input is larger than the model's window."""
+
+    @property
+    def way(self) -> Literal["off", "squeeze", "summarize", "select"]:
+        """Return the mode; `auto` asks a model only where somebody named one."""
+        if self.mode != "auto":
+            return self.mode
+        return "summarize" if self.model else "off"
 
 
 class Floor(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -92,6 +92,7 @@ PLAIN: dict[str, dict[str, Any]] = {
         "index": 0.6,
     },
     "digest": {"style": "values", "cap": 0.25},
+    "squeeze": {"mode": "off", "prompt_version": "v1", "cap": 0.15, "cap_tokens": None},
 }
 """A policy of the sections' own defaults: the preset `jettison` is tuned on real runs."""
 

@@ -177,7 +177,7 @@ def policy_layer(job: CompactJob) -> dict[str, Any]:
         raise BadPolicy(f"policy file {job.policy}: {error}", **error.fields) from None
     layer["budget"] = {**layer.get("budget", {}), "window": job.budget, "reserve": 0}
     if job.model:
-        layer["squeeze"] = {"mode": "squeeze", **layer.get("squeeze", {}), "model": job.model}
+        layer["squeeze"] = {**layer.get("squeeze", {}), "model": job.model}
     resolve([layer])
     return layer
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from protocol.account import Account, AccountAct, AccountRequest, AccountStep
+from collections.abc import Collection
+
+import msgspec
+
+from protocol.account import Account, AccountAct, AccountRequest, AccountStep, AccountValue
 
 FORM = 2
 
 COLUMNS_CHARS_MIN = 40
 CHANGED_STEPS_MIN = 8
 """With fewer steps, they say it themselves."""
+
+PROSE_TITLE = "Summary of older messages, written by a model; all that stands around it is recorded:"
 
 JOINED_LEVEL = 5
 """A step of this level stands for several."""
@@ -17,7 +23,7 @@ JOINED_LEVEL = 5
 def account_text(account: Account, *, prose: str, through: int) -> str:
     """Return the text of the message that stands for the messages up to *through*."""
     first = min((one.number for one in account.requests), default=through)
-    first = min([first, *(step.first for step in account.steps)])
+    first = 1 if prose else min([first, *(step.first for step in account.steps)])
     parts = [
         f"[Account of messages {first}-{through}: what was asked and done so far, oldest first. #N is a message's "
         "number; behind -> stands what a tool answered; what the assistant says is its own claim. What the user "
@@ -33,7 +39,7 @@ def account_text(account: Account, *, prose: str, through: int) -> str:
             f'out here: read_artifact("messages:{first}-{account.left_out_through}") with a pattern.]'
         )
     if prose:
-        parts.append(prose)
+        parts += [PROSE_TITLE, prose]
     if account.steps:
         parts.append("Steps:")
         parts += _without_repeats([step_text(step) for step in account.steps], [step.first for step in account.steps])
@@ -43,6 +49,12 @@ def account_text(account: Account, *, prose: str, through: int) -> str:
         parts.append("Also seen:")
         parts += [f"#{one.number} {one.text}" for one in account.values]
     return "\n".join(parts)
+
+
+def without_steps(account: Account, left: Collection[int], values: tuple[AccountValue, ...]) -> Account:
+    """Return *account* without the steps that begin at *left*, and with *values* beside the others."""
+    steps = tuple(step for step in account.steps if step.first not in left)
+    return msgspec.structs.replace(account, steps=steps, values=values)
 
 
 def request_text(request: AccountRequest) -> str:

@@ -11,6 +11,7 @@ from protocol import policy as policies
 from protocol.codec import Commit
 from protocol.errors import ChainBroken, PastNeeded
 from protocol.facts import (
+    AccountSqueezed,
     CompactionDeclined,
     ContextServed,
     ConversationErased,
@@ -33,6 +34,7 @@ from protocol.facts import (
     ToolOutputTrimmed,
 )
 
+from .account_text import without_steps
 from .admit import admit
 from .entry import Entry, Noted
 from .flow import after_stage
@@ -173,10 +175,14 @@ def _digested(state: State, fact: HistoryDigested) -> State:
     live = tuple(entry for entry in state.live if entry.number > fact.through or entry.number in kept)
     prose = state.digest.prose if state.digest else ""
     pending: tuple[Entry, ...] = ()
-    if state.policy is not None and state.policy.squeeze.mode == "summarize":
+    if state.policy is not None and state.policy.squeeze.way == "summarize":
         before = state.digest.pending if state.digest else ()
         leaving = (entry for entry in state.live if entry.number <= fact.through and entry.number not in kept)
-        pending = _newest((*before, *leaving), state.policy.budget.window)
+        window = state.policy.budget.window
+        if isinstance(fact, HistoryAccounted):
+            # as much as the model that squeezes may read at once
+            window = state.policy.squeeze.window or window
+        pending = _newest((*before, *leaving), window)
     digest = Digest(
         through=fact.through,
         form=fact.form,
@@ -199,6 +205,9 @@ def _squeezed(state: State, fact: DigestSqueezed | HistorySummarized) -> State:
     digest = replace(
         state.digest, prose=fact.prose, raw_items=write_items(fact.items), tokens=fact.digest_tokens, pending=()
     )
+    if isinstance(fact, AccountSqueezed) and digest.account is not None:
+        account = without_steps(digest.account, fact.left, fact.values)
+        digest = replace(digest, raw_account=write_account(account))
     return _with_live(state, state.live, digest)
 
 

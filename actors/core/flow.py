@@ -58,7 +58,11 @@ def _under_way(state: State) -> bool:
 
 
 def _to_summarize(state: State) -> bool:
-    return _asks(state, "summarize") and state.digest is not None and bool(state.digest.pending)
+    if state.digest is None or state.episode is None:
+        return False
+    if _asks(state, "select"):
+        return state.digest.account is not None and state.episode.applied
+    return _asks(state, "summarize") and bool(state.digest.pending)
 
 
 def _may_shorten(state: State) -> bool:
@@ -81,7 +85,7 @@ def _asks(state: State, mode: str) -> bool:
     """Tell whether the policy has an LLM work so on the digest; after an overflow nobody waits for one."""
     assert state.policy is not None
     assert state.episode is not None
-    return state.policy.squeeze.mode == mode and state.digest is not None and state.episode.cause != "overflow"
+    return state.policy.squeeze.way == mode and state.digest is not None and state.episode.cause != "overflow"
 
 
 FLOW: tuple[Row, ...] = (

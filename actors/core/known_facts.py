@@ -70,6 +70,7 @@ KNOWN: dict[type, Known] = {
     ),
     facts.DigestSqueezed: Known("squeeze", "fewer", did="squeezed", rests_on=_LLM),
     facts.HistorySummarized: Known("squeeze", "fewer", did="summarized", rests_on=_LLM),
+    facts.AccountSqueezed: Known("squeeze", "fewer", did="summarized", rests_on=(*_LLM, "squeeze.prompt_version")),
     facts.HistoryCut: Known("cut", "fewer", did="cut", rests_on=("target.low_water", "cut.pins", "cut.on_overflow")),
     facts.CompactionDeclined: Known("any stage", left="left as it is"),
     facts.StageFailed: Known("any stage", left="failed"),

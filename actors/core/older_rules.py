@@ -21,6 +21,11 @@ from .state import State
 KEYS_SINCE: Mapping[str, Mapping[str, Mapping[str, Any]]] = {"2": {"digest": {"style": "values"}}}
 """By version of the rules: the keys of the policy that it brought, by section, and the value that is the way before."""
 
+VALUES_SINCE: Mapping[str, Mapping[str, Mapping[str, Mapping[str, Any]]]] = {
+    "2": {"squeeze": {"mode": {"auto": "off", "select": "off"}, "prompt_version": {"v2": "v1"}}}
+}
+"""The same for values that a version brought to older keys: by section and key, the new value and the way before it."""
+
 
 def under(rules: str, state: State) -> State:
     """Return *state* as rules of the version *rules* see it: keys of the policy that came later say the old way."""
@@ -33,12 +38,12 @@ def policy_under(rules: str, policy: Policy) -> Policy:
     """Return *policy* with the keys that came after *rules* set to the way before them."""
     for section, keys in _newer(rules):
         policy = replace(policy, **{section: replace(getattr(policy, section), **keys)})
-    return policy
+    return _in_older_words(rules, policy)
 
 
 def policy_bytes(rules: str, policy: Policy) -> bytes:
     """Return *policy* as releases read it that know no newer rules than *rules*: without the keys that came later."""
-    body = policies.encode(policy)
+    body = policies.encode(_in_older_words(rules, policy))
     newer = list(_newer(rules))
     if not newer:
         return body
@@ -46,6 +51,16 @@ def policy_bytes(rules: str, policy: Policy) -> bytes:
     for section, keys in newer:
         told[section] = {key: value for key, value in told[section].items() if key not in keys}
     return msgspec.json.encode(told)
+
+
+def _in_older_words(rules: str, policy: Policy) -> Policy:
+    """Return *policy* without values that came after *rules*."""
+    for version in codec.RULES_VERSIONS[codec.RULES_VERSIONS.index(rules) + 1 :]:
+        for section, keys in VALUES_SINCE.get(version, {}).items():
+            said = getattr(policy, section)
+            older = {key: words[getattr(said, key)] for key, words in keys.items() if getattr(said, key) in words}
+            policy = replace(policy, **{section: replace(said, **older)}) if older else policy
+    return policy
 
 
 def _newer(rules: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -171,6 +171,7 @@ class _Ladder:
     trims: dict[int, tuple[Trim, ...]] = field(default_factory=dict)
     leaving: list[Entry] = field(default_factory=list)
     prose: str = ""
+    prose_tokens: int = 0
     requests_left_out: int = 0
     left_out_through: int = 0
     values_room: int = 0
@@ -192,7 +193,9 @@ class _Ladder:
             tail = _tail_units(every, free, room)
         requests = [one for one in before.requests if one.text != ABOVE] if before else []
         steps = list(before.steps) if before else []
-        room_tokens = share_of(moving_tokens(state), state.policy.digest.cap)
+        prose = state.digest.prose if state.digest else ""
+        prose_tokens = count(prose)
+        room_tokens = max(0, share_of(moving_tokens(state), state.policy.digest.cap) - prose_tokens)
         ladder = cls(
             state=state,
             count=count,
@@ -205,7 +208,8 @@ class _Ladder:
             requests=requests,
             steps=steps,
             sizes=[],
-            prose=state.digest.prose if state.digest else "",
+            prose=prose,
+            prose_tokens=prose_tokens,
             requests_left_out=before.requests_left_out if before else 0,
             left_out_through=before.left_out_through if before else 0,
             values_room=share_of(moving_tokens(state), VALUES_SHARE),
@@ -219,7 +223,8 @@ class _Ladder:
         """Return what a view costs by now, about."""
         if not (self.leaving or self.state.digest):
             return self.staying_tokens
-        return self.staying_tokens + self.requests_tokens + sum(self.sizes) + self.values_room + 100
+        told = self.prose_tokens + self.requests_tokens + sum(self.sizes) + self.values_room + 100
+        return self.staying_tokens + told
 
     def descend(self) -> None:
         """Go down until the target is reached."""

@@ -1,8 +1,8 @@
 """Digest: old messages give way to an account of the run, or to the values that later steps may need.
 
 Decides only, without an LLM. `account.py` has the account, the default; here is the list of values, for presets of
-other systems and for policies that squeeze. The ledger is joined with the units that leave now, so that the work over
-a whole conversation is linear. What does not fit the cap is dropped by worth, never by position.
+other systems and for policies that squeeze by the first prompts. The ledger is joined with the units that leave now, so
+that the work over a whole conversation is linear. What does not fit the cap is dropped by worth, never by position.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def digest(state: State, *, count: Count) -> tuple[HistoryDigested | CompactionD
     if state.policy.digest.mode == "off":
         return (CompactionDeclined(boundary=boundary, stage="digest", reason="digest.mode is off"),)
     told = state.digest is not None and state.digest.account is not None
-    if state.policy.digest.style == "account" and (told or state.policy.squeeze.mode == "off"):
+    squeezable = state.policy.squeeze.way == "off" or state.policy.squeeze.prompt_version != "v1"
+    if state.policy.digest.style == "account" and (told or squeezable):
         return account(state, count=count)
     leaving, kept = _parted(state)
     if not leaving:

@@ -93,4 +93,4 @@ def _expected_digest_tokens(state: State) -> int:
     """Return the room that the digest will need; an LLM is expected to halve it."""
     assert state.policy is not None
     cap = digest_cap_tokens(state)
-    return cap if state.policy.squeeze.mode == "off" else cap // 2
+    return cap if state.policy.squeeze.way == "off" else cap // 2

@@ -140,7 +140,7 @@ def _with_window(policy: Policy, model: str) -> tuple[Policy, str]:
     Written down once: a newer table must not change what was decided.
     """
     wanted = policy.squeeze
-    if wanted.mode == "off" or wanted.window:
+    if wanted.way == "off" or wanted.window:
         return policy, ""
     window = window_of(wanted.model or model)
     if window is None:

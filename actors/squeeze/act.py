@@ -16,8 +16,10 @@ from protocol.errors import ModelUnavailable, Rejected
 from protocol.facts import CompactionDeclined, DoneFact, StageFailed
 from protocol.ids import Address
 
-from .decide import Ask, Completion, deadline_seconds, fits, next_ask, paid
+from .decide import next_ask
 from .model import Model
+from .questions import Ask, Completion, paid
+from .sizes import deadline_seconds, fits
 
 OUTCOMES_MAX = 1024
 """Answers kept for their commit: more than the slots that one worker holds at once, times their requests."""

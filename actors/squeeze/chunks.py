@@ -50,9 +50,13 @@ def piece(title: str, text: str, *, count: Count) -> Piece:
     return Piece(title=title, text=text, tokens=count(text) + TITLE_TOKENS)
 
 
-def pieces(entries: Iterable[Entry], *, count: Count) -> tuple[Piece, ...]:
+def pieces(entries: Iterable[Entry], *, count: Count, result_tokens_max: int = RESULT_TOKENS_MAX) -> tuple[Piece, ...]:
     """Return *entries* as a summarizer reads them, in order."""
-    found = (piece(_title(entry), _text(entry, count=count), count=count) for entry in entries if entry.role)
+    found = (
+        piece(_title(entry), _text(entry, result_tokens_max, count=count), count=count)
+        for entry in entries
+        if entry.role
+    )
     return tuple(one for one in found if one.text)
 
 
@@ -114,7 +118,7 @@ def _title(entry: Entry) -> str:
     return f"message {entry.number}, {'result' + of if entry.role == 'tool' else entry.role}"
 
 
-def _text(entry: Entry, *, count: Count) -> str:
+def _text(entry: Entry, most: int, *, count: Count) -> str:
     message = shown_message(entry)
     lines: list[str] = []
     names = iter(entry.call_names)
@@ -129,16 +133,16 @@ def _text(entry: Entry, *, count: Count) -> str:
         if part.kind == "arguments":
             lines.append(f"calls {next(names, 'a tool')}({text})")
         else:
-            lines.append(_cut(text, count=count) if said_by(entry, part.pointer) == "tool" else text)
+            lines.append(_cut(text, most, count=count) if said_by(entry, part.pointer) == "tool" else text)
     lines += [RUNNING if entry.awaited else ABORTED] * len(entry.answers)
     return "\n".join(line for line in lines if line.strip())
 
 
-def _cut(text: str, *, count: Count) -> str:
+def _cut(text: str, most: int, *, count: Count) -> str:
     tokens = count(text)
-    if tokens <= RESULT_TOKENS_MAX:
+    if tokens <= most:
         return text
-    keep = max(2, len(text) * RESULT_TOKENS_MAX // tokens)
+    keep = max(2, len(text) * most // tokens)
     head = int(keep * HEAD_SHARE)
     gone = len(text) - keep
     return f"{text[:head]}\n[{gone} characters are not shown here]\n{text[len(text) - (keep - head) :]}"

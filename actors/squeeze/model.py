@@ -15,7 +15,7 @@ from actors.telemetry.setup import llm_span
 from protocol.errors import ModelUnavailable, Rejected
 from protocol.overflow import is_overflow
 
-from .decide import Ask, Completion
+from .questions import Ask, Completion
 
 if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI
@@ -53,6 +53,8 @@ class _Dialect(msgspec.Struct, frozen=True, kw_only=True):
     limit: str = "max_tokens"
     """Name of the bound on the answer; newer models of OpenAI want `max_completion_tokens`; empty: none."""
     temperature: bool = True
+    schema: bool = True
+    """An answer that must meet a schema is asked for as `response_format`."""
 
     def after(self, refusal: str) -> _Dialect | None:
         """Return the dialect to try after *refusal*; none if it is about something else."""
@@ -61,12 +63,18 @@ class _Dialect(msgspec.Struct, frozen=True, kw_only=True):
             return msgspec.structs.replace(self, limit=wanted)
         if self.temperature and "temperature" in refusal:
             return msgspec.structs.replace(self, temperature=False)
+        if self.schema and ("response_format" in refusal or "schema" in refusal):
+            return msgspec.structs.replace(self, schema=False)
         return None
 
     def arguments(self, asked: Ask) -> dict[str, Any]:
         """Return the arguments that differ between endpoints."""
         limit = {self.limit: asked.tokens_max} if self.limit else {}
-        return {**limit, **({"temperature": 0} if self.temperature else {})}
+        shape: dict[str, Any] = {}
+        if asked.schema and self.schema:
+            schema = {"name": "answer", "schema": msgspec.json.decode(asked.schema)}
+            shape = {"response_format": {"type": "json_schema", "json_schema": schema}}
+        return {**limit, **({"temperature": 0} if self.temperature else {}), **shape}
 
 
 class OpenAiModel:
