@@ -129,8 +129,8 @@ class Digest(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     mode: Literal["on", "off"] = "on"
     style: Literal["values", "account"] = "values"
-    """`values`: lists of what old messages named; `account`: what was asked and done, step by step. Where an LLM may
-    squeeze, a conversation without an account yet gets `values`, whatever stands here."""
+    """`values`: lists of what old messages named; `account`: what was asked and done, step by step. Where an LLM
+    squeezes by prompts `v1`, a conversation without an account yet gets `values`, whatever stands here."""
     keep_blocks: Count | None = None
     """Newest blocks kept verbatim. Where none of these four limits is named, `values` keeps as many as fit the target;
     `account` goes only as far as the target needs, the oldest first, and shortens before it lets anything leave."""

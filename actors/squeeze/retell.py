@@ -17,7 +17,7 @@ from actors.core.account_text import account_text, step_text, without_steps
 from actors.core.entry import MESSAGE_TOKENS, Entry
 from actors.core.extract import LINES, score
 from actors.core.loss import fates
-from actors.core.message_texts import heard
+from actors.core.message_texts import texts_of
 from actors.core.packed_items import NO_ITEMS, write_account
 from actors.core.state import State
 from actors.core.state_parts import Digest
@@ -136,7 +136,7 @@ def _judged(
     """Return the fact that takes the prose in, or the reason why it is refused."""
     digest = state.digest
     assert digest is not None
-    texts = [digest.prose, *(one.shown for one in given), *(part.text for part in heard(state.live))]
+    texts = [digest.prose, *(one.shown for one in given), *(part.text for part in texts_of(state.live))]
     checked = without_inventions(found.prose, Given(texts))
     if checked.share > STRUCK_SHARE_MAX:
         reason = f"{checked.share:.0%} of the answer has values that are nowhere in the input: {checked.struck[0]}"
@@ -188,7 +188,7 @@ def squeezed(
         answers=tuple("" if one.too_long else messages.without_surrogates(one.text) for one in answers),
         before_tokens=state.live_tokens,
         after_tokens=state.live_tokens - digest.tokens + tokens,
-        fates=fates((), state.live, before=digest, after=msgspec.structs.replace(after, tokens=tokens, pending=())),
+        fates=fates(state, (), state.live, after=msgspec.structs.replace(after, tokens=tokens, pending=())),
         left=left,
         values=account.values,
         struck=struck,
