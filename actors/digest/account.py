@@ -223,8 +223,7 @@ class _Ladder:
         """Return what a view costs by now, about."""
         if not (self.leaving or self.state.digest):
             return self.staying_tokens
-        told = self.prose_tokens + self.requests_tokens + sum(self.sizes) + self.values_room + 100
-        return self.staying_tokens + told
+        return self.staying_tokens + self.prose_tokens + self.requests_tokens + sum(self.sizes) + self.values_room + 100
 
     def descend(self) -> None:
         """Go down until the target is reached."""
