@@ -32,7 +32,7 @@ demo: .venv/.installed
 
 test: lint .venv/.browser
 	@echo 'test: pytest'
-	@$(BIN)/python -m pytest --quiet --numprocesses $(TESTERS) --dist loadfile
+	@$(BIN)/python -m pytest --quiet --numprocesses $(TESTERS) --dist loadfile --no-loadscope-reorder
 
 lint: .venv/.installed
 	@echo 'lint: ruff check'

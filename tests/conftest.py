@@ -31,7 +31,14 @@ Json = dict[str, Any]
 
 SAMPLE: list[Json] = json.loads((Path(__file__).parent / "data" / "sample.json").read_text())["messages"]
 WINDOW_TOKENS = 12_000
+QUICK = ("core", "cut", "digest", "model_info", "presets", "protocol", "spill", "squeeze")
+"""Folders of files that mostly compute: they are tested last, and fill what the long ones leave of each tester."""
 SETTLE_SECONDS = 60.0
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put files that start processes first: what takes longest must not begin when the others have ended."""
+    items.sort(key=lambda item: item.path.parent.name in QUICK)
 
 
 @pytest.fixture(scope="session")

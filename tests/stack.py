@@ -14,6 +14,7 @@ import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from http import HTTPStatus
 from importlib.util import find_spec
 from pathlib import Path
@@ -44,10 +45,31 @@ def listened_on(port: int, *, seconds: float = 60.0) -> None:
         time.sleep(0.02)
 
 
+@cache
+def jettison_command() -> tuple[str, ...]:
+    """Return the beginning of a command of ours, run by a fork of a process that has loaded all of it (`forked.py`)."""
+    path = str(Path(tempfile.mkdtemp(prefix="jettison-forked-")) / "socket")
+    settings = {key: value for key, value in os.environ.items() if not key.startswith(("JETTISON_", "OTEL_"))}
+    # nobody writes to its standard input: it ends when we do, whatever becomes of us
+    (ours, _), (told, tells) = os.pipe(), os.pipe()
+    os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-m", "tests.forked", "--serve", path],
+        settings | {"PYTHONPATH": str(ROOT)},
+        file_actions=[(os.POSIX_SPAWN_DUP2, ours, 0), (os.POSIX_SPAWN_DUP2, tells, 1)],
+        setsid=True,
+    )
+    os.close(ours)
+    os.close(tells)
+    assert os.read(told, 100) == b"ready\n"
+    os.close(told)
+    return (sys.executable, "-I", "-S", str(ROOT / "tests" / "forked.py"), path)
+
+
 @contextmanager
 def jettison_up(folder: Path) -> Iterator[None]:
     """Run `jettison up` on *folder*, as a user does; at the end it has to stop in order."""
-    command = [sys.executable, "-c", "from actors.cli import main; main()", "up", "--data", str(folder)]
+    command = [*jettison_command(), "up", "--data", str(folder)]
     up = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     assert up.stderr is not None
     try:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import boto3
@@ -23,6 +22,7 @@ from protocol.ids import Address
 from storage.queue_pause import paused
 from storage.streams import drift, provision
 from tests.conftest import SAMPLE, at_work, layer, settled
+from tests.stack import jettison_command
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,7 +36,7 @@ class Cli:
     async def __call__(self, *arguments: str, code: int | None) -> str:
         """Run a command that has to end with *code*, none: with any; return what it wrote to stdout."""
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("JETTISON_", "OTEL_"))}
-        command = [sys.executable, "-c", "from actors.cli import main; main()", *arguments, "--data", self._data]
+        command = [*jettison_command(), *arguments, "--data", self._data]
         done = await asyncio.to_thread(
             subprocess.run, command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60
         )

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import sysconfig
 import time
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import spilling
-from tests.stack import free_port, jettison_up, listened_on
+from tests.stack import free_port, jettison_command, jettison_up, listened_on
 
 SAMPLE = Path(__file__).parents[1] / "data" / "sample.json"
 ROOT = Path(__file__).parents[2]
@@ -35,7 +34,7 @@ DIRTY = [
 def jettison(*arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
     """Run one command in a process of its own."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("JETTISON_", "OTEL_"))}
-    command = [sys.executable, "-c", "from actors.cli import main; main()", *arguments]
+    command = [*jettison_command(), *arguments]
     return subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=timeout, check=False
     )
@@ -202,7 +201,7 @@ def test_without_a_stack_the_way_out_is_named(tmp_path: Path) -> None:
 
 
 def test_a_worker_waits_for_a_server_and_says_so(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "from actors.cli import main; main()", "worker", "spill"]
+    command = [*jettison_command(), "worker", "spill"]
     worker = subprocess.Popen(
         [*command, "--nats", "nats://127.0.0.1:9", "--data", str(tmp_path)],
         cwd=ROOT,

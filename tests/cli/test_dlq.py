@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from protocol.errors import NotFound
 from protocol.ids import Address, Token, fresh_id
 from protocol.subjects import Actor
 from storage.ports import DeadLetter
+from tests.stack import jettison_command
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -29,7 +29,7 @@ async def dlq(settings: Settings, *arguments: str) -> tuple[int, str, str]:
         "JETTISON_S3__ACCESS_KEY": settings.s3.access_key,
         "JETTISON_S3__SECRET_KEY": settings.s3.secret_key,
     }
-    command = (sys.executable, "-c", "from actors.cli import main; main()", "dlq", *arguments)
+    command = (*jettison_command(), "dlq", *arguments)
     process = await asyncio.create_subprocess_exec(
         *command, cwd=ROOT, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from actors.cli.policy_import import from_digitorn, from_docsgpt, from_holmes, s
 from protocol.errors import BadPolicy
 from protocol.hooks import Compact, Inject, Note, Pressure, Turns
 from protocol.policy import resolve
+from tests.stack import jettison_command
 
 DIGITORN = """
 agents:
@@ -201,5 +201,5 @@ def test_a_file_that_cannot_be_read_is_refused_in_a_sentence(
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from actors.cli import main; main()", *arguments]
+    command = [*jettison_command(), *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

@@ -19,13 +19,12 @@ from protocol.errors import ArtifactsUnavailable
 from tests.builders import assistant, result, user
 from tests.conftest import layer
 from tests.host.test_signals import servers, up
-from tests.stack import ROOT
+from tests.stack import ROOT, jettison_command
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="looks at the processes in /proc"),
 ]
-COMMAND = [sys.executable, "-c", "from actors.cli import main; main()"]
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +46,7 @@ def url_of(data: Path) -> str:
 
 def test_doctor_says_that_it_is_the_store(hanging: Path) -> None:
     began = time.monotonic()
-    doctor = [*COMMAND, "doctor", "--data", str(hanging)]
+    doctor = [*jettison_command(), "doctor", "--data", str(hanging)]
     done = subprocess.run(doctor, cwd=ROOT, capture_output=True, text=True, timeout=110)
     assert time.monotonic() - began < 20
     assert done.returncode == 4
@@ -56,7 +55,7 @@ def test_doctor_says_that_it_is_the_store(hanging: Path) -> None:
 
 
 def test_a_second_signal_ends_who_waits_for_it(hanging: Path) -> None:
-    command = [*COMMAND, "anchor", "--every", "1", "--data", str(hanging)]
+    command = [*jettison_command(), "anchor", "--every", "1", "--data", str(hanging)]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     assert process.stderr is not None
     time.sleep(5)

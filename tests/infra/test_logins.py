@@ -27,7 +27,7 @@ from protocol.login import Login
 from tests.infra.identities import Authority, with_jwts
 from tests.infra.rights_server import nkey
 from tests.promises.harness import environment
-from tests.stack import LOOPBACK, free_port, listened_on
+from tests.stack import LOOPBACK, free_port, jettison_command, listened_on
 
 ROOT = Path(__file__).parents[2]
 UNTRUSTED = "its certificate is not trusted .*set ca_file"
@@ -140,7 +140,7 @@ async def test_a_client_a_worker_and_a_command_come_in_and_nobody_else(
     with serving(tmp_path, way.config) as port:
         url = f"{way.scheme}://{LOOPBACK}:{port}"
         told = {**environment(settings), **variables(way, url)}
-        command = [sys.executable, "-c", "from actors.cli import main; main()", "provision"]
+        command = [*jettison_command(), "provision"]
         done = await asyncio.to_thread(
             subprocess.run, command, cwd=ROOT, env=told, capture_output=True, text=True, check=False
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from tests.infra.rights_server import PASSWORD, RightsServer, rights_server
 from tests.infra.test_logins import serving
 from tests.infra.test_logins import tls as tls_block
 from tests.promises.harness import environment
-from tests.stack import LOOPBACK
+from tests.stack import LOOPBACK, jettison_command
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 2.5
@@ -85,18 +84,21 @@ def as_user(settings: Settings, url: str, user: str, password: str) -> Settings:
     return msgspec.structs.replace(settings, nats=named)
 
 
-def told_by(command: str, settings: Settings) -> str:
-    """Return what a program of ours says; a worker, which waits for better times, is given some seconds."""
+def told_by(command: str, settings: Settings, *, wanted: str) -> str:
+    """Return what a program of ours says; a worker waits for better times, and is ended when it has said *wanted*."""
     more = {"JETTISON_NATS__USER": settings.nats.user, "JETTISON_NATS__PASSWORD": settings.nats.password}
-    argv = [sys.executable, "-c", "from actors.cli import main; main()", *command.split()]
-    told = {**environment(settings), **more}
+    argv = [*jettison_command(), *command.split()]
     out, err = subprocess.PIPE, subprocess.STDOUT
-    process = subprocess.Popen(argv, cwd=ROOT, env=told, stdout=out, stderr=err, text=True)
-    try:
-        return process.communicate(timeout=12 if "worker" in command else 30)[0]
-    except subprocess.TimeoutExpired:
-        process.terminate()
-        return process.communicate(timeout=30)[0]
+    told = ""
+    with subprocess.Popen(
+        argv, cwd=ROOT, env={**environment(settings), **more}, stdout=out, stderr=err, text=True
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            told += line
+            if wanted in told and "worker" in command:
+                process.terminate()
+    return told
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
@@ -104,7 +106,7 @@ async def test_each_program_names_what_failed(fault: Callable[..., object], tmp_
     with fault(tmp_path) as (url, user, password):  # type: ignore[attr-defined]
         wrong = as_user(settings, url, user, password)
         for command in ("worker digest", "provision", "doctor", "ls"):
-            told = await asyncio.to_thread(told_by, command, wrong)
+            told = await asyncio.to_thread(told_by, command, wrong, wanted=FAULTS[fault])
             assert FAULTS[fault] in told, command
             assert "TimeoutError" not in told
             assert PASSWORD not in told

@@ -7,7 +7,6 @@ import itertools
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -31,7 +30,7 @@ from tests.promises.harness import Server, connected, one, only_in_chaos, said_b
 from tests.protocol.test_client import said, user
 from tests.runtime.test_outages import LOG, call_and_result
 from tests.runtime.test_poison import letters
-from tests.stack import LOOPBACK, ROOT, free_port
+from tests.stack import LOOPBACK, ROOT, free_port, jettison_command
 
 DISK_MB = 16
 """Room for the streams and some sixty snapshots; and for S3, which makes its volumes as they are written."""
@@ -146,7 +145,7 @@ async def said_without_end(log: JetStreamLog, at: Address) -> None:
 
 async def diagnosis(server: Server, monitor: str) -> list[dict[str, object]]:
     """Return what `jettison doctor` says of the server itself; there is no store for it to look at."""
-    command = (sys.executable, "-c", "from actors.cli import main; main()", "doctor", "--json")
+    command = (*jettison_command(), "doctor", "--json")
     process = await asyncio.create_subprocess_exec(
         *(*command, "--nats", server.url, "--monitor", monitor),
         cwd=ROOT,

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import statistics
-import sys
 import time
 from collections.abc import AsyncIterator
 
@@ -28,7 +27,7 @@ from tests.programs.bench.servers import resident_mb
 from tests.promises.harness import environment, only_in_chaos, said_body
 from tests.runtime.test_outages import LOG, call_and_result
 from tests.runtime.test_poison import freed, letter, letters
-from tests.stack import LOOPBACK, ROOT, free_port
+from tests.stack import LOOPBACK, ROOT, free_port, jettison_command
 
 SIZES = sorted(
     {
@@ -168,7 +167,7 @@ async def test_a_service_that_was_killed_while_it_answered_is_asked_no_more(
 
 async def test_a_worker_waits_for_a_store_that_is_down_and_says_so(settings: Settings) -> None:
     down = environment(settings, JETTISON_S3__ENDPOINT=f"http://{LOOPBACK}:{free_port()}")
-    command = (sys.executable, "-c", "from actors.cli import main; main()", "worker", "spill")
+    command = (*jettison_command(), "worker", "spill")
     process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, env=dict(down), stderr=asyncio.subprocess.PIPE)
     try:
         assert process.stderr is not None

@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from protocol.limits import SNAPSHOT_COMMITS
 from protocol.subjects import ACTORS, Actor
 from storage.jetstream import JetStreamSnapshots
 from tests.conftest import SAMPLE, WINDOW_TOKENS, Json, at_work, done_facts, layer, served, settled
+from tests.stack import jettison_command
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -163,7 +163,7 @@ async def started_worker(settings: Settings, actor: Actor) -> asyncio.subprocess
         "JETTISON_DATA": settings.data,
         "OTEL_SDK_DISABLED": "true",
     }
-    command = (sys.executable, "-c", "from actors.cli import main; main()", "worker", actor)
+    command = (*jettison_command(), "worker", actor)
     return await asyncio.create_subprocess_exec(*command, cwd=ROOT, env=environment, stderr=asyncio.subprocess.DEVNULL)
 
 

@@ -5,7 +5,6 @@ import dataclasses
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -28,6 +27,7 @@ from protocol.ids import Address, address, fresh_id
 from storage.ports import DeadLetter, Mark, Slot
 from storage.streams import provision
 from tests.conftest import at_work, chatter, layer, settled
+from tests.stack import jettison_command
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -245,7 +245,7 @@ def test_the_command_wakes_everybody_after_the_queue_was_lost(apart: Settings) -
         "JETTISON_S3__ACCESS_KEY": apart.s3.access_key,
         "JETTISON_S3__SECRET_KEY": apart.s3.secret_key,
     }
-    command = [sys.executable, "-c", "from actors.cli import main; main()", "sweep", "--all", "--json"]
+    command = [*jettison_command(), "sweep", "--all", "--json"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["complete"] is True

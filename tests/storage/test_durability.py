@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import sysconfig
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -34,7 +33,7 @@ from storage.log_changes import JetStreamLogChanges
 from storage.ports import LogChanges
 from storage.streams import provision, streams
 from tests.conftest import settled
-from tests.stack import LOOPBACK, free_port
+from tests.stack import LOOPBACK, free_port, jettison_command
 
 ROOT = Path(__file__).parents[2]
 CONFIGURATIONS = ROOT / "infra" / "nats"
@@ -128,7 +127,7 @@ async def test_the_doctor_says_that_a_power_cut_loses_what_is_not_synced(tmp_pat
             "JETTISON_S3__ACCESS_KEY": settings.s3.access_key,
             "JETTISON_S3__SECRET_KEY": settings.s3.secret_key,
         }
-        command = (sys.executable, "-c", "from actors.cli import main; main()", "doctor", "--json")
+        command = (*jettison_command(), "doctor", "--json")
 
         async def found(*more: str) -> tuple[int | None, dict[str, Any]]:
             process = await asyncio.create_subprocess_exec(
