@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from actors.core.text.kinds import Kind, kind_of
 from actors.core.text.preview import preview
-from actors.core.text.shorten.by_kind import shorten
+from actors.core.text.shorten.by_kind import shorten, shorten_text
 from actors.core.text.shorten.log import shorten_log
 from actors.spill.pointer import named_values, shown_result
 from tests.builders import COUNT, LAWS, words
@@ -99,7 +99,8 @@ def test_the_one_error_of_a_log_stands_before_hundreds_of_warnings() -> None:
     kinds = [f"{chr(97 + number % 26)}{chr(97 + number // 26)}" for number in range(600)]
     lines = [f"2026-11-21T10:00:00Z WARN svc-{kind} slow answer of {kind}" for kind in kinds]
     lines.insert(500, "2026-11-21T13:02:11Z ERROR svc-c OutOfMemory: heap 512 MB exhausted")
-    assert "OutOfMemory" in shorten_log("\n".join(lines), count=COUNT)(400)
+    for shorten_one in (shorten_log, shorten_text):
+        assert "OutOfMemory" in shorten_one("\n".join(lines), count=COUNT)(400)
 
 
 def test_a_log_keeps_its_errors_and_tells_a_run_once() -> None:

@@ -17,7 +17,7 @@ from .binary import describe_base64, describe_binary, without_base64
 from .diff import shorten_diff
 from .html import shorten_html
 from .json import shorten_json
-from .lines import Shorter, shorten_lines, telling_lines
+from .lines import Shorter, shorten_lines, worst_first
 from .log import shorten_log
 from .search import shorten_listing, shorten_search
 from .table import shorten_table
@@ -62,7 +62,7 @@ def shorten_text(text: str, *, count: Count) -> Shorter:
     lines = text.split("\n")
     if len(lines) < LINES_MIN:
         return lambda tokens_max: preview(text, tokens_max=tokens_max, count=count)
-    return shorten_lines(lines, count=count, telling=telling_lines(lines))
+    return shorten_lines(lines, count=count, telling=worst_first(lines))
 
 
 def _described(describe: Callable[[str], str]) -> Callable[..., Shorter]:

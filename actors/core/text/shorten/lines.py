@@ -28,6 +28,9 @@ _TELLING = re2.compile(
     + ERROR_WORDS
     + rb"|\bfailing\b|\brefused\b|\btimed? ?out\b|\bcritical\b|\bwarn(?:ing)?\b|OOMKilled|CrashLoop"
 )
+_WORSE = re2.compile(b"(?i)" + ERROR_WORDS + rb"|\bcritical\b")
+"""What is more than a warning: hundreds of these may stand before the one error."""
+
 _CHANGING = re.compile(rb"0x[0-9a-fA-F]+|\b[0-9a-f]{8,}\b|\d+")
 """Python's own engine, which replaces a hundred numbers in the time that RE2's wrapper finds ten. Hostile text does
 not slow it down: a run of digits can begin at one place only, so that none is read more than twice."""
@@ -89,6 +92,13 @@ def is_telling(text: str) -> bool:
 def telling_lines(lines: Sequence[str]) -> list[int]:
     """Return the numbers of the lines that speak of errors and warnings."""
     return different(lines, _telling_numbers(lines))
+
+
+def worst_first(lines: Sequence[str]) -> list[int]:
+    """Return the numbers of the lines that speak of errors, then of those that speak of warnings."""
+    telling = telling_lines(lines)
+    worse = [number for number in telling if stands(_WORSE, lines[number][:TELLING_CHARS_MAX].encode())]
+    return list(dict.fromkeys((*worse, *telling)))
 
 
 def _telling_numbers(lines: Sequence[str]) -> Iterator[int]:

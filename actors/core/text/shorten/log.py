@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import re2
-
 from actors.core.text.count import Count
-from actors.core.text.patterns import ERROR_WORDS, encoded, stands
 
-from .lines import TELLING_CHARS_MAX, Shorter, shapes_of, shorten_lines, telling_lines
+from .lines import Shorter, shapes_of, shorten_lines, worst_first
 
 RUN_MIN = 3
-
-_WORSE = re2.compile(b"(?i)" + ERROR_WORDS + rb"|\bcritical\b")
-"""What is more than a warning: hundreds of these may stand before the one error."""
 
 
 def shorten_log(text: str, *, count: Count) -> Shorter:
     """Return what shows *text* with its runs collapsed, then its errors and both ends."""
     lines = collapsed(text.split("\n"))
-    telling = telling_lines(lines)
-    worse = [number for number in telling if stands(_WORSE, encoded(lines[number][:TELLING_CHARS_MAX]))]
-    return shorten_lines(lines, count=count, telling=[*worse, *telling])
+    return shorten_lines(lines, count=count, telling=worst_first(lines))
 
 
 def collapsed(lines: list[str]) -> list[str]:
