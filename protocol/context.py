@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from .formats import messages
+from .formats.cache_marks import NO_MARKS, Marks, marked
 from .service_messages import ContextMeta
 
 
@@ -20,9 +21,11 @@ class Context(ContextMeta, frozen=True, kw_only=True):
     system: str | list[dict[str, Any]]
 
 
-def context_of(meta: ContextMeta, body: bytes) -> Context:
-    """Return the view in *body*, a JSON array of messages, with what is known of it."""
+def context_of(meta: ContextMeta, body: bytes, marks: Marks = NO_MARKS) -> Context:
+    """Return the view in *body*, a JSON array of messages, with what is known of it and the agent's cache *marks*."""
     view = [messages.decode(bytes(raw)) for raw in msgspec.json.decode(body, type=list[msgspec.Raw])]
     apart = meta.profile == messages.ANTHROPIC and bool(view) and view[0]["role"] == "system"
     system = view.pop(0)["content"] if apart else ""
+    if meta.profile != messages.RESPONSES and marks != NO_MARKS:
+        system, view = marked(system, view, marks)
     return Context(messages=view, system=system, **msgspec.structs.asdict(meta))

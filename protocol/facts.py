@@ -52,6 +52,9 @@ class ConversationOpened(_Fact, frozen=True, tag="ConversationOpened.1"):
     late_results: bool = False
     """A call that others spoke over is still running, and its result takes its place when it comes; before, it was
     aborted."""
+    format: str = ""
+    """The profile whose requests the messages are from: each is shown to it as it came, also one that this release does
+    not know. Empty: a message's format is told by its shape."""
 
 
 class MessagesAppended(_Fact, frozen=True, tag="MessagesAppended.1"):

@@ -16,6 +16,7 @@ from .connection import until
 from .errors import ArtifactsUnavailable, BadMessage, OutcomeUnknown, Rejected
 from .facts import Claim, SaidMessage
 from .formats import messages
+from .formats.cache_marks import without_marks
 from .ids import Address
 from .limits import CLAIM_BYTES_MIN, ENVELOPE_BYTES_MAX, INLINE_BYTES_MAX
 from .service_call import ask
@@ -30,20 +31,23 @@ DOWN_SECONDS = 15.0
 UPLOADS_REMEMBERED_MAX = 256
 
 
-async def prepared(index: int, message: Mapping[str, Any], *, uploads: Uploads) -> SaidMessage:
-    """Check one message, and upload its large parts.
+async def prepared(index: int, message: Mapping[str, Any], *, uploads: Uploads, declared: str = "") -> SaidMessage:
+    """Check one message of a conversation that *declared* its format, and upload its large parts.
 
-    What the store does not take stays in the message, as long as that fits into one frame of the log.
+    What the store does not take stays in the message, as long as that fits into one frame of the log. Cache marks are
+    taken off.
     Raises `BadMessage`, `ArtifactsUnavailable`.
     """
     if not isinstance(message, Mapping):
         raise BadMessage(f"message {index} must be an object, not {type(message).__name__}", at=f"/{index}")
     try:
-        raw = messages.encode(message)
+        raw = messages.encode(without_marks(message))
         messages.check_size(raw)
         # read back from the bytes: what cannot be read is never sent
         plain = messages.decode(raw)
         parsed = messages.parse(plain)
+        if not declared:
+            messages.check_known(plain)
     except BadMessage as error:
         raise BadMessage(f"message {index}: {error}", at=f"/{index}{error.fields.get('at', '')}") from None
     if len(raw) < CLAIM_BYTES_MIN:

@@ -136,7 +136,7 @@ def _served(state: State, fact: ContextServed) -> State:
     served = (*state.calibration.served, (fact.view_hash, fact.tokens))[-SERVED_REMEMBERED_MAX:]
     return replace(
         state,
-        calibration=replace(state.calibration, served=served),
+        calibration=replace(state.calibration, served=served, upto=fact.upto),
         terms=replace(state.terms, asked=fact.asked, asked_upto=fact.upto if fact.asked else 0),
     )
 

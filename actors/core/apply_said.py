@@ -23,11 +23,13 @@ from protocol.facts import (
     UsageReported,
 )
 from protocol.formats import messages
-from protocol.formats.messages import CHAT, INSTRUCTION_ROLES, RESPONSES
+from protocol.formats.bound_reasoning import binds
+from protocol.formats.messages import ANTHROPIC, CHAT, INSTRUCTION_ROLES, RESPONSES
 
 from .admit import admit
 from .entry import MESSAGE_TOKENS, Entry, ResultOf, measure, tokens_of_results
 from .recent_ids import among, with_newer
+from .saw import Saw
 from .state import State, remember_writer, repaired
 from .state_parts import LATE_CALLS_MAX, RECENT_CALLS_MAX, RECENT_RESULTS_MAX, Arrived, Asked, Counted, OpenCall
 from .text.count import Count
@@ -68,6 +70,7 @@ def apply_said(state: State, body: bytes, *, seq: int, count: Count) -> State:
                         model=fact.model,
                         layer=fact.policy,
                         late_results=fact.late_results,
+                        format=fact.format,
                     )
                     state = replace(state, terms=terms)
             case CompactionRequested():
@@ -104,7 +107,7 @@ def _arrive(state: State, said: SaidMessage, at_ms: int, count: Count) -> State:
     number = state.messages + 1
     state = replace(state, heard=replace(state.heard, messages=number))
     try:
-        entry = measure(said, number=number, count=count)
+        entry = measure(said, number=number, count=count, declared=state.terms.format)
     except BadMessage as error:
         return repaired(state, number, "refused", f"{error} at {error.fields.get('at', '')}"[:200])
     if entry.surrogates:
@@ -124,13 +127,25 @@ def _arrive(state: State, said: SaidMessage, at_ms: int, count: Count) -> State:
     )
     boundary = bool(spoken) and not state.exchange.open_calls
     leading = entry.role in INSTRUCTION_ROLES and not state.exchange.begun
-    entry = replace(entry, boundary=boundary, leading=leading)
+    entry = replace(entry, boundary=boundary, leading=leading, saw=_saw(state, entry))
+    if leading and state.terms.format:
+        # sent apart, and not where it was said
+        entry = replace(entry, native=tuple(one for one in entry.native if one != ANTHROPIC))
     awaited = state.terms.late_results and bool(ended)
     waiting = (*state.waiting, Arrived(entry=entry, ended=ended, at_ms=at_ms, awaited=awaited))
     begun, late_last = not leading, bool(entry.late)
     if (begun, late_last) == (state.exchange.begun, state.exchange.late_last):
         return replace(state, waiting=waiting)
     return replace(state, waiting=waiting, exchange=replace(state.exchange, begun=begun, late_last=late_last))
+
+
+def _saw(state: State, entry: Entry) -> Saw | None:
+    """Return what the call saw that *entry* answers, where its reasoning may hold behind that alone."""
+    thinks = entry.role == "assistant" and entry.format == ANTHROPIC and b'thinking"' in entry.raw
+    if not thinks or state.terms.format != ANTHROPIC or not binds(state.terms.model):
+        return None
+    served = state.calibration.served
+    return Saw(upto=state.calibration.upto, view_hash=served[-1][0]) if served else Saw()
 
 
 def _newest(state: State) -> Entry | None:

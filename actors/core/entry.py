@@ -17,12 +17,13 @@ import msgspec
 from protocol.errors import BadMessage
 from protocol.facts import Claim, SaidMessage
 from protocol.formats import anthropic, chat, messages
-from protocol.formats.messages import CHAT, MEDIA, RESPONSES, Profile
+from protocol.formats.messages import ANTHROPIC, CHAT, MEDIA, RESPONSES, Profile
 from protocol.formats.neutral import as_arguments, as_object, words
 from protocol.formats.render import Piece, piece
 from protocol.semconv import Category
 
 from .running_hash import RunningHash
+from .saw import Saw
 from .text.count import Count
 from .written_words import ABORTED, ABORTED_TOKENS, LATE, LOOSE, RUNNING, written
 
@@ -150,6 +151,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
     """The results of `answers` may still come."""
     late: tuple[str, ...] = ()
     """Calls of one message whose results these are, and nothing else; a view shows them in their place."""
+    saw: Saw | None = None
+    """Its reasoning holds behind this alone; None: anywhere, or there is none."""
 
     @cached_property
     def tokens(self) -> int:
@@ -194,7 +197,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
 
         Written once: every view shows it again.
         """
-        shown = Piece(raw=self.raw, native=self.native) if verbatim(self) else _piece_of(shown_message(self))
+        shown = Piece(raw=self.raw, native=self.native) if verbatim(self) else _piece_of(self, shown_message(self))
         return (shown, *(written(call, RUNNING if self.awaited else ABORTED) for call in self.answers))
 
     @cached_property
@@ -202,7 +205,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
         """Return results that came late as they are shown behind their calls."""
         results = tuple(msgspec.structs.replace(one, call=one.late) for one in self.results)
         entry = msgspec.structs.replace(self, results=results, loose=False, renamed=True)
-        return (_piece_of(shown_message(entry)),)
+        return (_piece_of(entry, shown_message(entry)),)
 
     @cached_property
     def running(self) -> RunningHash:
@@ -210,20 +213,25 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
         return RunningHash()
 
 
-def _piece_of(shown: dict[str, Any]) -> Piece:
+def _piece_of(entry: Entry, shown: dict[str, Any]) -> Piece:
     try:
-        return piece(messages.encode(shown))
+        found = piece(messages.encode(shown))
+        more = {one for one in entry.native if one not in found.native and messages.takes(one, shown)}
+        return msgspec.structs.replace(found, native=(*found.native, *sorted(more))) if more else found
     except BadMessage:
         # blocks of an unknown type, and the orphaned result that told their format became words: the words stay
         blocks = [block for block in shown["content"] if block.get("type") == "text"]
         return piece(messages.encode({"role": shown["role"], "content": blocks}))
 
 
-def measure(said: SaidMessage, *, number: int, count: Count) -> Entry:
-    """Return the entry of a message. Raises `BadMessage`."""
+def measure(said: SaidMessage, *, number: int, count: Count, declared: str = "") -> Entry:
+    """Return the entry of a message of a conversation that *declared* its format. Raises `BadMessage`."""
     raw: Any = messages.decode(said.raw)
     plain = messages.is_plain(said.raw)
-    parsed = messages.parse(raw if plain else _without_surrogates(raw))
+    readable = raw if plain else _without_surrogates(raw)
+    parsed = messages.parse(readable)
+    if not declared:
+        messages.check_known(readable)
     claims = {claim.pointer: _checked(claim) for claim in said.claims}
     sizes = []
     for part in parsed.parts:
@@ -246,9 +254,15 @@ def measure(said: SaidMessage, *, number: int, count: Count) -> Entry:
         results=tuple(ResultOf(call=result.id, at=result.at) for result in parsed.results),
         surrogates=not plain,
         format=parsed.format,
-        native=parsed.native,
+        native=_native(parsed, readable, declared),
         kind=parsed.kind,
     )
+
+
+def _native(parsed: messages.Message, message: Mapping[str, Any], declared: str) -> tuple[Profile, ...]:
+    """Return the profiles that take *message* as it is, with the one that its conversation declared."""
+    more = {one for one in (ANTHROPIC, CHAT) if one == declared != "" and one not in parsed.native}
+    return (*parsed.native, *(one for one in more if messages.takes(one, message)))
 
 
 def shown_message(entry: Entry) -> dict[str, Any]:

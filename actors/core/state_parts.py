@@ -184,6 +184,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """How many messages had been said by then."""
     late_results: bool = False
     """A call that others spoke over is not aborted."""
+    format: str = ""
+    """The profile that the messages are written for; empty: told of each by its shape."""
 
 
 class Heard(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -206,6 +208,8 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """Tokens as the provider counts them / as we do; 0: it never said."""
     window: int = 0
     """Tokens that the provider said it allows when it refused a view; 0: it never did."""
+    upto: int = 0
+    """Messages that had been said when the newest view was served."""
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

@@ -13,6 +13,7 @@ import msgspec
 
 from protocol.errors import BudgetRefused, NotReady
 from protocol.formats.alternate import FILLER, FILLER_MESSAGE
+from protocol.formats.bound_reasoning import NEVER
 from protocol.formats.messages import ANTHROPIC, Profile, parse
 from protocol.formats.render import Piece, piece
 from protocol.formats.render import render as written
@@ -20,7 +21,7 @@ from protocol.semconv import Category
 
 from .caps import CAP_TOKENS_MIN, oversized
 from .cut_plan import after_plan, least_tokens, plan_cut
-from .entry import CATEGORIES, MESSAGE_TOKENS, Entry
+from .entry import CATEGORIES, MESSAGE_TOKENS, Entry, verbatim
 from .late_results import pieces_of
 from .running_hash import RunningHash
 from .state import State
@@ -161,13 +162,17 @@ def _shown(state: State, staying: Sequence[Entry], entries: Sequence[Entry], dig
     head = _digest_place(staying, digest)
     out: list[Piece] = []
     notes: list[Piece] = []
+    before = broken = 0
     for index, (entry, pieces) in enumerate(pieces_of(staying, entries)):
         if notes and not goes_on(entry):
             out += notes
             notes = []
         if index == head and digest is not None:
             out.append(_digest_piece(role, digest))
-        out += pieces
+        broken = broken if entry.number <= before + 1 else entry.number - 1
+        out += [_bound(one, entry, broken) for one in pieces]
+        before = entry.number
+        broken = broken if verbatim(entry) and not entry.notes and not entry.answers else before
         for note in entry.notes:
             notes.append(piece(msgspec.json.encode({"role": role, "content": note.text})))
     if not state.exchange.open_calls:
@@ -176,6 +181,14 @@ def _shown(state: State, staying: Sequence[Entry], entries: Sequence[Entry], dig
     if digest is not None and head >= len(staying):
         out.append(_digest_piece(role, digest))
     return out
+
+
+def _bound(one: Piece, entry: Entry, broken: int) -> Piece:
+    """Return *one* with what its reasoning holds behind; *broken* is the newest message before it that is changed."""
+    if entry.saw is None:
+        return one
+    saw = entry.saw.view_hash if broken <= entry.saw.upto else NEVER
+    return msgspec.structs.replace(one, saw=saw)
 
 
 def _digest_place(staying: Sequence[Entry], digest: Digest | None) -> int:

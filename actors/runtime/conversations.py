@@ -28,7 +28,7 @@ from .fold import fold, folded, is_erasure, tokens_of
 
 log = logging.getLogger("jettison.conversations")
 
-STATE_SCHEMA = 5
+STATE_SCHEMA = 6
 """Raised whenever `State` changes its meaning: older snapshots are then ignored and the log is folded."""
 
 WARM_MAX = 512

@@ -46,7 +46,7 @@ def is_own(block_type: str) -> bool:
 
 def parse(message: Mapping[str, Any], role: Role) -> Message:
     """Return the parts of an Anthropic message; unknown blocks are kept verbatim. Raises `BadMessage`."""
-    if role not in ("user", "assistant"):
+    if role not in ("user", "assistant", "system"):
         raise BadMessage(f"a message of role {role} cannot hold such blocks", at="/role")
     parts: list[Part] = []
     calls: list[Call] = []
@@ -76,7 +76,7 @@ def parse(message: Mapping[str, Any], role: Role) -> Message:
         calls=tuple(calls),
         results=tuple(results),
         fixed=tuple(fixed),
-        native=(ANTHROPIC,) if message.keys() == {"role", "content"} else (),
+        native=(ANTHROPIC,) if message.keys() == {"role", "content"} and role != "system" else (),
     )
 
 
@@ -97,6 +97,17 @@ def acceptable(block: Mapping[str, Any], role: str) -> bool:
         listed = inner if isinstance(inner, list) else []
         return _good_id(block["tool_use_id"]) and all(acceptable(one, role) for one in listed)
     return True
+
+
+def instructs(message: Mapping[str, Any]) -> bool:
+    """Tell whether Anthropic takes *message*, of the role system, as it is behind others."""
+    content = message.get("content")
+    if isinstance(content, list) and content:
+        return all(isinstance(block, dict) and acceptable(block, "system") for block in content)
+    if isinstance(content, str) and content.strip():
+        return True
+    # it may say nothing and only change how the model answers
+    return content in (None, "", []) and bool(message.get("output_config"))
 
 
 def repaired(block: Mapping[str, Any], role: str) -> dict[str, Any] | None:

@@ -19,6 +19,7 @@ from .parsed import (
     Result,
     Role,
     blocks_at,
+    opaque,
 )
 
 NAME_CHARS_MAX = 64
@@ -52,12 +53,20 @@ def parse(message: Mapping[str, Any], role: Role) -> Message:
     return Message(
         role=role,
         format=CHAT,
-        parts=(*_content_parts(message.get("content"), role), *refused, *_argument_parts(message, role)),
+        parts=(*_content_parts(message.get("content")), *refused, *_argument_parts(message, role)),
         calls=calls,
         results=results,
         name=name if isinstance(name, str) else None,
+        fixed=tuple(opaque(part) for _, part in unknown_parts(message)),
         native=_native(message, role),
     )
+
+
+def unknown_parts(message: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the content parts of types that this release does not know, each with its pointer."""
+    content = message.get("content")
+    if isinstance(content, list):
+        yield from (one for one in blocks_at(content, at="/content") if one[1]["type"] not in _LEAVES)
 
 
 def accepted(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,6 +122,8 @@ def _native(message: Mapping[str, Any], role: Role) -> tuple[Profile, ...]:
     if isinstance(content, str):
         return (CHAT, RESPONSES, ANTHROPIC) if content.strip() and role in ("user", "assistant") else (CHAT, RESPONSES)
     assert isinstance(content, list)
+    if next(unknown_parts(message), None) is not None:
+        return ()
     keys = {"type", "text", "cache_control", "citations"}
     plain = all(block.get("type") == "text" and block.keys() <= keys and block["text"].strip() for block in content)
     return (CHAT, ANTHROPIC) if plain and role in ("user", "assistant") else (CHAT,)
@@ -124,7 +135,7 @@ def _speechless(message: Mapping[str, Any]) -> bool:
     return message.get("role") == "assistant" and said and message.get("content") is None
 
 
-def _content_parts(content: Any, role: str) -> Iterator[Part]:
+def _content_parts(content: Any) -> Iterator[Part]:
     if content is None:
         return
     if isinstance(content, str):
@@ -132,7 +143,7 @@ def _content_parts(content: Any, role: str) -> Iterator[Part]:
         return
     for at, part in blocks_at(content, at="/content"):
         if part["type"] not in _LEAVES:
-            raise BadMessage(f"content part type {part['type']!r:.40} of role {role} is not known", at=f"{at}/type")
+            continue
         kind, path = _LEAVES[part["type"]]
         value: Any = part
         for step in path:
@@ -174,6 +185,8 @@ def _blocks(content: Any) -> Iterator[Text | Media]:
         yield from (Text(text=content),) if content else ()
         return
     for _, part in blocks_at(content or [], at="/content"):
+        if part["type"] not in _LEAVES:
+            continue
         kind, path = _LEAVES[part["type"]]
         value: Any = part
         for step in path:

@@ -48,6 +48,7 @@ __all__ = [
     "Profile",
     "Result",
     "Role",
+    "check_known",
     "check_size",
     "decode",
     "encode",
@@ -58,6 +59,7 @@ __all__ = [
     "parse",
     "read",
     "replaced",
+    "takes",
     "with_leaves",
     "without_surrogates",
 ]
@@ -99,6 +101,37 @@ def parse(message: Mapping[str, Any]) -> Message:
         raise BadMessage(f"role must be one of {', '.join(sorted(ROLES))}, not {role!r:.40}", at="/role")
     own = anthropic.parse if found == ANTHROPIC else chat.parse
     return own(message, cast(Role, role))
+
+
+def check_known(message: Mapping[str, Any]) -> None:
+    """Raise `BadMessage` for what only the API knows that it was written for: its conversation declares none."""
+    found, role = format_of(message), message.get("role")
+    if found == ANTHROPIC and role not in ("user", "assistant"):
+        raise BadMessage(f"a message of role {role} cannot hold such blocks", at="/role")
+    unknown = next(chat.unknown_parts(message), None) if found == CHAT else None
+    if unknown is not None:
+        at, part = unknown
+        raise BadMessage(f"content part type {part['type']!r:.40} of role {role} is not known", at=f"{at}/type")
+
+
+def takes(profile: str, message: Mapping[str, Any]) -> bool:
+    """Tell whether *profile* is sent *message* as it is because its conversation declares that format.
+
+    What is told of it by its shape alone is in `Message.native`.
+    """
+    found, content = format_of(message), message.get("content")
+    blocks = content if isinstance(content, list) else []
+    types = {str(block.get("type")) for block in blocks if isinstance(block, dict)}
+    if profile == CHAT:
+        return found == CHAT and not types <= chat.TYPES and message.get("tool_calls") != []
+    if profile != ANTHROPIC or "role" not in message:
+        return False
+    if not types.isdisjoint((chat.TYPES | responses.TYPES) - {"text"}):
+        return False
+    if message["role"] == "system":
+        return anthropic.instructs(message)
+    bare = message.keys() == {"role", "content"} and message["role"] in ("user", "assistant")
+    return found == CHAT and bare and not types <= {"text"}
 
 
 def read(message: Mapping[str, Any]) -> Turn:

@@ -9,20 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import msgspec
-
 from ..jsonbytes import encode
 from . import chat, messages, responses
 from .alternate import alternating
 from .neutral import Turn
 from .parsed import CHAT, RESPONSES, Profile
+from .pieces import Piece
 
-
-class Piece(msgspec.Struct, frozen=True, kw_only=True):
-    """One message that is to be shown, and the profiles that take it as it is."""
-
-    raw: bytes
-    native: tuple[Profile, ...]
+__all__ = ["Piece", "piece", "render"]
 
 
 def piece(raw: bytes) -> Piece:
@@ -36,7 +30,7 @@ def render(pieces: Sequence[Piece], profile: Profile) -> tuple[bytes, ...]:
         return tuple(_chat(pieces))
     if profile == RESPONSES:
         return tuple(_whole_reasoning(list(_items(pieces))))
-    return tuple(alternating((one.raw, one.native) for one in pieces))
+    return tuple(alternating(pieces))
 
 
 def _chat(pieces: Sequence[Piece]) -> list[bytes]:

@@ -8,9 +8,9 @@ from typing import Any
 
 from ..errors import BadMessage
 from . import anthropic, chat, responses
-from .alternate import CACHE_MARKS_MAX
 from .anthropic import THINKING
-from .messages import ANTHROPIC, CHAT, INSTRUCTION_ROLES, RESPONSES, Message, Profile, parse
+from .cache_marks import MARKS_MAX
+from .messages import ANTHROPIC, CHAT, INSTRUCTION_ROLES, RESPONSES, Message, Profile, parse, takes
 
 _IDENT = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
@@ -34,7 +34,7 @@ def problems(view: Sequence[Mapping[str, Any]], profile: Profile = CHAT) -> list
 def _parsed(message: Mapping[str, Any], profile: Profile) -> Message:
     """Return a message as the provider reads it: what it does not know there belongs to nobody else."""
     role = message.get("role")
-    if profile == ANTHROPIC and role in ("user", "assistant") and isinstance(message.get("content"), list):
+    if profile == ANTHROPIC and role in ("user", "assistant", "system") and isinstance(message.get("content"), list):
         return anthropic.parse(message, role)
     return parse(message)
 
@@ -56,7 +56,7 @@ def _chat(parsed: Parsed) -> Iterator[str]:
     for index, message, read in parsed:
         if read.format != CHAT:
             yield f"message {index}: not in the format of OpenAI chat"
-        if CHAT not in read.native:
+        if CHAT not in read.native and not takes(CHAT, message):
             yield f"message {index}: no content, or an empty list of calls"
         if read.role == "tool":
             said = read.results[0].id if read.results else ""
@@ -66,7 +66,7 @@ def _chat(parsed: Parsed) -> Iterator[str]:
             continue
         yield from (f"message {index}: a call before it has no result" for _ in open_calls)
         open_calls = {call.id for call in read.calls}
-        if message.get("role") in INSTRUCTION_ROLES and not read.parts:
+        if message.get("role") in INSTRUCTION_ROLES and not (read.parts or read.fixed):
             yield f"message {index}: instructions without a text"
 
 
@@ -99,6 +99,12 @@ def _anthropic(parsed: Parsed) -> Iterator[str]:
     open_calls: set[str] = set()
     before = "assistant"
     for index, message, read in parsed[start:]:
+        if takes(ANTHROPIC, message) and message.get("role") == "system":
+            # an instruction that stands where it was said
+            yield from (f"message {index}: a call before it has no result" for _ in open_calls)
+            yield from () if index > start else ("the user must begin",)
+            before, open_calls = "", set()
+            continue
         role, content = message.get("role"), message.get("content")
         if role not in ("user", "assistant") or message.keys() != {"role", "content"}:
             yield f"message {index}: not a message of Anthropic's"
@@ -122,8 +128,8 @@ def _anthropic(parsed: Parsed) -> Iterator[str]:
         yield "no message but the instructions"
     if parsed and before == "assistant" and len(parsed) > start:
         yield from _end_flaws(parsed[-1][0], parsed[-1][1].get("content"))
-    if sum(_marks(message) for _, message, _ in parsed) > CACHE_MARKS_MAX:
-        yield f"more than {CACHE_MARKS_MAX} cache marks"
+    if sum(_marks(message) for _, message, _ in parsed) > MARKS_MAX:
+        yield f"more than {MARKS_MAX} cache marks"
 
 
 def _system(parsed: Parsed) -> Iterator[str]:

@@ -9,8 +9,9 @@ import pytest
 
 from protocol.errors import BadMessage
 from protocol.formats import messages
-from protocol.formats.alternate import CACHE_MARKS_MAX, FILLER_MESSAGE
+from protocol.formats.alternate import FILLER_MESSAGE
 from protocol.formats.anthropic import EMPTY
+from protocol.formats.cache_marks import MARKS_MAX
 from protocol.formats.messages import ANTHROPIC, CHAT, PROFILES, RESPONSES, Call, Part, Profile, Result
 from protocol.formats.render import piece, render
 from protocol.formats.uploads import filled
@@ -231,7 +232,7 @@ def test_too_many_cache_marks_are_taken_away_from_the_oldest() -> None:
         *[False] * 3,
         *[True] * 2,
     ]
-    assert rendered(said[: 2 * CACHE_MARKS_MAX - 1], ANTHROPIC) == said[: 2 * CACHE_MARKS_MAX - 1]
+    assert rendered(said[: 2 * MARKS_MAX - 1], ANTHROPIC) == said[: 2 * MARKS_MAX - 1]
 
 
 def test_images_and_files_are_written_for_each_provider() -> None:

@@ -102,8 +102,12 @@ def call(**changed: Any) -> dict[str, Any]:
     ],
 )
 def test_what_is_wrong_is_pointed_at(message: dict[str, Any], at: str) -> None:
-    with pytest.raises(BadMessage) as refused:
+    def read() -> None:
+        messages.check_known(message)
         messages.parse(message)
+
+    with pytest.raises(BadMessage) as refused:
+        read()
     assert refused.value.fields["at"] == at
 
 
