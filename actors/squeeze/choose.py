@@ -23,7 +23,7 @@ from .chunks import piece
 from .prompts import PROMPTS
 from .questions import Answers, Ask, Wish, asking, declined
 from .retell import squeezed
-from .sizes import least_gain, window_tokens
+from .sizes import window_tokens
 from .walk import FRAME_TOKENS, ROOM_SHARE
 
 OFFERED_SHARE = 0.67
@@ -95,8 +95,8 @@ def _without(
     left = tuple(step.first for step in steps)
     account = without_steps(digest.account, left, digest.account.values)
     tokens = count(account_text(account, prose=digest.prose, through=digest.through)) + MESSAGE_TOKENS
-    if tokens > digest.tokens - least_gain(state, digest):
-        return declined(state, answers, f"not smaller by enough: {digest.tokens} to {tokens} tokens")
+    if tokens >= digest.tokens:
+        return declined(state, answers, f"not smaller: {digest.tokens} to {tokens} tokens")
     return squeezed(state, asked, answers, prose=digest.prose, account=account, left=left, tokens=tokens)
 
 

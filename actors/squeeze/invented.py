@@ -24,13 +24,13 @@ REASON_CHARS_MAX = 300
 
 _URL = re.compile(r"[a-z][a-z0-9+]*://[^\s\"'<>)\]}`,;]+", re.ASCII)
 _PATH = re.compile(r"(?:~|\.{1,2})?/?(?:[\w.@+%-]+/)+[\w.@+%-]*", re.ASCII)
-_ATOM = re.compile(r"[A-Za-z0-9_]+(?:[.,][A-Za-z0-9_]+)*", re.ASCII)
+_ATOM = re.compile(r"[A-Za-z0-9_]+(?:[.,-][A-Za-z0-9_]+)*", re.ASCII)
 _NUMBER = re.compile(r"x?(\d[\d,]*(?:\.\d+)?)(?:[A-Za-z%]{0,4})", re.ASCII)
 """With its unit, or as a factor."""
 
 _GIVEN_NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?", re.ASCII)
 _CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2,}[a-z]{2,}", re.ASCII)
-_MESSAGES = re.compile(r"#\d+(?:\s?[-–]\s?#?\d+)?(?![\w.])")
+_MESSAGES = re.compile(r"#\d+(?:\s?[-–]\s?#?\d+)?(?!\w)")
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？;])\s+(?=[^\sa-z])")
 _WORDS = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
 

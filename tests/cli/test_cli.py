@@ -147,7 +147,7 @@ def test_a_mistake_in_a_file_with_a_policy_names_the_file_and_what_is_allowed(tm
         done = jettison(*command)
         assert (done.returncode, done.stdout) == (1, "")
         assert f"{file}: policy: " in done.stderr
-        assert "`$.squeeze.mode`; allowed: off, squeeze, summarize\n" in done.stderr
+        assert "`$.squeeze.mode`; allowed: auto, off, select, squeeze, summarize\n" in done.stderr
 
 
 def test_a_model_that_nobody_can_ask_is_said(running: Path, tmp_path: Path) -> None:

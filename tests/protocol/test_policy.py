@@ -11,7 +11,7 @@ import pytest
 from actors.squeeze.prompts import PROMPTS
 from protocol import policy as policies
 from protocol.errors import BadPolicy
-from protocol.policy import Budget, Policy, Squeeze, Target, Trigger
+from protocol.policy import Budget, Policy, Target, Trigger
 
 
 def test_later_layers_win_key_by_key() -> None:
@@ -75,7 +75,7 @@ def test_a_mistake_is_named_by_its_key(layer: Any, key: str) -> None:
 @pytest.mark.parametrize(
     ("layer", "allowed"),
     [
-        ({"squeeze": {"mode": "sometimes"}}, "off, squeeze, summarize"),
+        ({"squeeze": {"mode": "sometimes"}}, "auto, off, select, squeeze, summarize"),
         ({"cut": {"pins": ["everybody"]}}, "first_user, last_user, system"),
         ({"hooks": [{"id": "a", "on": "never", "do": {"kind": "compact"}}]}, "turn_end, turn_start"),
         ({"hooks": [{"id": "a", "do": {"kind": "explode"}}]}, "compact, inject, log, call"),
@@ -96,7 +96,7 @@ def test_equal_marks_are_allowed() -> None:
 def test_every_prompt_version_of_the_policy_is_known_to_squeeze() -> None:
     for version in PROMPTS:
         resolved = policies.resolve([{"squeeze": {"prompt_version": version}}])
-        assert resolved.squeeze == Squeeze(prompt_version=version)  # type: ignore[arg-type]
+        assert resolved.squeeze.prompt_version == version
 
 
 def test_usable_tokens_leave_reserve_tools_and_headroom_free() -> None:
