@@ -86,7 +86,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
             "preview": 0.45,
         },
         "digest": {"style": "account", "cap": 0.45},
-        "squeeze": {"mode": "auto", "prompt_version": "v2", "cap": 0.2, "cap_tokens": 1_500},
+        "squeeze": {"mode": "auto", "prompt_version": "v2", "cap": 0.25, "cap_tokens": 1_500},
     },
     "holmes": {
         "budget": {"reserve": 64_000, "reserve_share": 0.2},

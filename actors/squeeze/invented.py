@@ -76,16 +76,14 @@ class Given:
         if value in self.words or (len(value) >= FRAGMENT_CHARS_MIN and not value.isdecimal() and value in self.whole):
             return True
         if value.isalpha():
-            # a name's capitals are the writer's
-            return value.casefold() in self.folded
-        if "/" in value:
-            return self._has_path(value.rstrip("/"))
+            # a name's capitals and its plural are the writer's
+            return any(value.casefold().removesuffix(end) in self.folded for end in ("", "s", "es"))
+        if "/" in value and self._has_path(value.rstrip("/")):
+            return True
+        if "/" in value and ("." in value or value[0] in "/~" or value.count("/") > 1):
+            return False
         parts = _WORDS.findall(value)
-        return all(part in self.words or self._is_plain(part) for part in parts) and (len(parts) > 1 or not parts)
-
-    def _is_plain(self, part: str) -> bool:
-        number = _NUMBER.fullmatch(part)
-        return self._has_number(number.group(1)) if number else not _telling(part)
+        return len(parts) > 1 and all(not _telling(part) or self.has(part) for part in parts)
 
     def _has_number(self, said: str) -> bool:
         digits = said.replace(",", "")

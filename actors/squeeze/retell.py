@@ -1,8 +1,7 @@
 """Retelling: a model writes in prose what the oldest steps of an account tell, from these and from their messages.
 
 What the user said, the newest steps and what the ledger asks for stay beside the prose, word for word. Leaving out is
-allowed, for the messages can be read back; inventing is not. The prose and the steps that stay are together smaller
-than the account was.
+allowed, for the messages can be read back; inventing is not. The view stays within the target, or becomes smaller.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from actors.core.extract import LINES, score
 from actors.core.loss import fates
 from actors.core.message_texts import texts_of
 from actors.core.packed_items import NO_ITEMS, write_account
+from actors.core.pressure import target_tokens
 from actors.core.state import State
 from actors.core.state_parts import Digest
 from actors.core.text.count import Count
@@ -35,7 +35,10 @@ from .sizes import answer_tokens_max, least_gain, window_tokens
 from .walk import Walked, walked
 
 PROSE_SHARE = 0.75
-"""Of what the account tells beside what the user said: the rest is for the newest steps, which stay as they are."""
+"""Of the room beside what the user said, asked of the model; the rest is for the newest steps, as they are."""
+
+LEAVING_SHARE = 0.5
+"""Of what the prose stands for: a longer one would be no shorter than the messages."""
 
 PROSE_TOKENS_MIN = 160
 """Less is no account of anything: the steps are as short."""
@@ -62,6 +65,9 @@ STAYING_TOKENS = 8_000
 VALUE_CHARS = 60
 """On each side of such a value."""
 
+DONE = "Done"
+"""Begins the heading of the steps; the oldest of them give way first."""
+
 VALUES_MAX = 100
 VALUE_FRAME_TOKENS = 4
 TITLES_TOKENS = 24
@@ -84,15 +90,28 @@ def retelling(state: State, answers: Answers, *, count: Count) -> Ask | AccountS
     found = walked(state, wish, given, answers, count=count)
     if not isinstance(found, Walked):
         return found
-    return _judged(state, found, answers, given, most=most, count=count)
+    return _judged(state, found, answers, given, count=count)
 
 
 def prose_tokens_max(state: State, *, count: Count) -> int:
-    """Return the tokens that the prose may have: what the policy gives, and less than what it stands for."""
-    assert state.digest is not None
-    account = _account(state.digest)
-    said = count(account_text(without_steps(account, _firsts(account.steps), ()), prose="", through=0))
-    return min(answer_tokens_max(state), int((state.digest.tokens - said) * PROSE_SHARE))
+    """Return the tokens of prose that are asked for: what the policy gives, and less than what it stands for."""
+    digest = state.digest
+    assert digest is not None
+    told = sum(entry.tokens for entry in digest.pending) + sum(count(step_text(one)) for one in _account(digest).steps)
+    most = int(_room_tokens(state, digest, count=count) * PROSE_SHARE)
+    return min(answer_tokens_max(state), most, int((told + count(digest.prose)) * LEAVING_SHARE))
+
+
+def _room_tokens(state: State, digest: Digest, *, count: Count) -> int:
+    """Return the tokens for prose, steps and values: less than they have now, or as many as the prose is worth.
+
+    A short account may grow within the target: how much prose tells does not depend on how little there was before.
+    """
+    account = _account(digest)
+    said = count(account_text(without_steps(account, _firsts(account.steps), ()), prose="", through=0)) + MESSAGE_TOKENS
+    free = target_tokens(state) - (state.live_tokens - digest.tokens)
+    worth = said + int(answer_tokens_max(state) / PROSE_SHARE)
+    return max(min(free, worth), digest.tokens - least_gain(state, digest)) - said - TITLES_TOKENS
 
 
 def _input(digest: Digest, *, count: Count) -> tuple[Piece, ...]:
@@ -131,7 +150,7 @@ def _whole(entry: Entry) -> Entry:
 
 
 def _judged(
-    state: State, found: Walked, answers: Answers, given: tuple[Piece, ...], *, most: int, count: Count
+    state: State, found: Walked, answers: Answers, given: tuple[Piece, ...], *, count: Count
 ) -> AccountSqueezed | CompactionDeclined:
     """Return the fact that takes the prose in, or the reason why it is refused."""
     digest = state.digest
@@ -141,13 +160,14 @@ def _judged(
     if checked.share > STRUCK_SHARE_MAX:
         reason = f"{checked.share:.0%} of the answer has values that are nowhere in the input: {checked.struck[0]}"
         return declined(state, answers, reason[:300])
-    prose, over = _within(checked.prose, most, count=count)
+    room = _room_tokens(state, digest, count=count)
+    prose, over = _within(checked.prose, min(answer_tokens_max(state), room), count=count)
     if count(prose) < PROSE_TOKENS_MIN // 2:
         return declined(state, answers, f"the answer says too little: {count(prose)} tokens")
-    room = digest.tokens - least_gain(state, digest)
-    account, left = _beside(state, prose, room=room, count=count)
+    account, left = _beside(state, prose, room=room - count(prose), count=count)
     tokens = count(account_text(account, prose=prose, through=digest.through)) + MESSAGE_TOKENS
-    if tokens > room:
+    within_target = state.live_tokens - digest.tokens + tokens <= target_tokens(state)
+    if not within_target and tokens > digest.tokens - least_gain(state, digest):
         return declined(state, answers, f"not smaller by enough: {digest.tokens} to {tokens} tokens")
     return squeezed(
         state,
@@ -197,7 +217,7 @@ def squeezed(
 
 
 def _within(prose: str, most: int, *, count: Count) -> tuple[str, tuple[str, ...]]:
-    """Return *prose* within *most* tokens, and the lines that are too many: the first of the longest part go."""
+    """Return *prose* within *most* tokens, and the lines too many: what was done first, else the longest's end."""
     gone: list[str] = []
     if count(prose) <= most:
         return prose, ()
@@ -207,8 +227,9 @@ def _within(prose: str, most: int, *, count: Count) -> tuple[str, tuple[str, ...
         parts = [(start, end) for start, end in pairwise(starts) if end - start > 1]
         if not parts:
             break
-        start, _ = max(parts, key=lambda part: sum(map(len, lines[part[0] : part[1]])))
-        gone.append(f"over {most} tokens: {lines.pop(start + 1)}"[:300])
+        done = next((start for start, _ in parts if lines[start].strip().startswith(DONE)), None)
+        _, end = max(parts, key=lambda part: sum(map(len, lines[part[0] : part[1]])))
+        gone.append(f"over {most} tokens: {lines.pop(end - 1 if done is None else done + 1)}"[:300])
     return "\n".join(lines), tuple(gone)
 
 
@@ -221,8 +242,6 @@ def _beside(state: State, prose: str, *, room: int, count: Count) -> tuple[Accou
     assert digest is not None
     account = _account(digest)
     steps = account.steps
-    bare = without_steps(account, _firsts(steps), ())
-    room -= count(account_text(bare, prose=prose, through=digest.through)) + MESSAGE_TOKENS + TITLES_TOKENS
     first = _first_within(steps, room - int(max(0, room) * VALUES_SHARE), count=count)
     stays = "\n".join(map(step_text, steps[first:]))
     known = [one for one in account.values if one.value not in prose]
