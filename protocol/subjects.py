@@ -9,6 +9,7 @@ ctx.v1.snap.{tenant}.{conversation}              two newest snapshots           
 ctx.v1.key.{tenant}.{conversation}               its wrapped key                 stream CTX_KEYS
 ctx.v1.sweep                                     how far the sweeper came        stream CTX_SNAP
 ctx.v1.begun.{actor}.{tenant}.{conversation}     work in progress                stream CTX_SNAP
+ctx.v1.gate.{tenant}.{place}                     whom the gateway knows          stream CTX_GATE
 ctx.v1.ready.{tenant}.{conversation}             announcements, not stored
 ctx.v1.ask.{verb}.{tenant}.{conversation}        requests to the context service
 ctx.v1.hook.{tenant}.{conversation}.{name}       calls of a policy's hooks, not stored
@@ -26,6 +27,7 @@ WAKE_STREAM = "CTX_WAKE"
 SNAPSHOT_STREAM = "CTX_SNAP"
 KEY_STREAM = "CTX_KEYS"
 DEAD_LETTER_STREAM = "CTX_DLQ"
+GATEWAY_STREAM = "CTX_GATE"
 
 LOG_SUBJECTS = "ctx.v1.log.*.*.*"
 WAKE_SUBJECTS = "ctx.v1.wake.*.*.*"
@@ -35,6 +37,7 @@ KEY_SUBJECTS = "ctx.v1.key.*.*"
 SWEEP_SUBJECT = "ctx.v1.sweep"
 BEGUN_SUBJECTS = "ctx.v1.begun.*.*.*"
 DEAD_LETTER_SUBJECTS = "ctx.v1.dlq.*.*.*"
+GATEWAY_SUBJECTS = "ctx.v1.gate.*.*"
 
 SAID_SUBJECTS = "ctx.v1.log.*.*.said"
 Actor = Literal["spill", "digest", "squeeze", "cut"]
@@ -104,6 +107,11 @@ def key(at: Address) -> str:
 def keys_of(tenant: Token) -> str:
     """Return the filter over the keys of all conversations of *tenant*."""
     return f"ctx.v1.key.{tenant}.*"
+
+
+def gateway(tenant: Token, place: Token) -> str:
+    """Return the subject of the conversations that a gateway knows at *place*."""
+    return f"ctx.v1.gate.{tenant}.{place}"
 
 
 def hook(at: Address, name: str) -> str:

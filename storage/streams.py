@@ -1,4 +1,4 @@
-"""The five streams and the two consumers of each actor, made by `jettison provision`, never by a worker.
+"""The six streams and the two consumers of each actor, made by `jettison provision`, never by a worker.
 
 A consumer that a worker could make is a consumer that a second worker could make differently.
 """
@@ -35,6 +35,9 @@ ACK_PENDING_MAX = 20_000
 conversations that wait for a store that is down."""
 
 DUPLICATE_WINDOW_SECONDS = 600.0
+
+GATEWAY_DAYS = 30
+"""A gateway knows a conversation for so long after its last request."""
 
 UNLIMITED = -1
 
@@ -102,6 +105,7 @@ def streams(replicas: int = 1) -> tuple[StreamConfig, ...]:
             max_msgs_per_subject=1,
             duplicate_window=120.0,
         ),
+        _gateway(replicas),
     )
 
 
@@ -118,6 +122,20 @@ def _keys(replicas: int) -> StreamConfig:
         discard_new_per_subject=True,
         allow_direct=True,
         deny_delete=False,
+        duplicate_window=120.0,
+    )
+
+
+def _gateway(replicas: int) -> StreamConfig:
+    return StreamConfig(
+        name=subjects.GATEWAY_STREAM,
+        subjects=[subjects.GATEWAY_SUBJECTS],
+        retention=RetentionPolicy.LIMITS,
+        storage=StorageType.FILE,
+        num_replicas=replicas,
+        # the newest is all that counts; what nobody asked for in so long begins anew
+        max_msgs_per_subject=1,
+        max_age=GATEWAY_DAYS * 86_400.0,
         duplicate_window=120.0,
     )
 

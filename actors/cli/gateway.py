@@ -4,26 +4,42 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 from actors.gateway.app import Gateway
 from actors.gateway.callers import Callers, admitted_in, check_open
+from actors.gateway.keeper import Keeper
+from actors.gateway.managed import Managed
+from actors.gateway.plan import Planner
 from actors.gateway.upstream import connected
+from actors.host.bootstrap import tenant_keys
 from actors.host.settings import GatewaySection, Settings
-from protocol.ids import token
+from protocol.client import Client
+from protocol.connection import connect
+from protocol.errors import Unavailable
+from protocol.keys import JetStreamKeys
+from protocol.outages import Outage
+from storage.gateway_places import JetStreamPlaces
 
 from .http_server import listened, opened
 from .options import StackOptions
-from .session import run, said, settings_of
+from .session import located, run, said, settings_of
+
+FIRST_SECONDS = 2.0
+
+RETRY_SECONDS = 2.0
+"""Between two attempts to reach NATS for the first time; later ones are the connection's own."""
 
 
 def gateway(stack: StackOptions, *, port: int | None) -> int:
     """Serve the gateway until told to stop; see `jettison gateway --help`."""
     settings = settings_of(stack)
+    # who only forwards needs no stack
+    found = settings if settings.gateway.mode == "pass" else located(settings)
 
     async def main() -> int:
-        async with served(settings, port=port) as url:
+        async with served(found, port=port) as url:
             said(f"gateway  {url}")
             said(f"ready    OPENAI_BASE_URL={url}v1 or ANTHROPIC_BASE_URL={url[:-1]}; Ctrl-C stops it")
             await asyncio.Event().wait()
@@ -43,17 +59,69 @@ async def served(settings: Settings, *, port: int | None = None) -> AsyncIterato
         tls = {"ssl_certfile": section.cert_file, "ssl_keyfile": section.key_file or None}
     urls = {"openai": section.upstream.openai, "anthropic": section.upstream.anthropic}
     listening = opened(section.listen, section.port if port is None else port)
-    async with connected(urls) as upstream:  # type: ignore[arg-type]  # the two hosts, by name
-        app = Gateway(upstream=upstream, callers=callers, body_bytes_max=section.body_bytes_max)
+    planner = Planner(deadline_seconds=section.deadline_seconds)
+    async with (
+        connected(urls) as upstream,  # type: ignore[arg-type]  # the two hosts, by name
+        _kept(settings, planner) if section.mode == "manage" else nullcontext(),
+    ):
+        managed = Managed(
+            upstream=upstream,
+            callers=callers,
+            planner=planner,
+            body_bytes_max=section.body_bytes_max,
+            refuses=section.on_failure == "refuse",
+        )
+        app = Gateway(
+            upstream=upstream,
+            callers=callers,
+            body_bytes_max=section.body_bytes_max,
+            managed=managed if section.mode == "manage" else None,
+        )
         async with listened(app, listening, ws="none", date_header=False, access_log=False, **tls):
             yield f"{'https' if tls else 'http'}://{section.listen}:{listening.getsockname()[1]}/"
+
+
+@asynccontextmanager
+async def _kept(settings: Settings, planner: Planner) -> AsyncIterator[None]:
+    """Give *planner* its keeper as soon as NATS answers; until then requests go on as they came."""
+    task = asyncio.create_task(_keeping(settings, planner))
+    try:
+        # most often it is there, and the first request finds it so
+        await asyncio.wait({task}, timeout=FIRST_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        if planner.keeper is not None:
+            await planner.keeper.client.connection.close()
+
+
+async def _keeping(settings: Settings, planner: Planner) -> None:
+    outage, keys = Outage(said, "gateway waits"), tenant_keys(settings)
+    while planner.keeper is None:
+        try:
+            connection = await connect(settings.nats.url, name="gateway", login=settings.nats.login())
+        except Unavailable as error:
+            outage.failed(str(error))
+            await asyncio.sleep(RETRY_SECONDS)
+            continue
+        outage.succeeded()
+        read = JetStreamKeys(connection, tenants=keys, read="direct")
+        planner.keeper = Keeper(
+            client=Client(connection=connection, keys=read if keys else None),
+            places=JetStreamPlaces(connection),
+            keys=read,
+            layers=settings.layers,
+            window=settings.gateway.window,
+            reads=settings.gateway.retrieval != "off",
+        )
 
 
 def callers_of(section: GatewaySection) -> Callers:
     """Return who may ask. Raises `Rejected`."""
     own = {"openai": section.openai_key, "anthropic": section.anthropic_key}
     return Callers(
-        tenant=token(section.tenant),
+        tenant=section.tenant,
         own=own,  # type: ignore[arg-type]  # the two hosts, by name
         admitted=admitted_in(section.callers),
     )

@@ -13,6 +13,7 @@ from .apis import CHAT_API, MESSAGES_API, RESPONSES_API, Api, Host, host_of
 from .callers import Callers
 from .headers import Header, forwarded
 from .incoming import HungUp, Incoming, incoming, while_heard
+from .managed import Managed
 from .relay import refused, relayed
 from .upstream import Upstream
 
@@ -37,6 +38,8 @@ class Gateway:
     upstream: Upstream
     callers: Callers
     body_bytes_max: int
+    managed: Managed | None = None
+    """None where everything is forwarded as it came."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; whatever is asked of others for it ends when the agent hangs up."""
@@ -77,7 +80,10 @@ class Gateway:
             await refused(send, host, 403, kind="permission_error", message=message)
             return
         try:
-            await self._passed(asked, host, send)
+            if self.managed is None or api is None or asked.method != "POST" or asked.rest is not None:
+                await self._passed(asked, host, send)
+            else:
+                await self.managed.answer(asked, api, caller, send, counts=asked.path in COUNTERS)
         except Rejected as error:
             await refused(send, host, 404, kind="not_found_error", message=str(error))
         except Unavailable as error:

@@ -54,12 +54,15 @@ async def relayed(
     *,
     added: Iterable[Header] = (),
     heard: Callable[[bytes], None] | None = None,
+    read: bytes = b"",
 ) -> None:
     """Send *answer* to the agent as it is, with the headers *added*; *heard* gets each piece after the agent.
 
-    Raises `BrokenOff` where it broke off and nothing says so.
+    *read* is what was read of it before. Raises `BrokenOff` where it broke off and nothing says so.
     """
     await started(send, answer.status, [*returned(answer.raw_headers), *added])
+    if read:
+        await said(send, read)
     try:
         async for piece in answer.content.iter_any():
             await said(send, piece)

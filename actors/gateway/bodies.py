@@ -1,0 +1,100 @@
+"""Bodies: a request taken apart without reading more of it than is needed, and put together with other messages.
+
+Its fields and messages stay the bytes that they were; a request of a megabyte is looked through once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from protocol.errors import BadMessage, Rejected
+from protocol.formats.messages import INSTRUCTION_ROLES
+from protocol.jsonbytes import decode_value, encode_value
+
+from .apis import Api
+
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError)
+
+
+class _Peek(msgspec.Struct):
+    """What is asked of every message without reading it."""
+
+    role: Any = None
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True):
+    """One request: instructions at the head and the tail of its list, and the messages between them."""
+
+    api: Api
+    fields: Mapping[str, bytes]
+    head: tuple[bytes, ...]
+    messages: tuple[bytes, ...]
+    tail: tuple[bytes, ...]
+
+    def field(self, name: str) -> Any:
+        """Return the value of a field; None where there is none, or it cannot be read."""
+        raw = self.fields.get(name)
+        try:
+            return None if raw is None else decode_value(raw)
+        except BadMessage:
+            return None
+
+    @property
+    def instructions(self) -> bytes:
+        """Return all that stands beside the conversation and costs tokens."""
+        beside = (self.fields[name] for name in self.api.instructions if name in self.fields)
+        return b"\n".join((*beside, *self.head, *self.tail))
+
+    @property
+    def has_tools(self) -> bool:
+        """Tell whether the model is given any tool."""
+        return self.fields.get("tools", b"[]").strip() not in (b"[]", b"null", b"")
+
+    @property
+    def answer_tokens(self) -> int:
+        """Return the tokens that the answer may have; 0 where nothing is said of it."""
+        asked = (self.field(name) for name in self.api.answer)
+        return next((value for value in asked if isinstance(value, int) and not isinstance(value, bool)), 0)
+
+    def written(self, messages: Sequence[bytes] | None = None, **others: bytes) -> bytes:
+        """Return the request with other *messages* between its head and its tail, and other fields."""
+        shown = self.messages if messages is None else messages
+        listed = b"[" + b",".join((*self.head, *shown, *self.tail)) + b"]"
+        fields = {**self.fields, self.api.field: listed, **others}
+        return b"{" + b",".join(encode_value(name) + b":" + raw for name, raw in fields.items()) + b"}"
+
+
+def body_of(raw: bytes, api: Api) -> Body:
+    """Return a request taken apart. Raises `Rejected` for one without a conversation that we can read."""
+    try:
+        fields = {name: bytes(value) for name, value in msgspec.json.decode(raw, type=dict[str, msgspec.Raw]).items()}
+        given = fields[api.field].strip()
+        if given.startswith(b'"'):
+            # a bare text is the user's
+            listed = [b'{"role":"user","content":' + given + b"}"]
+        else:
+            listed = [bytes(one) for one in msgspec.json.decode(given, type=list[msgspec.Raw])]
+        start, end = 0, len(listed)
+        while start < end and _instructs(listed[start]):
+            start += 1
+        while end > start and _instructs(listed[end - 1]):
+            end -= 1
+    except (KeyError, *UNREADABLE) as error:
+        raise Rejected(f"the request's {api.field} cannot be read: {type(error).__name__}") from None
+    if start == end:
+        raise Rejected(f"the request's {api.field} has no message")
+    return Body(
+        api=api,
+        fields=fields,
+        head=tuple(listed[:start]),
+        messages=tuple(listed[start:end]),
+        tail=tuple(listed[end:]),
+    )
+
+
+def _instructs(raw: bytes) -> bool:
+    role = msgspec.json.decode(raw, type=_Peek).role
+    return isinstance(role, str) and role in INSTRUCTION_ROLES

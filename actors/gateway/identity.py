@@ -1,0 +1,198 @@
+"""Identity: which conversation a request goes on with. Pure: what is known comes in, what to do goes out.
+
+A request is the truth: it holds all that its agent knows. A conversation is gone on with only where *all* that is in
+its log stands at the beginning of the request; whatever else, an edit, a regenerated answer, a sub-agent, is one of its
+own. So nothing can be in a view that is not in the request, whoever has the same session id, key or opening words.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from .canon import DIGEST_BYTES
+
+HEADS_MAX = 64
+"""Conversations with the same opening in the same scope that are known; the least recently used one is forgotten, and
+what goes on with it is a new one."""
+
+HIDDEN_MAX = 8
+"""Answers of one conversation that a model gave after it had read back, and that their agent has not sent back yet."""
+
+_SCOPE_HEADERS = (
+    *("thread-id", "x-session-id", "x-session-affinity", "x-opencode-session", "x-litellm-session-id", "x-affinity"),
+    *("session_id", "session-id"),
+)
+_SIDE_CLASSES = frozenset(("compaction", "auxiliary", "side_reply"))
+
+
+class Hidden(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """An answer as its agent saw it, and the turns that it really took, which the log gets in its place."""
+
+    seen: bytes
+    turns: bytes
+    messages: int
+
+
+class Batch(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """Messages of a request that were to be appended; whether they were is not known."""
+
+    start: int
+    end: int
+    key: bytes
+    """The chain at its end: appended under it twice, they are stored once."""
+    real: tuple[tuple[int, bytes], ...] = ()
+    """Which of them were hidden turns, and these."""
+
+
+class Head(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """How far one conversation goes: its first `length` messages, as agents send them, have the hash `chain`."""
+
+    name: str
+    length: int
+    chain: bytes
+    logged: int
+    """Messages in its log, those of hidden turns too, once all of `waiting` is stored."""
+    outside: int
+    """Tokens of instructions and tools when it was opened."""
+    tools: bool
+    """Its model was given tools, so ours too; a request without any is none of its turns."""
+    waiting: tuple[Batch, ...] = ()
+    hidden: tuple[Hidden, ...] = ()
+    changed: bool = False
+    """A view of it was sent that is not what its agent had sent."""
+
+
+class Known(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """The conversations of one scope with the same first message, the most recently used one last."""
+
+    version: int = 1
+    heads: tuple[Head, ...] = ()
+
+
+class GoesOn(msgspec.Struct, frozen=True, kw_only=True):
+    """With `head`, whose messages are all in the request; what is behind them is new. None is: it is asked again."""
+
+    head: Head
+
+
+class Begins(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation of its own."""
+
+
+class Aside(msgspec.Struct, frozen=True, kw_only=True):
+    """A question beside the conversation `head`, which goes on without it: nothing of it is stored."""
+
+    head: Head
+
+
+Decision = GoesOn | Begins | Aside | None
+"""None: a question beside a conversation that nobody knows."""
+
+
+def decide(known: Known, chain: Sequence[bytes], *, tools: bool, beside: bool, first: bool) -> Decision:
+    """Return what a request is whose messages have the hashes *chain*; `chain[i]` covers the first `i` of them.
+
+    *tools*: its model is given some. *beside*: the agent says that it only asks something. *first*: nothing tells that
+    it was sent before.
+    """
+    n = len(chain) - 1
+    found = [one for one in known.heads if 0 < one.length <= n and chain[one.length] == one.chain]
+    # of several with all the same messages the one that waits longest
+    head = max(found, key=lambda one: one.length, default=None)
+    if head is None or (first and head.length == n):
+        return None if beside else Begins()
+    return Aside(head=head) if beside or (head.tools and not tools) else GoesOn(head=head)
+
+
+def known_with(known: Known, head: Head) -> Known:
+    """Return *known* with *head* as the most recently used one."""
+    others = [one for one in known.heads if one.name != head.name]
+    return replace(known, heads=(*others, head)[-HEADS_MAX:])
+
+
+def known_without(known: Known, name: str) -> Known:
+    """Return *known* without the conversation *name*."""
+    return replace(known, heads=tuple(one for one in known.heads if one.name != name))
+
+
+def grown(head: Head, chain: Sequence[bytes], digests: Sequence[bytes]) -> Head:
+    """Return *head* with all messages of a request that goes on with it; those that are new wait to be appended."""
+    n = len(chain) - 1
+    if head.length == n:
+        return head
+    real: list[tuple[int, bytes]] = []
+    logged, hidden = head.logged + n - head.length, list(head.hidden)
+    for at in range(head.length, n):
+        one = next((one for one in hidden if one.seen == digests[at]), None)
+        if one is not None:
+            hidden.remove(one)
+            real.append((at, one.turns))
+            logged += one.messages - 1
+    batch = Batch(start=head.length, end=n, key=chain[n], real=tuple(real))
+    return replace(head, length=n, chain=chain[n], logged=logged, waiting=(*head.waiting, batch), hidden=tuple(hidden))
+
+
+def with_hidden(head: Head, one: Hidden) -> Head:
+    """Return *head* that knows what an answer really was."""
+    others = [other for other in head.hidden if other.seen != one.seen]
+    return replace(head, hidden=(*others, one)[-HIDDEN_MAX:], changed=True)
+
+
+def chain_of(digests: Iterable[bytes], *, secret: bytes) -> list[bytes]:
+    """Return the hashes of the first 0, 1, 2, … messages; without *secret* nobody can tell what they are of."""
+    chain = [b""]
+    for one in digests:
+        chain.append(hashlib.blake2b(chain[-1] + one, digest_size=DIGEST_BYTES, key=secret).digest())
+    return chain
+
+
+def place_of(partition: str, scope: str, first: bytes, *, secret: bytes) -> str:
+    """Return where the conversations of a *scope* are kept whose first message is *first*."""
+    told = json.dumps([partition, scope]).encode() + first
+    return hashlib.blake2b(told, digest_size=DIGEST_BYTES, key=secret).hexdigest()
+
+
+def scope_of(headers: Mapping[str, str], fields: Mapping[str, Any]) -> str:
+    """Return what an agent says of which conversation it is; empty if it says nothing.
+
+    It narrows where is looked, and proves nothing: sub-agents and side calls share their session's.
+    """
+    if named := headers.get("x-jettison-conversation"):
+        return f"named/{named}"
+    if session := headers.get("x-claude-code-session-id") or _session_in(fields.get("metadata")):
+        return f"claude/{session}/{headers.get('x-claude-code-agent-id', 'main')}"
+    for name in _SCOPE_HEADERS:
+        if value := headers.get(name):
+            return f"{name}/{value}"
+    key = fields.get("prompt_cache_key")
+    return f"cache/{key}" if isinstance(key, str) and key else ""
+
+
+def is_beside(headers: Mapping[str, str]) -> bool:
+    """Tell whether an agent says that a request is none of its turns: a title, a summary, an aside."""
+    if headers.get("x-claude-code-request-class") in _SIDE_CLASSES:
+        return True
+    try:
+        told = json.loads(headers.get("x-codex-turn-metadata", "{}"))
+    except ValueError:
+        return False
+    return isinstance(told, dict) and told.get("request_kind") == "compaction"
+
+
+def _session_in(metadata: Any) -> str:
+    """Return the session that Claude Code writes into `metadata.user_id`: JSON, or text in older versions."""
+    user = metadata.get("user_id") if isinstance(metadata, dict) else None
+    if not isinstance(user, str):
+        return ""
+    try:
+        told = json.loads(user)
+    except ValueError:
+        return user.rpartition("_session_")[2] if "_session_" in user else ""
+    session = told.get("session_id") if isinstance(told, dict) else None
+    return session if isinstance(session, str) else ""

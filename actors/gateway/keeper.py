@@ -1,0 +1,281 @@
+"""Keeper: puts what is new of a request into the log of its conversation, once, and asks for the view of it.
+
+First a place is claimed (compare-and-set), then messages are appended under a key that says which they are: a gateway
+that dies in between, or two that are asked at once, store nothing twice and nothing of two conversations in one log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakValueDictionary
+
+import msgspec
+from cachetools import LRUCache
+from msgspec.structs import replace
+
+from actors.spill.policy_layers import Layers
+from protocol.cipher import Key
+from protocol.client import Client, Conversation
+from protocol.context import Context
+from protocol.errors import UNREADABLE, BadPolicy, Contended, Erased, Rejected
+from protocol.ids import Token, address, fresh_id, token
+from protocol.jsonbytes import decode
+from protocol.keys import JetStreamKeys
+from protocol.policy import Policy
+from storage.gateway_places import GatewayPlaces
+
+from . import identity
+from .bodies import Body
+from .cache_marks import unmarked
+from .callers import Caller
+from .canon import DIGEST_BYTES, digest
+from .identity import Aside, Begins, GoesOn, Head, Known
+from .outside import Outside
+
+CLAIMS_MAX = 8
+"""Conflicts in a row before a request is forwarded as it came."""
+
+TALKS_MAX = 4096
+ROUND_TOKENS = 1024
+DIGESTS_MAX = 65_536
+STATE = "jettison-gateway"
+"""The conversation whose key is that of the gateway's own documents: no log has this name."""
+
+NO_POINTERS: dict[str, Any] = {
+    "spill": {"share": 1.0, "tokens": 2**40, "bytes": 2**40, "batch": 1.0, "medium": 1.0, "repeated": "keep"}
+}
+"""For a model that has no tool to follow a pointer: results stay whole, as long as they fit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """A request whose messages are all in the log, or that is beside it; and its conversation."""
+
+    head: Head
+    talk: Conversation
+    digests: tuple[bytes, ...]
+    beside: int
+    """Messages at the end of the request that are not in the log, and are sent as they came."""
+    policy: Policy
+    outside: int
+
+
+@dataclass
+class _Note:
+    """What is known of a conversation and is not in its document yet."""
+
+    stored: int = 0
+    changed: bool = False
+
+
+@dataclass(kw_only=True)
+class Keeper:
+    """One of any number, with the same documents."""
+
+    client: Client
+    places: GatewayPlaces
+    keys: JetStreamKeys
+    layers: Layers
+    window: int = 0
+    reads: bool = True
+    """Whether models are given a tool to follow pointers."""
+    outside: Outside = field(default_factory=Outside)
+    _talks: LRUCache[str, Conversation] = field(default_factory=lambda: LRUCache(TALKS_MAX))
+    _notes: LRUCache[str, _Note] = field(default_factory=lambda: LRUCache(TALKS_MAX))
+    _digests: LRUCache[bytes, bytes] = field(default_factory=lambda: LRUCache(DIGESTS_MAX))
+    _locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
+
+    async def kept(self, caller: Caller, body: Body, headers: Mapping[str, str], *, store: bool = True) -> Kept:
+        """Put what is new of a request into its log; with *store* false nothing is, for one that only counts.
+
+        Raises `Rejected` where the request cannot be managed, `Unavailable`.
+        """
+        digests = tuple(map(self._digest, body.messages))
+        model = body.field("model")
+        outside = self.outside.tokens(body.instructions, model if isinstance(model, str) else "")
+        secret = (await self._key(caller.tenant)).secret
+        chain = identity.chain_of(digests, secret=secret)
+        fields = {name: body.field(name) for name in ("metadata", "prompt_cache_key")}
+        scope = identity.scope_of(headers, fields)
+        place = token(identity.place_of(f"{caller.partition}/{body.api.name}", scope, digests[0], secret=secret))
+        again = headers.get("x-stainless-retry-count", "0") != "0"
+        first = not scope and not again and not any(b'"assistant"' in raw for raw in body.messages)
+        asked = _Asked(
+            tenant=token(caller.tenant),
+            place=place,
+            chain=chain,
+            digests=digests,
+            tools=body.has_tools,
+            beside=not store or identity.is_beside(headers),
+            first=first,
+            new=Head(
+                name=_name(headers, body),
+                length=0,
+                chain=b"",
+                logged=0,
+                outside=outside,
+                tools=body.has_tools,
+            ),
+        )
+        lock = self._locks.setdefault(f"{caller.tenant}/{place}", asyncio.Lock())
+        async with lock:
+            head = await self._claimed(asked)
+            policy, layer = self._policy(asked.tenant, head, body, model)
+            talk = await self._talk(caller.tenant, head, layer, model if isinstance(model, str) else "")
+            try:
+                await self._append(talk, head, body)
+            except Erased:
+                await self._forgotten(asked, head)
+                raise
+            beside = len(digests) - head.length
+            return Kept(head=head, talk=talk, digests=digests, beside=beside, policy=policy, outside=outside)
+
+    async def view(self, kept: Kept, body: Body, *, wait_seconds: float, less_than: int = 0) -> Context:
+        """Return the view of what is kept. Raises `Rejected` if it were of anything else, `BudgetRefused`."""
+        budget = _budget(kept, body, self.window)
+        if less_than:
+            budget = min(budget or kept.policy.usable_tokens, less_than)
+        model = body.field("model")
+        context = await kept.talk.context(
+            budget=budget, model=model if isinstance(model, str) and not self.window else "", wait_seconds=wait_seconds
+        )
+        if context.upto != kept.head.logged:
+            raise Rejected(
+                f"the log of {kept.head.name} has {context.upto} messages, {kept.head.logged} were sent: "
+                "another request goes on with it",
+                conversation=kept.head.name,
+            )
+        return context
+
+    def say_changed(self, kept: Kept) -> None:
+        """Remember that a view was sent that is not what the agent had sent."""
+        self._note(kept.head.name).changed = True
+
+    def is_changed(self, kept: Kept) -> bool:
+        """Tell whether one ever was."""
+        return kept.head.changed or self._note(kept.head.name).changed
+
+    def _digest(self, raw: bytes) -> bytes:
+        # by their hash, since a history has megabytes
+        key = hashlib.blake2b(raw, digest_size=DIGEST_BYTES).digest()
+        found = self._digests.get(key)
+        if found is None:
+            found = self._digests[key] = digest(decode(raw))
+        return found
+
+    async def _claimed(self, asked: _Asked) -> Head:
+        """Return the conversation that a request goes on with, as it is with all of the request's messages."""
+        for _ in range(CLAIMS_MAX):
+            known, revision = await self._known(asked)
+            match identity.decide(known, asked.chain, tools=asked.tools, beside=asked.beside, first=asked.first):
+                case None:
+                    raise Rejected("nothing is kept of the conversation that this is asked beside")
+                case Aside(head=head):
+                    return head
+                case GoesOn(head=before):
+                    head = before
+                case Begins():
+                    head = asked.new
+            grown = identity.grown(head, asked.chain, asked.digests)
+            if grown == head:
+                return head
+            wanted = msgspec.msgpack.encode(identity.known_with(known, grown))
+            if await self.places.write(asked.tenant, asked.place, wanted, revision=revision) is not None:
+                return grown
+        raise Contended("other gateways go on with the same conversation, too often")
+
+    async def _known(self, asked: _Asked) -> tuple[Known, int]:
+        raw, revision = await self.places.read(asked.tenant, asked.place)
+        if not raw:
+            return Known(), revision
+        try:
+            known = msgspec.msgpack.decode(raw, type=Known)
+        except UNREADABLE:
+            raise Rejected("a newer gateway wrote what is known of this conversation") from None
+        return replace(known, heads=tuple(map(self._noted, known.heads))), revision
+
+    def _noted(self, head: Head) -> Head:
+        note = self._notes.get(head.name)
+        if note is None:
+            return head
+        waiting = tuple(one for one in head.waiting if one.end > note.stored)
+        return replace(head, waiting=waiting, changed=head.changed or note.changed)
+
+    async def _append(self, talk: Conversation, head: Head, body: Body) -> None:
+        for batch in head.waiting:
+            real = dict(batch.real)
+            said: list[dict[str, Any]] = []
+            for at in range(batch.start, batch.end):
+                said += msgspec.json.decode(real[at]) if at in real else [unmarked(decode(body.messages[at]))]
+            await talk.append(said, key=f"gateway/{batch.start}/{batch.key.hex()}")
+            self._note(head.name).stored = batch.end
+
+    async def _forgotten(self, asked: _Asked, head: Head) -> None:
+        known, revision = await self._known(asked)
+        left = msgspec.msgpack.encode(identity.known_without(known, head.name))
+        await self.places.write(asked.tenant, asked.place, left, revision=revision)
+
+    def _policy(self, tenant: Token, head: Head, body: Body, model: Any) -> tuple[Policy, dict[str, Any]]:
+        """Return a conversation's policy, and its own layer: the same in every process. Raises `BadPolicy`."""
+        budget = {"tools": head.outside, **({"window": self.window} if self.window else {})}
+        layer: dict[str, Any] = {"shape": {"profile": body.api.profile}, "budget": budget}
+        if not (head.tools and self.reads):
+            layer |= NO_POINTERS
+        named = model if isinstance(model, str) else ""
+        try:
+            return self.layers.resolved(tenant, model=named, layer=layer).policy, layer
+        except BadPolicy:
+            # keys that the operator locked: the format alone has to be right
+            layer = {"shape": layer["shape"]}
+            return self.layers.resolved(tenant, model=named, layer=layer).policy, layer
+
+    async def _talk(self, tenant: str, head: Head, layer: dict[str, Any], model: str) -> Conversation:
+        """Return the handle of a conversation, opened once in each process."""
+        found = self._talks.get(head.name)
+        if found is None:
+            found = await self.client.open(head.name, tenant=tenant, model=model, policy=layer)
+            self._talks[head.name] = found
+        return found
+
+    def _note(self, name: str) -> _Note:
+        found = self._notes.get(name)
+        if found is None:
+            found = self._notes[name] = _Note()
+        return found
+
+    async def _key(self, tenant: str) -> Key:
+        return await self.keys.key(address(STATE, tenant))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """What is looked for."""
+
+    tenant: Token
+    place: Token
+    chain: Sequence[bytes]
+    digests: tuple[bytes, ...]
+    tools: bool
+    beside: bool
+    first: bool
+    new: Head
+
+
+def _name(headers: Mapping[str, str], body: Body) -> str:
+    """Return a name that nobody else has: with the agent's own word at its beginning, where it says one."""
+    return f"{headers.get('x-jettison-conversation') or body.api.name}-{fresh_id()[:12]}"
+
+
+def _budget(kept: Kept, body: Body, window: int) -> int:
+    """Return the tokens of a view for this call, 0 for the policy's own: less where its answer or tools need more."""
+    policy = kept.policy.budget
+    answer = min(body.answer_tokens, policy.window // 2) - policy.reserve
+    more = max(0, answer) + max(0, kept.outside - kept.head.outside)
+    if not more:
+        return 0
+    # in steps, so that a budget is the same from call to call
+    return max(1, kept.policy.usable_tokens - -(-more // ROUND_TOKENS) * ROUND_TOKENS)

@@ -1,0 +1,187 @@
+"""Managed: one request from the agent's bytes to the end of its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import msgspec
+from starlette.types import Send
+
+from protocol.errors import BudgetRefused, JettisonError, Rejected
+from protocol.overflow import is_overflow
+
+from .apis import Api
+from .bodies import Body, body_of
+from .callers import Caller, Callers
+from .encodings import unfolded
+from .headers import forwarded, value_of
+from .incoming import Incoming
+from .plan import Plan, Planner, bypass
+from .relay import is_stream, refused, relayed
+from .upstream import Upstream
+from .usage import Overheard, Usage
+
+log = logging.getLogger("jettison.gateway")
+
+RETRIES_MAX = 2
+"""Shorter views of one request, after its provider refused one as too long."""
+
+REFUSALS = (400, 413, 422)
+REFUSAL_BYTES_MAX = 256 * 1024
+RETRY_AFTER_SECONDS = 5
+REPORTS_MAX = 1000
+"""Reports that are still on their way; what comes beyond them is not reported."""
+
+
+@dataclass(kw_only=True)
+class Managed:
+    """Answers the requests that have a conversation."""
+
+    upstream: Upstream
+    callers: Callers
+    planner: Planner
+    body_bytes_max: int
+    refuses: bool = False
+    _reports: set[asyncio.Task[Any]] = field(default_factory=set)
+
+    async def answer(self, asked: Incoming, api: Api, caller: Caller, send: Send, *, counts: bool = False) -> None:
+        """Answer one request; *counts*: it only asks how many tokens it has. Raises `Unavailable`."""
+        try:
+            body = body_of(self._plain(asked), api)
+        except Rejected as error:
+            await self._send(asked, api, bypass(asked.body, str(error)), None, send)
+            return
+        if _is_foreign(body):
+            await self._send(asked, api, bypass(asked.body, "its provider keeps the conversation"), None, send)
+            return
+        headers = {key.decode("latin-1").lower(): value.decode("latin-1") for key, value in asked.headers}
+        try:
+            plan = await self.planner.plan(asked.body, body, caller=caller, headers=headers, counts=counts)
+        except BudgetRefused as error:
+            if not counts:
+                await _too_long(send, api, error)
+                return
+            plan = bypass(asked.body, "no view of it is small enough")
+        if plan.kept is None and self.refuses and not counts:
+            await _away(send, api, plan)
+            return
+        await self._send(asked, api, plan, body, send)
+
+    def _plain(self, asked: Incoming) -> bytes:
+        return unfolded(asked.body, asked.header("content-encoding"), bytes_max=self.body_bytes_max)
+
+    async def _send(self, asked: Incoming, api: Api, plan: Plan, body: Body | None, send: Send) -> None:
+        """Ask the provider, with a shorter view where it refuses one as too long; what it says goes to the agent."""
+        for attempt in range(RETRIES_MAX + 1):
+            async with self._asked(asked, api, plan) as answer:
+                told = await _refusal(answer)
+                shorter = None
+                if told and body is not None and attempt < RETRIES_MAX and _overflows(told):
+                    shorter = await self.planner.shorter(asked.body, body, plan, told=told.decode("utf-8", "replace"))
+                if shorter is None:
+                    await self._relayed(answer, api, plan, send, read=told)
+                    return
+                plan = shorter
+
+    def _asked(self, asked: Incoming, api: Api, plan: Plan) -> Any:
+        # what we wrote is plain; what comes back must be readable, if it is to be listened to
+        without = [] if plan.as_it_came else [b"content-encoding"]
+        headers = forwarded(asked.headers, without=[*without, *([b"accept-encoding"] if plan.kept else [])])
+        headers += [(b"accept-encoding", b"identity")] if plan.kept else []
+        return self.upstream.asked(
+            api.host,
+            method=asked.method,
+            path=asked.path,
+            query=asked.query,
+            headers=self.callers.headers_for(headers, api.host),
+            body=plan.body,
+        )
+
+    async def _relayed(
+        self, answer: aiohttp.ClientResponse, api: Api, plan: Plan, send: Send, *, read: bytes = b""
+    ) -> None:
+        heard = Overheard(api, stream=is_stream(answer)) if plan.kept and not plan.kept.beside else None
+        await relayed(answer, send, added=plan.headers, heard=heard.hear if heard else None, read=read)
+        if heard is not None and answer.status == 200 and (usage := heard.usage):
+            self._later(_reported(plan, usage))
+
+    def _later(self, report: Coroutine[Any, Any, None]) -> None:
+        """Report without anybody waiting for it."""
+        if len(self._reports) >= REPORTS_MAX:
+            report.close()
+            return
+        task = asyncio.ensure_future(report)
+        self._reports.add(task)
+        task.add_done_callback(self._reports.discard)
+
+
+async def _reported(plan: Plan, usage: Usage) -> None:
+    """Report what a call cost; of its input, what stood beside the conversation when it was opened is known."""
+    kept = plan.kept
+    assert kept is not None
+    try:
+        await kept.talk.report_usage(
+            input_tokens=max(0, usage.input - (kept.outside - kept.head.outside)),
+            output_tokens=usage.output,
+            cached_tokens=usage.cached,
+            view_hash=plan.context.hash if plan.context else "",
+        )
+    except JettisonError as error:
+        log.info("usage was not reported: %s", error)
+
+
+def _is_foreign(body: Body) -> bool:
+    """Tell whether a request is about what only its provider knows, or asks for several answers at once."""
+    several = body.field("n")
+    return (
+        (isinstance(several, int) and several > 1)
+        or body.field("previous_response_id") is not None
+        or body.field("conversation") is not None
+        or any(b'"compaction_trigger"' in raw for raw in body.messages[-1:])
+    )
+
+
+async def _refusal(answer: aiohttp.ClientResponse) -> bytes:
+    """Return the beginning of an answer that may say that the request was too long; nothing of any other."""
+    if answer.status not in REFUSALS or value_of(answer.raw_headers, "content-encoding"):
+        return b""
+    told = bytearray()
+    async for piece in answer.content.iter_any():
+        told += piece
+        if len(told) > REFUSAL_BYTES_MAX:
+            break
+    return bytes(told)
+
+
+def _overflows(told: bytes) -> bool:
+    try:
+        error = msgspec.json.decode(told)["error"]
+        return is_overflow(str(error.get("message", "")), code=str(error.get("code") or ""))
+    except (msgspec.DecodeError, KeyError, TypeError, AttributeError):
+        return False
+
+
+async def _too_long(send: Send, api: Api, error: BudgetRefused) -> None:
+    """Say that not even the smallest view fits, in the words by which agents know to compact themselves."""
+    tokens, budget = error.fields.get("tokens", 0), error.fields.get("budget", 0)
+    if api.host == "anthropic":
+        message, code = f"prompt is too long: {tokens} tokens > {budget} maximum", None
+    else:
+        message = (
+            f"This model's maximum context length is {budget} tokens. However, your messages have {tokens} tokens."
+        )
+        code = "context_length_exceeded"
+    kind, headers = "invalid_request_error", [(b"x-jettison", b"refused")]
+    await refused(send, api.host, 400, kind=kind, message=message, code=code, headers=headers)
+
+
+async def _away(send: Send, api: Api, plan: Plan) -> None:
+    """Say that nothing can be managed now, where the settings want no request to go on unmanaged."""
+    headers = [*plan.headers, (b"retry-after", str(RETRY_AFTER_SECONDS).encode())]
+    message = f"the gateway cannot manage this request now ({plan.bypass}), and its settings refuse to pass it on"
+    await refused(send, api.host, 503, kind="overloaded_error", message=message, headers=headers)

@@ -1,0 +1,169 @@
+"""Plan: what the provider is sent for one request: the very bytes that came, or the view of their conversation."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from protocol.context import Context
+from protocol.errors import BudgetRefused, JettisonError, Unavailable
+from protocol.jsonbytes import decode, encode
+
+from .bodies import Body
+from .breaker import Breaker
+from .cache_marks import marked, marks_in
+from .callers import Caller
+from .canon import digest
+from .headers import Header
+from .keeper import Keeper, Kept
+
+log = logging.getLogger("jettison.gateway")
+
+T = TypeVar("T")
+
+PAYS_SHARE = 0.25
+"""Of the usable tokens: a conversation that has less is sent as it came, and nobody is asked for a view of it."""
+
+BYTES_PER_TOKEN = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is sent, and what is known of it."""
+
+    body: bytes
+    as_it_came: bool
+    """The agent's own bytes: encoded as they were, and answered so."""
+    kept: Kept | None = None
+    context: Context | None = None
+    bypass: str = ""
+    """Why nothing is managed; empty where it is."""
+
+    @property
+    def headers(self) -> list[Header]:
+        """Return what the agent is told of it."""
+        if self.kept is None:
+            return [(b"x-jettison", f"bypass; {self.bypass!a:.80}".encode())]
+        out = [(b"x-jettison", b"kept" if self.as_it_came else b"view")]
+        out.append((b"x-jettison-conversation", str(self.kept.talk.at.conversation).encode()))
+        if self.context is not None:
+            out.append((b"x-jettison-version", str(self.context.version).encode()))
+            out.append((b"x-jettison-view-tokens", str(self.context.tokens).encode()))
+        return out
+
+
+@dataclass(kw_only=True)
+class Planner:
+    """Decides within a deadline; whatever keeps it from that, the agent's own bytes go on."""
+
+    deadline_seconds: float
+    keeper: Keeper | None = None
+    """None before NATS was reached for the first time."""
+    breaker: Breaker = field(default_factory=Breaker)
+    _late: set[asyncio.Task[Any]] = field(default_factory=set)
+
+    async def plan(
+        self, raw: bytes, body: Body, *, caller: Caller, headers: Mapping[str, str], counts: bool = False
+    ) -> Plan:
+        """Return the plan for a request. Raises `BudgetRefused` where no view of it can be small enough."""
+
+        keeper = self.keeper
+        if keeper is None:
+            return bypass(raw, "NATS was not reached yet")
+
+        async def work(wait_seconds: float) -> Plan:
+            kept = await keeper.kept(caller, body, headers, store=not counts)
+            if not _pays(keeper, kept, body):
+                return Plan(body=raw, as_it_came=True, kept=kept)
+            context = await keeper.view(kept, body, wait_seconds=wait_seconds)
+            return _of_view(raw, body, keeper, kept, context)
+
+        return await self._within(raw, work)
+
+    async def shorter(self, raw: bytes, body: Body, plan: Plan, *, told: str) -> Plan | None:
+        """Return the plan after a provider refused *plan* as too long, with the words *told*; None if it stays."""
+        kept, keeper = plan.kept, self.keeper
+        if kept is None or keeper is None:
+            return None
+        before = plan.context.tokens if plan.context else 0
+
+        async def work(wait_seconds: float) -> Plan:
+            if not kept.beside:
+                view_hash = plan.context.hash if plan.context else ""
+                await kept.talk.report_overflow(view_hash=view_hash, message=told)
+            less_than = before - 1 if before else 0
+            context = await keeper.view(kept, body, wait_seconds=wait_seconds, less_than=less_than)
+            return _of_view(raw, body, keeper, kept, context)
+
+        try:
+            found = await self._within(raw, work)
+        except BudgetRefused:
+            return None
+        if found.context is None or found.as_it_came or (before and found.context.tokens >= before):
+            return None
+        return found
+
+    async def _within(self, raw: bytes, work: Callable[[float], Coroutine[Any, Any, Plan]]) -> Plan:
+        """Do *work* within the deadline; what is not done by then goes on by itself, and is not waited for."""
+        if not self.breaker.lets_through():
+            return bypass(raw, "what it needs was away a moment ago")
+        task = asyncio.ensure_future(work(self.deadline_seconds))
+        self._late.add(task)
+        task.add_done_callback(self._ended)
+        try:
+            # not cancelled at the deadline: an append that was begun must come to its end
+            await asyncio.wait({task}, timeout=self.deadline_seconds)
+            if not task.done():
+                self.breaker.failed()
+                return bypass(raw, "the deadline is over")
+            plan = task.result()
+        except BudgetRefused:
+            raise
+        except Unavailable as error:
+            self.breaker.failed()
+            log.warning("a request goes on as it came: %s", error)
+            return bypass(raw, type(error).__name__)
+        except JettisonError as error:
+            log.info("a request goes on as it came: %s", error)
+            return bypass(raw, type(error).__name__)
+        except Exception:
+            log.exception("a request goes on as it came")
+            return bypass(raw, "a fault of the gateway")
+        self.breaker.worked()
+        return plan
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._late.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.info("what was begun for a request ended with %s", type(error).__name__)
+
+
+def _pays(keeper: Keeper, kept: Kept, body: Body) -> bool:
+    """Tell whether a view is asked for: once one was sent, always, so that its beginning stays the same."""
+    size = sum(map(len, body.messages)) / BYTES_PER_TOKEN
+    return keeper.is_changed(kept) or size > PAYS_SHARE * kept.policy.usable_tokens
+
+
+def _of_view(raw: bytes, body: Body, keeper: Keeper, kept: Kept, context: Context) -> Plan:
+    """Return the plan to send the view *context*; where it is what the agent sent, the agent's own bytes."""
+    shown = [encode(message) for message in context.messages]
+    if context.system:
+        shown.insert(0, encode({"role": "system", "content": context.system}))
+    stored = len(body.messages) - kept.beside
+    if [digest(decode(one)) for one in shown] == list(kept.digests[:stored]):
+        return Plan(body=raw, as_it_came=True, kept=kept, context=context)
+    keeper.say_changed(kept)
+    shown += body.messages[stored:]
+    if body.api.name == "messages":
+        beside = [field for name, field in body.fields.items() if name != body.api.field]
+        elsewhere = sum(map(marks_in, (*beside, *body.head, *body.tail)))
+        shown = marked(shown, like=body.messages, elsewhere=elsewhere)
+    return Plan(body=body.written(shown), as_it_came=False, kept=kept, context=context)
+
+
+def bypass(raw: bytes, why: str) -> Plan:
+    """Return the plan that nothing is managed."""
+    return Plan(body=raw, as_it_came=True, bypass=why)

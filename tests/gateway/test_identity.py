@@ -1,0 +1,254 @@
+"""Laws of identity: what is in a log stands in the request that it is gone on with, whatever agents do at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.gateway.canon import digest
+from actors.gateway.identity import (
+    HEADS_MAX,
+    Aside,
+    Begins,
+    GoesOn,
+    Head,
+    Hidden,
+    Known,
+    chain_of,
+    decide,
+    grown,
+    is_beside,
+    known_with,
+    place_of,
+    scope_of,
+    with_hidden,
+)
+
+Json = dict[str, Any]
+SECRET = b"s" * 32
+HISTORIES = int(os.environ.get("TESTS_HISTORIES", "200"))
+"""That the law is tried on; thousands where somebody asks for them."""
+NEW = Head(name="", length=0, chain=b"", logged=0, outside=0, tools=True)
+
+
+def user(text: str) -> Json:
+    return {"role": "user", "content": text}
+
+
+def answer(text: str, call: str = "", **arguments: Any) -> Json:
+    if not call:
+        return {"role": "assistant", "content": text}
+    function = {"name": "look", "arguments": json.dumps(arguments)}
+    return {
+        "role": "assistant",
+        "content": text,
+        "tool_calls": [{"id": call, "type": "function", "function": function}],
+    }
+
+
+def result(call: str, text: str) -> Json:
+    return {"role": "tool", "tool_call_id": call, "content": text}
+
+
+def otherwise(message: Json, how: random.Random) -> Json:
+    """Return *message* in another form that agents give it."""
+    out = json.loads(json.dumps(message))
+    if isinstance(out.get("content"), str) and how.random() < 0.5:
+        text = out["content"]
+        cut = how.randrange(len(text) + 1)
+        out["content"] = [{"type": "text", "text": part} for part in (text[:cut], text[cut:]) if part]
+    if isinstance(out.get("content"), list) and out["content"] and how.random() < 0.5:
+        out["content"][-1]["cache_control"] = {"type": "ephemeral"}
+    for index, call in enumerate(out.get("tool_calls", ())):
+        arguments = json.loads(call["function"]["arguments"])
+        call["function"]["arguments"] = json.dumps(dict(reversed(arguments.items())), indent=how.choice((None, 2)))
+        call |= {"index": index} if how.random() < 0.5 else {}
+    if out["role"] == "assistant" and how.random() < 0.5:
+        out |= {"reasoning_content": "hm", "refusal": None, "annotations": []}
+    return dict(reversed(out.items()))
+
+
+@dataclass
+class Gateway:
+    """All that the rules are told of, and the logs that follow from what they say."""
+
+    known: dict[str, Known] = field(default_factory=dict)
+    logs: dict[str, list[bytes]] = field(default_factory=dict)
+    names: int = 0
+
+    def ask(self, messages: list[Json], *, scope: str, tools: bool = True, retried: bool = False) -> str:
+        """Do what a request is decided to be; return the conversation whose view it gets, empty for none."""
+        digests = [digest(message) for message in messages]
+        chain = chain_of(digests, secret=SECRET)
+        place = place_of("caller", scope, digests[0], secret=SECRET)
+        known = self.known.get(place, Known())
+        first = not scope and not retried and all(one["role"] != "assistant" for one in messages)
+        match decide(known, chain, tools=tools, beside=False, first=first):
+            case GoesOn(head=head):
+                pass
+            case Begins():
+                self.names += 1
+                head = Head(name=f"c{self.names}", length=0, chain=b"", logged=0, outside=0, tools=tools)
+            case Aside(head=head):
+                # the view of all of its log, and what is behind it as it came
+                assert self.logs[head.name] == digests[: head.length]
+                return head.name
+            case None:
+                return ""
+        after = grown(head, chain, digests)
+        log = self.logs.setdefault(head.name, [])
+        for batch in after.waiting[len(head.waiting) :]:
+            assert len(log) == batch.start
+            log += digests[batch.start : batch.end]
+        self.known[place] = known_with(known, after)
+        assert after.logged == len(log)
+        # the law: the view is of exactly what the agent sent
+        assert log == digests
+        return head.name
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[int, list[tuple[int, str]]]:
+    agents = draw(st.integers(1, 5))
+    steps = st.sampled_from(["on", "on", "on", "again", "edit", "regenerate", "drop", "aside", "fork"])
+    return draw(st.integers(0, 2**32)), draw(st.lists(st.tuples(st.integers(0, agents - 1), steps), max_size=30))
+
+
+@given(histories(), st.booleans(), st.booleans())
+@settings(max_examples=HISTORIES, deadline=None)
+def test_no_view_has_a_message_that_its_agent_did_not_send(
+    given_: tuple[int, list[tuple[int, str]]], scoped: bool, equal: bool
+) -> None:
+    """*scoped*: all agents share a session id. *equal*: all begin with the same words, and are answered alike."""
+    seed, steps = given_
+    how, gateway = random.Random(seed), Gateway()
+    scope = "session/one" if scoped else ""
+    agents: dict[int, list[Json]] = {}
+    for who, step in steps:
+        mine = agents.setdefault(who, [user("Go." if equal else f"Go, {who}.")])
+        if (step == "on" and len(mine) > 1) or (step != "again" and len(mine) == 1):
+            # the same ids in all of them, as some models write them
+            call, told = f"call_{len(mine)}", "done" if equal and how.random() < 0.7 else f"done by {who}"
+            mine += [answer("On.", call, b=how.choice((1, 2)), a=2), result(call, told)]
+        elif step == "edit":
+            at = how.randrange(0, len(mine))
+            mine[at:] = [user(how.choice(("No.", f"No, says {who}.")))]
+        elif step == "regenerate":
+            mine[-2:] = mine[-2:-1] if mine[-1]["role"] == "assistant" else [answer("Other."), user("And?")]
+        elif step == "drop" and len(mine) > 2:
+            del mine[-2]
+        elif step == "aside":
+            asked = [*mine, answer("Well."), user("Summarize all of it.")]
+            gateway.ask([otherwise(one, how) for one in asked], scope=scope, tools=False)
+            continue
+        elif step == "fork":
+            agents[max(agents) + 1] = list(mine)
+        gateway.ask([otherwise(one, how) for one in mine], scope=scope, retried=step == "again")
+
+
+@given(st.integers(0, 2**32), st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_who_only_goes_on_stays_in_one_conversation_in_whatever_form_he_sends_it(seed: int, scoped: bool) -> None:
+    how, gateway = random.Random(seed), Gateway()
+    mine, names = [user("Go.")], set()
+    for turn in range(8):
+        names.add(gateway.ask([otherwise(one, how) for one in mine], scope="s" if scoped else ""))
+        names.add(gateway.ask([otherwise(one, how) for one in mine], scope="s" if scoped else "", retried=True))
+        mine += [answer("On.", f"c{turn}", x=1, y=[2, {"z": 3}]), result(f"c{turn}", f"done {turn}")]
+    assert len(names) == 1
+
+
+def test_three_equal_openings_at_once_are_three_conversations() -> None:
+    gateway = Gateway()
+    assert len({gateway.ask([user("Go.")], scope="") for _ in range(3)}) == 3
+    again = gateway.ask([user("Go.")], scope="", retried=True)
+    assert again in {"c1", "c2", "c3"}
+    ends = {gateway.ask([user("Go."), answer(f"I am {who}."), user("On.")], scope="") for who in range(3)}
+    assert len(ends) == 3
+
+
+def test_only_so_many_are_known_and_the_forgotten_begin_anew() -> None:
+    gateway = Gateway()
+    for _ in range(HEADS_MAX + 5):
+        gateway.ask([user("Go.")], scope="")
+    (known,) = gateway.known.values()
+    assert len(known.heads) == HEADS_MAX
+
+
+def test_what_a_model_read_back_is_in_the_log_where_its_agent_saw_one_answer() -> None:
+    seen = answer("It is 7.")
+    asked = [user("What is it?")]
+    chain = chain_of(map(digest, asked), secret=SECRET)
+    head = grown(NEW, chain, list(map(digest, asked)))
+    head = with_hidden(head, Hidden(seen=digest(seen), turns=b"[1,2,3]", messages=3))
+    asked += [seen, user("Thanks.")]
+    digests = list(map(digest, asked))
+    after = grown(head, chain_of(digests, secret=SECRET), digests)
+    assert (after.length, after.logged) == (3, 1 + 3 + 1)
+    assert after.waiting[-1].real == ((1, b"[1,2,3]"),)
+    assert after.hidden == ()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (user("a"), user("b")),
+        (user("a"), answer("a")),
+        (answer("a", "x", p=1), answer("a", "x", p=2)),
+        (answer("a", "x", p=1), answer("a", "y", p=1)),
+        (result("x", "a"), result("y", "a")),
+        ({"type": "reasoning", "encrypted_content": "a"}, {"type": "reasoning", "encrypted_content": "b"}),
+        ({"type": "local_shell_call", "id": "a"}, {"type": "local_shell_call", "id": "b"}),
+        (user("a"), {"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": "a"}}]}),
+    ],
+)
+def test_messages_that_differ_are_two(one: Json, other: Json) -> None:
+    assert digest(one) != digest(other)
+
+
+SEALED = {"type": "reasoning", "encrypted_content": "e"}
+THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (user("ab"), {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}),
+        (user("a"), {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "a"}], "id": "m"}),
+        ({"role": "assistant", "content": [THOUGHT]}, {"role": "assistant", "content": [{**THOUGHT, "thinking": ""}]}),
+        (
+            {"type": "reasoning", "id": "r", "encrypted_content": "e", "summary": []},
+            {"type": "reasoning", "encrypted_content": "e"},
+        ),
+        (answer("", "x", p=1), {**answer("", "x", p=1), "content": None}),
+        (user("\ud800"), {"role": "user", "content": [{"type": "text", "text": "\ud800"}]}),
+    ],
+)
+def test_forms_of_one_message_are_one(one: Json, other: Json) -> None:
+    assert digest(one) == digest(other)
+
+
+def test_what_clients_say_of_their_conversation() -> None:
+    claude = {"x-claude-code-session-id": "S"}
+    assert scope_of(claude, {}) == "claude/S/main"
+    assert scope_of({**claude, "x-claude-code-agent-id": "a1"}, {}) == "claude/S/a1"
+    assert scope_of({}, {"metadata": {"user_id": json.dumps({"session_id": "S"})}}) == "claude/S/main"
+    assert scope_of({}, {"metadata": {"user_id": "user_1_account__session_S"}}) == "claude/S/main"
+    assert scope_of({"thread-id": "T", "session-id": "S"}, {"prompt_cache_key": "S"}) == "thread-id/T"
+    assert scope_of({"x-jettison-conversation": "mine", "session-id": "S"}, {}) == "named/mine"
+    assert scope_of({}, {"prompt_cache_key": "k"}) == "cache/k"
+    assert scope_of({"x-client-request-id": "r"}, {"user": "u", "metadata": "odd", "safety_identifier": "x"}) == ""
+
+
+def test_what_clients_say_is_beside_their_conversation() -> None:
+    assert is_beside({"x-claude-code-request-class": "compaction"})
+    assert not is_beside({"x-claude-code-request-class": "main"})
+    assert is_beside({"x-codex-turn-metadata": '{"request_kind": "compaction"}'})
+    assert not is_beside({"x-codex-turn-metadata": "no JSON"})
