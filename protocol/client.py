@@ -12,7 +12,7 @@ again before anything newer, and stored once.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Unpack
@@ -30,6 +30,7 @@ from .login import Login, LoginArguments
 from .policy import converted
 from .prepared import check_counts
 from .service_messages import OpenAsked
+from .tools import told_tools
 
 __all__ = ["OPEN_SECONDS", "PATIENCE_SECONDS", "Client", "Conversation"]
 
@@ -79,11 +80,13 @@ class Client:
         policy: Mapping[str, Any] | None = None,
         budget: int = 0,
         format: str = "",
+        tools: Iterable[Mapping[str, Any]] = (),
     ) -> Conversation:
         """Open or resume a conversation. *policy* is the agent's own layer; the first opening counts.
 
         *budget* is the standing one, as of `set_budget`; 0 leaves it as it is. *format* is the profile whose requests
         the messages are from, by default that of *policy*: it gets each as it came, also one that nobody here knows.
+        *tools* are those of the requests, in any provider's form: a reminder after a compaction names them.
         The service checks it with its own layers, and what is not known of the model is warned of once.
         Raises `BadPolicy` for what cannot be used or is locked, `PolicyDiffers` where the conversation has another one,
         `BadId` for an empty name. While nobody serves, the first `context()` raises it.
@@ -103,6 +106,7 @@ class Client:
             policy=messages.encode(policy or {}),
             late_results=True,
             format=declared,
+            tools=told_tools(tools),
         )
         await talk.say((opened, CompactionRequested(budget=budget, reason="open")) if budget else (opened,))
         return talk

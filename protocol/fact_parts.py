@@ -14,6 +14,13 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     version: int
 
 
+class ToldTool(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A tool that an agent offers its model."""
+
+    name: str
+    about: str = ""
+
+
 class Unspilled(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """A part that is shown in full again."""
 

@@ -14,7 +14,7 @@ import msgspec
 from .account import Account, AccountValue, Trim
 from .fact_parts import DigestItem as DigestItem
 from .fact_parts import Fate as Fate
-from .fact_parts import Restored, Unspilled
+from .fact_parts import Restored, ToldTool, Unspilled
 from .fact_parts import Trust as Trust
 from .subjects import Actor
 
@@ -55,6 +55,8 @@ class ConversationOpened(_Fact, frozen=True, tag="ConversationOpened.1"):
     format: str = ""
     """The profile whose requests the messages are from: each is shown to it as it came, also one that this release does
     not know. Empty: a message's format is told by its shape."""
+    tools: tuple[ToldTool, ...] = ()
+    """What the agent offers its model; a later opening may bring others."""
 
 
 class MessagesAppended(_Fact, frozen=True, tag="MessagesAppended.1"):
@@ -285,7 +287,7 @@ class HookFired(_Fact, frozen=True, tag="HookFired.1"):
     hook: str
     action: str
     detail: str = ""
-    """The line of a log, the name of a call, or why no compaction began."""
+    """A log's line, a call's name, or why no compaction began."""
 
 
 class ReminderInjected(_Fact, frozen=True, tag="ReminderInjected.1"):
@@ -296,6 +298,7 @@ class ReminderInjected(_Fact, frozen=True, tag="ReminderInjected.1"):
     """Of the hook that asked for it; empty: the reminder after a compaction."""
     text: str
     tokens: int
+    role: str = ""  # empty: that of summaries
 
 
 # What people asked for ---------------------------------------------------------------------------
@@ -314,8 +317,7 @@ class ConversationRewound(_Fact, frozen=True, tag="ConversationRewound.1"):
     """The context is that of *to_version* again; what was said since is in the log and in no view."""
 
     to_version: int
-    upto: int
-    """Number of the last message that is left."""
+    upto: int  # number of the last message that is left
     before_tokens: int
     after_tokens: int
 
@@ -336,8 +338,7 @@ class ConversationForked(_Fact, frozen=True, tag="ConversationForked.1"):
     name: str
     parent: str
     version: int
-    hash: bytes
-    """Of the parent's commit."""
+    hash: bytes  # of the parent's commit
 
 
 class ConversationErased(_Fact, frozen=True, tag="ConversationErased.1"):

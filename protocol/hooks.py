@@ -28,6 +28,13 @@ class Turns(Section, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=
     every: Count = 0
 
 
+class ModelCalls(Section, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="model_calls", tag_field="kind"):
+    """Calls of the agent's model so far, with the one that begins: at least as many, or each so many."""
+
+    at_least: Count = 0
+    every: Count = 0
+
+
 class ToolCalls(Section, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="tool_calls", tag_field="kind"):
     """Calls so far."""
 
@@ -62,23 +69,37 @@ class Not(Section, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="n
     of: Condition
 
 
-Condition = Pressure | Turns | ToolCalls | Messages | Always | AllOf | AnyOf | Not
+Condition = Pressure | Turns | ModelCalls | ToolCalls | Messages | Always | AllOf | AnyOf | Not
 
 
 class Compact(Section, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="compact", tag_field="kind"):
-    """Begin a compaction."""
+    """Begin a compaction, by the policy but for what is said here."""
+
+    strategy: Literal["", "truncate", "summarize"] = ""
+    """`truncate`: by rules, and no LLM takes part; `summarize`: an LLM summarizes what leaves."""
+    keep_messages: Count | None = None
+    """Newest messages that stay; all that is older leaves."""
+    cap_tokens: Tokens | None = None
+    """Most that the LLM may write."""
 
 
 class Inject(Section, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="inject", tag_field="kind"):
     """Put a note behind the message."""
 
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=4000)]
+    role: Literal["", "user", "system", "developer"] = ""
+    """Empty: that of summaries."""
+    fill: bool = False
+    """`{turn}`, `{tokens}`, `{messages}`, `{pressure}` and `{tool_calls}` become their values; a turn is a call of the
+    model."""
 
 
 class Note(Section, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="log", tag_field="kind"):
     """Write a line into the conversation's log."""
 
     text: Annotated[str, msgspec.Meta(max_length=4000)] = ""
+    fill: bool = False
+    """As of `inject`."""
 
 
 class Call(Section, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="call", tag_field="kind"):
@@ -91,8 +112,9 @@ class Hook(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Something that is done when a condition holds."""
 
     id: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
-    on: Literal["turn_start", "turn_end"] = "turn_end"
-    """At a message of the user, or at one of the assistant that calls no tool."""
+    on: Literal["turn_start", "turn_end", "call_start", "call_end"] = "turn_end"
+    """A turn starts at a message of the user, and ends at one of the assistant that calls no tool. A call of the model
+    starts where a view may be asked for, and ends with what it said, or with the last result of what it called."""
     when: Condition = Always()
     do: Compact | Inject | Note | Call
     cooldown_turns: Count = 0

@@ -7,15 +7,14 @@ document is written into the log when a conversation adopts it, and its hash int
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import inspect
 
 from .errors import UNREADABLE, BadPolicy
 from .hooks import Condition, Count, Hook, Section, Share, Tokens
+from .policy_words import allowed, key_of
 from .presets import PRESETS, Preset
 
 
@@ -67,6 +66,9 @@ class Cooldown(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What must pass since the last compaction, each of them; a view over its budget does not wait."""
 
     turns: Count = 0
+    """Messages of the user."""
+    model_calls: Count = 0
+    """Calls of the agent's model: in a run under one prompt, the only thing that passes beside time."""
     seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     """By the times at which agents published, which the log holds."""
     growth: Tokens = 0
@@ -187,6 +189,9 @@ class Floor(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tokens: Tokens = 0
     mode: Literal["soft", "hard"] = "soft"
     """`soft`: gives way before texts are shortened; `hard`: texts inside it are shortened instead."""
+    calls: Literal["stay", "leave"] = "stay"
+    """`leave`: inside it, calls go with their results, oldest first; of each block the request and the last answer
+    stay."""
 
 
 class Cut(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -201,6 +206,9 @@ class Cut(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     floor: Floor = Floor()
     window: Count | None = None
     """Newest blocks that stay when it acts; older ones leave at once, not only as many as must."""
+    kept: Literal["take", "leave"] = "take"
+    """What of the newest messages digest keeps by number (`digest.keep_messages`, `keep_blocks`, `keep_tokens`, and
+    `emergency.keep_messages`); `leave`: it stays for as long as the view fits."""
     first: tuple[Literal["results", "talk"], ...] = ()
     """Kinds of units that leave before all others: batches of calls with their results, or the rest."""
     down_to: Literal["target", "usable"] = "target"
@@ -213,6 +221,13 @@ class Emergency(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     keep_units: Count = 4
     """Newest units kept verbatim."""
+    keep_messages: Count | None = None
+    """Newest messages kept verbatim, and what a whole unit needs beside them, in place of units."""
+    down_to: Share | None = None
+    """Share of the usable tokens that it goes down to, or to half the refused view if that is less; none: to the target
+    or to that half, the lower."""
+    part: Share | None = None
+    """Share of the usable tokens to which a text is shortened that stays, where it is still over its target."""
     ratio: Annotated[float, msgspec.Meta(gt=1, le=4)] = 1.25
     """By how much the provider counts more than we do, where it does not say."""
     retries: Count = 3
@@ -230,8 +245,11 @@ class Tool(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Reminder(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What an agent is reminded of after a compaction."""
 
-    mode: Literal["off", "tools", "categories"] = "off"
+    mode: Literal["off", "tools", "categories", "auto"] = "off"
+    """`auto`: one by one where they are few, else by categories."""
+    few: Count = 20
     tools: tuple[Tool, ...] = ()
+    """None: those that the agent gave when it opened the conversation."""
     text: str = ""
     cap: Share = 0.05
 
@@ -290,7 +308,7 @@ def resolve(layers: Iterable[Mapping[str, Any]]) -> Policy:
     for layer in layers:
         if not isinstance(layer, Mapping):
             raise BadPolicy(f"policy: a layer must be an object, not {type(layer).__name__}", key="")
-        merged = merge(merged, layer)
+        merged = merge(_without_llm(merged) if _refuses_llm(layer) else merged, layer)
     preset = merged.get("preset", "jettison")
     if not isinstance(preset, str) or preset not in PRESETS:
         raise BadPolicy(f"preset must be one of {', '.join(PRESETS)}, not {preset!r:.40}", key="preset")
@@ -305,6 +323,19 @@ def resolve(layers: Iterable[Mapping[str, Any]]) -> Policy:
     return policy
 
 
+def _refuses_llm(layer: Mapping[str, Any]) -> bool:
+    """Tell whether *layer* names a preset that says itself that no LLM takes part: layers below bring none in."""
+    named = layer.get("preset")
+    preset = PRESETS.get(named, {}) if isinstance(named, str) else {}
+    return bool(preset.get("squeeze", {}).get("mode") == "off")
+
+
+def _without_llm(merged: Mapping[str, Any]) -> dict[str, Any]:
+    squeeze = merged.get("squeeze")
+    left = {key: value for key, value in squeeze.items() if key != "mode"} if isinstance(squeeze, Mapping) else squeeze
+    return {**merged, "squeeze": left} if "squeeze" in merged else dict(merged)
+
+
 def converted(layer: Mapping[str, Any]) -> Policy:
     """Return *layer* over the defaults, its keys and types checked but not whether they fit together.
 
@@ -314,7 +345,7 @@ def converted(layer: Mapping[str, Any]) -> Policy:
         return msgspec.convert(layer, Policy, strict=False)
     except msgspec.ValidationError as error:
         key = key_of(str(error))
-        raise BadPolicy(f"policy: {error}{_allowed(key)}", key=key) from None
+        raise BadPolicy(f"policy: {error}{allowed(Policy, key)}", key=key) from None
 
 
 def encode(policy: Policy) -> bytes:
@@ -352,37 +383,6 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
         below = out.get(key)
         out[key] = merge(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
     return out
-
-
-def key_of(error: str) -> str:
-    """Return the dotted key that msgspec's sentence is about; of an unknown one its own name too."""
-    path = error.rpartition("`$")[2].strip(".`") if "`$" in error else ""
-    unknown = error.partition("unknown field `")[2].partition("`")[0]
-    return ".".join(filter(None, (path, unknown)))
-
-
-def _allowed(key: str) -> str:
-    """Return the words that may stand at *key*, where only some may, as the end of a sentence."""
-    found = [inspect.type_info(Policy)]
-    for step in re.findall(r"\[[^\]]*\]|[^.\[]+", key):
-        found = [below for one in found for below in _below(one, step)]
-    words = [str(word) for one in found if isinstance(one, inspect.LiteralType) for word in one.values]
-    words += ["a number"] if words and any(isinstance(one, inspect.IntType) for one in found) else []
-    return f"; allowed: {', '.join(words)}" if words else ""
-
-
-def _below(one: inspect.Type, step: str) -> Sequence[inspect.Type]:
-    """Return the types that may stand at *step* of *one*."""
-    found: list[inspect.Type] = []
-    if isinstance(one, inspect.StructType):
-        found = [field.type for field in one.fields if field.encode_name == step]
-        if one.tag_field == step:
-            found.append(inspect.LiteralType(values=(one.tag,)))
-    elif isinstance(one, inspect.VarTupleType):
-        found = [one.item_type]
-    elif isinstance(one, inspect.DictType):
-        found = [one.value_type]
-    return [each for type_ in found for each in (type_.types if isinstance(type_, inspect.UnionType) else (type_,))]
 
 
 def _check(policy: Policy) -> None:

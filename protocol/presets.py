@@ -42,20 +42,21 @@ _OCTOPUS: dict[str, Any] = {
     "cut": {
         "by": "blocks",
         "pins": ["system", "last_user"],
-        "floor": {"blocks": 4, "mode": "hard"},
-        "down_to": "usable",
+        "floor": {"blocks": 4, "mode": "hard", "calls": "leave"},
     },
 }
 """History pruning of the Octopus documentation: oldest pairs first, never fewer than three turns.
 
-Its turns are complete and stand beside the current message, which is a block too: one block more.
+Its turns are complete and stand beside the current message, which is a block too: one block more. A turn is a question
+and its answer; a call leaves with its result, however new the turn is.
 """
 
 _DIGITORN: dict[str, Any] = {
     "budget": {"reserve": 4096},
     "trigger": {"ratio": 0.75, "comparator": "at_least"},
-    "target": {"min_gain": 0.0},
-    "cooldown": {"turns": 3, "seconds": 30.0},
+    # nothing but the messages to be kept says where it stops
+    "target": {"low_water": 0.0, "min_gain": 0.0},
+    "cooldown": {"model_calls": 2, "seconds": 30.0},
     "spill": {
         "share": 0.5,
         "tokens": _NO_CAP,
@@ -66,10 +67,12 @@ _DIGITORN: dict[str, Any] = {
         "assistants": "keep",
     },
     "digest": {"keep_messages": 10},
-    "emergency": {"keep_units": 5},
-    "reminder": {"mode": "tools"},
+    "cut": {"kept": "leave"},
+    "emergency": {"keep_messages": 5, "down_to": 0.5, "part": 0.25},
+    "reminder": {"mode": "auto"},
 }
-"""Digitorn's automatic compaction; its emergency keeps half of what is kept, at least 4. Tools are the agent's."""
+"""Digitorn's automatic compaction. Its turn is a call of the model; its emergency keeps half of what is kept, at least
+4, and goes down to half the window. Tools are the agent's."""
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "jettison": {
@@ -87,6 +90,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         },
         "digest": {"style": "account", "cap": 0.45},
         "squeeze": {"mode": "auto", "prompt_version": "v2", "cap": 0.25, "cap_tokens": 1_500},
+        "cut": {"kept": "leave"},
     },
     "holmes": {
         "budget": {"reserve": 64_000, "reserve_share": 0.2},
@@ -108,7 +112,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         "cut": {"mode": "off"},
     },
     "digitorn": _DIGITORN | {"squeeze": {"mode": "summarize", "cap_tokens": 1024}},
-    "digitorn-truncate": _DIGITORN | {"digest": {"keep_messages": 10, "cap": 0.05}},
+    "digitorn-truncate": _DIGITORN | {"digest": {"keep_messages": 10, "cap": 0.05}, "squeeze": {"mode": "off"}},
     "llm4s": {
         "budget": {"headroom": 0.08},
         "trigger": {"ratio": 1.0},
@@ -126,7 +130,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         },
         "digest": {"keep_blocks": 5, "cap": 1.0, "cap_tokens": 400},
         "squeeze": {"mode": "squeeze"},
-        "cut": {"down_to": "usable"},
+        "cut": {"down_to": "usable", "kept": "leave"},
     },
     "docsgpt": {
         "budget": {"reserve_share": 0.2},

@@ -10,11 +10,15 @@ Under this name the results are known: they are never spilled again, so reading 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 import msgspec
 
 from .errors import UNREADABLE, Rejected
+from .fact_parts import ToldTool
+from .jsonbytes import without_surrogates
 from .service_messages import ReadAsked
 
 READ_TOOL = "read_artifact"
@@ -51,6 +55,34 @@ READ_ARTIFACT: dict[str, Any] = {
     },
 }
 """The definition in OpenAI's form. Give it to the model as it is."""
+
+
+TOOLS_MAX = 256
+"""Of which a conversation knows; a reminder has room for fewer."""
+
+ABOUT_CHARS_MAX = 200
+"""Of what a tool is for: its first sentence mostly says it."""
+
+
+def told_tools(definitions: Iterable[Mapping[str, Any]]) -> tuple[ToldTool, ...]:
+    """Return what *definitions* are named and for, as requests have them: OpenAI's, Anthropic's, or bare functions.
+
+    Raises `Rejected` for what is no definition.
+    """
+    told = []
+    for given in islice(definitions, TOOLS_MAX):
+        if not isinstance(given, Mapping):
+            raise Rejected(f"a tool is an object with a name, not {type(given).__name__}")
+        own = given.get("function")
+        tool = own if isinstance(own, Mapping) else given
+        # a provider's own tool has a type alone
+        name = tool.get("name") or given.get("type")
+        if not isinstance(name, str) or not name:
+            raise Rejected("a tool is an object with a name")
+        about = " ".join(str(tool.get("description") or "").split())
+        first = about.partition(". ")[0]
+        told.append(ToldTool(name=without_surrogates(name[:80]), about=without_surrogates(first[:ABOUT_CHARS_MAX])))
+    return tuple(told)
 
 
 class _Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -93,6 +93,7 @@ PLAIN: dict[str, dict[str, Any]] = {
     },
     "digest": {"style": "values", "cap": 0.25},
     "squeeze": {"mode": "off", "prompt_version": "v1", "cap": 0.15, "cap_tokens": None},
+    "cut": {"kept": "take"},
 }
 """A policy of the sections' own defaults: the preset `jettison` is tuned on real runs."""
 

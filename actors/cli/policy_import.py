@@ -158,18 +158,18 @@ def _digitorn_context(context: Mapping[str, Any], notes: list[str]) -> dict[str,
         layer["budget"] = budget
     if (keep := read.count("keep_recent")) is not None:
         layer["digest"] = {"keep_messages": keep}
-        layer["emergency"] = {"keep_units": max(keep // 2, 4)}
+        layer["emergency"] = {"keep_messages": max(keep // 2, 4)}
     if (ratio := read.share("compression_trigger")) is not None:
-        layer |= _trigger(ratio)
-    squeeze: dict[str, Any] = {}
+        layer["trigger"] = {"ratio": ratio}
+    # said aloud: a service whose own layer squeezes must not bring an LLM into a truncation
+    squeeze: dict[str, Any] = {"mode": "summarize" if strategy == "summarize" else "off"}
     if (most := read.count("summary_max_tokens")) is not None:
         squeeze["cap_tokens"] = most
     summary_brain = _object(context.get("summary_brain") or {}, "context.summary_brain")
     if summary_brain.get("model"):
         squeeze["model"] = str(summary_brain["model"])
         notes.append("context.summary_brain: only its model is taken; its endpoint is a setting of the squeeze worker")
-    if squeeze and strategy == "summarize":
-        layer["squeeze"] = squeeze
+    layer["squeeze"] = squeeze if strategy == "summarize" else {"mode": "off"}
     known = {"max_tokens", "output_reserved", "strategy", "keep_recent", "compression_trigger", "summary_max_tokens"}
     for name in sorted(set(context) - known - {"auto_compact", "summary_brain"}):
         notes.append(f"context.{name}: has no counterpart")
@@ -188,7 +188,8 @@ def _digitorn_hook(given: Any, index: int, notes: list[str]) -> dict[str, Any] |
         return None
     out: dict[str, Any] = {
         "id": _token(str(hook.get("id") or f"hook-{index}")),
-        "on": hook.get("on", "turn_end"),
+        # their turn is a call of the model
+        "on": str(hook.get("on", "turn_end")).replace("turn_", "call_"),
         "when": _digitorn_condition(condition, f"{at}.condition"),
         "do": action,
     }
@@ -210,9 +211,9 @@ def _digitorn_condition(condition: Mapping[str, Any], at: str) -> dict[str, Any]
         case "context_pressure":
             return {"kind": "pressure", "at_least": 0.75 if bound is None else float(bound)}
         case "turn_count" if condition.get("every"):
-            return {"kind": "turns", "every": int(condition["every"])}
+            return {"kind": "model_calls", "every": int(condition["every"])}
         case "turn_count":
-            return {"kind": "turns", "at_least": int(condition.get("count", 10 if bound is None else bound))}
+            return {"kind": "model_calls", "at_least": int(condition.get("count", 10 if bound is None else bound))}
         case "tool_calls":
             return {"kind": "tool_calls", "at_least": 20 if bound is None else int(bound)}
         case "message_count":
@@ -229,18 +230,16 @@ def _digitorn_condition(condition: Mapping[str, Any], at: str) -> dict[str, Any]
 def _digitorn_action(action: Mapping[str, Any], at: str, notes: list[str]) -> dict[str, Any] | None:
     match action.get("type"):
         case "compact_context":
-            if set(action) - {"type"}:
-                notes.append(f"{at}.action: compacts as the policy says, whatever strategy and keep_recent it names")
-            return {"kind": "compact"}
+            return {"kind": "compact"} | _digitorn_compact(action, f"{at}.action")
         case "inject_message":
-            if "role" in action:
-                notes.append(f"{at}.action.role: notes have the role of shape.summary_role")
-            return {"kind": "inject", "text": str(action.get("message") or action.get("content") or "")}
+            role = str(action.get("role") or "")
+            if role not in ("", "user", "system", "developer"):
+                notes.append(f"{at}.action.role: nothing is put into the mouth of {role:.20}; it is a user's message")
+                role = "user"
+            text = str(action.get("message") or action.get("content") or "")
+            return {"kind": "inject", "text": text, "role": role, "fill": True}
         case "log":
-            text = str(action.get("message") or "")
-            if "{" in text:
-                notes.append(f"{at}.action.message: placeholders stay as they are written")
-            return {"kind": "log", "text": text}
+            return {"kind": "log", "text": str(action.get("message") or ""), "fill": True}
         case "module_action":
             name = _token(f"{action.get('module', '')}-{action.get('action', '')}")
             notes.append(f"{at}.action: is published on ctx.v1.hook.TENANT.CONVERSATION.{name}; subscribe there")
@@ -248,6 +247,15 @@ def _digitorn_action(action: Mapping[str, Any], at: str, notes: list[str]) -> di
         case other:
             notes.append(f"{at}.action: {other!r:.40} has no counterpart and is left out")
             return None
+
+
+def _digitorn_compact(action: Mapping[str, Any], at: str) -> dict[str, Any]:
+    read = _Environment(action, prefix=f"{at}.")
+    strategy = read.text("strategy")
+    if strategy not in ("", "summarize", "truncate"):
+        raise BadPolicy(f"strategy is summarize or truncate, not {strategy!r:.40}", key=f"{at}.strategy")
+    found = {"keep_messages": read.count("keep_recent"), "cap_tokens": read.count("summary_max_tokens")}
+    return {"strategy": strategy} | {key: value for key, value in found.items() if value is not None}
 
 
 def _trigger(ratio: float) -> dict[str, Any]:

@@ -92,5 +92,6 @@ def _counted(state: State, counted: Counted) -> State:
         tally=replace(state.tally, refusals=state.tally.refusals + 1),
         agenda=replace(agenda, quiet_tokens=0),
     )
-    down_to = min(target_tokens(state), share_of(state.live_tokens, OVERFLOW_SHARE))
+    half, share = share_of(state.live_tokens, OVERFLOW_SHARE), policy.emergency.down_to
+    down_to = min(half, target_tokens(state) if share is None else share_of(state.usable_tokens, share))
     return begun(state, "overflow", boundary=number, down_to=max(1, down_to))

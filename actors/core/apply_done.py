@@ -38,6 +38,7 @@ from .account_text import without_steps
 from .admit import admit
 from .entry import Entry, Noted
 from .flow import after_stage
+from .in_force import in_force
 from .ledger import Ledger, remembered
 from .packed_items import write_account, write_items
 from .pressure import begins
@@ -175,13 +176,14 @@ def _digested(state: State, fact: HistoryDigested) -> State:
     live = tuple(entry for entry in state.live if entry.number > fact.through or entry.number in kept)
     prose = state.digest.prose if state.digest else ""
     pending: tuple[Entry, ...] = ()
-    if state.policy is not None and state.policy.squeeze.way == "summarize":
+    ruled = in_force(state).policy
+    if ruled is not None and ruled.squeeze.way == "summarize":
         before = state.digest.pending if state.digest else ()
         leaving = (entry for entry in state.live if entry.number <= fact.through and entry.number not in kept)
-        window = state.policy.budget.window
+        window = ruled.budget.window
         if isinstance(fact, HistoryAccounted):
             # as much as the model that squeezes may read at once
-            window = state.policy.squeeze.window or window
+            window = ruled.squeeze.window or window
         pending = _newest((*before, *leaving), window)
     digest = Digest(
         through=fact.through,
@@ -245,7 +247,7 @@ def _noted(state: State, fact: ReminderInjected) -> State:
     if not fact.text:
         # there was no room for one
         return _with_live(state, live, state.digest)
-    note = Noted(name=fact.name, text=fact.text, tokens=fact.tokens)
+    note = Noted(name=fact.name, text=fact.text, tokens=fact.tokens, role=fact.role)
     live = tuple(replace(entry, notes=(*entry.notes, note)) if entry.number == fact.number else entry for entry in live)
     return _with_live(state, live, state.digest)
 

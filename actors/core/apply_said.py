@@ -73,6 +73,8 @@ def apply_said(state: State, body: bytes, *, seq: int, count: Count) -> State:
                         format=fact.format,
                     )
                     state = replace(state, terms=terms)
+                if fact.tools:
+                    state = replace(state, terms=replace(state.terms, tools=fact.tools))
             case CompactionRequested():
                 state = replace(state, waiting=(*state.waiting, Asked(budget=max(0, fact.budget))))
             case UsageReported():

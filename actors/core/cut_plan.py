@@ -22,12 +22,13 @@ from protocol.formats import messages
 from protocol.policy import share_of
 
 from .entry import Entry
+from .kept import named_first
 from .pins import pinned_numbers
 from .state import State
 from .text.count import Count
 from .text.preview import preview
 from .trimmed import trimmed
-from .units import Unit, floor_units, last_user, units
+from .units import Unit, floor_pairs, floor_units, last_user, units
 
 FLOOR_TOKENS_MIN = 256
 """A text of a soft floor is not shortened below this: rather, the floor is lowered."""
@@ -50,11 +51,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_cut(
-    state: State, entries: Sequence[Entry], *, down_to: int, within: int, count: Count, shrunk: int | None = None
+    state: State,
+    entries: Sequence[Entry],
+    *,
+    down_to: int,
+    within: int,
+    count: Count,
+    shrunk: int | None = None,
+    part: int | None = None,
 ) -> Plan:
     """Return the plan that brings *entries* with the digest down to *down_to* tokens, at worst to *within*.
 
-    Where texts of all that is left must be shortened, they are to *shrunk* tokens, if that is possible.
+    Where texts of all that is left must be shortened, they are to *shrunk* tokens, if that is possible. Before that,
+    where units are not enough, each text that stays is shortened to *part* tokens.
 
     Raises `BudgetRefused` when what must stay is above *within* even at the last level.
     """
@@ -68,6 +77,13 @@ def plan_cut(
         raise _refusal(entries, frozenset(), tokens, within)
     order = _order(state, entries)
     dropped, tokens = _drop(order.free, tokens, down_to, at_once=order.at_once, wholes=order.wholes)
+    for units_, most in ((order.stale, down_to), (order.kept, within)):
+        more, tokens = _drop(units_, tokens, most)
+        dropped += more
+    if part is not None and tokens > down_to:
+        trims, used = _lowered(_staying(entries, dropped), part, count, verbatim=_task(entries, within))
+        if trims and used + digest_tokens <= within:
+            return Plan(level="shrink", dropped=dropped, trimmed=trims, tokens=used + digest_tokens)
     if tokens <= within:
         return Plan(level="units" if dropped else "none", dropped=dropped, tokens=tokens)
     if policy.on_overflow == "refuse":
@@ -102,7 +118,7 @@ def least_tokens(state: State, entries: Sequence[Entry], *, count: Count) -> int
     if policy.mode == "off":
         return tokens
     order = _order(state, entries)
-    dropped, tokens = _drop(order.free, tokens, 0)
+    dropped, tokens = _drop((*order.free, *order.stale, *order.kept), tokens, 0)
     if policy.on_overflow == "refuse":
         return tokens
     staying = _staying(entries, dropped + _drop(order.soft, tokens, 0)[0])
@@ -127,6 +143,10 @@ class _Order(msgspec.Struct, frozen=True, kw_only=True):
 
     free: tuple[Unit, ...]
     soft: tuple[Unit, ...]
+    stale: tuple[Unit, ...]
+    """What may leave from inside the floor, after the free ones."""
+    kept: tuple[Unit, ...]
+    """What the policy names to stay: it leaves where the view does not fit, and for no other reason."""
     at_once: int
     """Of the free ones, how many leave at once, because the policy's window does not hold them."""
     wholes: tuple[int, ...] = ()
@@ -142,7 +162,19 @@ def _order(state: State, entries: Sequence[Entry]) -> _Order:
     guarded = floor_units(every, policy.floor)
     outside = _outside(every, policy.window)
     free = [unit for unit in every[: len(every) - max(1, guarded)] if not _pinned(unit, pins)]
-    soft = every[len(every) - guarded : -1] if policy.floor.mode == "soft" and guarded else ()
+    inside = every[len(every) - guarded : -1] if guarded else ()
+    soft = inside if policy.floor.mode == "soft" else ()
+    stale: tuple[Unit, ...] = ()
+    if policy.floor.calls == "leave":
+        stay = pins | floor_pairs(every, policy.floor)
+        stale = tuple(unit for unit in inside if not _pinned(unit, stay))
+        soft = tuple(unit for unit in soft if _pinned(unit, stay))
+    kept: list[Unit] = []
+    if policy.kept == "leave":
+        first = named_first(state, every, pins)
+        place = every[first].first if first is not None and every else 0
+        kept = [unit for unit in free if place and unit.first >= place]
+        free = [unit for unit in free if not place or unit.first < place]
     free.sort(key=lambda unit: unit.last > outside)  # stable: what is outside the window leaves before all others
     at_once = sum(unit.last <= outside for unit in free)
     rest = free[at_once:]
@@ -150,6 +182,8 @@ def _order(state: State, entries: Sequence[Entry]) -> _Order:
         rest.sort(key=lambda unit: _kind(unit) != kind)
     return _Order(
         free=(*free[:at_once], *rest),
+        stale=stale,
+        kept=tuple(kept),
         soft=tuple(unit for unit in soft if not _pinned(unit, pins)),
         at_once=at_once,
         wholes=tuple(unit.first for unit in every if unit.opens_block) if policy.by == "blocks" else (),
@@ -207,18 +241,25 @@ def _shrink(
     The message numbered *verbatim* stays as it is.
     """
     total = sum(entry.tokens for entry in entries)
-    texts = [one for entry in entries if entry.number != verbatim for one in _texts(entry)]
-    fixed = total - sum(tokens for *_, tokens in texts)
+    sizes = [tokens for entry in entries if entry.number != verbatim for *_, tokens in _texts(entry)]
+    fixed = total - sum(sizes)
     trims: tuple[Trim, ...] = ()
-    spare = max(0, room - fixed)
+    used, spare = total, max(0, room - fixed)
     for _ in range(6):
-        height = max(least, water_level([tokens for *_, tokens in texts], spare))
-        trims = tuple(_trim(entry, pointer, height, count) for entry, pointer, tokens in texts if tokens > height)
-        saved = sum(tokens for *_, tokens in texts if tokens > height) - sum(trim.tokens for trim in trims)
-        if total - saved <= room or height == least:
-            return trims, total - saved
-        spare -= max(8, total - saved - room)
-    return trims, total - saved
+        height = max(least, water_level(sizes, spare))
+        trims, used = _lowered(entries, height, count, verbatim=verbatim)
+        if used <= room or height == least:
+            break
+        spare -= max(8, used - room)
+    return trims, used
+
+
+def _lowered(entries: Sequence[Entry], height: int, count: Count, *, verbatim: int) -> tuple[tuple[Trim, ...], int]:
+    """Shorten every text to *height* tokens but those of the message numbered *verbatim*; return what is then used."""
+    texts = [one for entry in entries if entry.number != verbatim for one in _texts(entry)]
+    trims = tuple(_trim(entry, pointer, height, count) for entry, pointer, tokens in texts if tokens > height)
+    saved = sum(tokens for *_, tokens in texts if tokens > height) - sum(trim.tokens for trim in trims)
+    return trims, sum(entry.tokens for entry in entries) - saved
 
 
 def water_level(sizes: Sequence[int], room: int) -> int:

@@ -88,6 +88,8 @@ class Noted(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     name: str
     text: str
     tokens: int
+    role: str = ""
+    """Empty: that of summaries."""
 
 
 class ResultOf(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):

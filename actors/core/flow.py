@@ -15,6 +15,8 @@ from protocol.policy import share_of
 from protocol.subjects import ACTORS, Actor
 
 from .entry import MESSAGE_TOKENS
+from .in_force import in_force
+from .kept import all_kept
 from .known_facts import written_by
 from .pressure import over_target, target_tokens
 from .state import State
@@ -74,11 +76,22 @@ def _within_target(state: State) -> bool:
 
 
 def _must_leave(state: State) -> bool:
-    """Tell whether units must leave that no digest stands for: not where the view fits and digest did nothing."""
+    """Tell whether units must leave that no digest stands for.
+
+    Not where the view fits, and digest did nothing or all that is left is to be kept.
+    """
     assert state.policy is not None
     assert state.episode is not None
-    needed = state.episode.applied or state.episode.cause == "overflow"
-    return needed or state.live_tokens > state.usable_tokens or state.policy.digest.mode == "off"
+    if state.episode.cause == "overflow":
+        return True
+    cut = state.policy.cut
+    if (
+        cut.kept == "leave"
+        and state.live_tokens <= state.usable_tokens
+        and (cut.down_to == "usable" or all_kept(state))
+    ):
+        return False
+    return state.episode.applied or state.live_tokens > state.usable_tokens or state.policy.digest.mode == "off"
 
 
 def _asks(state: State, mode: str) -> bool:
@@ -101,10 +114,10 @@ FLOW: tuple[Row, ...] = (
     Row("digest", "within the target", _within_target, "log"),
     Row("digest", "over the target, and an LLM may shorten the digest", _may_shorten, "squeeze"),
     Row("digest", "over the target, and units must leave", _must_leave, "cut"),
-    Row("digest", "over the target, but the view fits and digest changed nothing", _always, "log"),
+    Row("digest", "over the target, but the view fits and the rest stays", _always, "log"),
     Row("squeeze", "within the target", _within_target, "log"),
     Row("squeeze", "over the target, and units must leave", _must_leave, "cut"),
-    Row("squeeze", "over the target, but the view fits and nothing was changed", _always, "log"),
+    Row("squeeze", "over the target, but the view fits and the rest stays", _always, "log"),
     Row("cut", "whatever is left", _always, "log"),
 )
 
@@ -115,11 +128,11 @@ def next_actor(state: State) -> Actor | None:
     return _waits_for(state) if then == "stage" else _actor(then)
 
 
-def begun(state: State, cause: Cause, *, boundary: int, down_to: int = 0) -> State:
+def begun(state: State, cause: Cause, *, boundary: int, down_to: int = 0, hook: str = "") -> State:
     """Return the state with a compaction under way."""
     stage = _actor(deciding(cause, state).then)
     assert stage is not None
-    episode = Episode(boundary=boundary, stage=stage, cause=cause, down_to=down_to, before=state.live_tokens)
+    episode = Episode(boundary=boundary, stage=stage, cause=cause, down_to=down_to, before=state.live_tokens, hook=hook)
     return replace(state, agenda=replace(state.agenda, episode=episode))
 
 
@@ -137,7 +150,8 @@ def after_stage(state: State, stage: Actor, *, applied: bool) -> State:
 
 def deciding(after: After, state: State) -> Row:
     """Return the row of the table that decides who acts on *state*."""
-    return next(row for row in _ROWS[after] if row.holds(state))
+    ruled = in_force(state)
+    return next(row for row in _ROWS[after] if row.holds(ruled))
 
 
 def mermaid() -> str:
@@ -185,7 +199,10 @@ def _closed(state: State, episode: Episode) -> State:
     agenda = replace(state.agenda, episode=None, quiet_tokens=quiet)
     if not episode.applied:
         return replace(state, agenda=agenda)
-    compacted = Compacted(user_messages=state.tally.user_messages, at_ms=state.tally.now_ms, tokens=state.live_tokens)
+    tally = state.tally
+    compacted = Compacted(
+        user_messages=tally.user_messages, at_ms=tally.now_ms, tokens=state.live_tokens, replies=tally.replies
+    )
     # a reminder never costs what the compaction won
     won = episode.before - state.live_tokens
     most = share_of(state.usable_tokens, policy.reminder.cap) + MESSAGE_TOKENS

@@ -6,7 +6,7 @@ What a new version of the rules changes is a key of the policy wherever it can b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -16,53 +16,113 @@ from protocol import codec
 from protocol import policy as policies
 from protocol.policy import Policy
 
+from .in_force import in_force
 from .state import State
 
-KEYS_SINCE: Mapping[str, Mapping[str, Mapping[str, Any]]] = {"2": {"digest": {"style": "values"}}}
-"""By version of the rules: the keys of the policy that it brought, by section, and the value that is the way before."""
+Keys = Mapping[str, Any]
+"""Keys of the policy by section, within one another as they are there."""
+
+KEYS_SINCE: Mapping[str, Keys] = {
+    "2": {
+        "digest": {"style": "values"},
+        "cooldown": {"model_calls": 0},
+        "cut": {"kept": "take", "floor": {"calls": "stay"}},
+        "reminder": {"few": 20},
+        "emergency": {"keep_messages": None, "down_to": None, "part": None},
+    }
+}
+"""By version of the rules: the keys of the policy that it brought, and the value that is the way before."""
+
 
 VALUES_SINCE: Mapping[str, Mapping[str, Mapping[str, Mapping[str, Any]]]] = {
-    "2": {"squeeze": {"mode": {"auto": "off", "select": "off"}, "prompt_version": {"v2": "v1"}}}
+    "2": {
+        "squeeze": {"mode": {"auto": "off", "select": "off"}, "prompt_version": {"v2": "v1"}},
+        "reminder": {"mode": {"auto": "tools"}},
+    }
 }
 """The same for values that a version brought to older keys: by section and key, the new value and the way before it."""
 
+HOOK_KEYS_SINCE: Mapping[str, Keys] = {
+    "2": {
+        "compact": {"strategy": "", "keep_messages": None, "cap_tokens": None},
+        "inject": {"role": "", "fill": False},
+        "log": {"fill": False},
+    }
+}
+"""The same of what hooks do, by its kind."""
+
+WORDS_SINCE: Mapping[str, frozenset[str]] = {"2": frozenset(("call_start", "call_end", "model_calls"))}
+"""Words that a version brought: a hook or a condition that says one means nothing to older rules."""
+
 
 def under(rules: str, state: State) -> State:
-    """Return *state* as rules of the version *rules* see it: keys of the policy that came later say the old way."""
-    if state.policy is None or rules == codec.RULES_VERSION:
+    """Return *state* as the rules of the version *rules* see it, in a compaction by the policy that it works by.
+
+    Keys of the policy that came later say the old way.
+    """
+    if state.policy is None:
         return state
+    if rules == codec.RULES_VERSION:
+        return in_force(state)
     return replace(state, terms=replace(state.terms, policy=policy_under(rules, state.policy)))
 
 
 def policy_under(rules: str, policy: Policy) -> Policy:
     """Return *policy* with the keys that came after *rules* set to the way before them."""
-    for section, keys in _newer(rules):
-        policy = replace(policy, **{section: replace(getattr(policy, section), **keys)})
-    return _in_older_words(rules, policy)
+    older = policies.decode(policy_bytes(rules, policy))
+    for version in _newer(rules):
+        older = _with(older, KEYS_SINCE.get(version, {}))
+    return older
 
 
 def policy_bytes(rules: str, policy: Policy) -> bytes:
     """Return *policy* as releases read it that know no newer rules than *rules*: without the keys that came later."""
-    body = policies.encode(_in_older_words(rules, policy))
-    newer = list(_newer(rules))
+    body = policies.encode(policy)
+    newer = _newer(rules)
     if not newer:
         return body
     told = msgspec.json.decode(body, type=dict[str, Any])
-    for section, keys in newer:
-        told[section] = {key: value for key, value in told[section].items() if key not in keys}
+    for version in newer:
+        told = _without(told, KEYS_SINCE.get(version, {}))
+        for section, keys in VALUES_SINCE.get(version, {}).items():
+            told[section] |= {
+                key: older[told[section][key]] for key, older in keys.items() if told[section][key] in older
+            }
+        words = WORDS_SINCE.get(version, frozenset())
+        told["hooks"] = [hook for hook in told["hooks"] if not _says(hook, words)]
+        told["trigger"]["conditions"] = [one for one in told["trigger"]["conditions"] if not _says(one, words)]
+        for hook in told["hooks"]:
+            hook["do"] = _without(hook["do"], HOOK_KEYS_SINCE.get(version, {}).get(hook["do"]["kind"], {}))
     return msgspec.json.encode(told)
 
 
-def _in_older_words(rules: str, policy: Policy) -> Policy:
-    """Return *policy* without values that came after *rules*."""
-    for version in codec.RULES_VERSIONS[codec.RULES_VERSIONS.index(rules) + 1 :]:
-        for section, keys in VALUES_SINCE.get(version, {}).items():
-            said = getattr(policy, section)
-            older = {key: words[getattr(said, key)] for key, words in keys.items() if getattr(said, key) in words}
-            policy = replace(policy, **{section: replace(said, **older)}) if older else policy
-    return policy
+def _newer(rules: str) -> tuple[str, ...]:
+    return codec.RULES_VERSIONS[codec.RULES_VERSIONS.index(rules) + 1 :]
 
 
-def _newer(rules: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for version in codec.RULES_VERSIONS[codec.RULES_VERSIONS.index(rules) + 1 :]:
-        yield from KEYS_SINCE.get(version, {}).items()
+def _with(section: Any, keys: Keys) -> Any:
+    """Return *section* with *keys* in it."""
+    for key, value in keys.items():
+        inner = _with(getattr(section, key), value) if isinstance(value, Mapping) else value
+        section = replace(section, **{key: inner})
+    return section
+
+
+def _says(value: Any, words: frozenset[str]) -> bool:
+    """Tell whether one of *words* stands in *value*, not counting texts and names that a person wrote."""
+    if isinstance(value, Mapping):
+        return any(_says(inner, words) for key, inner in value.items() if key not in ("id", "text", "name"))
+    if isinstance(value, list):
+        return any(_says(inner, words) for inner in value)
+    return isinstance(value, str) and value in words
+
+
+def _without(section: Mapping[str, Any], keys: Keys) -> dict[str, Any]:
+    """Return *section*, as it is written, without *keys*."""
+    left = dict(section)
+    for key, value in keys.items():
+        if isinstance(value, Mapping):
+            left[key] = _without(left[key], value)
+        else:
+            left.pop(key, None)
+    return left

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import TYPE_CHECKING, assert_never
 
-from protocol.hooks import AllOf, Always, AnyOf, Condition, Messages, Not, Pressure, ToolCalls, Turns
+from protocol.hooks import AllOf, Always, AnyOf, Condition, Messages, ModelCalls, Not, Pressure, ToolCalls, Turns
 from protocol.policy import share_of
 
 from .pins import droppable_tokens
@@ -82,6 +82,7 @@ def cooled(state: State) -> bool:
         return True
     return (
         state.tally.user_messages - last.user_messages >= wanted.turns
+        and state.tally.replies - last.replies >= wanted.model_calls
         and state.tally.now_ms - last.at_ms >= wanted.seconds * 1000
         and state.live_tokens - last.tokens >= wanted.growth
     )
@@ -108,14 +109,27 @@ def pressure(state: State) -> float:
     return state.live_tokens / max(1, state.usable_tokens)
 
 
+def model_calls(state: State) -> int:
+    """Return how many calls of the agent's model there were, with the one that begins behind a user or a result."""
+    begins_now = bool(state.live) and state.live[-1].role in ("user", "tool")
+    return state.tally.replies + begins_now
+
+
+def _often(so_far: int, condition: Turns | ModelCalls) -> bool:
+    if condition.every:
+        return so_far > 0 and so_far % condition.every == 0
+    return so_far >= condition.at_least
+
+
 def holds(condition: Condition, state: State) -> bool:
     """Tell whether *condition* holds on *state*."""
     match condition:
         case Pressure():
             return pressure(state) >= condition.at_least
         case Turns():
-            often = condition.every and state.tally.user_messages and state.tally.user_messages % condition.every == 0
-            return bool(often) or (not condition.every and state.tally.user_messages >= condition.at_least)
+            return _often(state.tally.user_messages, condition)
+        case ModelCalls():
+            return _often(model_calls(state), condition)
         case ToolCalls():
             return state.tally.calls >= condition.at_least
         case Messages():

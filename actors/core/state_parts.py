@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from protocol.account import Account
+from protocol.fact_parts import ToldTool
 from protocol.facts import DigestItem, MessageRepaired
 from protocol.policy import Policy
 from protocol.subjects import Actor
@@ -85,6 +86,8 @@ class Episode(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """A stage of it changed the view."""
     before: int = 0
     """Tokens of the view in which it began."""
+    hook: str = ""
+    """The hook that began it, by its id."""
 
 
 class Compacted(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -93,6 +96,7 @@ class Compacted(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     user_messages: int
     at_ms: int
     tokens: int
+    replies: int = 0
 
 
 class Due(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -186,6 +190,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """A call that others spoke over is not aborted."""
     format: str = ""
     """The profile that the messages are written for; empty: told of each by its shape."""
+    tools: tuple[ToldTool, ...] = ()
+    """What the agent offers its model."""
 
 
 class Heard(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

@@ -96,6 +96,22 @@ def floor_units(every: Sequence[Unit], floor: Floor) -> int:
     return guarded
 
 
+def floor_pairs(every: Sequence[Unit], floor: Floor) -> frozenset[int]:
+    """Return the numbers in the floor that stay where its calls leave: of each block the request and the last answer.
+
+    Instructions among them stay too.
+    """
+    stays: list[Unit] = []
+    answered = False
+    for unit in reversed(every[len(every) - floor_units(every, floor) :]):
+        answers = unit.entries[0].role == "assistant" and not unit.entries[0].call_ids
+        calls = bool(unit.entries[0].call_ids)
+        if not calls and not (answers and answered):
+            stays.append(unit)
+        answered = not unit.opens_block and (answered or answers)
+    return frozenset(entry.number for unit in stays for entry in unit.entries)
+
+
 def answered_through(entries: Sequence[Entry]) -> int:
     """Return the number of the newest final answer: the assistant spoke last, asked nothing, and the user went on."""
     for index in range(len(entries) - 2, -1, -1):

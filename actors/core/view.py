@@ -174,7 +174,7 @@ def _shown(state: State, staying: Sequence[Entry], entries: Sequence[Entry], dig
         before = entry.number
         broken = broken if verbatim(entry) and not entry.notes and not entry.answers else before
         for note in entry.notes:
-            notes.append(piece(msgspec.json.encode({"role": role, "content": note.text})))
+            notes.append(piece(msgspec.json.encode({"role": note.role or role, "content": note.text})))
     if not state.exchange.open_calls:
         # nobody speaks between a call and its results
         out += notes

@@ -36,6 +36,7 @@ def cut(state: State, *, count: Count) -> tuple[HistoryCut | CompactionDeclined,
             down_to=_down_to(state),
             within=state.usable_tokens,
             shrunk=_shrunk_to(state),
+            part=_part(state),
             count=count,
         )
     except BudgetRefused as refused:
@@ -74,8 +75,7 @@ def _fates(state: State, plan: Plan) -> tuple[Fate, ...]:
 
 def _down_to(state: State) -> int:
     assert state.policy is not None
-    emergency = state.episode is not None and state.episode.cause == "overflow"
-    if state.policy.cut.down_to == "usable" and not emergency:
+    if state.policy.cut.down_to == "usable" and not _is_emergency(state):
         return state.usable_tokens
     return target_tokens(state)
 
@@ -86,5 +86,15 @@ def _shrunk_to(state: State) -> int:
     if state.policy.cut.down_to == "usable":
         return _down_to(state)
     share = share_of(state.usable_tokens, SHRUNK_SHARE)
-    emergency = state.episode is not None and state.episode.cause == "overflow"
-    return min(share, target_tokens(state)) if emergency else share
+    return min(share, target_tokens(state)) if _is_emergency(state) else share
+
+
+def _part(state: State) -> int | None:
+    """Return the tokens of a text that stays in an emergency."""
+    assert state.policy is not None
+    share = state.policy.emergency.part
+    return share_of(state.usable_tokens, share) if share is not None and _is_emergency(state) else None
+
+
+def _is_emergency(state: State) -> bool:
+    return state.episode is not None and state.episode.cause == "overflow"

@@ -18,6 +18,7 @@ from actors.core.pressure import gain_tokens_min
 from actors.core.state import State
 from actors.core.state_parts import Digest
 from actors.core.text.count import Count
+from actors.core.units import floor_pairs, units
 from protocol.facts import CompactionDeclined, DigestItem, HistoryDigested
 
 from .account import account
@@ -76,8 +77,11 @@ def digest(state: State, *, count: Count) -> tuple[HistoryDigested | CompactionD
 
 def _parted(state: State) -> tuple[tuple[Entry, ...], tuple[int, ...]]:
     """Return the entries that leave, and the numbers of older ones that stay."""
-    pins = pinned_numbers(state, state.live)
+    assert state.policy is not None
+    pins, floor = pinned_numbers(state, state.live), state.policy.cut.floor
     tail = kept_tail(state, pins)
+    if floor.mode == "hard" and floor.calls == "leave":
+        pins |= floor_pairs(units(state.live), floor)
     # a result that came late may stand before the unit that was open then
     first = min((unit.first for unit in tail), default=0)
     older = [entry for entry in state.live if entry.number < first]

@@ -22,7 +22,7 @@ from protocol import codec
 from protocol.errors import BadPolicy
 from protocol.ids import token
 from protocol.login import Login, parted
-from protocol.policy import key_of
+from protocol.policy_words import key_of
 
 PREFIX = "JETTISON_"
 FILE_NAME = "jettison.toml"

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 
 from actors.cli.policy_import import from_digitorn, from_docsgpt, from_holmes, system_of
 from protocol.errors import BadPolicy
-from protocol.hooks import Compact, Inject, Note, Pressure, Turns
+from protocol.hooks import Compact, Inject, ModelCalls, Note, Pressure
 from protocol.policy import resolve
 from tests.stack import jettison_command
 
@@ -52,14 +52,18 @@ def test_digitorns_example_becomes_a_policy(tmp_path: Path) -> None:
     policy = resolve([json.loads(done.stdout)])
     assert policy.preset == "digitorn"
     assert (policy.budget.window, policy.budget.reserve) == (64_000, 2_048)
-    assert (policy.trigger.ratio, policy.trigger.comparator, policy.target.low_water) == (0.15, "at_least", 0.15)
-    assert (policy.digest.keep_messages, policy.emergency.keep_units) == (6, 4)
+    assert (policy.trigger.ratio, policy.trigger.comparator, policy.target.low_water) == (0.15, "at_least", 0.0)
+    assert (policy.digest.keep_messages, policy.emergency.keep_messages) == (6, 4)
     assert (policy.squeeze.mode, policy.squeeze.model, policy.squeeze.cap_tokens) == ("summarize", "qwen2.5:3b", 512)
     log, five = policy.hooks
-    assert (log.id, log.on, log.do) == ("pressure-log", "turn_start", Note(text="Turn {turn}"))
-    assert (five.when, five.do, five.most, five.cooldown_seconds) == (Turns(at_least=5), Inject(text="Five."), 1, 30.0)
+    assert (log.id, log.on, log.do) == ("pressure-log", "call_start", Note(text="Turn {turn}", fill=True))
+    assert (five.when, five.do, five.most, five.cooldown_seconds) == (
+        ModelCalls(at_least=5),
+        Inject(text="Five.", fill=True),
+        1,
+        30.0,
+    )
     assert "hooks[2]: is not enabled" in done.stderr
-    assert "placeholders stay" in done.stderr
 
 
 def test_another_agent_takes_the_executions_context() -> None:

@@ -125,13 +125,13 @@ PLAYS: dict[tuple[After, str], tuple[Callable[[], Turns], Turns]] = {
         lambda: turns(over(digest={"keep_blocks": 6})),
         ("digest", "cut", None),
     ),
-    ("digest", "over the target, but the view fits and digest changed nothing"): (
+    ("digest", "over the target, but the view fits and the rest stays"): (
         lambda: declining(over(), "digest"),
         ("digest", None),
     ),
     ("squeeze", "within the target"): (summarized, ("digest", "squeeze", None)),
     ("squeeze", "over the target, and units must leave"): (squeezed, ("digest", "squeeze", "cut", None)),
-    ("squeeze", "over the target, but the view fits and nothing was changed"): (
+    ("squeeze", "over the target, but the view fits and the rest stays"): (
         lambda: declining(digested_before(), "digest", "squeeze"),
         ("digest", "squeeze", None),
     ),

@@ -119,7 +119,8 @@ class TestBudget:
     def test_a_budget_cuts_later_than_the_count_and_never_strands_everything(self) -> None:
         talk = self.talk(1200)
         assert 0 < talk.view().tokens <= 1200  # they allow 1,300
-        assert talk.view().numbers == (40,)
+        assert len(talk.view().numbers) >= 4
+        assert talk.view().numbers[-1] == 40
 
     @CASES.of("K9")
     def test_a_budget_of_none_is_the_policys(self) -> None:

@@ -69,18 +69,16 @@ class TestOverflow:
     def test_an_emergency_keeps_half_of_what_is_kept_and_at_least_four(self, keep: int, emergency: int) -> None:
         layer = from_digitorn({"context": {"keep_recent": keep}}).layer
         wanted = resolve([layer, {"budget": {"window": 100_000, "reserve": 0}}])
-        assert wanted.emergency.keep_units == emergency
         talk = Talk(wanted)
         talk.play(*TALK)
         talk.say(OverflowReported(message="context_length_exceeded"))
         talk.settle()
-        fact = next(fact for fact in talk.facts if isinstance(fact, HistoryDigested))
-        assert len(TALK) - fact.through == emergency
+        assert [message for message in talk.shown() if message in TALK] == TALK[-emergency:]
 
     @CASES.of("K18")
     def test_the_preset_keeps_half_of_its_ten(self) -> None:
         wanted = digitorn()
-        assert (wanted.digest.keep_messages, wanted.emergency.keep_units) == (10, 5)
+        assert (wanted.digest.keep_messages, wanted.emergency.keep_messages) == (10, 5)
 
     @CASES.of("Y2")
     def test_an_emergency_goes_down_to_half_at_least(self) -> None:
@@ -125,20 +123,20 @@ class TestTrigger:
 
     def compacted_at(self, *, seconds: int) -> list[int]:
         """Return the turns at which the scheduled compaction acted, a turn each so many seconds."""
-        talk, found = Talk(digitorn(4000, target={"low_water": 0.75}, digest={"keep_messages": 28})), []
+        talk, found = Talk(digitorn(4000, digest={"keep_messages": 28})), []
         for number in range(1, 45):
             known = len(talk.facts)
-            said_at(talk, number * seconds, user(words(96)))
+            said_at(talk, number * seconds, user(words(96)), assistant(words(96)))
             found += [number] if any(isinstance(fact, HistoryDigested) for fact in talk.facts[known:]) else []
         return found
 
     @CASES.of("Y1")
-    def test_three_turns_and_thirty_seconds_must_have_passed(self) -> None:
-        """Y1: their document says two turns, their code three."""
+    def test_two_turns_and_thirty_seconds_must_have_passed(self) -> None:
+        """Y1: their document says two turns, their code three; a turn is a call of the model."""
         slow, fast = self.compacted_at(seconds=60), self.compacted_at(seconds=1)
-        assert slow[0] == fast[0] == 30
-        assert slow[1] - slow[0] == 3
-        assert fast[1] - fast[0] > 6, "over the budget nothing waits"
+        assert slow[0] == fast[0] == 15
+        assert slow[1] - slow[0] == 2
+        assert fast[1] - fast[0] > 4, "over the budget nothing waits"
 
     @CASES.of("K28")
     @pytest.mark.parametrize(("told", "fires"), [(900, True), (100, False)])
@@ -157,7 +155,7 @@ class TestTrigger:
     def test_compaction_is_on_by_default_with_the_settings_of_its_file(self) -> None:
         plain = resolve([from_digitorn({}).layer])
         told = resolve([from_digitorn({"context": {"compression_trigger": 0.6, "keep_recent": 4}}).layer])
-        assert (plain.trigger.ratio, plain.digest.keep_messages, plain.cooldown.turns) == (0.75, 10, 3)
+        assert (plain.trigger.ratio, plain.digest.keep_messages, plain.cooldown.model_calls) == (0.75, 10, 2)
         assert (told.trigger.ratio, told.digest.keep_messages) == (0.6, 4)
 
     @pytest.mark.parametrize(
@@ -180,8 +178,8 @@ class TestTrigger:
         ]
         layer = from_digitorn({"execution": {"hooks": hooks}}).layer
         assert [(hook["when"], hook["do"]["text"], hook.get("most", 0)) for hook in layer["hooks"]] == [
-            ({"kind": "turns", "at_least": 7}, "Mind.", 1),
-            ({"kind": "turns", "at_least": 7}, "Mind.", 0),
+            ({"kind": "model_calls", "at_least": 7}, "Mind.", 1),
+            ({"kind": "model_calls", "at_least": 7}, "Mind.", 0),
         ]
 
     @CASES.of("Y12")

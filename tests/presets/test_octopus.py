@@ -165,7 +165,7 @@ def test_a_call_leaves_with_its_result_and_with_the_question_that_it_was_for(pre
 @CASES.of("O5")
 def test_within_the_newest_block_batches_of_calls_leave_alone() -> None:
     run = [m for at in range(20) for m in (assistant(None, f"c{at}"), result(f"c{at}", "x" * 800))]
-    talk = pruned("octopus-fifo", 1500, user("Mend it."), *run, cut={"floor": {"blocks": 0}})
+    talk = pruned("octopus-fifo", 1500, user("Mend it."), *run)
     shown = talk.shown()
     assert shown == [user("Mend it."), *run[-len(shown) + 1 :]]
     assert 1500 - 215 < talk.view().tokens <= 1500
@@ -221,11 +221,11 @@ def test_what_the_floor_keeps_stands_in_its_original_order(preset: str, budget: 
 
 @CASES.of("O8")
 def test_the_floor_holds_in_the_middle_of_a_history_that_lost_its_large_messages() -> None:
-    """5.2: what is missing of the last turns is never put back, for it never leaves; nor is a call without result."""
+    """5.2: what is missing of the last turns is never put back, for it never leaves; a call goes with its result."""
     looked = [user("Question x?"), assistant(None, "a"), result("a", "x" * 4000), assistant("Answer x.")]
     talk = pruned("octopus-fifo", 700, *turns(1, 20), *turns(21, 21), *looked, *turns(22, 22), NOW)
     assert [message["role"] for message in talk.shown()] == [
-        "user", "assistant", "user", "assistant", "tool", "assistant", "user", "assistant", "user",
+        "user", "assistant", "user", "assistant", "user", "assistant", "user",
     ]  # fmt: skip
     assert talk.view().tokens <= 700
 

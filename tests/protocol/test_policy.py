@@ -77,7 +77,10 @@ def test_a_mistake_is_named_by_its_key(layer: Any, key: str) -> None:
     [
         ({"squeeze": {"mode": "sometimes"}}, "auto, off, select, squeeze, summarize"),
         ({"cut": {"pins": ["everybody"]}}, "first_user, last_user, system"),
-        ({"hooks": [{"id": "a", "on": "never", "do": {"kind": "compact"}}]}, "turn_end, turn_start"),
+        (
+            {"hooks": [{"id": "a", "on": "never", "do": {"kind": "compact"}}]},
+            "call_end, call_start, turn_end, turn_start",
+        ),
         ({"hooks": [{"id": "a", "do": {"kind": "explode"}}]}, "compact, inject, log, call"),
         ({"trigger": {"expected": "much"}}, "reserve, a number"),
     ],
@@ -122,7 +125,7 @@ def test_the_fingerprint_is_of_the_values_not_of_how_they_were_layered() -> None
 
 
 def test_the_fingerprint_of_the_defaults_never_changes_unseen() -> None:
-    assert policies.fingerprint(Policy()) == "3ec3fc489cf7770d"
+    assert policies.fingerprint(Policy()) == "6cd60f9868301c89"
     assert list(json.loads(policies.encode(Policy()))) == list(Policy.__struct_fields__)
 
 
