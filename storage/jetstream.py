@@ -1,4 +1,4 @@
-"""The log and the snapshots on NATS JetStream.
+"""The log on NATS JetStream: the end of every step, and what everything is folded from.
 
 Three facts of the server shape this file (measured on 2.15): a failed publish is *unknown*, never *not
 done*; a repeated successful commit answers «wrong last sequence» on a single server and «duplicate» in a
@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Literal
 
 from nats.aio.client import Client as NatsConnection
-from nats.aio.msg import Msg
 from nats.js.api import RawStreamMsg
 from nats.js.errors import APIError, NotFoundError
 
-from protocol import guarded, subjects
+from protocol import subjects
 from protocol.connection import (
     STREAM_NOT_FOUND,
     TRANSIENT,
@@ -29,15 +27,13 @@ from protocol.connection import (
     told,
     until,
 )
-from protocol.errors import Busy, Damaged, LogRegression, LogUnavailable, NotPermitted, NotProvisioned, OutcomeUnknown
+from protocol.errors import Busy, Damaged, LogRegression, LogUnavailable, NotProvisioned, OutcomeUnknown
 from protocol.ids import Address
 
+from .jetstream_batches import READ_SECONDS, read_batch, record_of
 from .ports import Record
 
 NO_STREAM = "the streams do not exist on this server; run `jettison provision`"
-READ_BATCH = 512
-READ_BYTES = 8 << 20
-READ_SECONDS = 5.0
 
 
 class JetStreamLog:
@@ -94,7 +90,7 @@ class JetStreamLog:
                 f"the log of {at} lost its end: {after} was there, {head} is left", seq=after, head=head
             )
         while head > after:
-            batch = await self._batch(at, first=after + 1, last=head)
+            batch = await read_batch(self._connection, at, first=after + 1, last=head)
             if not batch:
                 # a replica that lags: the leader has the rest
                 batch = [await self._from_leader(at, first=after + 1)]
@@ -174,65 +170,4 @@ class JetStreamLog:
         message = await self._get(at, first=first)
         if message is None:
             raise Damaged(f"the log of {at} ends before the head it showed", address=str(at), first=first)
-        return _record(message.subject or "", message.seq or 0, message.data or b"", message.headers or {}, "")
-
-    async def _batch(self, at: Address, *, first: int, last: int) -> list[Record]:
-        """Read up to `READ_BATCH` records by one direct request (nats-py has no call for it)."""
-        request = {"seq": first, "next_by_subj": subjects.both(at), "batch": READ_BATCH, "max_bytes": READ_BYTES}
-        inbox = self._connection.new_inbox()
-        subscription = await self._connection.subscribe(inbox, pending_bytes_limit=64 << 20)
-        try:
-            await self._connection.publish(
-                f"$JS.API.DIRECT.GET.{subjects.LOG_STREAM}", json.dumps(request).encode(), reply=inbox
-            )
-            records: list[Record] = []
-            while True:
-                message = await subscription.next_msg(timeout=READ_SECONDS)
-                guarded.check(message)
-                record = _direct_record(message)
-                if record is None:
-                    return records
-                if record.seq <= last:
-                    records.append(record)
-                if record.seq >= last:
-                    return records
-        except TRANSIENT:
-            return []
-        finally:
-            await subscription.unsubscribe()
-
-
-class JetStreamSnapshots:
-    """`Snapshots` on the stream `CTX_SNAP`. Losing one costs time only, so no failure is passed on."""
-
-    def __init__(self, connection: NatsConnection) -> None:
-        self._jetstream = connection.jetstream(timeout=READ_SECONDS)
-
-    async def put(self, at: Address, body: bytes) -> None:
-        """See `Snapshots.put`."""
-        try:
-            await self._jetstream.publish(subjects.snapshot(at), body, timeout=READ_SECONDS)
-        except (APIError, NotPermitted, *TRANSIENT):
-            return
-
-    async def newest(self, at: Address) -> bytes | None:
-        """See `Snapshots.newest`."""
-        try:
-            message = await self._jetstream.get_msg(subjects.SNAPSHOT_STREAM, subject=subjects.snapshot(at))
-        except (APIError, NotPermitted, *TRANSIENT):
-            return None
-        return message.data
-
-
-def _direct_record(message: Msg) -> Record | None:
-    """Return the record in an answer to a batch request; None at its end."""
-    headers = dict(message.headers or {})
-    if "Nats-Sequence" not in headers:
-        return None
-    seq, time = int(headers.pop("Nats-Sequence")), headers.pop("Nats-Time-Stamp", "")
-    return _record(headers.pop("Nats-Subject"), seq, message.data, headers, time)
-
-
-def _record(subject: str, seq: int, body: bytes, headers: Mapping[str, str], time: str) -> Record:
-    side: Literal["said", "done"] = "said" if subject.endswith(".said") else "done"
-    return Record(seq=seq, side=side, body=body, headers=headers, time=time)
+        return record_of(message.subject or "", message.seq or 0, message.data or b"", message.headers or {}, "")

@@ -21,7 +21,8 @@ from actors.core.state import State, initial
 from actors.core.text.count import Count
 from actors.core.view import View, view
 from actors.model_info.tokens import counter
-from actors.runtime.registry import ACTOR_SPECS, Outside
+from actors.runtime.decided import Outside
+from actors.runtime.registry import ACTOR_SPECS
 from actors.squeeze.decide import Ask, Completion, next_ask
 from protocol import codec
 from protocol import policy as policies

@@ -16,8 +16,9 @@ import msgspec
 from actors.core.older_rules import under
 from actors.core.state import State
 from actors.core.view import view
+from actors.runtime.decided import Outside
 from actors.runtime.fold import Decision, count_of, decisions, gone_back_to, head
-from actors.runtime.registry import Outside, spec_of
+from actors.runtime.registry import spec_of
 from protocol import codec
 from protocol.errors import BadEnvelope, BudgetRefused, ChainBroken, NotReady, UnknownRules
 from protocol.facts import (

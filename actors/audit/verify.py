@@ -14,9 +14,9 @@ from typing import Literal
 import msgspec
 
 from actors.core.state import State, initial, is_tombstone, remember_writer
-from actors.runtime.conversations import STATE_SCHEMA, Snapshot
 from actors.runtime.fold import folded
-from actors.spill.decide import MISSING_UPLOAD
+from actors.runtime.kept_states import STATE_SCHEMA, Snapshot
+from actors.spill.part import MISSING_UPLOAD
 from protocol import codec
 from protocol.errors import UNREADABLE, BadEnvelope, JettisonError, UnknownRules
 from protocol.facts import MessagesAppended, ToolOutputSpilled, ToolOutputTrimmed

@@ -1,4 +1,7 @@
-"""Seal: a step that was decided becomes the commit that follows the state it was decided on."""
+"""Seal: a step that was decided becomes the commit that follows the state it was decided on.
+
+Hashing and encoding are the codec's (`protocol/codec.py`); `runtime/conversations.py` appends it.
+"""
 
 from __future__ import annotations
 

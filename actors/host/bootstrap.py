@@ -33,7 +33,8 @@ from storage.connections import connection_name
 from storage.dead_letters import JetStreamDeadLetters
 from storage.encrypted import EncryptedLog, EncryptedSnapshots
 from storage.in_progress import JetStreamInProgress
-from storage.jetstream import JetStreamLog, JetStreamSnapshots
+from storage.jetstream import JetStreamLog
+from storage.jetstream_snapshots import JetStreamSnapshots
 from storage.log_changes import JetStreamLogChanges
 from storage.ports import (
     Announcer,

@@ -29,7 +29,7 @@ async def tried(case: Case) -> None:
         worker = running.worker(case.actor)
         _tell(BEGUN)
         try:
-            async for _ in worker.work(case.at):
+            async for _ in worker.stepping.work(case.at):
                 pass
         except Exception as error:
             log.warning("%s of %s was survived: %s", case.actor, case.at, type(error).__name__)

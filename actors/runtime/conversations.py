@@ -1,5 +1,6 @@
 """Conversations: load a state from snapshot and log, keep it warm, commit to it.
 
+`commit` seals a step (`core/seal.py`) and appends it (`storage/jetstream.py`); snapshots are in `kept_states.py`.
 The log is the truth; a warm state only saves reading. A state is never patched in place: after a commit
 the tail is read again, because an agent may have spoken between our reading and our writing.
 """
@@ -10,26 +11,23 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 
-import msgspec
 from cachetools import LRUCache
 
 from actors.core.seal import sealed
-from actors.core.state import State, initial
+from actors.core.state import State
 from actors.model_info.tokens import tokenizer_for
 from protocol import codec
 from protocol import policy as policies
-from protocol.errors import UNREADABLE, BadEnvelope, ChainBroken, LogRegression, PastNeeded, UnknownRules
+from protocol.errors import BadEnvelope, ChainBroken, LogRegression, PastNeeded
 from protocol.facts import ConversationRepaired, DoneFact
 from protocol.ids import Address
 from protocol.limits import SNAPSHOT_COMMITS
 from storage.ports import EventLog, Record, Snapshots
 
-from .fold import fold, folded, is_erasure, tokens_of
+from .fold import fold, folded, tokens_of
+from .kept_states import KeptStates
 
 log = logging.getLogger("jettison.conversations")
-
-STATE_SCHEMA = 6
-"""Raised whenever `State` changes its meaning: older snapshots are then ignored and the log is folded."""
 
 WARM_MAX = 512
 """Conversations whose state a process keeps, where they are small."""
@@ -48,19 +46,12 @@ WHAT_TO_DO = (
 )
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """A state as it is kept."""
-
-    schema: int
-    state: bytes
-
-
 class Conversations:
     """All conversations that this process works on."""
 
     def __init__(self, *, log: EventLog, snapshots: Snapshots, writer: str, rules: str = "") -> None:
         self._log = log
-        self._snapshots = snapshots
+        self._kept = KeptStates(log=log, snapshots=snapshots)
         self._writer = writer
         self.rules = rules or codec.RULES_VERSION
         """The version of the rules that this process decides by, and that its commits say."""
@@ -80,7 +71,7 @@ class Conversations:
     async def _loaded(self, at: Address) -> State:
         state = self._warm.get(at)  # not taken out: four actors and a service load at the same time
         if state is None:
-            state = await self._from_snapshot(at)
+            state = await self._kept.newest(at)
         try:
             async for records in self._log.batches(at, after=state.seq):
                 large = sum(len(record.body) for record in records) > BYTES_AT_ONCE_MAX
@@ -116,7 +107,7 @@ class Conversations:
             at, body, expected_seq=state.position.done_seq, commit_id=commit.commit_id, headers=headers
         )
         if seq and commit.version % SNAPSHOT_COMMITS == 0:
-            await self._keep(at, await self.load(at))
+            await self._kept.keep(at, await self.load(at))
         return seq is not None
 
     async def renew(self, at: Address) -> None:
@@ -125,47 +116,8 @@ class Conversations:
         Another process that remembers the lost log stops on this conversation until it is started anew.
         """
         state = folded(at, await self._log.read(at, after=0))
-        await self._keep(at, state)
+        await self._kept.keep(at, state)
         self._warm[at] = state
-
-    async def _from_snapshot(self, at: Address) -> State:
-        start = initial(codec.genesis(at))
-        body = await self._snapshots.newest(at)
-        if body is None:
-            return start
-        state = self._opened(at, body)
-        if state is None:
-            return start
-        head = await self._log.head(at)
-        if state.seq > head:
-            raise LogRegression(
-                f"the snapshot of {at} is ahead of the log: {state.seq} after {head}; writing stops",
-                address=str(at),
-                snapshot_seq=state.seq,
-                head_seq=head,
-            )
-        newest = await self._log.read(at, after=state.position.done_seq - 1)
-        if newest and is_erasure(newest[-1]):
-            return start  # a snapshot that was written while the conversation was erased
-        if not newest or not _is_commit(newest[0], state.hash):
-            raise ChainBroken(f"the snapshot of {at} is not of this log", address=str(at), version=state.version)
-        return state
-
-    def _opened(self, at: Address, body: bytes) -> State | None:
-        """Return the state in a snapshot; None where it is of another schema or damaged."""
-        try:
-            snapshot = msgspec.msgpack.decode(body, type=Snapshot)
-            if snapshot.schema != STATE_SCHEMA:
-                return None
-            return msgspec.msgpack.decode(snapshot.state, type=State)
-        except UNREADABLE as error:
-            log.warning("a snapshot of %s is not readable (%s); folding the log", at, type(error).__name__)
-            return None
-
-    async def _keep(self, at: Address, state: State) -> None:
-        """Keep *state*; it saves time only, and the commit before it has landed."""
-        raw = msgspec.msgpack.encode(state)
-        await self._snapshots.put(at, msgspec.msgpack.encode(Snapshot(schema=STATE_SCHEMA, state=raw)))
 
 
 def _warm_tokens(state: State) -> int:
@@ -182,13 +134,3 @@ def _repaired_behind(records: Iterable[Record], seq: int) -> bool:
         for record in records
         if record.side == "done"
     )
-
-
-def _is_commit(record: Record, wanted: bytes) -> bool:
-    """Tell whether *record* is the commit with the hash *wanted*; a log that lost its end may hold anything there."""
-    try:
-        return record.side == "done" and codec.decode_commit(record.body).hash == wanted
-    except UnknownRules:
-        raise  # sound, and to be read by a newer release
-    except BadEnvelope:
-        return False

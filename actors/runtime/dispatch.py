@@ -2,6 +2,7 @@
 
 A step loads nothing and retries nothing. It returns the facts to commit, after whatever they promise is
 done: bytes are stored before the fact that points to them, an answer is there before the fact that uses it.
+Whose effect that is stands in `registry.py` (`ACTOR_SPECS`): spill's is `actors/spill/act.py`.
 """
 
 from __future__ import annotations

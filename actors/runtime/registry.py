@@ -1,11 +1,14 @@
-"""Registry: each actor with its rule, its effect, and what it needs; whoever asks something of an actor asks here."""
+"""Registry: each actor with its rule, its effect, and what it needs; whoever asks something of an actor asks here.
+
+`ACTOR_SPECS` names the four; `decided.py` gives their rules what came from outside, for replay and for tests.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol, cast
 
 from actors.core.known_facts import whose
@@ -16,23 +19,26 @@ from actors.cut.decide import cut
 from actors.digest.decide import digest
 from actors.model_info.windows import window_of
 from actors.spill.act import Storing
-from actors.spill.decide import claims, degraded, spill
 from actors.spill.policy_layers import NO_LAYERS, Layers
 from actors.squeeze.act import Asking
-from actors.squeeze.decide import Ask, Completion, next_ask, recorded_answers
 from actors.squeeze.model import Model
-from protocol.facts import (
-    DigestSqueezed,
-    DoneFact,
-    HistorySummarized,
-    StageFailed,
-    ToolOutputTrimmed,
-)
+from protocol.facts import DoneFact
 from protocol.ids import Address
 from protocol.subjects import Actor
 from storage.ports import Artifacts
 
-Facts = tuple[DoneFact, ...]
+from .decided import (
+    Decided,
+    Facts,
+    Outside,
+    of_the_log_alone,
+    outside_of_spill,
+    outside_of_squeeze,
+    passed_by,
+    spill_passed_by,
+    spilled,
+    squeezed,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,25 +51,6 @@ class Tools:
     model: Model | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outside:
-    """What came from outside of the log, for a decision that is made without store and model."""
-
-    uploads: Mapping[str, str | None] = field(default_factory=dict)
-    """Text of each upload by its SHA-256; None if it never came."""
-    answers: tuple[Completion, ...] = ()
-    ask: Callable[[Ask], Completion | DoneFact] | None = None
-    """What a model says where `answers` end, or the fact that ends the asking; None: there is nobody to ask."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Decided:
-    """What a rule decided: bytes to store first, then facts."""
-
-    facts: Facts = ()
-    bodies: tuple[bytes, ...] = ()
-
-
 class Effect(Protocol):
     """An actor's rule together with what it does outside."""
 
@@ -73,16 +60,6 @@ class Effect(Protocol):
         *make_room* is called where it begins to wait. Raises `Unavailable` while it should wait.
         """
         ...
-
-
-def _failed(state: State, error: str, count: Count) -> Facts:
-    if state.episode is None:
-        return ()
-    return (StageFailed(boundary=state.episode.boundary, stage=state.episode.stage, error=error),)
-
-
-def _of_the_log_alone(before: State, facts: Facts) -> Outside | None:
-    return Outside()
 
 
 def _nothing(tools: Tools) -> object:
@@ -100,9 +77,9 @@ class ActorSpec:
     needs_store: bool = False
     serves: bool = False
     """Its process also serves contexts and sweeps: it has the states of those whose agents ask."""
-    without: Callable[[State, str, Count], Facts] = _failed
+    without: Callable[[State, str, Count], Facts] = passed_by
     """The facts that go on without its rule, which fails by a fault of ours; none where there is nothing to pass by."""
-    recorded: Callable[[State, Facts], Outside | None] = _of_the_log_alone
+    recorded: Callable[[State, Facts], Outside | None] = of_the_log_alone
     """What came from outside for facts of the log, as it says itself; None where it does not, and the step rests."""
     warm: Callable[[Tools], object] = _nothing
     """Loads what its first step would wait for."""
@@ -131,59 +108,22 @@ def deciding(rule: Callable[..., Facts], *, beside_the_loop: bool = False, serve
     )
 
 
-def _spilled(state: State, outside: Outside, count: Count) -> Decided:
-    found = spill(state, uploads=outside.uploads, count=count)
-    return Decided(facts=found.facts, bodies=found.bodies) if found else Decided()
-
-
-def _degraded(state: State, error: str, count: Count) -> Facts:
-    found = degraded(state, reason=f"fault: {error}", count=count)
-    return found.facts if found else ()
-
-
-def _of_spill(before: State, facts: Facts) -> Outside | None:
-    """None for a policy as it was adopted, which rests on files and on the table of models, for what was decided on
-    what the store said, and for uploads that only the store holds."""
-    rests = before.policy is None or any(isinstance(fact, ToolOutputTrimmed) for fact in facts) or claims(before)
-    return None if rests else Outside()
-
-
-def _squeezed(state: State, outside: Outside, count: Count) -> Decided:
-    answers = outside.answers
-    while isinstance(found := next_ask(state, answers, count=count), Ask):
-        if outside.ask is None:
-            return Decided()
-        answer = outside.ask(found)
-        if not isinstance(answer, Completion):
-            return Decided(facts=(answer,))
-        answers = (*answers, answer)
-    return Decided(facts=(found,) if found else ())
-
-
-def _of_squeeze(before: State, facts: Facts) -> Outside | None:
-    match facts[0]:
-        case DigestSqueezed() | HistorySummarized() as made:
-            return Outside(answers=recorded_answers(made))
-        case _:
-            return None
-
-
 ACTOR_SPECS: dict[Actor, ActorSpec] = {
     "spill": ActorSpec(
-        rule=_spilled,
+        rule=spilled,
         make_effect=lambda tools: Storing(artifacts=tools.artifacts, layers=tools.layers),
         needs_store=True,
-        without=_degraded,
-        recorded=_of_spill,
+        without=spill_passed_by,
+        recorded=outside_of_spill,
         warm=lambda tools: window_of("gpt-4o"),
     ),
     # a window of 128,000 tokens takes a fifth of a second: the loop goes on beside it
     "digest": deciding(digest, beside_the_loop=True),
     "squeeze": ActorSpec(
-        rule=_squeezed,
+        rule=squeezed,
         make_effect=lambda tools: Asking(model=tools.model),
         asks_model=True,
-        recorded=_of_squeeze,
+        recorded=outside_of_squeeze,
         warm=lambda tools: importlib.import_module("openai") if tools.model else None,
     ),
     "cut": deciding(cut, serves=True),

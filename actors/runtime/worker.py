@@ -1,4 +1,4 @@
-"""Worker: one actor's shell. Take a slot, load, decide, act, append, free the slot, look again.
+"""Worker: one actor's shell. Take a slot, work (`stepping.py`), hand over (`hand_over.py`), free the slot, look again.
 
 The slot keeps other workers of the same actor away while it is held; the expected sequence of the append
 keeps a zombie's late result out; looking again after the slot is free makes a lost wake-up impossible.
@@ -8,42 +8,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
-import msgspec
-
 from actors.core.flow import next_actor
-from actors.core.pressure import pressure
-from actors.core.state import State
-from protocol.errors import Contended, JettisonError, LogUnavailable, NotProvisioned, Unavailable
-from protocol.facts import DoneFact, HookFired
+from protocol.errors import JettisonError, NotProvisioned, Unavailable
 from protocol.ids import Address
-from protocol.limits import APPEND_ATTEMPTS_MAX
 from protocol.outages import Outage
-from protocol.service_messages import Ready
 from protocol.subjects import LANES, Actor, Lane
-from protocol.tracing import traced
 from storage.ports import Announcer, DeadLetters, Slot, Wakes
 
 from .conversations import Conversations
 from .delivery import Delivery, carried, delivery_span, give_back, held
-from .dispatch import Steps, given_up, tell
+from .dispatch import Steps
+from .hand_over import HandOver
 from .quarantine import Quarantine
 from .registry import asks_model
 from .retries import (
     ATTEMPTS_MAX,
-    FAULTS_MAX,
     RETRY_SECONDS,
     Failures,
-    is_passed_by,
     letter_of,
     pause,
     pause_after,
 )
-from .step_span import step_span
+from .stepping import Stepping
 
 log = logging.getLogger("jettison.worker")
 
@@ -69,10 +59,24 @@ class Worker:
     name: str = ""
     """Written into dead letters, for people."""
     grace_seconds: float = GRACE_SECONDS
+    stepping: Stepping = field(init=False)
+    _hand_over: HandOver = field(init=False)
     _failures: Failures = field(default_factory=Failures)
     _outages: dict[str, Outage] = field(default_factory=dict)
     _unbegun: dict[int, Slot] = field(default_factory=dict)
     _places: WeakValueDictionary[Address, asyncio.Lock] = field(default_factory=WeakValueDictionary)
+
+    def __post_init__(self) -> None:
+        self.stepping = Stepping(
+            actor=self.actor,
+            conversations=self.conversations,
+            steps=self.steps,
+            announcer=self.announcer,
+            failures=self._failures,
+        )
+        self._hand_over = HandOver(
+            actor=self.actor, wakes=self.wakes, conversations=self.conversations, announcer=self.announcer
+        )
 
     async def run(self) -> None:
         """Work until cancelled; then take nothing new, and finish or give back what was taken.
@@ -150,17 +154,17 @@ class Worker:
     async def _work_and_free(self, delivery: Delivery) -> None:
         slot = delivery.slot
         await self.quarantine.begin(delivery)
-        async for state in self.work(slot.at, make_room=slot.make_room):
+        async for state in self.stepping.work(slot.at, make_room=slot.make_room):
             delivery.state = state
             if next_actor(state) == self.actor and asks_model(self.actor):
                 await self.quarantine.ask(delivery, state)
         assert delivery.state is not None
-        await self._hand_over(slot, delivery.state)
+        await self._hand_over.after(slot, delivery.state)
         await self.quarantine.end(delivery)
         delivery.is_ending = True
         await slot.done()
         delivery.is_free = True
-        await self._look_again(slot.at, delivery.state)
+        await self._hand_over.look_again(slot.at, delivery.state)
 
     async def _put_back(self, delivery: Delivery, seconds: float) -> None:
         """Let somebody go on: with the slot, and where it is free or may be, by filling it again."""
@@ -204,112 +208,6 @@ class Worker:
         except JettisonError as unkept:
             log.error("the dead letter of %s cannot be kept: %s", slot.at, unkept)
             await give_back(slot, RETRY_SECONDS[-1])
-
-    async def work(self, at: Address, *, make_room: Callable[[], None] = lambda: None) -> AsyncIterator[State]:
-        """Step until this actor has nothing left to do; yield the state before each step, and the last one."""
-        state = await self.conversations.load(at)
-        yield state
-        for _ in range(APPEND_ATTEMPTS_MAX * 64):
-            if next_actor(state) != self.actor:
-                return
-            after = await self._one_step(at, state, make_room)
-            if after is None:
-                await asyncio.sleep(random.uniform(0, 0.01))
-                after = await self.conversations.load(at)
-            state = after
-            yield state
-        raise Contended(f"{self.actor} of {at}: other writers were faster, too often", address=str(at))
-
-    async def _one_step(self, at: Address, state: State, make_room: Callable[[], None]) -> State | None:
-        """Decide and commit once; return the state with it, or None if another writer came first."""
-        with step_span(self.actor, at, state) as recorded:
-            headers = traced()
-            try:
-                step = await self.steps.step(self.actor, at, state, rules=self.conversations.rules, make_room=make_room)
-                await self._call_hooks(at, step.facts, headers)
-                landed = await self.conversations.commit(at, state, step.facts, headers=headers, adopt=step.adopt)
-            except Exception as error:
-                if not is_passed_by(error) or self._failures.of(at) + 1 < FAULTS_MAX:
-                    raise
-                log.exception("%s of %s gives up", self.actor, at)
-                try:
-                    step = given_up(self.actor, state, error)
-                except Exception:
-                    raise error from None  # there is nothing to pass by: the first reason is the one to tell
-                landed = await self.conversations.commit(at, state, step.facts, headers=headers, adopt=step.adopt)
-            after = await self.conversations.load(at) if landed else None
-            if landed:
-                tell(at, step)
-            recorded.decided(step, after)
-        return after
-
-    async def _call_hooks(self, at: Address, facts: tuple[DoneFact, ...], headers: dict[str, str]) -> None:
-        """Publish what hooks of the policy call. It comes before the commit: at least once, and never not at all."""
-        for fact in facts:
-            if isinstance(fact, HookFired) and fact.action == "call":
-                body = msgspec.json.encode({"hook": fact.hook, "number": fact.number, "name": fact.detail})
-                await self.announcer.call(at, fact.detail, body, headers=headers)
-
-    async def _hand_over(self, slot: Slot, state: State) -> None:
-        """Wake who comes next, or announce that the state is ready."""
-        follower = next_actor(state)
-        headers = traced()
-        if follower is not None and follower != self.actor:
-            lane: Lane = "normal" if asks_model(follower) else slot.lane
-            await self.wakes.wake(follower, slot.at, body=_reference(state), headers=headers, lane=lane)
-        elif follower is None:
-            await self._announce(slot.at, state, headers)
-
-    async def _announce(self, at: Address, state: State, headers: Mapping[str, str]) -> None:
-        """Say that *state* is ready; who did not hear it asks for the context anyway."""
-        if state.policy is None:
-            return
-        ready = Ready(
-            version=state.version,
-            upto=state.messages,
-            tokens=state.live_tokens,
-            pressure=round(pressure(state), 4),
-        )
-        try:
-            await self.announcer.ready(at, msgspec.json.encode(ready), headers=headers)
-        except LogUnavailable as error:
-            log.info("ready of %s was not announced: %s", at, error)
-
-    async def _look_again(self, at: Address, seen: State) -> None:
-        """Wake whoever is needed for what came between our last look and the slot's release.
-
-        The slot is free by now and will not come again, so bad luck is waited out here.
-        """
-        for seconds in RETRY_SECONDS:
-            try:
-                return await self._wake_follower(at, seen)
-            except Unavailable as error:
-                log.info("%s of %s looks again: %s", self.actor, at, error)
-                await asyncio.sleep(seconds)
-        await self._wake_follower(at, seen)
-
-    async def _wake_follower(self, at: Address, seen: State) -> None:
-        state = await self.conversations.load(at)
-        follower = next_actor(state)
-        headers = traced()
-        if follower is not None:
-            await self.wakes.wake(follower, at, body=_reference(state), headers=headers)
-        elif state.seq != seen.seq:
-            # its wake-up found the slot filled, so nobody else will say that it is ready
-            await self._announce(at, state, headers)
-
-
-def _reference(state: State) -> bytes:
-    """Return the body of a wake-up: the state's place in the log, not its content."""
-    return msgspec.json.encode(
-        {
-            "version": state.version,
-            "hash": state.hash.hex(),
-            "stage": state.episode.stage if state.episode else "",
-            "boundary": state.episode.boundary if state.episode else 0,
-            "tokens": state.live_tokens,
-        }
-    )
 
 
 async def _cancel_after(stopping: asyncio.Event, pulls: Iterable[asyncio.Task[None]]) -> None:

@@ -1,4 +1,7 @@
-"""Act of spill: what it moves out of the window is in the store before the fact that points to it."""
+"""Act of spill: what it moves out of the window is in the store before the fact that points to it.
+
+What that is, `decide.py` says; the facts go back to `runtime/stepping.py`, which commits them.
+"""
 
 from __future__ import annotations
 

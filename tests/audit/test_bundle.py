@@ -22,7 +22,7 @@ from actors.audit.bundle import BLOCK, Bundle, judged, packed, sound, unpacked
 from actors.audit.importing import imported
 from actors.audit.replay import replay
 from actors.audit.verify import Evidence, mentioned, verify
-from actors.runtime.conversations import STATE_SCHEMA, Snapshot
+from actors.runtime.kept_states import STATE_SCHEMA, Snapshot
 from protocol.errors import Damaged, JettisonError, Rejected
 from protocol.ids import fresh_id
 from storage.memory import MemoryAnchors, MemoryArtifacts, MemoryLog

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from actors.audit.verify import Evidence, Problem, verify
-from actors.runtime.conversations import STATE_SCHEMA, Snapshot
+from actors.runtime.kept_states import STATE_SCHEMA, Snapshot
 from protocol import codec
 from protocol.errors import BadEnvelope
 from protocol.facts import ToolOutputSpilled

@@ -25,7 +25,8 @@ from protocol.ids import Address, address, fresh_id
 from protocol.keys import JetStreamKeys
 from protocol.subjects import FIRST_ACTOR
 from storage.encrypted import EncryptedLog
-from storage.jetstream import JetStreamLog, JetStreamSnapshots
+from storage.jetstream import JetStreamLog
+from storage.jetstream_snapshots import JetStreamSnapshots
 from storage.streams import streams
 from tests.conftest import settled
 from tests.promises.harness import Server, connected, one, said_body, three

@@ -24,7 +24,8 @@ from actors.runtime.conversations import Conversations
 from protocol.connection import TRANSIENT, connect, heed_cancellation
 from protocol.errors import Damaged, LogRegression
 from protocol.ids import Address, address, fresh_id
-from storage.jetstream import JetStreamLog, JetStreamSnapshots
+from storage.jetstream import JetStreamLog
+from storage.jetstream_snapshots import JetStreamSnapshots
 from tests.promises.harness import Server, connected, one, only_in_chaos, said_body, three
 
 DISK_MB = 96

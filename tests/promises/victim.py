@@ -117,7 +117,7 @@ async def main(actor: Actor, death: Death, environment: Mapping[str, str]) -> No
     async with runtime(load(environment=environment), role=f"victim-{actor}") as running:
         steps = MortalSteps(artifacts=running.artifacts, model=running.steps.model)
         conversations = MortalConversations(
-            log=running.log, snapshots=running.conversations._snapshots, writer="victim"
+            log=running.log, snapshots=running.conversations._kept.snapshots, writer="victim"
         )
         steps.death = conversations.death = death
         worker = running.worker(actor)

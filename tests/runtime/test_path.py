@@ -16,7 +16,7 @@ from actors.audit.replay import replay
 from actors.cli.session import started_stack
 from actors.host.bootstrap import Runtime, runtime
 from actors.host.settings import Settings
-from actors.runtime.conversations import STATE_SCHEMA, Snapshot
+from actors.runtime.kept_states import STATE_SCHEMA, Snapshot
 from actors.services.read_back import said_messages
 from protocol import subjects
 from protocol.client import Client
@@ -28,7 +28,7 @@ from protocol.formats.validate import problems
 from protocol.ids import Address, address, fresh_id
 from protocol.limits import SNAPSHOT_COMMITS
 from protocol.subjects import ACTORS, Actor
-from storage.jetstream import JetStreamSnapshots
+from storage.jetstream_snapshots import JetStreamSnapshots
 from tests.conftest import SAMPLE, WINDOW_TOKENS, Json, at_work, done_facts, layer, served, settled
 from tests.stack import jettison_command
 

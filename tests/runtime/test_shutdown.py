@@ -20,7 +20,7 @@ from protocol.client import Client
 from protocol.errors import NotProvisioned
 from protocol.ids import Address, address, fresh_id
 from protocol.subjects import LANES, Actor, Lane
-from storage.jetstream import JetStreamSnapshots
+from storage.jetstream_snapshots import JetStreamSnapshots
 from storage.memory_work import MemorySlot, MemoryWakes
 from storage.ports import Slot
 from storage.streams import consumer, provision

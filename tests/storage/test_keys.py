@@ -17,7 +17,8 @@ from protocol.ids import Address, Token, address, fresh_id
 from protocol.keys import DESTROYED, FolderKeys, JetStreamKeys
 from storage.encrypted import EncryptedLog, EncryptedSnapshots
 from storage.erasure import key_destroyed, overwritten
-from storage.jetstream import JetStreamLog, JetStreamSnapshots
+from storage.jetstream import JetStreamLog
+from storage.jetstream_snapshots import JetStreamSnapshots
 from storage.memory import MemoryArtifacts, MemoryKeys, MemoryLog, MemorySnapshots
 from storage.ports import Keys
 

@@ -4,7 +4,7 @@ import pytest
 
 from actors.host.bootstrap import Runtime
 from protocol.ids import Address, address, fresh_id
-from storage.jetstream import JetStreamSnapshots
+from storage.jetstream_snapshots import JetStreamSnapshots
 from storage.memory import MemorySnapshots
 from storage.ports import Snapshots
 

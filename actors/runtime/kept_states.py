@@ -1,0 +1,86 @@
+"""Kept states: a folded state is kept in a snapshot to save time; one that is not of this log is never taken."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import msgspec
+
+from actors.core.state import State, initial
+from protocol import codec
+from protocol.errors import UNREADABLE, BadEnvelope, ChainBroken, LogRegression, UnknownRules
+from protocol.ids import Address
+from storage.ports import EventLog, Record, Snapshots
+
+from .fold import is_erasure
+
+log = logging.getLogger("jettison.conversations")
+
+STATE_SCHEMA = 6
+"""Raised whenever `State` changes its meaning: older snapshots are then ignored and the log is folded."""
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A state as it is kept."""
+
+    schema: int
+    state: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptStates:
+    """The snapshots of all conversations, each checked against its log."""
+
+    log: EventLog
+    snapshots: Snapshots
+
+    async def newest(self, at: Address) -> State:
+        """Return the newest state that is kept of *at*, else the first of all. Raises as `Conversations.load`."""
+        start = initial(codec.genesis(at))
+        body = await self.snapshots.newest(at)
+        if body is None:
+            return start
+        state = self._opened(at, body)
+        if state is None:
+            return start
+        head = await self.log.head(at)
+        if state.seq > head:
+            raise LogRegression(
+                f"the snapshot of {at} is ahead of the log: {state.seq} after {head}; writing stops",
+                address=str(at),
+                snapshot_seq=state.seq,
+                head_seq=head,
+            )
+        newest = await self.log.read(at, after=state.position.done_seq - 1)
+        if newest and is_erasure(newest[-1]):
+            return start  # a snapshot that was written while the conversation was erased
+        if not newest or not _is_commit(newest[0], state.hash):
+            raise ChainBroken(f"the snapshot of {at} is not of this log", address=str(at), version=state.version)
+        return state
+
+    def _opened(self, at: Address, body: bytes) -> State | None:
+        """Return the state in a snapshot; None where it is of another schema or damaged."""
+        try:
+            snapshot = msgspec.msgpack.decode(body, type=Snapshot)
+            if snapshot.schema != STATE_SCHEMA:
+                return None
+            return msgspec.msgpack.decode(snapshot.state, type=State)
+        except UNREADABLE as error:
+            log.warning("a snapshot of %s is not readable (%s); folding the log", at, type(error).__name__)
+            return None
+
+    async def keep(self, at: Address, state: State) -> None:
+        """Keep *state*; it saves time only, and the commit before it has landed."""
+        raw = msgspec.msgpack.encode(state)
+        await self.snapshots.put(at, msgspec.msgpack.encode(Snapshot(schema=STATE_SCHEMA, state=raw)))
+
+
+def _is_commit(record: Record, wanted: bytes) -> bool:
+    """Tell whether *record* is the commit with the hash *wanted*; a log that lost its end may hold anything there."""
+    try:
+        return record.side == "done" and codec.decode_commit(record.body).hash == wanted
+    except UnknownRules:
+        raise  # sound, and to be read by a newer release
+    except BadEnvelope:
+        return False

@@ -1,0 +1,87 @@
+"""Stepping: load a conversation, decide, and commit, until an actor has nothing left to do in it.
+
+What the actor does stands in `dispatch.py`; the commit goes through `conversations.py` to the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from actors.core.flow import next_actor
+from actors.core.state import State
+from protocol.errors import Contended
+from protocol.facts import DoneFact, HookFired
+from protocol.ids import Address
+from protocol.limits import APPEND_ATTEMPTS_MAX
+from protocol.subjects import Actor
+from protocol.tracing import traced
+from storage.ports import Announcer
+
+from .conversations import Conversations
+from .dispatch import Steps, given_up, tell
+from .retries import FAULTS_MAX, Failures, is_passed_by
+from .step_span import step_span
+
+log = logging.getLogger("jettison.worker")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stepping:
+    """The work of *actor* on conversations, one at a time each."""
+
+    actor: Actor
+    conversations: Conversations
+    steps: Steps
+    announcer: Announcer
+    failures: Failures
+
+    async def work(self, at: Address, *, make_room: Callable[[], None] = lambda: None) -> AsyncIterator[State]:
+        """Step until this actor has nothing left to do; yield the state before each step, and the last one."""
+        state = await self.conversations.load(at)
+        yield state
+        for _ in range(APPEND_ATTEMPTS_MAX * 64):
+            if next_actor(state) != self.actor:
+                return
+            after = await self._one_step(at, state, make_room)
+            if after is None:
+                await asyncio.sleep(random.uniform(0, 0.01))
+                after = await self.conversations.load(at)
+            state = after
+            yield state
+        raise Contended(f"{self.actor} of {at}: other writers were faster, too often", address=str(at))
+
+    async def _one_step(self, at: Address, state: State, make_room: Callable[[], None]) -> State | None:
+        """Decide and commit once; return the state with it, or None if another writer came first."""
+        with step_span(self.actor, at, state) as recorded:
+            headers = traced()
+            try:
+                step = await self.steps.step(self.actor, at, state, rules=self.conversations.rules, make_room=make_room)
+                await self._call_hooks(at, step.facts, headers)
+                landed = await self.conversations.commit(at, state, step.facts, headers=headers, adopt=step.adopt)
+            except Exception as error:
+                if not is_passed_by(error) or self.failures.of(at) + 1 < FAULTS_MAX:
+                    raise
+                log.exception("%s of %s gives up", self.actor, at)
+                try:
+                    step = given_up(self.actor, state, error)
+                except Exception:
+                    raise error from None  # there is nothing to pass by: the first reason is the one to tell
+                landed = await self.conversations.commit(at, state, step.facts, headers=headers, adopt=step.adopt)
+            after = await self.conversations.load(at) if landed else None
+            if landed:
+                tell(at, step)
+            recorded.decided(step, after)
+        return after
+
+    async def _call_hooks(self, at: Address, facts: tuple[DoneFact, ...], headers: dict[str, str]) -> None:
+        """Publish what hooks of the policy call. It comes before the commit: at least once, and never not at all."""
+        for fact in facts:
+            if isinstance(fact, HookFired) and fact.action == "call":
+                body = msgspec.json.encode({"hook": fact.hook, "number": fact.number, "name": fact.detail})
+                await self.announcer.call(at, fact.detail, body, headers=headers)

@@ -1,0 +1,59 @@
+"""Batches: many records of one conversation by one request to JetStream, from any replica."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Literal
+
+from nats.aio.client import Client as NatsConnection
+from nats.aio.msg import Msg
+
+from protocol import guarded, subjects
+from protocol.connection import TRANSIENT
+from protocol.ids import Address
+
+from .ports import Record
+
+READ_BATCH = 512
+READ_BYTES = 8 << 20
+READ_SECONDS = 5.0
+
+
+async def read_batch(connection: NatsConnection, at: Address, *, first: int, last: int) -> list[Record]:
+    """Read up to `READ_BATCH` records by one direct request (nats-py has no call for it)."""
+    request = {"seq": first, "next_by_subj": subjects.both(at), "batch": READ_BATCH, "max_bytes": READ_BYTES}
+    inbox = connection.new_inbox()
+    subscription = await connection.subscribe(inbox, pending_bytes_limit=64 << 20)
+    try:
+        await connection.publish(f"$JS.API.DIRECT.GET.{subjects.LOG_STREAM}", json.dumps(request).encode(), reply=inbox)
+        records: list[Record] = []
+        while True:
+            message = await subscription.next_msg(timeout=READ_SECONDS)
+            guarded.check(message)
+            record = _direct_record(message)
+            if record is None:
+                return records
+            if record.seq <= last:
+                records.append(record)
+            if record.seq >= last:
+                return records
+    except TRANSIENT:
+        return []
+    finally:
+        await subscription.unsubscribe()
+
+
+def _direct_record(message: Msg) -> Record | None:
+    """Return the record in an answer to a batch request; None at its end."""
+    headers = dict(message.headers or {})
+    if "Nats-Sequence" not in headers:
+        return None
+    seq, time = int(headers.pop("Nats-Sequence")), headers.pop("Nats-Time-Stamp", "")
+    return record_of(headers.pop("Nats-Subject"), seq, message.data, headers, time)
+
+
+def record_of(subject: str, seq: int, body: bytes, headers: Mapping[str, str], time: str) -> Record:
+    """Return a message of the stream as a record; its subject says who wrote it."""
+    side: Literal["said", "done"] = "said" if subject.endswith(".said") else "done"
+    return Record(seq=seq, side=side, body=body, headers=headers, time=time)
