@@ -23,14 +23,11 @@ from .extract import CATEGORIES, items_in, sentences_in, standing_in
 from .loss_told import told_fates
 from .state import State
 from .state_parts import Digest
-from .text.values import within
+from .text.values import within, words_in
 
 FateName = Literal["retained", "recoverable", "lost"]
 _Values = dict[str, dict[str, DigestItem]]
 """By category, and by the value itself."""
-
-_APART = bytes(byte if chr(byte).isalnum() or chr(byte) in "_." or byte > 127 else 32 for byte in range(256))
-"""Makes a space of whatever parts words, but for a full stop within one."""
 
 
 def fates(
@@ -128,18 +125,14 @@ def _listed(staying: Sequence[Entry], after: Digest | None) -> Callable[[str], b
 def _in_account(staying: Sequence[Entry], after: Digest) -> Callable[[str], bool]:
     """Return what tells whether a value stands in the messages that stay, or in an account: each two of its words."""
     pieces = (piece.raw for entry in staying for piece in entry.pieces)
-    words = _words(b"\n".join((after.text.encode(), *pieces)).replace(b"\\n", b" ").replace(b"\\t", b" "))
+    words = words_in(b"\n".join((after.text.encode(), *pieces)).replace(b"\\n", b" ").replace(b"\\t", b" "))
     known, pairs = frozenset(words), frozenset(pairwise(words))
 
     def stands(value: str) -> bool:
-        parts = _words(value.rstrip("…").encode("utf-8", "replace"))
+        parts = words_in(value.rstrip("…").encode("utf-8", "replace"))
         return pairs.issuperset(pairwise(parts)) if len(parts) > 1 else known.issuperset(parts)
 
     return stands
-
-
-def _words(text: bytes) -> list[bytes]:
-    return (text.translate(_APART) + b" ").replace(b". ", b"  ").split()
 
 
 def _reach(staying: Sequence[Entry], after: Digest | None) -> Callable[[int], bool]:

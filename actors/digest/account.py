@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import msgspec
 
@@ -31,19 +32,19 @@ from protocol.facts import CompactionDeclined, HistoryAccounted
 from protocol.policy import share_of
 
 from .account_steps import (
+    MATTERS_WORTH,
     LevelChars,
     coarser,
     is_report,
     joined,
     level_chars,
-    matters,
     step_of,
     without_task_list,
     worth,
 )
 from .calls import TASK_LIST
 from .hindsight import Hindsight
-from .requests import within, without_repeats
+from .requests import REQUEST_TOKENS, within, without_repeats
 from .tail import keeps_by_name, kept_tail
 from .trims import trims_of
 from .values import values_beside
@@ -92,6 +93,8 @@ def account(state: State, *, count: Count) -> tuple[HistoryAccounted | Compactio
     """Return the fact that brings the view down to the target, or why there is nothing to bring down."""
     assert state.episode is not None
     boundary = state.episode.boundary
+    # the same texts are weighed at every rung
+    count = cache(count)
     ladder = _Ladder.of(state, count)
     ladder.descend()
     if not ladder.trims and not ladder.leaving:
@@ -163,8 +166,13 @@ class _Ladder:
     staying_tokens: int
     """Of all that stays beside the digest."""
     requests: list[AccountRequest]
-    steps: list[AccountStep]
-    sizes: list[int]
+    asked_tokens: int
+    """Of the requests alone, without their numbers."""
+    steps: list[AccountStep] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    worths: list[float] = field(default_factory=list)
+    steps_tokens: int = 0
+    """The sum of the sizes."""
     requests_tokens: int = 0
     headers: dict[str, int] = field(default_factory=dict)
     """Names of columns, and the first step that has them."""
@@ -206,15 +214,15 @@ class _Ladder:
             room=room_tokens,
             staying_tokens=state.live_tokens - (state.digest.tokens if state.digest else 0),
             requests=requests,
-            steps=steps,
-            sizes=[],
+            asked_tokens=sum(count(one.text) + REQUEST_TOKENS for one in requests),
             prose=prose,
             prose_tokens=prose_tokens,
             requests_left_out=before.requests_left_out if before else 0,
             left_out_through=before.left_out_through if before else 0,
             values_room=share_of(moving_tokens(state), VALUES_SHARE),
         )
-        ladder.sizes += map(ladder._size, steps)
+        for place, step in enumerate(steps):
+            ladder._put(slice(place, place), step)
         ladder.requests_tokens = sum(count(request_text(one)) + 1 for one in requests)
         return ladder
 
@@ -223,7 +231,9 @@ class _Ladder:
         """Return what a view costs by now, about."""
         if not (self.leaving or self.state.digest):
             return self.staying_tokens
-        return self.staying_tokens + self.prose_tokens + self.requests_tokens + sum(self.sizes) + self.values_room + 100
+        return (
+            self.staying_tokens + self.prose_tokens + self.requests_tokens + self.steps_tokens + self.values_room + 100
+        )
 
     def descend(self) -> None:
         """Go down until the target is reached."""
@@ -231,7 +241,7 @@ class _Ladder:
         old = self.older[: len(self.older) - self.tail]
         self._descend(old, target)
         if self.tokens > target:
-            self._rewrite(max(share_of(self.room, LEAST_SHARE), sum(self.sizes) - (self.tokens - target)))
+            self._rewrite(max(share_of(self.room, LEAST_SHARE), self.steps_tokens - (self.tokens - target)))
         # the newest units are shortened only where the view would be near its end
         self._descend(self.older[len(old) :], max(target, share_of(self.state.usable_tokens, HARD_SHARE)))
 
@@ -268,69 +278,78 @@ class _Ladder:
         step = step_of(unit, self.hindsight, self.levels)
         if any(act.target == TASK_LIST for act in step.acts):
             self.steps = [without_task_list(one) for one in self.steps]
-        self.steps.append(step)
-        self.sizes.append(self._size(step))
-        if sum(self.sizes) > self.room:
+        self._put(slice(len(self.steps), len(self.steps)), step)
+        if self.steps_tokens > self.room:
             self._rewrite(share_of(self.room, REWRITTEN_SHARE))
 
     def _ask(self, unit: Unit) -> None:
         text = "\n".join(part.text.strip() for part in texts_of(unit.entries) if part.trust != "tool")
         before = self.requests
         request = without_repeats(AccountRequest(number=unit.first, text=text), self.requests)
-        self.requests = list(
-            within((*self.requests, request), share_of(moving_tokens(self.state), REQUESTS_SHARE), count=self.count)
-        )
+        room = share_of(moving_tokens(self.state), REQUESTS_SHARE)
+        asked = self.asked_tokens + self.count(request.text) + REQUEST_TOKENS
+        if asked <= room:
+            self.requests = [*before, request]
+            self.asked_tokens = asked
+            self.requests_tokens += self.count(request_text(request)) + 1
+            return
+        self.requests = list(within((*before, request), room, count=self.count))
+        self.asked_tokens = sum(self.count(one.text) + REQUEST_TOKENS for one in self.requests)
         there = {one.number for one in self.requests}
         gone = [one.number for one in (*before, request) if one.number not in there]
         self.requests_left_out += len(gone)
         self.left_out_through = max([self.left_out_through, *gone])
         self.requests_tokens = sum(self.count(request_text(one)) + 1 for one in self.requests)
 
+    def _put(self, places: slice, step: AccountStep) -> None:
+        """Let *step* stand for the steps at *places*."""
+        size = self._size(step)
+        self.steps_tokens += size - sum(self.sizes[places])
+        self.steps[places], self.sizes[places], self.worths[places] = [step], [size], [worth(step)]
+
     def _rewrite(self, room: int) -> None:
         """Make the steps coarser, the older the more, until they fit *room*; then join what only looked."""
         coarseness = 0.0
-        while sum(self.sizes) > room and coarseness < COARSENESS_MAX:
+        while self.steps_tokens > room and coarseness < COARSENESS_MAX:
             coarseness += COARSENESS_STEP
             last = max(1, len(self.steps) - 1)
-            report = max((place for place, step in enumerate(self.steps) if is_report(step)), default=0)
+            report = next((place for place in reversed(range(len(self.steps))) if is_report(self.steps[place])), 0)
             for place, step in enumerate(self.steps):
-                if sum(self.sizes) <= room:
+                if self.steps_tokens <= room:
                     break
                 age = (last - place) / last
-                level = int(coarseness * (0.35 + 0.65 * age) - worth(step) + REPORTED * (place < report) + 0.5)
+                level = int(coarseness * (0.35 + 0.65 * age) - self.worths[place] + REPORTED * (place < report) + 0.5)
                 if level > step.level:
-                    self.steps[place] = coarser(step, min(level, JOINED_LEVEL - 1), self.hindsight, self.levels)
-                    self.sizes[place] = self._size(self.steps[place])
+                    short = coarser(step, min(level, JOINED_LEVEL - 1), self.hindsight, self.levels)
+                    self._put(slice(place, place + 1), short)
             self._join_looks(room)
-        if sum(self.sizes) > room:
+        if self.steps_tokens > room:
             self._join(room)
 
     def _join_looks(self, room: int) -> None:
         """Join neighbours that only looked and are as coarse as can be, up to a few messages together."""
         place = 0
-        while place + 1 < len(self.steps) and sum(self.sizes) > room:
+        while place + 1 < len(self.steps) and self.steps_tokens > room:
             one, other = self.steps[place : place + 2]
             coarse = min(one.level, other.level) >= JOINED_LEVEL - 1
-            if coarse and not matters(one) and not matters(other) and other.last - one.first < JOINED_MESSAGES:
-                self.steps[place : place + 2] = [joined((one, other))]
-                self.sizes[place : place + 2] = [self._size(self.steps[place])]
+            looked = max(self.worths[place : place + 2]) < MATTERS_WORTH
+            if coarse and looked and other.last - one.first < JOINED_MESSAGES:
+                self._put(slice(place, place + 2), joined((one, other)))
             else:
                 place += 1
 
     def _join(self, room: int) -> None:
         """Join neighbours, those first that stand for the fewest messages and only looked, and are old."""
-        while len(self.steps) > 1 and sum(self.sizes) > room:
+        while len(self.steps) > 1 and self.steps_tokens > room:
             last = len(self.steps)
 
             def price(place: int) -> float:
                 one, other = self.steps[place], self.steps[place + 1]
-                kept = worth(one) + worth(other)
+                kept = self.worths[place] + self.worths[place + 1]
                 return (other.last - one.first + 1) * (1 + 2 * kept) * (0.2 + place / last)  # noqa: B023
 
             place = min(range(len(self.steps) - 1), key=price)
-            one = joined(self.steps[place : place + 2])
-            self.steps[place : place + 2] = [one]
-            self.sizes[place : place + 2] = [self._size(one)]
+            self._put(slice(place, place + 2), joined(self.steps[place : place + 2]))
 
     def _size(self, step: AccountStep) -> int:
         """Return the tokens of a step; the names of columns that another one has cost hardly anything."""

@@ -63,6 +63,9 @@ REPORT_CHARS_MIN, REPORT_WORTH = 500, 3.4
 SPOKEN_WORTH = 2.4
 """Levels that an answer to somebody is kept finer: the assistant's own words go last."""
 
+MATTERS_WORTH = 1.0
+"""From which on a step did more than look: it changed something, failed, was used, or told the user something."""
+
 PIECES = " / "
 """Between what was said in several messages."""
 
@@ -190,11 +193,6 @@ def _pieces(said: Sequence[str]) -> str:
         del kept[1 if len(kept) > 2 else 0]
         more += 1
     return PIECES.join([*kept[:1], *([f"({more} more)"] if more else []), *kept[1:]])
-
-
-def matters(step: AccountStep) -> bool:
-    """Tell whether a step did more than look: it changed something, failed, was used, or told the user something."""
-    return worth(step) >= 1
 
 
 def is_report(step: AccountStep) -> bool:

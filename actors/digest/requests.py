@@ -14,6 +14,9 @@ from protocol.account import AccountRequest
 REPEATED_CHARS_MIN = 40
 """A shorter line that was said before is said again."""
 
+REQUEST_TOKENS = 4
+"""Beside its words."""
+
 REFERENCE = "[here as in #"
 
 TINY_CHARS = 12
@@ -30,6 +33,9 @@ LEAST_CHARS = 240
 
 def without_repeats(new: AccountRequest, before: Sequence[AccountRequest]) -> AccountRequest:
     """Return *new* without the lines that an earlier request has: each run of them becomes a reference."""
+    long = [line for line in map(str.strip, new.text.split("\n")) if len(line) >= REPEATED_CHARS_MIN]
+    if not any(line in one.text for line in long for one in before):
+        return msgspec.structs.replace(new, text=new.text.strip())
     known = {
         line.strip(): one.number
         for one in reversed(before)
@@ -53,24 +59,24 @@ def without_repeats(new: AccountRequest, before: Sequence[AccountRequest]) -> Ac
 
 def within(requests: Sequence[AccountRequest], room: int, *, count: Count) -> tuple[AccountRequest, ...]:
     """Return *requests* within *room* tokens: the longest are shortened most, the ends last."""
-    sizes = [count(one.text) + 4 for one in requests]
+    sizes = [count(one.text) + REQUEST_TOKENS for one in requests]
     if sum(sizes) <= room or not requests:
         return tuple(requests)
     ends = {0, len(requests) - 1}
     others = [place for place in range(len(requests)) if place not in ends]
     out = list(requests)
     for places in (others, sorted(ends)):
-        fixed = sum(count(out[place].text) + 4 for place in range(len(out)) if place not in places)
+        fixed = sum(count(out[place].text) + REQUEST_TOKENS for place in range(len(out)) if place not in places)
         height = water_level([sizes[place] for place in places], max(0, room - fixed))
         for place in places:
             if sizes[place] > height:
                 out[place] = _shortened(out[place], height, count)
-        if sum(count(one.text) + 4 for one in out) <= room:
+        if sum(count(one.text) + REQUEST_TOKENS for one in out) <= room:
             return tuple(out)
-    used = sum(count(one.text) + 4 for one in out)
+    used = sum(count(one.text) + REQUEST_TOKENS for one in out)
     while len(out) > 2 and used > room:
         place = min(range(1, len(out) - 1), key=lambda place: (_standing(out[place].text), place))
-        used -= count(out[place].text) + 4
+        used -= count(out[place].text) + REQUEST_TOKENS
         del out[place]
     return tuple(out)
 

@@ -11,6 +11,8 @@ from actors.core.ledger import Ledger
 from actors.core.message_texts import texts_of
 from actors.core.text.count import Count
 from actors.core.text.excerpt import readable_lines
+from actors.core.text.patterns import encoded
+from actors.core.text.values import words_in
 from protocol.account import AccountValue
 from protocol.facts import DigestItem
 
@@ -39,6 +41,12 @@ def values_beside(
         parts = texts_of((as_said(entries[number]),)) if number in entries else []
         return [line for part in parts for line in readable_lines(part.text)]
 
+    # most of what does not stand there has a word that does not, and is not looked for in the whole text
+    words = frozenset(words_in(encoded(standing)))
+
+    def stands(value: str) -> bool:
+        return words.issuperset(words_in(encoded(value))) and value in standing
+
     newest = max((item.number for item in known), default=0)
     ranked = sorted(
         (item for item in known if item.category in KINDS),
@@ -47,10 +55,8 @@ def values_beside(
     chosen: list[AccountValue] = []
     said = ""
     for item in ranked[:CANDIDATES_MAX]:
-        if item.value in said or item.value in standing:
-            continue
         found = _found(item, earlier, lines_of(item.number))
-        if found is None:
+        if found is None or item.value in said or stands(item.value):
             continue
         cost = count(found.text) + FRAME_TOKENS
         if cost > room:

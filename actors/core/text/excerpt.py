@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any
 
 from protocol.formats import messages
@@ -75,7 +76,7 @@ def excerpt(text: str, *, chars: int, sought: Sought) -> str:
     whole = "\n".join(lines)
     if len(whole) <= chars:
         return whole
-    worths = _worths(lines, sought)
+    worths = line_worths(lines, sought)
     most = min(LINE_CHARS_MAX, max(60, chars - 4))
     shown = [_clipped(line, sought, most) for line in lines]
     return _rendered(shown, _chosen(shown, worths, chars))
@@ -170,13 +171,16 @@ def _is_small(value: Any) -> bool:
     return len(flat(value)) <= OBJECT_CHARS_MAX
 
 
-def _worths(lines: list[str], sought: Sought) -> list[float]:
-    words = [frozenset(words_of(line)) for line in lines]
-    often = Counter(word for of_line in words for word in of_line)
-    own = [
-        sum(sought(word) * min(1.0, RARE_IN_LINES / often[word]) for word in of_line if often[word] < len(lines))
-        for of_line in words
-    ]
+def line_worths(lines: list[str], sought: Sought) -> list[float]:
+    """Return how much each of *lines* matters."""
+    # in the order of the line: sums of fractions depend on it, and a set's is another one in each process
+    words = [dict.fromkeys(words_of(line)) for line in lines]
+    often = Counter(chain.from_iterable(words))
+    weights = {
+        word: sought(word) * min(1.0, RARE_IN_LINES / times) if times < len(lines) else 0.0
+        for word, times in often.items()
+    }
+    own = [sum([weights[word] for word in of_line]) for of_line in words]
     for number in telling_lines(lines)[:20]:
         own[number] += _TELLING_WORTH
     for number in [number for number, line in enumerate(lines) if _REFUSED.search(line[:LINE_CHARS_MAX])][

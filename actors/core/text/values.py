@@ -96,6 +96,9 @@ _INSIDE: tuple[Any, ...] = tuple(
 _there = gate_of_shapes([pattern for _, pattern, _ in PATTERNS])
 _there_inside = gate_of_shapes(_INSIDE)
 
+_APART = bytes(byte if chr(byte).isalnum() or chr(byte) in "_." or byte > 127 else 32 for byte in range(256))
+"""Makes a space of whatever parts words, but for a full stop within one."""
+
 _SETTING = re2.compile(r"\A([\w.-]+)\"?\s?[=:]\s?(?:.+)\z")
 _CONFIGURED = re2.compile(
     r"\A([A-Z][A-Z0-9]*_[A-Z0-9_]+|(?i:(?:[\w.-]*[._-])?(?:port|version|replicas|image|branch|database|region"
@@ -118,6 +121,11 @@ def values(data: bytes) -> Iterator[tuple[str, str]]:
                 continue
             if taken.setdefault(value, category) == category:
                 yield category, value
+
+
+def words_in(data: bytes) -> list[bytes]:
+    """Return the words of *data*, in order, without what parts them; no pattern is as fast."""
+    return (data.translate(_APART) + b" ").replace(b". ", b"  ").split()
 
 
 def within(text: str) -> tuple[str, ...]:
