@@ -13,7 +13,7 @@ from functools import cache
 
 import msgspec
 
-from actors.core.account_text import FORM, JOINED_LEVEL, account_text, request_text, step_text
+from actors.core.account_text import FORM, account_text, request_text
 from actors.core.entry import MESSAGE_TOKENS, Entry
 from actors.core.ledger import Ledger, changes, known_after
 from actors.core.loss import fates
@@ -24,27 +24,17 @@ from actors.core.pressure import fixed_tokens, gain_tokens_min, moving_tokens, t
 from actors.core.state import State
 from actors.core.state_parts import Digest
 from actors.core.text.count import Count
-from actors.core.text.excerpt import is_header
 from actors.core.trimmed import trimmed
 from actors.core.units import Unit, instructions, units
-from protocol.account import Account, AccountRequest, AccountStep, Trim
+from protocol.account import Account, AccountRequest, Trim
 from protocol.facts import CompactionDeclined, HistoryAccounted
 from protocol.policy import share_of
 
-from .account_steps import (
-    MATTERS_WORTH,
-    LevelChars,
-    coarser,
-    is_report,
-    joined,
-    level_chars,
-    step_of,
-    without_task_list,
-    worth,
-)
+from .account_steps import LevelChars, level_chars, step_of, without_task_list
 from .calls import TASK_LIST
 from .hindsight import Hindsight
 from .requests import REQUEST_TOKENS, within, without_repeats
+from .step_list import Steps
 from .tail import keeps_by_name, kept_tail
 from .trims import trims_of
 from .values import values_beside
@@ -78,15 +68,6 @@ FIRST_TRIM_FACTOR = 4
 
 HARD_SHARE = 0.8
 """Of the usable tokens: up to here the newest units stay whole, though the target is lower."""
-
-REPORTED = 0.7
-"""Levels that a step is coarser, for a report behind it: that says what came of it."""
-
-JOINED_MESSAGES = 16
-"""Of the messages that one step stands for while others can be made coarser."""
-
-COARSENESS_MAX = 6.0
-COARSENESS_STEP = 0.25
 
 
 def account(state: State, *, count: Count) -> tuple[HistoryAccounted | CompactionDeclined, ...]:
@@ -168,14 +149,8 @@ class _Ladder:
     requests: list[AccountRequest]
     asked_tokens: int
     """Of the requests alone, without their numbers."""
-    steps: list[AccountStep] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)
-    worths: list[float] = field(default_factory=list)
-    steps_tokens: int = 0
-    """The sum of the sizes."""
+    steps: Steps
     requests_tokens: int = 0
-    headers: dict[str, int] = field(default_factory=dict)
-    """Names of columns, and the first step that has them."""
     trims: dict[int, tuple[Trim, ...]] = field(default_factory=dict)
     leaving: list[Entry] = field(default_factory=list)
     prose: str = ""
@@ -200,17 +175,18 @@ class _Ladder:
         else:
             tail = _tail_units(every, free, room)
         requests = [one for one in before.requests if one.text != ABOVE] if before else []
-        steps = list(before.steps) if before else []
         prose = state.digest.prose if state.digest else ""
         prose_tokens = count(prose)
         room_tokens = max(0, share_of(moving_tokens(state), state.policy.digest.cap) - prose_tokens)
+        hindsight, levels = Hindsight.of(state.live, requests), level_chars(room_tokens)
         ladder = cls(
             state=state,
             count=count,
             older=tuple(free),
             tail=tail,
-            hindsight=Hindsight.of(state.live, requests),
-            levels=level_chars(room_tokens),
+            hindsight=hindsight,
+            levels=levels,
+            steps=Steps(count=count, hindsight=hindsight, levels=levels),
             room=room_tokens,
             staying_tokens=state.live_tokens - (state.digest.tokens if state.digest else 0),
             requests=requests,
@@ -221,8 +197,8 @@ class _Ladder:
             left_out_through=before.left_out_through if before else 0,
             values_room=share_of(moving_tokens(state), VALUES_SHARE),
         )
-        for place, step in enumerate(steps):
-            ladder._put(slice(place, place), step)
+        for step in before.steps if before else ():
+            ladder.steps.add(step)
         ladder.requests_tokens = sum(count(request_text(one)) + 1 for one in requests)
         return ladder
 
@@ -232,7 +208,7 @@ class _Ladder:
         if not (self.leaving or self.state.digest):
             return self.staying_tokens
         return (
-            self.staying_tokens + self.prose_tokens + self.requests_tokens + self.steps_tokens + self.values_room + 100
+            self.staying_tokens + self.prose_tokens + self.requests_tokens + self.steps.tokens + self.values_room + 100
         )
 
     def descend(self) -> None:
@@ -241,7 +217,7 @@ class _Ladder:
         old = self.older[: len(self.older) - self.tail]
         self._descend(old, target)
         if self.tokens > target:
-            self._rewrite(max(share_of(self.room, LEAST_SHARE), self.steps_tokens - (self.tokens - target)))
+            self.steps.rewrite(max(share_of(self.room, LEAST_SHARE), self.steps.tokens - (self.tokens - target)))
         # the newest units are shortened only where the view would be near its end
         self._descend(self.older[len(old) :], max(target, share_of(self.state.usable_tokens, HARD_SHARE)))
 
@@ -277,10 +253,10 @@ class _Ladder:
             return
         step = step_of(unit, self.hindsight, self.levels)
         if any(act.target == TASK_LIST for act in step.acts):
-            self.steps = [without_task_list(one) for one in self.steps]
-        self._put(slice(len(self.steps), len(self.steps)), step)
-        if self.steps_tokens > self.room:
-            self._rewrite(share_of(self.room, REWRITTEN_SHARE))
+            self.steps.steps = [without_task_list(one) for one in self.steps.steps]
+        self.steps.add(step)
+        if self.steps.tokens > self.room:
+            self.steps.rewrite(share_of(self.room, REWRITTEN_SHARE))
 
     def _ask(self, unit: Unit) -> None:
         text = "\n".join(part.text.strip() for part in texts_of(unit.entries) if part.trust != "tool")
@@ -301,64 +277,6 @@ class _Ladder:
         self.left_out_through = max([self.left_out_through, *gone])
         self.requests_tokens = sum(self.count(request_text(one)) + 1 for one in self.requests)
 
-    def _put(self, places: slice, step: AccountStep) -> None:
-        """Let *step* stand for the steps at *places*."""
-        size = self._size(step)
-        self.steps_tokens += size - sum(self.sizes[places])
-        self.steps[places], self.sizes[places], self.worths[places] = [step], [size], [worth(step)]
-
-    def _rewrite(self, room: int) -> None:
-        """Make the steps coarser, the older the more, until they fit *room*; then join what only looked."""
-        coarseness = 0.0
-        while self.steps_tokens > room and coarseness < COARSENESS_MAX:
-            coarseness += COARSENESS_STEP
-            last = max(1, len(self.steps) - 1)
-            report = next((place for place in reversed(range(len(self.steps))) if is_report(self.steps[place])), 0)
-            for place, step in enumerate(self.steps):
-                if self.steps_tokens <= room:
-                    break
-                age = (last - place) / last
-                level = int(coarseness * (0.35 + 0.65 * age) - self.worths[place] + REPORTED * (place < report) + 0.5)
-                if level > step.level:
-                    short = coarser(step, min(level, JOINED_LEVEL - 1), self.hindsight, self.levels)
-                    self._put(slice(place, place + 1), short)
-            self._join_looks(room)
-        if self.steps_tokens > room:
-            self._join(room)
-
-    def _join_looks(self, room: int) -> None:
-        """Join neighbours that only looked and are as coarse as can be, up to a few messages together."""
-        place = 0
-        while place + 1 < len(self.steps) and self.steps_tokens > room:
-            one, other = self.steps[place : place + 2]
-            coarse = min(one.level, other.level) >= JOINED_LEVEL - 1
-            looked = max(self.worths[place : place + 2]) < MATTERS_WORTH
-            if coarse and looked and other.last - one.first < JOINED_MESSAGES:
-                self._put(slice(place, place + 2), joined((one, other)))
-            else:
-                place += 1
-
-    def _join(self, room: int) -> None:
-        """Join neighbours, those first that stand for the fewest messages and only looked, and are old."""
-        while len(self.steps) > 1 and self.steps_tokens > room:
-            last = len(self.steps)
-
-            def price(place: int) -> float:
-                one, other = self.steps[place], self.steps[place + 1]
-                kept = self.worths[place] + self.worths[place + 1]
-                return (other.last - one.first + 1) * (1 + 2 * kept) * (0.2 + place / last)  # noqa: B023
-
-            place = min(range(len(self.steps) - 1), key=price)
-            self._put(slice(place, place + 2), joined(self.steps[place : place + 2]))
-
-    def _size(self, step: AccountStep) -> int:
-        """Return the tokens of a step; the names of columns that another one has cost hardly anything."""
-        lines = step_text(step).split("\n")
-        for place, line in enumerate(lines):
-            if is_header(line) and self.headers.setdefault(line, step.first) != step.first:
-                lines[place] = "(as above):"
-        return self.count("\n".join(lines)) + 1
-
     def told(self, through: int, known: Ledger) -> Account:
         """Return the account up to message *through*; of what a user said and stays, it says where that stands."""
         gone = frozenset(entry.number for entry in self.leaving)
@@ -368,7 +286,7 @@ class _Ladder:
         requests = sorted((*self.requests, *above), key=lambda one: one.number)
         account = Account(
             requests=tuple(requests),
-            steps=tuple(self.steps),
+            steps=tuple(self.steps.steps),
             requests_left_out=self.requests_left_out,
             left_out_through=self.left_out_through,
         )
