@@ -113,7 +113,7 @@ async def _keeping(settings: Settings, planner: Planner) -> None:
             keys=read,
             layers=settings.layers,
             window=settings.gateway.window,
-            reads=settings.gateway.retrieval != "off",
+            retrieval=settings.gateway.retrieval,
         )
 
 

@@ -34,7 +34,8 @@ _SIDE_CLASSES = frozenset(("compaction", "auxiliary", "side_reply"))
 class Hidden(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """An answer as its agent saw it, and the turns that it really took, which the log gets in its place."""
 
-    seen: bytes
+    seen: tuple[bytes, ...]
+    """Digests of the messages that it will send back, one below the other."""
     turns: bytes
     messages: int
 
@@ -46,8 +47,8 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     end: int
     key: bytes
     """The chain at its end: appended under it twice, they are stored once."""
-    real: tuple[tuple[int, bytes], ...] = ()
-    """Which of them were hidden turns, and these."""
+    real: tuple[tuple[int, int, bytes], ...] = ()
+    """Which of them, from where to where, were hidden turns, and these."""
 
 
 class Head(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
@@ -126,14 +127,14 @@ def grown(head: Head, chain: Sequence[bytes], digests: Sequence[bytes]) -> Head:
     n = len(chain) - 1
     if head.length == n:
         return head
-    real: list[tuple[int, bytes]] = []
+    real: list[tuple[int, int, bytes]] = []
     logged, hidden = head.logged + n - head.length, list(head.hidden)
     for at in range(head.length, n):
-        one = next((one for one in hidden if one.seen == digests[at]), None)
-        if one is not None:
+        one = next((one for one in hidden if tuple(digests[at : at + len(one.seen)]) == one.seen), None)
+        if one is not None and at + len(one.seen) <= n:
             hidden.remove(one)
-            real.append((at, one.turns))
-            logged += one.messages - 1
+            real.append((at, at + len(one.seen), one.turns))
+            logged += one.messages - len(one.seen)
     batch = Batch(start=head.length, end=n, key=chain[n], real=tuple(real))
     return replace(head, length=n, chain=chain[n], logged=logged, waiting=(*head.waiting, batch), hidden=tuple(hidden))
 

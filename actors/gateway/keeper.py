@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -23,7 +23,7 @@ from protocol.client import Client, Conversation
 from protocol.context import Context
 from protocol.errors import UNREADABLE, BadPolicy, Contended, Erased, Rejected
 from protocol.ids import Token, address, fresh_id, token
-from protocol.jsonbytes import decode
+from protocol.jsonbytes import decode, decode_value, encode_value
 from protocol.keys import JetStreamKeys
 from protocol.policy import Policy
 from storage.gateway_places import GatewayPlaces
@@ -33,7 +33,7 @@ from .bodies import Body
 from .cache_marks import unmarked
 from .callers import Caller
 from .canon import DIGEST_BYTES, digest
-from .identity import Aside, Begins, GoesOn, Head, Known
+from .identity import Aside, Begins, GoesOn, Head, Hidden, Known
 from .outside import Outside
 
 CLAIMS_MAX = 8
@@ -41,7 +41,16 @@ CLAIMS_MAX = 8
 
 TALKS_MAX = 4096
 ROUND_TOKENS = 1024
+
+HIDDEN_BYTES_MAX = 128 * 1024
+"""Of the turns that one answer really took; of longer ones the log gets what the agent sends back."""
+
+PLACE_BYTES_MAX = 900 * 1024
+"""Of one document, which is one frame of NATS."""
 DIGESTS_MAX = 65_536
+Retrieval = Literal["inject", "mcp", "off"]
+"""How models follow pointers: by a tool of ours, by one that their agent brings, or not at all."""
+
 STATE = "jettison-gateway"
 """The conversation whose key is that of the gateway's own documents: no log has this name."""
 
@@ -56,6 +65,7 @@ class Kept:
     """A request whose messages are all in the log, or that is beside it; and its conversation."""
 
     head: Head
+    place: Token
     talk: Conversation
     digests: tuple[bytes, ...]
     beside: int
@@ -81,8 +91,7 @@ class Keeper:
     keys: JetStreamKeys
     layers: Layers
     window: int = 0
-    reads: bool = True
-    """Whether models are given a tool to follow pointers."""
+    retrieval: Retrieval = "inject"
     outside: Outside = field(default_factory=Outside)
     _talks: LRUCache[str, Conversation] = field(default_factory=lambda: LRUCache(TALKS_MAX))
     _notes: LRUCache[str, _Note] = field(default_factory=lambda: LRUCache(TALKS_MAX))
@@ -132,7 +141,9 @@ class Keeper:
                 await self._forgotten(asked, head)
                 raise
             beside = len(digests) - head.length
-            return Kept(head=head, talk=talk, digests=digests, beside=beside, policy=policy, outside=outside)
+            return Kept(
+                head=head, place=place, talk=talk, digests=digests, beside=beside, policy=policy, outside=outside
+            )
 
     async def view(self, kept: Kept, body: Body, *, wait_seconds: float, less_than: int = 0) -> Context:
         """Return the view of what is kept. Raises `Rejected` if it were of anything else, `BudgetRefused`."""
@@ -170,7 +181,7 @@ class Keeper:
     async def _claimed(self, asked: _Asked) -> Head:
         """Return the conversation that a request goes on with, as it is with all of the request's messages."""
         for _ in range(CLAIMS_MAX):
-            known, revision = await self._known(asked)
+            known, revision = await self._known(asked.tenant, asked.place)
             match identity.decide(known, asked.chain, tools=asked.tools, beside=asked.beside, first=asked.first):
                 case None:
                     raise Rejected("nothing is kept of the conversation that this is asked beside")
@@ -188,8 +199,8 @@ class Keeper:
                 return grown
         raise Contended("other gateways go on with the same conversation, too often")
 
-    async def _known(self, asked: _Asked) -> tuple[Known, int]:
-        raw, revision = await self.places.read(asked.tenant, asked.place)
+    async def _known(self, tenant: Token, place: Token) -> tuple[Known, int]:
+        raw, revision = await self.places.read(tenant, place)
         if not raw:
             return Known(), revision
         try:
@@ -207,15 +218,46 @@ class Keeper:
 
     async def _append(self, talk: Conversation, head: Head, body: Body) -> None:
         for batch in head.waiting:
-            real = dict(batch.real)
             said: list[dict[str, Any]] = []
-            for at in range(batch.start, batch.end):
-                said += msgspec.json.decode(real[at]) if at in real else [unmarked(decode(body.messages[at]))]
+            at = batch.start
+            for start, end, turns in (*batch.real, (batch.end, batch.end, b"")):
+                said += [unmarked(decode(raw)) for raw in body.messages[at:start]]
+                said += await self._opened(talk, turns) if turns else []
+                at = end
             await talk.append(said, key=f"gateway/{batch.start}/{batch.key.hex()}")
             self._note(head.name).stored = batch.end
 
+    async def hide(self, kept: Kept, seen: Sequence[Mapping[str, Any]], real: Sequence[Mapping[str, Any]]) -> None:
+        """Keep the messages that an answer really was, until its agent sends back *seen*. Raises `Unavailable`."""
+        turns = await self._closed(kept.talk, encode_value(list(real)))
+        one = Hidden(seen=tuple(map(digest, seen)), turns=turns, messages=len(real))
+        if not seen or len(turns) > HIDDEN_BYTES_MAX:
+            return
+        self._note(kept.head.name).changed = True
+        tenant = kept.talk.at.tenant
+        for _ in range(CLAIMS_MAX):
+            known, revision = await self._known(tenant, kept.place)
+            head = next((head for head in known.heads if head.name == kept.head.name), None)
+            if head is None or head.length != kept.head.length:
+                return  # it went on meanwhile, without this answer
+            wanted = msgspec.msgpack.encode(identity.known_with(known, identity.with_hidden(head, one)))
+            if len(wanted) > PLACE_BYTES_MAX:
+                return
+            if await self.places.write(tenant, kept.place, wanted, revision=revision) is not None:
+                return
+
+    async def _closed(self, talk: Conversation, turns: bytes) -> bytes:
+        """Return *turns* as they may be kept: as what is said is, so that an erasure takes them too."""
+        keys = self.client.keys
+        return turns if keys is None else (await keys.key(talk.at)).encrypt(turns, f"gateway {talk.at}")
+
+    async def _opened(self, talk: Conversation, kept: bytes) -> list[dict[str, Any]]:
+        keys = self.client.keys
+        turns = kept if keys is None else (await keys.key(talk.at)).decrypt(kept, f"gateway {talk.at}")
+        return list(decode_value(turns)) if turns else []
+
     async def _forgotten(self, asked: _Asked, head: Head) -> None:
-        known, revision = await self._known(asked)
+        known, revision = await self._known(asked.tenant, asked.place)
         left = msgspec.msgpack.encode(identity.known_without(known, head.name))
         await self.places.write(asked.tenant, asked.place, left, revision=revision)
 
@@ -223,7 +265,7 @@ class Keeper:
         """Return a conversation's policy, and its own layer: the same in every process. Raises `BadPolicy`."""
         budget = {"tools": head.outside, **({"window": self.window} if self.window else {})}
         layer: dict[str, Any] = {"shape": {"profile": body.api.profile}, "budget": budget}
-        if not (head.tools and self.reads):
+        if not head.tools or self.retrieval == "off":
             layer |= NO_POINTERS
         named = model if isinstance(model, str) else ""
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,10 +19,12 @@ from protocol.overflow import is_overflow
 from .apis import Api
 from .bodies import Body, body_of
 from .callers import Caller, Callers
+from .dialects import dialect_of
 from .encodings import unfolded
 from .headers import forwarded, value_of
 from .incoming import Incoming
 from .plan import Plan, Planner, bypass
+from .reading import Reading, reads_in
 from .relay import is_stream, refused, relayed
 from .upstream import Upstream
 from .usage import Overheard, Usage
@@ -84,11 +87,13 @@ class Managed:
                 if told and body is not None and attempt < RETRIES_MAX and _overflows(told):
                     shorter = await self.planner.shorter(asked.body, body, plan, told=told.decode("utf-8", "replace"))
                 if shorter is None:
-                    await self._relayed(answer, api, plan, send, read=told)
+                    await self._returned(asked, answer, api, plan, send, read=told)
                     return
                 plan = shorter
 
-    def _asked(self, asked: Incoming, api: Api, plan: Plan) -> Any:
+    def _asked(
+        self, asked: Incoming, api: Api, plan: Plan, body: bytes | None = None
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         # what we wrote is plain; what comes back must be readable, if it is to be listened to
         without = [] if plan.as_it_came else [b"content-encoding"]
         headers = forwarded(asked.headers, without=[*without, *([b"accept-encoding"] if plan.kept else [])])
@@ -99,15 +104,30 @@ class Managed:
             path=asked.path,
             query=asked.query,
             headers=self.callers.headers_for(headers, api.host),
-            body=plan.body,
+            body=plan.body if body is None else body,
         )
 
-    async def _relayed(
-        self, answer: aiohttp.ClientResponse, api: Api, plan: Plan, send: Send, *, read: bytes = b""
+    async def _returned(
+        self, asked: Incoming, answer: aiohttp.ClientResponse, api: Api, plan: Plan, send: Send, *, read: bytes
     ) -> None:
-        heard = Overheard(api, stream=is_stream(answer)) if plan.kept and not plan.kept.beside else None
-        await relayed(answer, send, added=plan.headers, heard=heard.hear if heard else None, read=read)
-        if heard is not None and answer.status == 200 and (usage := heard.usage):
+        """Send the agent what the provider says, and listen to what it cost."""
+        heard = Overheard(api, stream=is_stream(answer))
+        keeper = self.planner.keeper
+        if plan.tools and plan.kept and keeper and reads_in(answer):
+            reading = Reading(
+                api=api,
+                dialect=dialect_of(api),
+                keeper=keeper,
+                kept=plan.kept,
+                plan=plan,
+                ask=lambda body: self._asked(asked, api, plan, body),
+                heard=heard.hear,
+            )
+            await reading.answered(answer, send)
+        else:
+            listens = plan.kept is not None and not plan.kept.beside
+            await relayed(answer, send, added=plan.headers, heard=heard.hear if listens else None, read=read)
+        if plan.kept and not plan.kept.beside and answer.status == 200 and (usage := heard.usage):
             self._later(_reported(plan, usage))
 
     def _later(self, report: Coroutine[Any, Any, None]) -> None:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from protocol.context import Context
 from protocol.errors import BudgetRefused, JettisonError, Unavailable
 from protocol.jsonbytes import decode, encode
+from protocol.tools import READ_TOOL
 
 from .bodies import Body
 from .breaker import Breaker
 from .cache_marks import marked, marks_in
 from .callers import Caller
 from .canon import digest
+from .dialects import dialect_of
 from .headers import Header
 from .keeper import Keeper, Kept
 
@@ -28,6 +30,9 @@ PAYS_SHARE = 0.25
 """Of the usable tokens: a conversation that has less is sent as it came, and nobody is asked for a view of it."""
 
 BYTES_PER_TOKEN = 4
+
+_NAMED = b'"' + READ_TOOL.encode() + b'"'
+"""A tool of this name that an agent brings is its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,13 +46,24 @@ class Plan:
     context: Context | None = None
     bypass: str = ""
     """Why nothing is managed; empty where it is."""
+    request: Body | None = None
+    shown: tuple[bytes, ...] = ()
+    """The messages that are sent between its head and its tail."""
+    tools: bytes = b""
+    """The tools with ours; empty where the model is given none of ours."""
+
+    def with_more(self, messages: Sequence[bytes]) -> bytes:
+        """Return the request with further *messages*, which its model and the gateway said since."""
+        assert self.request is not None
+        return self.request.written((*self.shown, *messages), tools=self.tools)
 
     @property
     def headers(self) -> list[Header]:
         """Return what the agent is told of it."""
         if self.kept is None:
             return [(b"x-jettison", f"bypass; {self.bypass!a:.80}".encode())]
-        out = [(b"x-jettison", b"kept" if self.as_it_came else b"view")]
+        own = self.request is not None and self.shown is self.request.messages
+        out = [(b"x-jettison", b"kept" if own else b"view")]
         out.append((b"x-jettison-conversation", str(self.kept.talk.at.conversation).encode()))
         if self.context is not None:
             out.append((b"x-jettison-version", str(self.context.version).encode()))
@@ -77,7 +93,7 @@ class Planner:
         async def work(wait_seconds: float) -> Plan:
             kept = await keeper.kept(caller, body, headers, store=not counts)
             if not _pays(keeper, kept, body):
-                return Plan(body=raw, as_it_came=True, kept=kept)
+                return _plan(raw, body, keeper, kept, body.messages)
             context = await keeper.view(kept, body, wait_seconds=wait_seconds)
             return _of_view(raw, body, keeper, kept, context)
 
@@ -102,7 +118,8 @@ class Planner:
             found = await self._within(raw, work)
         except BudgetRefused:
             return None
-        if found.context is None or found.as_it_came or (before and found.context.tokens >= before):
+        same = found.shown is body.messages
+        if found.context is None or same or (before and found.context.tokens >= before):
             return None
         return found
 
@@ -154,14 +171,40 @@ def _of_view(raw: bytes, body: Body, keeper: Keeper, kept: Kept, context: Contex
         shown.insert(0, encode({"role": "system", "content": context.system}))
     stored = len(body.messages) - kept.beside
     if [digest(decode(one)) for one in shown] == list(kept.digests[:stored]):
-        return Plan(body=raw, as_it_came=True, kept=kept, context=context)
+        return _plan(raw, body, keeper, kept, body.messages, context)
     keeper.say_changed(kept)
     shown += body.messages[stored:]
     if body.api.name == "messages":
         beside = [field for name, field in body.fields.items() if name != body.api.field]
         elsewhere = sum(map(marks_in, (*beside, *body.head, *body.tail)))
         shown = marked(shown, like=body.messages, elsewhere=elsewhere)
-    return Plan(body=body.written(shown), as_it_came=False, kept=kept, context=context)
+    return _plan(raw, body, keeper, kept, tuple(shown), context)
+
+
+def _plan(
+    raw: bytes, body: Body, keeper: Keeper, kept: Kept, shown: tuple[bytes, ...], context: Context | None = None
+) -> Plan:
+    """Return the plan to send *shown*; the agent's own bytes, where they are its own messages and no tool is added."""
+    tools = b""
+    given = body.fields.get("tools", b"")
+    if keeper.retrieval == "inject" and kept.head.tools and body.has_tools and _NAMED not in given:
+        tools = with_tool(given, dialect_of(body.api).tool)
+    own = shown is body.messages and not tools
+    return Plan(
+        body=raw if own else body.written(shown, **({"tools": tools} if tools else {})),
+        as_it_came=own,
+        kept=kept,
+        context=context,
+        request=body,
+        shown=shown,
+        tools=tools,
+    )
+
+
+def with_tool(tools: bytes, definition: Any) -> bytes:
+    """Return the list of *tools*, as JSON, with one more at its end: what stands before it stays as it is."""
+    inner = tools.strip().removeprefix(b"[").removesuffix(b"]").strip()
+    return b"[" + inner + (b"," if inner else b"") + encode(definition) + b"]"
 
 
 def bypass(raw: bytes, why: str) -> Plan:

@@ -187,12 +187,12 @@ def test_what_a_model_read_back_is_in_the_log_where_its_agent_saw_one_answer() -
     asked = [user("What is it?")]
     chain = chain_of(map(digest, asked), secret=SECRET)
     head = grown(NEW, chain, list(map(digest, asked)))
-    head = with_hidden(head, Hidden(seen=digest(seen), turns=b"[1,2,3]", messages=3))
+    head = with_hidden(head, Hidden(seen=(digest(seen),), turns=b"[1,2,3]", messages=3))
     asked += [seen, user("Thanks.")]
     digests = list(map(digest, asked))
     after = grown(head, chain_of(digests, secret=SECRET), digests)
     assert (after.length, after.logged) == (3, 1 + 3 + 1)
-    assert after.waiting[-1].real == ((1, b"[1,2,3]"),)
+    assert after.waiting[-1].real == ((1, 2, b"[1,2,3]"),)
     assert after.hidden == ()
 
 

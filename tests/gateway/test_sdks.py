@@ -13,6 +13,8 @@ from openai import AsyncOpenAI
 
 from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
+from actors.model_info.tokens import counter
+from actors.services.read_back import said_messages
 from protocol.ids import fresh_id
 from tests.gateway.model import Json, Reply, StrictModel
 from tests.gateway.provider import in_front_of, provider
@@ -21,6 +23,7 @@ pytestmark = pytest.mark.slow
 
 WINDOW = 16_000
 TURNS = 9
+count = counter("o200k_base")
 TASK = "Look at the logs."
 LINES = 300
 
@@ -30,11 +33,20 @@ def log_of(service: str, turn: int) -> str:
     return "\n".join(f"{service} {turn} {line}" for line in lines)
 
 
+READS = {3: 1, 4: 2, 6: 1}
+"""In which requests the model reads back, and how often at once; in the second one it calls its agent's tool too."""
+
+
+LOOKS = TURNS - 2
+
+
 def replies(run: str, turn: int) -> Reply:
-    """Look at a log in each turn, and say in the end what was seen."""
+    """Look at a log in each turn, read back in some, and say in the end what was seen."""
     if turn == TURNS:
         return Reply(text=f"All is well, says {run}.")
-    return Reply(text=f"Turn {turn}: on.", calls=(("log_of", {"service": run, "turn": turn}),))
+    reads = (("read_artifact", {"key": "messages:1", "lines": "1-3"}),) * READS.get(turn, 0)
+    looks = () if turn in (3, 6) else (("log_of", {"service": run, "turn": turn}),)
+    return Reply(text=f"Turn {turn}: on.", thinks=f"thought {turn}", calls=(*reads, *looks))
 
 
 async def chat(url: str, run: str, stream: bool) -> str:
@@ -133,12 +145,21 @@ async def test_agents_finish_in_a_window_that_their_history_does_not_fit(working
     kinds = [(agent, stream) for agent in agents for stream in (True, False)]
     runs = {f"{agent.__name__}{stream:d}x{fresh_id()[:6]}": (agent, stream) for agent, stream in kinds}
     section = {"mode": "manage", "window": WINDOW, "deadline_seconds": 20.0}
+    before = set(await working.log.addresses())
     async with provider(model) as there, in_front_of(there, settings, **section) as url:
         answers = await asyncio.gather(*(agent(url, run, stream) for run, (agent, stream) in runs.items()))
     assert answers == [f"All is well, says {run}." for run in runs]
     assert model.refused == []
-    assert max(model.tokens) <= WINDOW
+    assert max(model.tokens) <= WINDOW < count(log_of("chat1xxxxxxx", 1)) * LOOKS
     # nothing of another run was in what any of them was sent
     for run, bodies in model.seen.items():
         assert len(bodies) == TURNS + 1
         assert not [other for other in runs if other != run and other in json.dumps(bodies)]
+    logs = set(await working.log.addresses()) - before
+    assert len(logs) == len(runs)
+    for at in logs:
+        said = b"".join(one.raw for one in await said_messages(at, log=working.log))
+        # each call that the model made is in the log with its result, whoever answered it
+        assert (said.count(b'"log_of"'), said.count(b'"read_artifact"')) == (LOOKS, sum(READS.values()))
+        assert said.count(b"--- message 1 (user) ---") == sum(READS.values())
+        assert [f"Turn {turn}: on.".encode() in said for turn in range(TURNS)] == [True] * TURNS

@@ -1,0 +1,174 @@
+"""Reading: a model follows pointers while its agent waits for one answer, and the agent sees nothing of it.
+
+The model asks for `read_artifact`, the gateway answers, and the model goes on: all within the answer, or the stream,
+that the agent has asked for. What really was said is kept for the log, in the place of what the agent will send back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+
+import aiohttp
+from starlette.types import Send
+
+from protocol.errors import BadMessage, JettisonError
+from protocol.jsonbytes import decode, encode
+
+from .apis import Api, error_event
+from .dialects import Called, Dialect, Json
+from .encodings import unfolding
+from .headers import returned, value_of
+from .keeper import Keeper, Kept
+from .plan import Plan
+from .relay import BrokenOff, is_stream, pieces, said, started
+from .splice import Splice, splice_of
+from .sse import Events
+
+log = logging.getLogger("jettison.gateway")
+
+TURNS_MAX = 4
+"""Of a model within one answer; in the last one it is told that it was the last."""
+
+PING_SECONDS = 5.0
+"""Between two signs of life to an agent, while its model's next turn has not begun."""
+
+READ_SECONDS = 10.0
+ANSWER_BYTES_MAX = 256 * 2**20
+
+NO_MORE = "Error: this was the last read of this answer. Go on with what you know."
+
+Ask = Callable[[bytes], AbstractAsyncContextManager[aiohttp.ClientResponse]]
+"""Asks the provider again, with another body."""
+
+
+@dataclass(kw_only=True)
+class Reading:
+    """One answer in which a model may read back."""
+
+    api: Api
+    dialect: Dialect
+    keeper: Keeper
+    kept: Kept
+    plan: Plan
+    ask: Ask
+    heard: Callable[[bytes], None]
+    """Gets what the provider said of its first turn, which the view was for."""
+    _real: list[Json] = field(default_factory=list)
+    _seen: list[Json] = field(default_factory=list)
+    _turns: int = 0
+
+    async def answered(self, answer: aiohttp.ClientResponse, send: Send) -> None:
+        """Send the answer that begins with *answer*. Raises `BrokenOff`."""
+        headers = [*returned(answer.raw_headers, without=(b"content-length", b"content-encoding")), *self.plan.headers]
+        await started(send, answer.status, headers)
+        if is_stream(answer):
+            await self._streamed(answer, send)
+        else:
+            await self._whole(answer, send)
+        await said(send, b"", more=False)
+
+    async def _whole(self, answer: aiohttp.ClientResponse, send: Send) -> None:
+        raw = b"".join([piece async for piece in _plain(answer)])
+        self.heard(raw)
+        body = _object(raw)
+        while (turn := self.dialect.turn_in(body)) is not None and await self._reads(turn):
+            async with self.ask(self._next_body()) as following:
+                raw = b"".join([piece async for piece in _plain(following)])
+            if following.status != 200:
+                # the agent has its status by now: the words of the refusal are all that can be told
+                await said(send, raw)
+                return
+            body = _object(raw)
+        if self._turns:
+            assert turn is not None
+            await self._hidden()
+            raw = encode(self.dialect.with_turn(body, self.dialect.joined(self._seen)))
+        await said(send, raw)
+
+    async def _streamed(self, answer: aiohttp.ClientResponse, send: Send) -> None:
+        splice = splice_of(self.api)
+        try:
+            await self._turn(answer, splice, send, first=True)
+            while splice.whole and await self._reads(splice.turn):
+                splice.next_turn()
+                async with self.ask(self._next_body()) as following:
+                    if following.status != 200:
+                        raise BrokenOff
+                    await self._turn(following, splice, send, first=False)
+        except (BrokenOff, JettisonError):
+            # the stream has begun: its readers take this for the error that it is
+            await said(send, error_event(message="the provider's answer broke off"))
+            return
+        if self._turns:
+            await self._hidden()
+        for piece in splice.ended():
+            await said(send, piece)
+
+    async def _turn(self, answer: aiohttp.ClientResponse, splice: Splice, send: Send, *, first: bool) -> None:
+        """Send what goes on at once of one turn."""
+        events = Events()
+        async for piece in _plain(answer):
+            if first:
+                self.heard(piece)
+            for event in events.fed(piece):
+                for out in splice.heard(event):
+                    await said(send, out)
+        if rest := events.rest():
+            await said(send, rest)
+
+    async def _reads(self, turn: Json) -> bool:
+        """Answer the gateway's own calls of *turn*; tell whether the model goes on, and not the agent."""
+        calls = self.dialect.calls(turn)
+        ours = [one for one in calls if one.is_ours]
+        if not ours and not self._turns:
+            return False
+        self._turns += 1
+        self._seen.append(self.dialect.without_ours(turn))
+        self._real += self.dialect.messages(turn)
+        if ours:
+            last = self._turns >= TURNS_MAX - 1
+            told = await asyncio.gather(*(self._read(one, last=last) for one in ours))
+            self._real += self.dialect.results(zip((one.id for one in ours), told, strict=True))
+        return bool(ours) and len(ours) == len(calls) and self._turns < TURNS_MAX
+
+    async def _read(self, call: Called, *, last: bool) -> str:
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                text = await self.kept.talk.answer_read(call.arguments)
+        except (JettisonError, TimeoutError) as error:
+            return f"Error: it cannot be read now ({type(error).__name__}). Go on without it."
+        return f"{text}\n\n{NO_MORE}" if last else text
+
+    def _next_body(self) -> bytes:
+        return self.plan.with_more(tuple(map(encode, self._real)))
+
+    async def _hidden(self) -> None:
+        try:
+            await self.keeper.hide(self.kept, self.dialect.messages(self.dialect.joined(self._seen)), self._real)
+        except JettisonError as error:
+            # the log gets what the agent sends back, which is true too
+            log.warning("what a model read back is not in the log of %s: %s", self.kept.head.name, error)
+
+
+async def _plain(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """Yield the answer's body as it was before any encoding."""
+    unfolds = unfolding(value_of(answer.raw_headers, "content-encoding"), bytes_max=ANSWER_BYTES_MAX)
+    async for piece in pieces(answer):
+        yield unfolds.piece(piece)
+
+
+def _object(raw: bytes) -> Json:
+    try:
+        return decode(raw)
+    except BadMessage:
+        return {}
+
+
+def reads_in(answer: aiohttp.ClientResponse) -> bool:
+    """Tell whether a model may read back in *answer*: it is one, and can be listened to."""
+    encoding = value_of(answer.raw_headers, "content-encoding")
+    return answer.status == 200 and encoding in ("", "identity", "gzip", "deflate", "zstd")
