@@ -11,13 +11,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
+import nats.errors
 import pytest
 
 from actors.host.settings import Settings
 from protocol.client import Client
 from protocol.connection import connect
 from protocol.errors import JettisonError, LogUnavailable, NotPermitted
+from protocol.guarded import Guarded
 from protocol.ids import address
+from protocol.login import Login
 from storage.streams import provision
 from tests.infra.rights_server import PASSWORD, RightsServer, rights_server
 from tests.infra.test_logins import serving
@@ -42,6 +45,18 @@ async def provisioned(server: RightsServer) -> RightsServer:
     await provision(connection)
     await connection.close()
     return server
+
+
+def test_an_answer_whose_way_ended_with_its_server_is_no_lack_of_rights() -> None:
+    connection = Guarded(Login(user="cut"), encrypts=False)
+
+    def told(subject: str) -> str:
+        return connection.heed(nats.errors.Error(f'nats: permissions violation for publish to "{subject}"'))
+
+    assert told("_r_.v8z7v6.9libkg") == ""
+    assert told("ctx.v1.log.acme.c.said") == (
+        "Permissions Violation: user cut may not publish to ctx.v1.log.acme.c.said"
+    )
 
 
 @contextmanager
