@@ -91,6 +91,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         "digest": {"style": "account", "cap": 0.45},
         "squeeze": {"mode": "auto", "prompt_version": "v2", "cap": 0.25, "cap_tokens": 1_500},
         "cut": {"kept": "leave"},
+        "shape": {"overdue_seconds": 600.0},
     },
     "holmes": {
         "budget": {"reserve": 64_000, "reserve_share": 0.2},

@@ -81,6 +81,7 @@ def words(tokens: int, seed: str = "word") -> str:
 
 
 PLAIN: dict[str, dict[str, Any]] = {
+    "shape": {"overdue_seconds": 0},
     "trigger": {"ratio": 0.85},
     "target": {"low_water": 0.35},
     "spill": {

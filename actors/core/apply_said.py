@@ -123,6 +123,8 @@ def _arrive(state: State, said: SaidMessage, at_ms: int, count: Count) -> State:
             state, ended = _abandon(state)
         if entry.role == "assistant":
             state, entry = _call(state, entry)
+        if entry.call_ids and state.terms.late_results:
+            entry = replace(entry, called_ms=at_ms)
     # what only a provider can read is followed by what came of it
     spoken = entry.role in ("user", "tool") or (
         entry.role == "assistant" and (entry.parts or entry.format != RESPONSES)

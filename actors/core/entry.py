@@ -155,6 +155,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
     """Calls of one message whose results these are, and nothing else; a view shows them in their place."""
     saw: Saw | None = None
     """Its reasoning holds behind this alone; None: anywhere, or there is none."""
+    called_ms: int = 0  # when its calls were made, by who made them, where results may come late
 
     @cached_property
     def tokens(self) -> int:

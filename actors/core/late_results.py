@@ -1,7 +1,8 @@
 """Late results: others spoke between a call and its result, and no provider takes that order.
 
-Until the result comes, a written one says that the call is running; then it stands in its place, as if it had come in
-time. What is kept does not change for it: only a view shows it there, if the call is in that view.
+Until the result comes, a written one says that the call is running, and after a while that none came yet. Then it
+stands in its place, as if it had come in time. What is kept does not change for it: only a view shows it there, if the
+call is in that view.
 """
 
 from __future__ import annotations
@@ -11,18 +12,20 @@ from collections.abc import Sequence
 from protocol.formats.render import Piece
 
 from .entry import Entry
+from .state import State
+from .state_parts import Arrived
 from .units import units
 from .written_words import BELOW, OVERDUE, RUNNING, written
 
 
-def pieces_of(staying: Sequence[Entry], entries: Sequence[Entry]) -> list[tuple[Entry, tuple[Piece, ...]]]:
-    """Return what a view shows of each of *staying*, in its order, where *entries* are all that could be shown."""
+def pieces_of(state: State, staying: Sequence[Entry]) -> list[tuple[Entry, tuple[Piece, ...]]]:
+    """Return what a view of *state* shows of each of *staying*, in its order."""
     if not any(entry.awaited or entry.late for entry in staying):
         return [(entry, entry.pieces) for entry in staying]
     awaited = {call for entry in staying if entry.awaited for call in entry.answers}
     late = {call: entry for entry in staying for call in entry.late if call in awaited}
     below = {result.late for entry in staying for result in entry.results if result.late}
-    ended = _turn_ended(entries)
+    ended, overdue_ms = _turn_ended(state.entries), _overdue_ms(state)
     out: list[tuple[Entry, tuple[Piece, ...]]] = []
     for unit in units(staying):
         for entry in unit.entries:
@@ -31,7 +34,8 @@ def pieces_of(staying: Sequence[Entry], entries: Sequence[Entry]) -> list[tuple[
                 continue
             pieces = entry.pieces
             if entry.awaited:
-                nothing = OVERDUE if entry.number < ended else RUNNING
+                is_late = entry.number < ended or 0 < entry.called_ms <= overdue_ms
+                nothing = OVERDUE if is_late else RUNNING
                 pieces = (*pieces[:1], *_answers(entry, late, below, nothing))
             out.append((entry, pieces))
     return out
@@ -48,6 +52,14 @@ def _answers(entry: Entry, late: dict[str, Entry], below: set[str], nothing: str
             shown.add(found.number)
             out += found.placed
     return out
+
+
+def _overdue_ms(state: State) -> int:
+    """Return the time at which calls were made that have had the policy's time by now; 0: it names none."""
+    seconds = state.policy.shape.overdue_seconds if state.policy else 0.0
+    # waiting messages are shown too, and say what time it is
+    now = max([state.tally.now_ms, *(one.at_ms for one in state.waiting if isinstance(one, Arrived))])
+    return int(now - seconds * 1000) if seconds else 0
 
 
 def _turn_ended(entries: Sequence[Entry]) -> int:

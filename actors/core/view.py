@@ -146,7 +146,7 @@ def _within(state: State, budget: int, *, profile: Profile, count: Count) -> Vie
     staying = after_plan(entries, plan)
     digest = None if plan.digest_dropped else state.digest
     return View(
-        messages=written(_shown(state, staying, entries, digest), profile),
+        messages=written(_shown(state, staying, digest), profile),
         profile=profile,
         tokens=plan.tokens,
         level=plan.level,
@@ -156,14 +156,14 @@ def _within(state: State, budget: int, *, profile: Profile, count: Count) -> Vie
     )
 
 
-def _shown(state: State, staying: Sequence[Entry], entries: Sequence[Entry], digest: Digest | None) -> list[Piece]:
+def _shown(state: State, staying: Sequence[Entry], digest: Digest | None) -> list[Piece]:
     assert state.policy is not None
     role = state.policy.shape.summary_role
     head = _digest_place(staying, digest)
     out: list[Piece] = []
     notes: list[Piece] = []
     before = broken = 0
-    for index, (entry, pieces) in enumerate(pieces_of(staying, entries)):
+    for index, (entry, pieces) in enumerate(pieces_of(state, staying)):
         if notes and not goes_on(entry):
             out += notes
             notes = []

@@ -14,12 +14,14 @@ from actors.audit.replay import replay
 from actors.core.flow import next_actor
 from actors.core.view import view
 from actors.core.written_words import BELOW, LATE, OVERDUE, RUNNING
+from actors.runtime.fold import folded
+from protocol import codec
 from protocol.errors import BudgetRefused, NotReady
 from protocol.facts import ConversationOpened
 from protocol.formats.messages import ANTHROPIC, PROFILES
 from protocol.formats.validate import problems
 from protocol.policy import Policy
-from tests.builders import COUNT, LAWS, Talk, assistant, policy, result, user, words
+from tests.builders import COUNT, LAWS, Talk, appended, assistant, policy, result, user, words
 
 Json = dict[str, Any]
 
@@ -51,6 +53,57 @@ def test_after_the_turn_no_result_came_yet() -> None:
     assert [message["content"] for message in talk.shown()] == [
         "pay it", None, "paid", "and?", "I am waiting for the bank.", "now?"
     ]  # fmt: skip
+
+
+def said_at(talk: Talk, seconds: float, *new: Json) -> None:
+    """Say each message of *new* at that time by its agent's clock, and let the actors act."""
+    for message in new:
+        count, at_ms = talk.state.messages + 1, int(seconds * 1000)
+        said = codec.Said(writer=f"at-{seconds}", count=count, facts=(appended([message]),), at_ms=at_ms)
+        talk.hear(codec.encode_said(said))
+        talk.settle()
+
+
+def waited(seconds: float) -> Policy:
+    return policy(10_000, shape={"overdue_seconds": seconds})
+
+
+def test_after_the_policys_time_no_result_came_yet() -> None:
+    talk = opened(waited(60))
+    said_at(talk, 100, user("pay it"), assistant(None, "x1"))
+    said_at(talk, 130, user("and?"), assistant(None, "y"), result("y", "soon"))
+    assert talk.shown()[2] == result("x1", RUNNING)
+    said_at(talk, 160, user("now?"))
+    assert talk.shown()[2] == result("x1", OVERDUE)
+    said_at(talk, 500, result("x1", "paid"))
+    assert talk.shown()[2] == result("x1", "paid")
+    assert replay(talk.at, talk.records).divergence is None
+
+
+def test_each_call_has_a_time_of_its_own_and_a_clock_that_goes_back_changes_nothing() -> None:
+    talk = opened(waited(60))
+    said_at(talk, 100, user("q"), assistant(None, "a"), user("hm"))
+    said_at(talk, 150, assistant(None, "b"), user("hm"))
+    said_at(talk, 170, user("so?"))
+    told = {message["tool_call_id"]: message["content"] for message in talk.shown() if message["role"] == "tool"}
+    assert told == {"a": OVERDUE, "b": RUNNING}
+    said_at(talk, 20, user("from another machine"))
+    assert talk.shown()[2] == result("a", OVERDUE)
+
+
+@pytest.mark.parametrize("seconds", [0, 1_000])
+def test_without_a_time_or_before_it_a_call_is_running(seconds: float) -> None:
+    talk = opened(waited(seconds))
+    said_at(talk, 100, user("q"), assistant(None, "a"), user("hm"))
+    said_at(talk, 1_000, user("so?"))
+    assert talk.shown()[2] == result("a", RUNNING)
+
+
+def test_who_says_no_times_is_never_late() -> None:
+    talk = opened(waited(60))
+    talk.play(user("q"), assistant(None, "a"), user("hm"))
+    said_at(talk, 1_000, user("so?"))
+    assert talk.shown()[2] == result("a", RUNNING)
 
 
 def test_of_several_calls_each_has_its_own_result() -> None:
@@ -147,6 +200,23 @@ SAYINGS = st.lists(
     ),
     max_size=25,
 )
+
+
+@given(said=SAYINGS, pauses=st.lists(st.sampled_from((-50, 0, 1, 40, 300)), min_size=1, max_size=9))
+@LAWS
+def test_what_is_overdue_is_told_by_the_times_in_the_log_alone(said: list[Json], pauses: list[int]) -> None:
+    """Each view is the one that the log gives when it is folded again, and only the words for no result differ."""
+    timed, timeless = opened(waited(60)), opened()
+    now = 1_000
+    for number, message in enumerate(said):
+        now += pauses[number % len(pauses)]
+        for talk in (timed, timeless):
+            said_at(talk, now, message)
+        assert json.dumps(timed.shown()).replace(OVERDUE, RUNNING) == json.dumps(timeless.shown()).replace(
+            OVERDUE, RUNNING
+        )
+    assert view(folded(timed.at, timed.records), budget=10_000, count=COUNT).hash == timed.view().hash
+    assert replay(timed.at, timed.records).divergence is None
 
 
 @given(said=SAYINGS, window=st.sampled_from((300, 1_000, 20_000)), lazy=st.lists(st.booleans(), min_size=1, max_size=7))
