@@ -28,6 +28,8 @@ class AccountAct(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=
     """What it was about: a path, else the beginning of a command or of the first argument."""
     times: int = 1
     """Calls that it stands for."""
+    instructs: bool = False
+    """Its outcome is from a file that tells agents what to do."""
 
 
 class AccountStep(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -39,6 +41,8 @@ class AccountStep(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     acts: tuple[AccountAct, ...] = ()
     level: int = 0
     """How coarse it is; 0 is the finest, and it never becomes finer."""
+    speaker: str = ""
+    """The name of the assistant, where several speak."""
 
 
 class AccountRequest(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
@@ -46,6 +50,12 @@ class AccountRequest(msgspec.Struct, frozen=True, kw_only=True, array_like=True,
 
     number: int
     text: str
+    speaker: str = ""
+    """The user's name, where one is given."""
+    again: int = 0
+    """How often it was said again, word for word."""
+    again_last: int = 0
+    """The newest message that said it again."""
 
 
 class AccountValue(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):

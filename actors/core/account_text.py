@@ -25,10 +25,9 @@ def account_text(account: Account, *, prose: str, through: int) -> str:
     first = min((one.number for one in account.requests), default=through)
     first = 1 if prose else min([first, *(step.first for step in account.steps)])
     parts = [
-        f"[Account of messages {first}-{through}: what was asked and done so far, oldest first. #N is a message's "
+        f"[Account of messages {first} and on: what was asked and done so far, oldest first. #N is a message's "
         "number; behind -> stands what a tool answered; what the assistant says is its own claim. What the user "
-        "asked and ruled stays valid unless withdrawn. "
-        f'Any of them in full, also one alone: read_artifact("messages:{first}-{through}").]'
+        "asked and ruled stays valid unless withdrawn.]"
     ]
     if account.requests:
         parts.append("The user said:")
@@ -48,6 +47,10 @@ def account_text(account: Account, *, prose: str, through: int) -> str:
     if account.values:
         parts.append("Also seen:")
         parts += [f"#{one.number} {one.text}" for one in account.values]
+    # at the end: what stands before it is then the beginning of the next account, as prompt caches want it
+    parts.append(
+        f'[So far up to #{through}. Any message in full, also one alone: read_artifact("messages:{first}-{through}").]'
+    )
     return "\n".join(parts)
 
 
@@ -59,15 +62,19 @@ def without_steps(account: Account, left: Collection[int], values: tuple[Account
 
 def request_text(request: AccountRequest) -> str:
     """Return what a user said, with its number."""
-    return f"#{request.number}: {request.text}"
+    who = f" {request.speaker}" if request.speaker else ""
+    again = f" [again {request.again} times, last in #{request.again_last}]" if request.again > 1 else ""
+    again = again or (f" [again in #{request.again_last}]" if request.again else "")
+    return f"#{request.number}{who}: {request.text}{again}"
 
 
 def step_text(step: AccountStep) -> str:
     """Return one step: its number, what the assistant said, and each call with its outcome."""
     if step.level >= JOINED_LEVEL:
-        heads = "; ".join(map(_head, step.acts))
-        return f"#{step.first}-{step.last} {'; '.join(filter(None, (step.said, heads)))}"
-    number = f"#{step.first}"
+        heads = [_head(act, after) for act, after in zip(step.acts, (None, *step.acts), strict=False)]
+        who = f" {step.speaker}:" if step.speaker else ""
+        return f"#{step.first}-{step.last}{who} {'; '.join(filter(None, (step.said, *heads)))}"
+    number = f"#{step.first} {step.speaker}:" if step.speaker else f"#{step.first}"
     if not step.acts:
         return f"{number} {step.said}"
     said = f"{number} {step.said}\n" if step.said else f"{number} "
@@ -81,10 +88,13 @@ def _act_text(call: str, outcome: str) -> str:
     return f"{call} ->{joint}{outcome}"
 
 
-def _head(act: AccountAct) -> str:
-    """Return a call of several joined ones: what, about what, how often, and whether it failed."""
+def _head(act: AccountAct, after: AccountAct | None) -> str:
+    """Return a call of several joined ones: what (unless *after*, before it, was that too), about what, its end."""
     times = f" x{act.times}" if act.times > 1 else ""
-    return f"{act.call} {act.target}".strip() + times + (" (failed)" if act.failed else "")
+    name = "" if after and after.call == act.call and act.target else act.call
+    end = f" (failed: {act.outcome})" if act.failed and act.outcome else " (failed)" if act.failed else ""
+    end = end or (f" -> {act.outcome}" if act.outcome else "")
+    return f"{name} {act.target}".strip() + times + end
 
 
 def changed_text(steps: tuple[AccountStep, ...]) -> str:

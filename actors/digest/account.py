@@ -20,7 +20,7 @@ from actors.core.loss import fates
 from actors.core.message_texts import texts_of
 from actors.core.packed_items import NO_ITEMS, write_account
 from actors.core.pins import pinned_numbers
-from actors.core.pressure import fixed_tokens, gain_tokens_min, moving_tokens, target_tokens, trigger_tokens
+from actors.core.pressure import fixed_tokens, gain_tokens_min, moving_tokens, target_tokens
 from actors.core.state import State
 from actors.core.state_parts import Digest
 from actors.core.text.count import Count
@@ -30,23 +30,15 @@ from protocol.account import Account, AccountRequest, Trim
 from protocol.facts import CompactionDeclined, HistoryAccounted
 from protocol.policy import share_of
 
-from .account_steps import LevelChars, level_chars, step_of, without_task_list
-from .calls import TASK_LIST
+from .account_steps import LevelChars, level_chars, step_of
+from .calls import TASK_LIST, speaker_of
+from .goal import TAIL_SHARE, goal_tokens, tail_units
 from .hindsight import Hindsight
-from .requests import REQUEST_TOKENS, within, without_repeats
+from .requests import REQUEST_TOKENS, is_again, said_again, within, without_repeats
 from .step_list import Steps
 from .tail import keeps_by_name, kept_tail
-from .trims import trims_of
+from .trims import shown_tokens, trims_of
 from .values import values_beside
-
-TURNS_FREE = 16
-"""Replies of the usual size that should fit before the next compaction."""
-
-LOWEST_SHARE = 0.72
-"""Of the target beside the instructions: it is not gone below that for them."""
-
-TAIL_SHARE = 0.35
-"""Of what the target leaves beside the instructions: the newest units, shown whole."""
 
 REQUESTS_SHARE = 0.3
 """Of what the instructions leave of the budget: what the user said, together."""
@@ -69,6 +61,8 @@ FIRST_TRIM_FACTOR = 4
 HARD_SHARE = 0.8
 """Of the usable tokens: up to here the newest units stay whole, though the target is lower."""
 
+TRIES_MAX, TITLES_TOKENS = 4, 20
+
 
 def account(state: State, *, count: Count) -> tuple[HistoryAccounted | CompactionDeclined, ...]:
     """Return the fact that brings the view down to the target, or why there is nothing to bring down."""
@@ -83,10 +77,9 @@ def account(state: State, *, count: Count) -> tuple[HistoryAccounted | Compactio
     before = state.live_tokens
     through = max([state.digest.through if state.digest else 0, *(entry.number for entry in ladder.leaving)])
     known = known_after(state, tuple(ladder.leaving)) if ladder.leaving else state.ledger
-    told = ladder.told(through, known) if ladder.leaving else None
-    tokens = state.digest.tokens if state.digest else 0
-    if told is not None:
-        tokens = count(account_text(told, prose=ladder.prose, through=through)) + MESSAGE_TOKENS
+    told, tokens = None, state.digest.tokens if state.digest else 0
+    if ladder.leaving:
+        told, tokens = ladder.told_within(target_tokens(state) - ladder.staying_tokens, through, known)
     trims = tuple(trim for trims in ladder.trims.values() for trim in trims)
     after = ladder.staying_tokens + tokens
     least = 1 if state.episode.cause == "overflow" else gain_tokens_min(state)
@@ -167,13 +160,13 @@ class _Ladder:
         pins = pinned_numbers(state, state.live)
         every = units(state.live)[len(instructions(state.live)) :]
         free = [unit for unit in every[:-1] if not any(entry.number in pins for entry in unit.entries)]
-        room = share_of(max(0, _goal(state) - fixed_tokens(state)), TAIL_SHARE)
+        room = share_of(max(0, goal_tokens(state) - fixed_tokens(state)), TAIL_SHARE)
         if keeps_by_name(state):
             kept = kept_tail(state, pins)
             free = [unit for unit in free if not kept or unit.first < kept[0].first]
             tail = 0
         else:
-            tail = _tail_units(every, free, room)
+            tail = tail_units(every, free, room)
         requests = [one for one in before.requests if one.text != ABOVE] if before else []
         prose = state.digest.prose if state.digest else ""
         prose_tokens = count(prose)
@@ -213,7 +206,7 @@ class _Ladder:
 
     def descend(self) -> None:
         """Go down until the target is reached."""
-        target = _goal(self.state)
+        target = goal_tokens(self.state)
         old = self.older[: len(self.older) - self.tail]
         self._descend(old, target)
         if self.tokens > target:
@@ -238,22 +231,24 @@ class _Ladder:
             trims = trims_of(entry, self.hindsight, chars=chars, count=self.count)
             if trims:
                 before = self.trims.pop(entry.number, ())
-                self.staying_tokens -= sum(trim.tokens for trim in before) - _shown_tokens(entry, before)
+                self.staying_tokens -= sum(trim.tokens for trim in before) - shown_tokens(entry, before)
                 self.trims[entry.number] = trims
-                self.staying_tokens += sum(trim.tokens for trim in trims) - _shown_tokens(entry, trims)
+                self.staying_tokens += sum(trim.tokens for trim in trims) - shown_tokens(entry, trims)
 
     def _leave(self, unit: Unit) -> None:
         """Let *unit* become a step of the account, or a request."""
         for entry in unit.entries:
             trims = self.trims.pop(entry.number, ())
-            self.staying_tokens -= entry.tokens + sum(trim.tokens for trim in trims) - _shown_tokens(entry, trims)
+            self.staying_tokens -= entry.tokens + sum(trim.tokens for trim in trims) - shown_tokens(entry, trims)
             self.leaving.append(entry)
         if unit.opens_block:
             self._ask(unit)
             return
         step = step_of(unit, self.hindsight, self.levels)
         if any(act.target == TASK_LIST for act in step.acts):
-            self.steps.steps = [without_task_list(one) for one in self.steps.steps]
+            self.steps.forget_task_list()
+        if not step.said and not step.acts:
+            return
         self.steps.add(step)
         if self.steps.tokens > self.room:
             self.steps.rewrite(share_of(self.room, REWRITTEN_SHARE))
@@ -261,7 +256,14 @@ class _Ladder:
     def _ask(self, unit: Unit) -> None:
         text = "\n".join(part.text.strip() for part in texts_of(unit.entries) if part.trust != "tool")
         before = self.requests
-        request = without_repeats(AccountRequest(number=unit.first, text=text), self.requests)
+        said = next((place for place, one in enumerate(before) if is_again(text, one)), None)
+        if said is not None:
+            self.requests_tokens -= self.count(request_text(before[said]))
+            self.requests[said] = said_again(before[said], unit.first)
+            self.requests_tokens += self.count(request_text(self.requests[said]))
+            return
+        speaker = speaker_of(unit.entries[0])
+        request = without_repeats(AccountRequest(number=unit.first, text=text, speaker=speaker), before)
         room = share_of(moving_tokens(self.state), REQUESTS_SHARE)
         asked = self.asked_tokens + self.count(request.text) + REQUEST_TOKENS
         if asked <= room:
@@ -276,6 +278,17 @@ class _Ladder:
         self.requests_left_out += len(gone)
         self.left_out_through = max([self.left_out_through, *gone])
         self.requests_tokens = sum(self.count(request_text(one)) + 1 for one in self.requests)
+
+    def told_within(self, room: int, through: int, known: Ledger) -> tuple[Account, int]:
+        """Return the account, and its tokens: at most *room*, if making the steps coarser can do that."""
+        for _ in range(TRIES_MAX):
+            told = self.told(through, known)
+            tokens = self.count(account_text(told, prose=self.prose, through=through)) + MESSAGE_TOKENS
+            if tokens <= room or len(self.steps.steps) < 2:
+                break
+            # what a text costs is known only when it is written: titles and joints are estimated before
+            self.steps.rewrite(self.steps.tokens - (tokens - room) - TITLES_TOKENS)
+        return told, tokens
 
     def told(self, through: int, known: Ledger) -> Account:
         """Return the account up to message *through*; of what a user said and stays, it says where that stands."""
@@ -301,37 +314,3 @@ class _Ladder:
             count=self.count,
         )
         return msgspec.structs.replace(account, values=values)
-
-
-def _goal(state: State) -> int:
-    """Return the tokens to go down to: the target, or less, where that would be reached again within a few turns.
-
-    Each compaction is paid for with a prompt that is cached no more, and what leaves is known less well: both cost.
-    """
-    target = target_tokens(state)
-    if state.episode is not None and state.episode.down_to:
-        return target
-    fixed = fixed_tokens(state)
-    replies = [unit for unit in units(state.live) if not unit.opens_block]
-    said = sum(part.tokens for unit in replies for entry in unit.entries for part in entry.parts)
-    growth = said // max(1, len(replies))
-    lowest = fixed + share_of(max(0, target - fixed), LOWEST_SHARE)
-    return max(lowest, min(target, trigger_tokens(state) - TURNS_FREE * growth))
-
-
-def _tail_units(every: Sequence[Unit], free: Sequence[Unit], room: int) -> int:
-    """Return how many of *free* are among the newest units that fit *room*."""
-    taken, first = 0, every[-1].first if every else 0
-    for unit in reversed(every):
-        taken += unit.tokens
-        if taken > room:
-            break
-        first = unit.first
-    return sum(unit.first >= first for unit in free)
-
-
-def _shown_tokens(entry: Entry, trims: Sequence[Trim]) -> int:
-    """Return what the parts that *trims* replace cost as they are shown now."""
-    shown = {one.pointer: one.tokens for one in entry.shown}
-    said = {part.pointer: part.tokens for part in entry.parts}
-    return sum(shown.get(trim.pointer, said[trim.pointer]) for trim in trims)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
 from actors.core.account_text import JOINED_LEVEL
 from actors.core.message_texts import MessageText, texts_of
 from actors.core.text.error_text import error_text
-from actors.core.text.excerpt import excerpt
+from actors.core.text.excerpt import GAP, Sought, excerpt, sentences_excerpt
 from actors.core.text.kinds import parsed_json
+from actors.core.text.phrases import telling
+from actors.core.text.table import is_summary
 from actors.core.units import Unit
 from protocol.account import AccountAct, AccountStep
 
@@ -22,9 +24,15 @@ from .calls import (
     changes_something,
     clipped,
     failure_in,
+    is_output,
     one_line,
+    only_looks,
+    reads_instructions,
     refusal_in,
+    rejection_in,
+    speaker_of,
     target_of,
+    thought_in,
     writes_task_list,
 )
 from .hindsight import Hindsight
@@ -59,26 +67,45 @@ WORDS_LINES_MIN = 8
 USED_MIN = 3
 """Words of an outcome that the assistant used afterwards, from which on the step did more than look."""
 
-REPORT_CHARS_MIN, REPORT_WORTH = 500, 3.4
+CALL_CHARS_MIN = 100
+"""A call is not shortened below this: it would not say what it was about."""
+
+FAILED_OUTCOME_CHARS, INSTRUCTS_CHARS = 160, 500
+"""An outcome is not shortened below this: why something failed, and what agents are told to do."""
+
+LEAST_CHARS = 40
+"""Of an outcome beside its reason; less says nothing."""
+
+REASON_CHARS = 100
+"""Of why something failed, where steps are joined."""
+
+REPORT_BYTES_MIN, REPORT_WORTH = 500, 3.4
 SPOKEN_WORTH = 2.4
 """Levels that an answer to somebody is kept finer: the assistant's own words go last."""
 
 MATTERS_WORTH = 1.0
 """From which on a step did more than look: it changed something, failed, was used, or told the user something."""
+INSTRUCTS_WORTH = 2.0
 
 PIECES = " / "
 """Between what was said in several messages."""
 
 PIECES_CHARS_MAX = 240
+PIECE_CHARS = 120
+OLDER_CHARS = 60
+"""Of the outcome of a call that was made again later."""
+
 _MORE = re.compile(r"\((\d+) more\)")
+_FIGURE = re.compile(r"\d")
 
 NOTHING = "(no output)"
-FAILED_CHARS, FAILED_SEEN_CHARS = 240, 60
+FAILED_CHARS = 240
 """Of the words in which a failed call says why, before anything else."""
 
 RECORD_CHARS_MAX = 4000
 RECORD_FIELDS_MIN = 4
 JOINED_HEADS_MAX = 8
+OTHERS = "other calls"
 
 
 def level_chars(tokens: int) -> tuple[LevelChars, ...]:
@@ -94,9 +121,9 @@ def _grown(most: LevelChars, growth: float) -> LevelChars:
 def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> AccountStep:
     """Return the finest step for *unit*, whose assistant spoke; what is shortened in place is read as it was said."""
     parts = texts_of(map(as_said, unit.entries))
-    words = "\n".join(
-        part.text.strip() for part in parts if part.trust != "tool" and not part.tool and part.text.strip()
-    )
+    spoken = [part.text.strip() for part in parts if part.trust != "tool" and not part.tool and part.text.strip()]
+    spoken += filter(None, map(thought_in, parts))
+    words = "\n".join(spoken)
     results: dict[str, str] = {}
     loose = ""
     for part in parts:
@@ -105,17 +132,27 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
         elif part.trust == "tool":
             loose = f"{loose}\n{part.text}".strip()
     calls = [part for part in parts if part.tool]
+    if not calls and is_output(words):
+        # where several assistants speak, one of them often runs the tools and says what they printed
+        loose, words = f"{words}\n{loose}".strip(), ""
     most = (
         levels[0]
         if len(calls) < 2
         else LevelChars(said=levels[0].said, call=levels[0].call // 2, outcome=levels[0].outcome * 5 // 9)
     )
-    acts = tuple(_act(call, results.get(call.call, ""), most, hindsight, words) for call in calls)
+    acts = tuple(
+        _act(call, results.get(call.call, ""), most, hindsight, words)
+        for call in calls
+        if not thought_in(call) and (not writes_task_list(call) or hindsight.newest_call.get(call.tool) == call.number)
+    )
     if loose:
-        sought = hindsight.seeker(after=unit.last)
-        acts = (*acts, AccountAct(call="a result", outcome=excerpt(loose, chars=most.outcome, sought=sought)))
+        acts = (*acts, _printed(loose, unit.last, most, hindsight))
     return AccountStep(
-        first=unit.first, last=unit.last, said=_words(words, most.said, unit.first, hindsight), acts=acts
+        first=unit.first,
+        last=unit.last,
+        said=_words(words, most.said, unit.first, hindsight),
+        acts=acts,
+        speaker=speaker_of(unit.entries[0]),
     )
 
 
@@ -129,9 +166,11 @@ def coarser(step: AccountStep, level: int, hindsight: Hindsight, levels: Sequenc
     for act in step.acts:
         sought = hindsight.seeker(after=step.last, own=act.call)
         more = CHANGED_MORE if act.changes and level < JOINED_LEVEL - 1 else 1
-        call = clipped(act.call, int(most.call * share * more))
+        call = clipped(act.call, max(CALL_CHARS_MIN, int(most.call * share * more)))
         spare = max(0, int(most.call * share) - len(call))
-        short = excerpt(act.outcome, chars=int(most.outcome * share) + spare, sought=sought) if act.outcome else ""
+        least = FAILED_OUTCOME_CHARS if act.failed else INSTRUCTS_CHARS if act.instructs else 0
+        room = max(least, int(most.outcome * share) + spare)
+        short = _shorter_outcome(act, room, sought)
         acts.append(msgspec.structs.replace(act, call=one_line(call) if level >= 2 else call, outcome=short))
     words = _words(step.said, most.said if acts else max(300, most.said * SPOKEN_MORE), step.last, hindsight)
     return msgspec.structs.replace(
@@ -139,26 +178,46 @@ def coarser(step: AccountStep, level: int, hindsight: Hindsight, levels: Sequenc
     )
 
 
+def _shorter_outcome(act: AccountAct, chars: int, sought: Sought) -> str:
+    """Return an outcome in at most *chars* characters; why something failed stands first and stays."""
+    if not act.failed or len(act.outcome) <= chars:
+        return excerpt(act.outcome, chars=chars, sought=sought) if act.outcome else ""
+    reason, _, rest = act.outcome.partition("\n")
+    reason = clipped(reason, max(FAILED_OUTCOME_CHARS, chars // 2))
+    left = chars - len(reason)
+    return f"{reason}\n{excerpt(rest, chars=left, sought=sought)}".rstrip() if rest and left > LEAST_CHARS else reason
+
+
 def _words(text: str, chars: int, number: int, hindsight: Hindsight) -> str:
     """Return what an assistant said in at most *chars* characters: of many lines, those that mattered."""
     if len(text) <= chars or not chars:
         return text if chars else ""
     if text.count("\n") < WORDS_LINES_MIN:
-        return clipped(text, chars)
+        return sentences_excerpt(text, chars=chars, sought=hindsight.seeker(after=number))
     return excerpt(text, chars=chars, sought=hindsight.seeker(after=number))
 
 
 def without_task_list(step: AccountStep) -> AccountStep:
-    """Return *step* with no more than the names of the tools by which the assistant kept its own list: one is newer."""
-    acts = (
-        msgspec.structs.replace(act, call=act.call.split(None, 1)[0]) if act.target == TASK_LIST else act
+    """Return *step* without the calls by which the assistant kept its own list: one is newer."""
+    return msgspec.structs.replace(step, acts=tuple(act for act in step.acts if act.target != TASK_LIST))
+
+
+def without_older(step: AccountStep, newer: AccountStep) -> AccountStep:
+    """Return *step* with little of the outcome of a call that *newer* has again: that one tells how things are now."""
+    again = {act.call for act in newer.acts if act.outcome and not act.changes}
+    if step.level >= JOINED_LEVEL or not any(act.call in again for act in step.acts):
+        return step
+    acts = tuple(
+        msgspec.structs.replace(act, outcome=f"{clipped(one_line(act.outcome), OLDER_CHARS)} [again in #{newer.first}]")
+        if act.call in again and len(act.outcome) > 2 * OLDER_CHARS
+        else act
         for act in step.acts
     )
-    return msgspec.structs.replace(step, acts=tuple(acts))
+    return msgspec.structs.replace(step, acts=acts)
 
 
-def joined(steps: Sequence[AccountStep]) -> AccountStep:
-    """Return one step for several: what they called, about what and how often; what changed or failed stands first."""
+def joined(steps: Sequence[AccountStep], *, told: Collection[str] = ()) -> AccountStep:
+    """Return one step for several: what they called, about what and how often; of what was said, what is not *told*."""
     acts: dict[tuple[str, str, bool], AccountAct] = {}
     for act in (act for step in steps for act in step.acts):
         head = act.call.split(None, 1)[0] if act.call else ""
@@ -166,38 +225,73 @@ def joined(steps: Sequence[AccountStep]) -> AccountStep:
         before = acts.get(key)
         times = act.times + (before.times if before else 0)
         acts[key] = AccountAct(
-            call=head, target=act.target, changes=act.changes, failed=act.failed, times=times, used=act.used
+            call=head,
+            outcome=_gist(act),
+            target=act.target,
+            changes=act.changes,
+            failed=act.failed,
+            times=times,
+            used=act.used,
         )
     ranked = sorted(acts.values(), key=lambda act: (-act.changes, -act.failed, -act.times, -act.used))
-    kept = set(ranked[:JOINED_HEADS_MAX])
+    others = [act for act in ranked if act.call == OTHERS] + ranked[JOINED_HEADS_MAX:]
+    kept = set(ranked[:JOINED_HEADS_MAX]).difference(others)
+    rest = sum(act.times for act in dict.fromkeys(others))
     said = [
         piece
         for step in steps
         if step.said and (not step.acts or step.level >= JOINED_LEVEL)
-        for piece in (step.said.split(PIECES) if step.level >= JOINED_LEVEL else [clipped(one_line(step.said), 90)])
+        for piece in (step.said.split(PIECES) if step.level >= JOINED_LEVEL else [_told_shortly(step.said)])
     ]
+    speakers = {step.speaker for step in steps}
     return AccountStep(
         first=steps[0].first,
         last=steps[-1].last,
-        said=_pieces(said),
-        acts=tuple(act for act in acts.values() if act in kept),
+        speaker=speakers.pop() if len(speakers) == 1 else "",
+        said=_pieces(said, told),
+        acts=(*(act for act in acts.values() if act in kept), *([AccountAct(call=OTHERS, times=rest)] if rest else [])),
         level=JOINED_LEVEL,
     )
 
 
-def _pieces(said: Sequence[str]) -> str:
-    """Return the first and the newest of what was *said*, each whole, and how many are left out between them."""
+def _gist(act: AccountAct) -> str:
+    """Return why *act* failed, or how its outcome is summed up, where that is short."""
+    if act.failed:
+        return clipped(act.outcome.split("\n", 1)[0], REASON_CHARS)
+    last = act.outcome.rsplit("\n", 1)[-1]
+    return last if is_summary(last) and len(last) <= REASON_CHARS else ""
+
+
+def _told_shortly(said: str) -> str:
+    return sentences_excerpt(said, chars=PIECE_CHARS, sought=lambda _: 0.0)
+
+
+def pieces_of(step: AccountStep) -> list[str]:
+    """Return what a joined step tells of what was said."""
+    return step.said.split(PIECES) if step.level >= JOINED_LEVEL and step.said else []
+
+
+def _pieces(said: Sequence[str], told: Collection[str]) -> str:
+    """Return those of what was *said* that tell most, and the newest, each whole, and how many are left out."""
     more = sum(int(found.group(1)) for one in said if (found := _MORE.fullmatch(one)))
-    kept = [one for one in said if not _MORE.fullmatch(one)]
+    kept = list(dict.fromkeys(one for one in said if not _MORE.fullmatch(one) and one not in told))
+    more += len(said) - len(kept) - sum(bool(_MORE.fullmatch(one)) for one in said)
+    worths = [_tells(one) for one in kept]
     while len(kept) > 1 and sum(map(len, kept)) > PIECES_CHARS_MAX:
-        del kept[1 if len(kept) > 2 else 0]
+        place = min(range(len(kept) - 1), key=lambda place: (worths[place], place))
+        del kept[place], worths[place]
         more += 1
-    return PIECES.join([*kept[:1], *([f"({more} more)"] if more else []), *kept[1:]])
+    return PIECES.join([*kept, *([f"({more} more)"] if more else [])])
+
+
+def _tells(said: str) -> int:
+    """Return how much a piece of what was said tells: a rule, a decision, an outcome, a figure."""
+    return 2 * len({kind for kind, _ in telling(said.encode("utf-8", "replace"))}) + bool(_FIGURE.search(said))
 
 
 def is_report(step: AccountStep) -> bool:
     """Tell whether the assistant told at length what it had found: that stands for the steps before it."""
-    return step.level < JOINED_LEVEL and not step.acts and len(step.said) >= REPORT_CHARS_MIN
+    return step.level < JOINED_LEVEL and not step.acts and len(step.said.encode("utf-8", "replace")) >= REPORT_BYTES_MIN
 
 
 def worth(step: AccountStep) -> float:
@@ -206,6 +300,8 @@ def worth(step: AccountStep) -> float:
         return 0.0
     if not step.acts:
         return REPORT_WORTH if is_report(step) else SPOKEN_WORTH
+    if any(act.instructs for act in step.acts):
+        return INSTRUCTS_WORTH
     if any(act.changes or act.failed or act.used >= USED_MIN for act in step.acts):
         return 1.0
     return 0.5 if any(act.used for act in step.acts) else 0.0
@@ -213,16 +309,15 @@ def worth(step: AccountStep) -> float:
 
 def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight, said: str) -> AccountAct:
     if writes_task_list(call):
-        newest = hindsight.newest_call.get(call.tool) == call.number
-        text = call_text(call.tool, call.text, chars=most.outcome, hindsight=hindsight) if newest else call.tool
+        text = call_text(call.tool, call.text, chars=most.outcome, hindsight=hindsight)
         return AccountAct(call=text, target=TASK_LIST)
     sought = hindsight.seeker(after=call.number, own=call.text)
     result = hindsight.unframed(result, own=call.text)
     changes = changes_something(call)
-    failed = error_text(result) or failure_in(result) or (refusal_in(result) if changes else "")
+    failed = rejection_in(result) or error_text(result) or (refusal_in(result) if changes else "")
+    failed = failed or ("" if only_looks(call) else failure_in(result))
     short = excerpt(result, chars=most.outcome, sought=sought) if result.strip() else NOTHING
-    if failed and failed[:FAILED_SEEN_CHARS] not in short:
-        short = f"{clipped(one_line(failed), FAILED_CHARS)}\n{short}"
+    short = _why_first(failed, short) if failed else short
     return AccountAct(
         call=call_text(call.tool, call.text, chars=most.call, hindsight=hindsight, said=said),
         outcome=short,
@@ -231,7 +326,23 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
         changes=changes,
         target=target_of(call),
         failed=bool(failed),
+        instructs=reads_instructions(call),
     )
+
+
+def _printed(text: str, number: int, most: LevelChars, hindsight: Hindsight) -> AccountAct:
+    """Return what was printed, where no call is known for it."""
+    short = excerpt(text, chars=most.outcome, sought=hindsight.seeker(after=number))
+    failed = error_text(text) or failure_in(text)
+    short = _why_first(failed, short) if failed else short
+    return AccountAct(call="output", outcome=short, failed=bool(failed), used=hindsight.used(short, after=number))
+
+
+def _why_first(failed: str, outcome: str) -> str:
+    """Return *outcome* with the words that say why it *failed* as its first line, and once."""
+    why = one_line(failed)
+    others = (line for line in outcome.split("\n") if line.strip(f"{GAP} ") not in why)
+    return "\n".join([clipped(why, FAILED_CHARS), *others])
 
 
 def _is_record(result: str) -> bool:

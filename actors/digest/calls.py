@@ -13,6 +13,7 @@ from actors.core.entry import Entry
 from actors.core.message_texts import MessageText
 from actors.core.text.excerpt import GAP, flat
 from actors.core.text.patterns import stands
+from protocol.formats import messages
 
 from .hindsight import Hindsight
 
@@ -33,11 +34,14 @@ _LOOKS = re2.compile(
 TASK_LIST = "its own list of tasks"
 """What a call is about that writes it (`writes_task_list`)."""
 
-_SPACE = re.compile(r"\s")
+_JOINTS = re.compile(r"\s+|(?<=[。、，；！？])|(?=[。、，；！？])")
+"""Where a text may be cut: some scripts have no spaces between words."""
+
 _DIGITS = "0123456789.,"
 _TESTS = re.compile(
     r"(?i)\b[1-9]\d* (?:tests? )?(?:failed|failures?|errors?)\b"
-    r"|^(?:FAILED|FAIL|ERROR)[ :]\S|^=+ (?:FAILURES|ERRORS) =+$"
+    r"|^\S+(?:\(\d+,\d+\)|:\d+(?::\d+)?): (?:fatal )?error\b|^error(?:\[E\d+\])?: "
+    r"|^(?-i:FAILED|FAIL|ERROR)[ :]\S|^=+ (?:FAILURES|ERRORS) =+$"
     r"|^E\s+\w*(?:Error|Exception)\b"
 )
 TEST_CHARS = 6000
@@ -49,6 +53,24 @@ _UNCHANGED = re.compile(
     r" (?:was|were|made)"
     r"|did not appear|could not be|was rejected|\bno match"
 )
+REFUSED_CHARS_MAX = 1500
+_REFUSED = re.compile(
+    r"(?i)\btoo (?:large|long|many)\b|\breject(?:ed|ing)\b|\brefus(?:ed|ing)\b"
+    r"|\bnot (?:allowed|permitted|authori[sz]ed|supported)\b"
+    r"|\bdenied\b|\b(?:was|been|command|operation|request|call|execution) (?:aborted|cancell?ed|interrupted|killed)\b"
+    r"|\btimed out\b|\binvalid (?:\w+ )?(?:argument|parameter|input|format|type|path|option|value)"
+)
+"""In the first or the last line of a short result: the tool did not do what it was asked."""
+
+SPOKEN_CHARS_MAX = 6000
+"""A longer text was printed by a program: nobody says so much."""
+
+_THINKS = re.compile(r"(?i)(?:\w+_)?(?:think|thought|reason|reflect)(?:ing)?")
+_PRINTED = re.compile(r"(?i)\s*(?:exit ?code: -?\d+|address: \S+:|\$ \S+|>>> )")
+_INSTRUCTIONS = re.compile(
+    r"\b(?:AGENTS|CLAUDE|GEMINI|CONTRIBUTING|copilot-instructions)\.md\b|\.cursor/?rules\b|\.windsurfrules\b"
+)
+
 _TASK_TOOL = re2.compile(rb"(?i)to_?do|(?:^|_)plan$")
 _EDITOR = re2.compile(rb"(?i)edit(?:or)?\w*$|replace")
 _CONTENT = re.compile(r"(?i)new|old|content|text|patch|diff|edit|replac|insert|code|body|data")
@@ -61,8 +83,8 @@ def clipped(text: str, chars: int) -> str:
     if len(text) <= chars:
         return text
     head, tail = text[: int(chars * 0.62)], text[len(text) - int(chars * 0.34) :]
-    head = head.rsplit(None, 1)[0] if _SPACE.search(head) else head.rstrip(_DIGITS)
-    tail = tail.split(None, 1)[-1] if _SPACE.search(tail.rstrip()) else tail.lstrip(_DIGITS)
+    head = _JOINTS.split(head[::-1], 1)[-1][::-1] if _JOINTS.search(head) else head.rstrip(_DIGITS)
+    tail = _JOINTS.split(tail, 1)[-1] if _JOINTS.search(tail.rstrip()) else tail.lstrip(_DIGITS)
     return f"{head} {GAP} {tail}"
 
 
@@ -141,6 +163,14 @@ def changes_something(call: MessageText) -> bool:
     return edits or any(_CONTENT.search(key) for key in value)
 
 
+def only_looks(call: MessageText) -> bool:
+    """Tell a call that shows what is there, by its verb: what it shows may tell of failures, and is none."""
+    value = arguments_of(call)
+    verb = value.get("command") or value.get("cmd")
+    told = (verb if isinstance(verb, str) else _CAMEL.sub("_", call.tool))[:400].encode("utf-8", "replace")
+    return bool(stands(_LOOKS, told))
+
+
 def _shortly(text: str) -> str:
     line = one_line(text)
     return line if len(line) <= TARGET_CHARS else f"{line[:TARGET_CHARS]}{GAP}"
@@ -152,6 +182,36 @@ def refusal_in(result: str) -> str:
         if _UNCHANGED.search(line):
             return line.strip()
     return ""
+
+
+def is_output(text: str) -> bool:
+    """Tell what was printed by a tool from what somebody says."""
+    return len(text) > SPOKEN_CHARS_MAX or bool(_PRINTED.match(text))
+
+
+def thought_in(call: MessageText) -> str:
+    """Return what the assistant thought, where *call* is a tool for thinking only; else an empty text."""
+    if not _THINKS.fullmatch(call.tool):
+        return ""
+    values = list(arguments_of(call).values())
+    return values[0].strip() if len(values) == 1 and isinstance(values[0], str) else ""
+
+
+def reads_instructions(call: MessageText) -> bool:
+    """Tell a call that shows a file in which a project tells agents what to do."""
+    return bool(_INSTRUCTIONS.search(call.text)) and not changes_something(call)
+
+
+def speaker_of(entry: Entry) -> str:
+    """Return the name of who speaks in *entry*; empty where it has none."""
+    value = messages.decode(entry.raw).get("name")
+    return _shortly(value) if isinstance(value, str) else ""
+
+
+def rejection_in(result: str) -> str:
+    """Return the line in which a short result says that the tool did not do it, or an empty text."""
+    lines = result.strip().split("\n") if len(result) <= REFUSED_CHARS_MAX else []
+    return next((line.strip() for line in (*lines[:1], *lines[1:][-1:]) if _REFUSED.search(line)), "")
 
 
 def failure_in(result: str) -> str:

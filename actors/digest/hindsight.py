@@ -38,6 +38,9 @@ FRAME_RESULTS_MIN = 2
 FRAME_SPACES_MIN = 2
 FRAME_LINES_MAX = 4
 FRAME_LINE_CHARS_MAX = 600
+ECHO_CHARS_MIN = 8
+"""Of a call's arguments: a line that has them whole repeats the call."""
+
 ECHO_SHARE = 0.6
 """Of the words of a line, in its own call: then the line only repeats it."""
 
@@ -209,11 +212,13 @@ class Hindsight:
     def unframed(self, text: str, *, own: str = "") -> str:
         """Return *text* without the lines it begins with that frame every result, or only repeat its call *own*."""
         mine = frozenset(words_of(own))
+        arguments = "".join(own.split())
         rest = text.lstrip("\n")
         for _ in range(FRAME_LINES_MAX):
             first, _, below = rest.partition("\n")
             words = words_of(first)
-            echoes = len(words) > 3 and sum(word in mine for word in words) >= ECHO_SHARE * len(words)
+            whole = len(arguments) > ECHO_CHARS_MIN and arguments in "".join(first.split())
+            echoes = whole or (len(words) > 3 and sum(word in mine for word in words) >= ECHO_SHARE * len(words))
             if not below.strip() or not (echoes or _frame(first, mine) in self.frames or not first.strip()):
                 break
             rest = below
@@ -232,7 +237,7 @@ def _plain_arguments(call: MessageText) -> list[tuple[str, str, str]]:
     except (ValueError, RecursionError):
         return []
     items = value.items() if isinstance(value, dict) else ()
-    plain = ((key, item) for key, item in items if isinstance(item, bool | str) and key != "command")
+    plain = ((key, item) for key, item in items if isinstance(item, bool | int | str) and key != "command")
     return [(call.tool, key, flat(item)) for key, item in plain if not isinstance(item, str) or _HABIT.fullmatch(item)]
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from actors.core.cut_plan import water_level
 from actors.core.text.count import Count
+from actors.core.text.phrases import telling
 from protocol.account import AccountRequest
 
 REPEATED_CHARS_MIN = 40
@@ -19,13 +20,17 @@ REQUEST_TOKENS = 4
 
 REFERENCE = "[here as in #"
 
-TINY_CHARS = 12
-_RULE = re.compile(
-    r"(?i)\b(?:never|always|must|only|do not|don't|please remember|from now on|my name|i am|i'm|allerg"
-    r"|nie(?:mals)?|immer|nur|bitte merk|ich bin|ich hei|mein name)\b"
-    r"|不要|必须|请记住|我叫|我对|私の|必ず|しないで|覚えて|アレルギー"
+TINY_BYTES = 12
+_OWN = re.compile(
+    r"(?i)\b(?:please remember|from now on|my name|i am|i'm|allerg"
+    r"|bitte merk|ich bin|ich hei|mein name)"
+    r"|请记住|我叫|我对|私の|覚えて|アレルギー"
 )
-"""Of what a user said: a rule, or something about themselves; in the languages that were tried."""
+"""What a user says about themselves, in the languages that were tried."""
+
+_QUESTION = re.compile(r"[?？]\W*\Z|(?:か|ますか|ですか|ください|吗|呢|怎么样|如何)[。！]?\Z")
+_FIGURE = re.compile(r"[0-9０-９]|[「『“”\"`][^」』“”\"`]{2,40}[」』“”\"`]")
+"""A number, an id, or a name in quotes."""
 
 LEAST_CHARS = 240
 """A request is not shortened below this, before it has to leave."""
@@ -82,12 +87,28 @@ def within(requests: Sequence[AccountRequest], room: int, *, count: Count) -> tu
 
 
 def _standing(text: str) -> int:
-    """Return how likely it is that what a user said still holds: little for a word or a question, most for a rule."""
-    if len(text) < TINY_CHARS:
+    """Return how likely it is that what a user said still holds: most for a rule, little for a word or a question."""
+    data = text.encode("utf-8", "replace")
+    kinds = {kind for kind, _ in telling(data)}
+    if "rule" in kinds or _OWN.search(text):
+        return 5
+    if kinds:
+        return 4
+    if len(data) < TINY_BYTES:
         return 0
-    if _RULE.search(text):
-        return 3
-    return 1 if text.rstrip().endswith(("?", "？")) else 2
+    if _QUESTION.search(text.strip()):
+        return 1
+    return 3 if _FIGURE.search(text) else 2
+
+
+def is_again(text: str, before: AccountRequest) -> bool:
+    """Tell whether a user says word for word what they said *before*."""
+    return text.strip().casefold() == before.text.strip().casefold()
+
+
+def said_again(request: AccountRequest, number: int) -> AccountRequest:
+    """Return *request* as said again in message *number*."""
+    return msgspec.structs.replace(request, again=request.again + 1, again_last=number)
 
 
 def _shortened(request: AccountRequest, tokens: int, count: Count) -> AccountRequest:

@@ -10,7 +10,17 @@ from actors.core.text.count import Count
 from actors.core.text.excerpt import is_header
 from protocol.account import AccountStep
 
-from .account_steps import MATTERS_WORTH, LevelChars, coarser, is_report, joined, worth
+from .account_steps import (
+    MATTERS_WORTH,
+    LevelChars,
+    coarser,
+    is_report,
+    joined,
+    pieces_of,
+    without_older,
+    without_task_list,
+    worth,
+)
 from .hindsight import Hindsight
 
 REPORTED = 0.7
@@ -18,6 +28,9 @@ REPORTED = 0.7
 
 JOINED_MESSAGES = 16
 """Of the messages that one step stands for while others can be made coarser."""
+
+SPOKEN_LATER = 20
+"""Times later than others steps are joined in which the assistant told something."""
 
 COARSENESS_MAX = 6.0
 
@@ -40,7 +53,10 @@ class Steps:
     """The sum of the sizes."""
 
     def add(self, step: AccountStep) -> None:
-        """Let *step* be the newest."""
+        """Let *step* be the newest; of calls that it made again, older ones tell little from now on."""
+        for place, older in enumerate(self.steps):
+            if (short := without_older(older, step)) is not older:
+                self.put(slice(place, place + 1), short)
         self.put(slice(len(self.steps), len(self.steps)), step)
 
     def put(self, places: slice, step: AccountStep) -> None:
@@ -48,6 +64,18 @@ class Steps:
         size = self._size(step)
         self.tokens += size - sum(self.sizes[places])
         self.steps[places], self.sizes[places], self.worths[places] = [step], [size], [worth(step)]
+
+    def forget_task_list(self) -> None:
+        """Take the assistant's own list of tasks out of the steps: there is a newer one."""
+        for place in reversed(range(len(self.steps))):
+            step = without_task_list(self.steps[place])
+            if step == self.steps[place]:
+                continue
+            if step.said or step.acts:
+                self.put(slice(place, place + 1), step)
+            else:
+                self.tokens -= self.sizes[place]
+                del self.steps[place], self.sizes[place], self.worths[place]
 
     def rewrite(self, room: int) -> None:
         """Make the steps coarser, the older the more, until they fit *room*; then join what only looked."""
@@ -76,7 +104,7 @@ class Steps:
             coarse = min(one.level, other.level) >= JOINED_LEVEL - 1
             looked = max(self.worths[place : place + 2]) < MATTERS_WORTH
             if coarse and looked and other.last - one.first < JOINED_MESSAGES:
-                self.put(slice(place, place + 2), joined((one, other)))
+                self.put(slice(place, place + 2), joined((one, other), told=self._told(beside=place)))
             else:
                 place += 1
 
@@ -87,11 +115,16 @@ class Steps:
 
             def price(place: int) -> float:
                 one, other = self.steps[place], self.steps[place + 1]
-                kept = self.worths[place] + self.worths[place + 1]
+                kept = max(sum(self.worths[place : place + 2]), SPOKEN_LATER * (not one.acts or not other.acts))
                 return (other.last - one.first + 1) * (1 + 2 * kept) * (0.2 + place / last)  # noqa: B023
 
             place = min(range(len(self.steps) - 1), key=price)
-            self.put(slice(place, place + 2), joined(self.steps[place : place + 2]))
+            self.put(slice(place, place + 2), joined(self.steps[place : place + 2], told=self._told(beside=place)))
+
+    def _told(self, *, beside: int) -> frozenset[str]:
+        """Return what joined steps tell of what was said, but for the two at *beside*."""
+        others = (*self.steps[:beside], *self.steps[beside + 2 :])
+        return frozenset(piece for step in others for piece in pieces_of(step))
 
     def _size(self, step: AccountStep) -> int:
         """Return the tokens of a step; the names of columns that another one has cost hardly anything."""

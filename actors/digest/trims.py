@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from actors.core.caps import is_result
 from actors.core.entry import Entry, PartSize
 from actors.core.text.count import Count
@@ -35,6 +37,13 @@ def trims_of(entry: Entry, hindsight: Hindsight, *, chars: int, count: Count) ->
         if cost <= tokens * (1 - GAIN_MIN):
             found.append(Trim(number=entry.number, pointer=part.pointer, text=short, tokens=cost))
     return tuple(found)
+
+
+def shown_tokens(entry: Entry, trims: Sequence[Trim]) -> int:
+    """Return what the parts that *trims* replace cost as they are shown now."""
+    shown = {one.pointer: one.tokens for one in entry.shown}
+    said = {part.pointer: part.tokens for part in entry.parts}
+    return sum(shown.get(trim.pointer, said[trim.pointer]) for trim in trims)
 
 
 def _outcome(number: int, text: str, hindsight: Hindsight, chars: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
 
@@ -12,6 +14,7 @@ from actors.core.message_texts import texts_of
 from actors.core.text.count import Count
 from actors.core.text.excerpt import readable_lines
 from actors.core.text.patterns import encoded
+from actors.core.text.shorten.lines import shapes_of
 from actors.core.text.values import words_in
 from protocol.account import AccountValue
 from protocol.facts import DigestItem
@@ -24,6 +27,8 @@ BESIDE_CHARS = 36
 
 CANDIDATES_MAX = 600
 FRAME_TOKENS = 3
+ALIKE_MAX = 2
+_JOINT = re.compile(r"[\s。、，；！？]")
 
 
 def values_beside(
@@ -53,10 +58,16 @@ def values_beside(
         key=lambda item: (-score(item, newest), -item.number, item.category, item.value),
     )
     chosen: list[AccountValue] = []
+    shapes: Counter[str] = Counter()
     said = ""
     for item in ranked[:CANDIDATES_MAX]:
         found = _found(item, earlier, lines_of(item.number))
         if found is None or item.value in said or stands(item.value):
+            continue
+        # of fragments that differ in figures alone, a few say what they are
+        (shape,) = shapes_of([found.text])
+        shapes[shape] += 1
+        if shapes[shape] > ALIKE_MAX:
             continue
         cost = count(found.text) + FRAME_TOKENS
         if cost > room:
@@ -81,8 +92,8 @@ def _fragment(line: str, value: str) -> str:
     start = max(0, at - BESIDE_CHARS)
     stop = min(len(line), end + BESIDE_CHARS)
     before, behind = line[start:at], line[end:stop]
-    if start:
-        before = before[before.find(" ") + 1 :] if " " in before else before
-    if stop < len(line):
-        behind = behind[: behind.rfind(" ")] if " " in behind else behind
+    if start and (joint := _JOINT.search(before)):
+        before = before[joint.end() :]
+    if stop < len(line) and (joint := _JOINT.search(behind[::-1])):
+        behind = behind[: len(behind) - joint.end()]
     return one_line(f"{before}{value}{behind}")

@@ -32,7 +32,8 @@ _BEGINS = re2.compile(
 )
 _EXIT = re2.compile(
     r"(?i)^\W*(?:(?:command|process|script|program|tool)\b.{0,80}?)?"
-    r"\b(?:exit(?:ed)?(?:[ _](?:with|code|status))*|return[ _]?code)\W{1,4}(-?[1-9]\d{0,9})\b\W*$"
+    r"\b(?:exit(?:ed)?(?:[ _]?(?:with|code|status))*|return[ _]?code)\W{1,4}(-?[1-9]\d{0,9})\b\W*"
+    r"(?:execution failed\W*)?$"
 )
 _LAST = re2.compile(r"^(?:Caused by: |\[?[\w.$]+(?:Error|Exception|Exit|Interrupt|Failure)\b|panic: |[\w.$]{3,80}: )")
 

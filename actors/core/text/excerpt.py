@@ -16,8 +16,10 @@ from typing import Any
 from protocol.formats import messages
 
 from .kinds import BASE64_CHARS_MIN, parsed_json
+from .phrases import telling
 from .shorten.binary import without_base64
-from .shorten.lines import telling_lines
+from .shorten.lines import shapes_of, telling_lines
+from .table import Table, is_summary, table_of
 
 Sought = Callable[[str], float]
 """Tells how much a word (in lower case) matters: 0 not at all, 1 as one that the agent used."""
@@ -43,6 +45,7 @@ RARE_IN_LINES = 4
 
 _TELLING_WORTH = 1.2
 _FIRST_WORTH, _LAST_WORTH = 0.8, 0.9
+_AGAIN_SHARE = 0.4
 _BESIDE_SHARE = 0.3
 """Of a line's worth, for each of its two neighbours: what stands beside it explains it."""
 
@@ -57,6 +60,19 @@ _REFUSED = re.compile(
 )
 REFUSED_LINES = 2
 """Of those that say that something was not done, the first ones."""
+
+ODD_ROWS = 12
+"""Of a table, those that differ from most."""
+
+_WIDE = re.compile(r"(?<=\S) {3,}")
+_RULE = re.compile(r"(?i)\b(?:never|always|must|do not|don't|only)\b")
+_RULE_WORTH = 0.4
+"""Of a line that says what one must do, or must not."""
+
+_SENTENCE_END = re.compile(r"(?<=[.!?:;])\s+|(?<=[。！？；])")
+_FIGURES = re.compile(r"\d[\d.,:%-]*")
+_TOLD_WORTH, _FIGURE_WORTH = 1.0, 0.25
+"""Of a sentence: for a rule, a decision or an outcome in it, and for each figure."""
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -76,10 +92,27 @@ def excerpt(text: str, *, chars: int, sought: Sought) -> str:
     whole = "\n".join(lines)
     if len(whole) <= chars:
         return whole
-    worths = line_worths(lines, sought)
+    table = None if any(map(is_summary, lines)) else table_of(lines)
+    worths = line_worths(lines, sought, table)
     most = min(LINE_CHARS_MAX, max(60, chars - 4))
     shown = [_clipped(line, sought, most) for line in lines]
-    return _rendered(shown, _chosen(shown, worths, chars))
+    summary = table.summary if table else ""
+    out = _rendered(shown, _chosen(shown, worths, max(chars - len(summary) - 2, chars // 2)))
+    return f"{out}\n{summary}" if summary else out
+
+
+def sentences_excerpt(text: str, *, chars: int, sought: Sought) -> str:
+    """Return the sentences of what somebody said that matter, in their order, in at most *chars* characters."""
+    text = messages.without_surrogates(" ".join(text.split()))
+    if len(text) <= chars:
+        return text
+    parts = [part for part in _SENTENCE_END.split(text[:READ_CHARS_MAX]) if part]
+    worths = line_worths(parts, sought)
+    for number, part in enumerate(parts):
+        worths[number] += _TOLD_WORTH * len({kind for kind, _ in telling(part.encode())})
+        worths[number] += _FIGURE_WORTH * min(3, len(_FIGURES.findall(part)))
+    shown = [_clipped(part, sought, max(60, chars - 4)) for part in parts]
+    return _rendered(shown, _chosen(shown, worths, chars)).replace("\n", " ")
 
 
 def readable_lines(text: str) -> list[str]:
@@ -95,7 +128,8 @@ def readable_lines(text: str) -> list[str]:
         text = _ANSI.sub("", text)
     if len(text) > BASE64_CHARS_MIN:
         text = without_base64(text)
-    return [line.rstrip() for line in text.replace("\r", "\n").split("\n") if line.strip()]
+    # columns that are filled up with spaces stay apart by two
+    return [_WIDE.sub("  ", line.rstrip()) for line in text.replace("\r", "\n").split("\n") if line.strip()]
 
 
 def is_header(line: str) -> bool:
@@ -171,8 +205,8 @@ def _is_small(value: Any) -> bool:
     return len(flat(value)) <= OBJECT_CHARS_MAX
 
 
-def line_worths(lines: list[str], sought: Sought) -> list[float]:
-    """Return how much each of *lines* matters."""
+def line_worths(lines: list[str], sought: Sought, table: Table | None = None) -> list[float]:
+    """Return how much each of *lines* matters, which are *table*, if they are one."""
     # in the order of the line: sums of fractions depend on it, and a set's is another one in each process
     words = [dict.fromkeys(words_of(line)) for line in lines]
     often = Counter(chain.from_iterable(words))
@@ -187,9 +221,21 @@ def line_worths(lines: list[str], sought: Sought) -> list[float]:
         :REFUSED_LINES
     ]:
         own[number] += _TELLING_WORTH
+    for number, line in enumerate(lines):
+        own[number] += 2 * _TELLING_WORTH * is_summary(line)
+    for number in table.odd[:ODD_ROWS] if table else ():
+        own[number] += _TELLING_WORTH
+    for number, line in enumerate(lines):
+        own[number] += _RULE_WORTH * bool(_RULE.search(line[:LINE_CHARS_MAX]))
     frames = [number for number, line in enumerate(lines) if _STACK.match(line)]
     for number in frames[-STACK_LINES:]:
         own[number] += _TELLING_WORTH
+    # of lines that differ in numbers alone, the first one says it
+    seen: set[str] = set()
+    for number, shape in enumerate(shapes_of(lines)):
+        if shape in seen:
+            own[number] *= _AGAIN_SHARE
+        seen.add(shape)
     own[0] += _FIRST_WORTH
     own[-1] += _LAST_WORTH
     ends = [0.0, *own, 0.0]

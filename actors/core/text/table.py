@@ -1,0 +1,91 @@
+"""Table: rows with the same columns. What differs from most of them is told, and how many are alike."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+ROWS_MIN = 5
+COLUMNS_MIN = 2
+ALIKE_SHARE = 0.8
+"""Of the lines, that have the same number of columns."""
+
+USUAL_SHARE = 0.5
+"""Of the rows, that have a column's most frequent cell: then the column is one of kinds, as a status is."""
+
+KINDS_MAX = 6
+ODD_SHARE = 0.25
+"""Of the rows: a cell that at most so many have is odd."""
+
+CELL_CHARS_MAX = 24
+NAMED_MAX = 3
+
+_GAP = re.compile(r"\t+| {2,}| \| ")
+_SUMMARY = re.compile(r"\(\d+ rows: .*\)")
+_WORD = re.compile(r"[A-Za-z][\w/:.-]*")
+
+
+class Table(NamedTuple):
+    """The rows of a text by their line, and its columns of kinds."""
+
+    rows: dict[int, list[str]]
+    kinds: dict[int, Counter[str]]
+    """Place of a column: how often each cell stands in it."""
+    names: list[str]
+
+    @property
+    def odd(self) -> list[int]:
+        """Return the lines whose row has a cell that few have, the first of each sort before others."""
+        most = ODD_SHARE * len(self.rows)
+        found: dict[int, tuple[tuple[int, str], ...]] = {}
+        for line, row in self.rows.items():
+            cells = tuple((place, row[place]) for place, often in self.kinds.items() if often[row[place]] <= most)
+            if cells:
+                found[line] = cells
+        seen: set[tuple[int, str]] = set()
+        first: list[int] = []
+        later: list[int] = []
+        for line, cells in found.items():
+            (later if seen.issuperset(cells) else first).append(line)
+            seen.update(cells)
+        return first + later
+
+    @property
+    def summary(self) -> str:
+        """Return how many rows there are, and how many have which kind; empty where no column has kinds."""
+        told = []
+        for place, often in list(self.kinds.items())[:NAMED_MAX]:
+            name = f"{self.names[place]} " if place < len(self.names) else ""
+            told.append(name + ", ".join(f"{cell} x{times}" for cell, times in often.most_common()))
+        return f"({len(self.rows)} rows: {'; '.join(told)})" if told else ""
+
+
+def is_summary(line: str) -> bool:
+    """Tell a line that says how many rows there were."""
+    return line.startswith("(") and bool(_SUMMARY.fullmatch(line))
+
+
+def table_of(lines: Sequence[str]) -> Table | None:
+    """Return the table that *lines* are; None where they are none."""
+    if len(lines) < ROWS_MIN:
+        return None
+    split = [_GAP.split(line.strip()) for line in lines]
+    width, times = Counter(map(len, split)).most_common(1)[0]
+    if width < COLUMNS_MIN or times < max(ROWS_MIN, ALIKE_SHARE * len(lines)):
+        return None
+    rows = {number: row for number, row in enumerate(split) if len(row) == width}
+    first = next(iter(rows))
+    names = rows.pop(first) if all(cell == cell.upper() for cell in rows[first]) else []
+    kinds = {place: often for place in range(width) if (often := _kinds([row[place] for row in rows.values()]))}
+    return Table(rows=rows, kinds=kinds, names=names)
+
+
+def _kinds(cells: Sequence[str]) -> Counter[str]:
+    """Return how often each cell stands in a column of kinds; nothing for another column."""
+    often = Counter(cells)
+    times = max(often.values())
+    few = len(often) <= KINDS_MAX and times >= USUAL_SHARE * len(cells)
+    words = all(len(cell) <= CELL_CHARS_MAX and _WORD.fullmatch(cell) for cell in often)
+    return often if few and words else Counter()
