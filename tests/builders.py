@@ -40,14 +40,15 @@ settings.register_profile("repeated", derandomize="JETTISON_LAW_EXAMPLES" not in
 settings.load_profile("repeated")
 
 LAWS = settings(
-    max_examples=int(os.environ.get("JETTISON_LAW_EXAMPLES", "150")),
+    max_examples=int(os.environ.get("JETTISON_LAW_EXAMPLES", "100")),
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 """How a law is tried: on the same examples in each run, so that a change is judged by what it changed.
 
-With `JETTISON_LAW_EXAMPLES` as often as it says, on new examples each time. A failure prints the blob that repeats it.
+With `JETTISON_LAW_EXAMPLES` (`make laws`: 2,000) as often as it says, on new examples each time. A failure prints the
+blob that repeats it.
 """
 
 

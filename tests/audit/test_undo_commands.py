@@ -8,15 +8,24 @@ from typing import Any
 
 import pytest
 
+from protocol.ids import fresh_id
 from tests.cli.test_cli import SAMPLE, jettison
 
 
-@pytest.fixture
-def played(data: Path) -> str:
+@pytest.fixture(scope="module")
+def sample(data: Path) -> str:
     """Play the sample through the stack; return its address."""
     done = jettison("compact", str(SAMPLE), "--budget", "8000", "--by-turn", "--data", str(data), "--json")
     assert done.returncode == 0, done.stderr
     return str(json.loads(done.stdout)["address"])
+
+
+@pytest.fixture
+def played(data: Path, sample: str) -> str:
+    """Return a copy of the sample's conversation, which a test may change."""
+    new = f"{sample}-{fresh_id()[:8]}"
+    told(data, "fork", f"{sample}@{told(data, 'versions', sample)[-1]['version']}", new)
+    return new
 
 
 def told(data: Path, *arguments: str) -> Any:
