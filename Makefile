@@ -11,13 +11,14 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_RE
 MAKEFLAGS += --no-print-directory
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint quality bench chaos soak faults fuzz laws lock wheel clean
+.PHONY: help demo test lint quality exam bench chaos soak faults fuzz laws lock wheel clean
 
 help:
 	@echo 'make demo    see a conversation grow, spill, digest and stay readable'
 	@echo 'make test    lint, then every test'
 	@echo 'make lint    ruff, mypy, import-linter'
 	@echo 'make quality how much of what an agent uses next is still in its view'
+	@echo 'make exam    views and questions for a reader: does somebody who sees only a view know what an agent needs'
 	@echo 'make bench   what everything costs, beside its floor and beside others (about sixteen minutes)'
 	@echo 'make chaos   25,000 turns while workers and servers are killed, 5,000 on a cluster, and the slow proofs of each promise'
 	@echo 'make soak    chaos for an hour; fails where memory, files or tasks of a worker grow'
@@ -50,6 +51,9 @@ bench: .venv/.installed .venv-bench/.installed
 
 quality: .venv/.installed .venv-bench/.installed
 	@$(BIN)/python -m tests.programs.quality
+
+exam: .venv/.installed
+	@$(BIN)/python -m tests.programs.exam
 
 # Power cuts need root; without it those tests fail here, and say so.
 chaos: .venv/.installed
