@@ -58,6 +58,10 @@ AFTER_TOKENS_OF: dict[Category, str] = {
     "digest": "jettison.after.digest_tokens",
 }
 
+GATEWAY_API = "jettison.gateway.api"  # chat, messages, responses
+GATEWAY_HOW = "jettison.gateway.how"  # view, kept, bypass
+GATEWAY_STATUS = "jettison.gateway.status"  # 2xx, 4xx …, none
+
 # --- conventions of OpenTelemetry ---------------------------------------------------------------------------------
 
 ERROR_TYPE = "error.type"
@@ -73,7 +77,10 @@ GEN_AI_CONVERSATION_ID = "gen_ai.conversation.id"
 GEN_AI_CONVERSATION_COMPACTED = "gen_ai.conversation.compacted"  # true, and never set to false
 GEN_AI_USAGE_INPUT_TOKENS = "gen_ai.usage.input_tokens"
 GEN_AI_USAGE_OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
+GEN_AI_TOKEN_TYPE = "gen_ai.token.type"  # noqa: S105  # input, output
 GEN_AI_RESPONSE_FINISH_REASONS = "gen_ai.response.finish_reasons"
+
+HTTP_RESPONSE_STATUS_CODE = "http.response.status_code"
 
 RPC_SYSTEM = "rpc.system"  # aws-api
 RPC_SERVICE = "rpc.service"
@@ -114,3 +121,8 @@ def s3(method: str) -> str:
 COMPACTION_DURATION = "jettison.compaction.duration"  # histogram, s; by stage and outcome
 TOKENS_REMOVED = "jettison.tokens.removed"  # counter, {token}; by stage
 ARTIFACT_SIZE = "jettison.artifact.size"  # histogram, By; by kind
+GATEWAY_REQUESTS = "jettison.gateway.requests"  # counter, {request}; by api, how and status
+GATEWAY_ADDED = "jettison.gateway.added"  # histogram, s; by api and how
+GATEWAY_FIRST = "jettison.gateway.first_byte"  # histogram, s; by api and how
+GATEWAY_SAVED = "jettison.gateway.tokens.saved"  # counter, {token}; by api and how
+GEN_AI_CLIENT_TOKEN_USAGE = "gen_ai.client.token.usage"  # noqa: S105  # histogram, {token}; by type

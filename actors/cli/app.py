@@ -45,12 +45,19 @@ def up(
 @on_stack
 def gateway(
     stack: StackOptions,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="Of the client that --wrap starts, behind `--`.", metavar="[-- ARG ...]")
+    ] = None,
     port: Annotated[int | None, typer.Option(help="Default: as the settings say, 8322.", min=0, max=65535)] = None,
+    wrap: Annotated[
+        str,
+        typer.Option(help="Start everything, and this client: claude, codex, opencode, aider, pi.", metavar="CLIENT"),
+    ] = "",
 ) -> int:
     """Speak the APIs of OpenAI and Anthropic: an agent changes its base URL and nothing else."""
     from .gateway import gateway as run
 
-    return run(stack, port=port)
+    return run(stack, port=port, wrap=wrap, arguments=arguments or [])
 
 
 @app.command()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+import logging
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from typing import Any
 
 from actors.gateway.app import Gateway
@@ -13,39 +15,67 @@ from actors.gateway.keeper import Keeper
 from actors.gateway.managed import Managed
 from actors.gateway.plan import Planner
 from actors.gateway.upstream import connected
-from actors.host.bootstrap import tenant_keys
-from actors.host.settings import GatewaySection, Settings
+from actors.host.bootstrap import data_folder, runtime, tenant_keys, work
+from actors.host.settings import LOG_LEVEL, GatewaySection, Settings
+from actors.model_info.tokens import counter
+from actors.model_info.windows import window_of
 from protocol.client import Client
 from protocol.connection import connect
-from protocol.errors import Unavailable
+from protocol.errors import Rejected, Unavailable
 from protocol.keys import JetStreamKeys
 from protocol.outages import Outage
 from storage.gateway_places import JetStreamPlaces
 
 from .http_server import listened, opened
 from .options import StackOptions
-from .session import located, run, said, settings_of
-
-FIRST_SECONDS = 2.0
+from .session import located, run, running_stack, said, settings_of, started_stack
+from .wrap import command, ran
 
 RETRY_SECONDS = 2.0
 """Between two attempts to reach NATS for the first time; later ones are the connection's own."""
 
 
-def gateway(stack: StackOptions, *, port: int | None) -> int:
+def gateway(stack: StackOptions, *, port: int | None, wrap: str, arguments: Sequence[str]) -> int:
     """Serve the gateway until told to stop; see `jettison gateway --help`."""
     settings = settings_of(stack)
+    if LOG_LEVEL not in os.environ:
+        # a line for each request, beside what all commands say; a client that is wrapped has the terminal for itself
+        logging.getLogger("jettison.gateway.requests").setLevel(logging.WARNING if wrap else logging.INFO)
+    if wrap:
+        return run(_wrapped(settings, wrap, arguments), service="gateway", settings=settings)
+    if arguments:
+        raise Rejected("arguments are for the client of --wrap")
     # who only forwards needs no stack
     found = settings if settings.gateway.mode == "pass" else located(settings)
+    return run(_until_told(found, port), service="gateway", settings=settings)
 
-    async def main() -> int:
-        async with served(found, port=port) as url:
-            said(f"gateway  {url}")
-            said(f"ready    OPENAI_BASE_URL={url}v1 or ANTHROPIC_BASE_URL={url[:-1]}; Ctrl-C stops it")
-            await asyncio.Event().wait()
-        return 0
 
-    return run(main(), service="gateway", settings=settings)
+async def _until_told(settings: Settings, port: int | None) -> int:
+    async with served(settings, port=port) as url:
+        said(f"gateway  {url}")
+        said(f"ready    OPENAI_BASE_URL={url}v1 or ANTHROPIC_BASE_URL={url[:-1]}; Ctrl-C stops it")
+        await asyncio.Event().wait()
+    return 0
+
+
+async def _wrapped(settings: Settings, client: str, arguments: Sequence[str]) -> int:
+    """Run *client* before a gateway of its own, beside the stack that runs, or one that is started for it."""
+    async with AsyncExitStack() as held:
+        if not settings.nats.url and running_stack(data_folder(settings)) is None:
+            ours, _ = await held.enter_async_context(started_stack(settings, owner="gateway"))
+            running = await held.enter_async_context(runtime(ours, role="gateway"))
+            working = asyncio.create_task(work(running))
+            held.push_async_callback(_ended, working)
+        else:
+            ours = located(settings)
+        url = await held.enter_async_context(served(ours, port=0))
+        argv, environment = held.enter_context(command(client, url, arguments))
+        return await ran(argv, environment)
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 @asynccontextmanager
@@ -84,28 +114,32 @@ async def served(settings: Settings, *, port: int | None = None) -> AsyncIterato
 @asynccontextmanager
 async def _kept(settings: Settings, planner: Planner) -> AsyncIterator[None]:
     """Give *planner* its keeper as soon as NATS answers; until then requests go on as they came."""
-    task = asyncio.create_task(_keeping(settings, planner))
+    first = asyncio.Event()
+    task = asyncio.create_task(_keeping(settings, planner, first))
     try:
         # most often it is there, and the first request finds it so
-        await asyncio.wait({task}, timeout=FIRST_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        await first.wait()
         yield
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await _ended(task)
         if planner.keeper is not None:
             await planner.keeper.client.connection.close()
 
 
-async def _keeping(settings: Settings, planner: Planner) -> None:
+async def _keeping(settings: Settings, planner: Planner, first: asyncio.Event) -> None:
     outage, keys = Outage(said, "gateway waits"), tenant_keys(settings)
     while planner.keeper is None:
         try:
             connection = await connect(settings.nats.url, name="gateway", login=settings.nats.login())
         except Unavailable as error:
             outage.failed(str(error))
+            first.set()
             await asyncio.sleep(RETRY_SECONDS)
             continue
         outage.succeeded()
+        # what a first request would wait for: the tokenizer, and the table of models
+        await asyncio.to_thread(counter, "o200k_base")
+        await asyncio.to_thread(window_of, "gpt-4o")
         read = JetStreamKeys(connection, tenants=keys, read="direct")
         planner.keeper = Keeper(
             client=Client(connection=connection, keys=read if keys else None),
@@ -115,6 +149,7 @@ async def _keeping(settings: Settings, planner: Planner) -> None:
             window=settings.gateway.window,
             retrieval=settings.gateway.retrieval,
         )
+        first.set()
 
 
 def callers_of(section: GatewaySection) -> Callers:

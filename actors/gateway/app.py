@@ -14,7 +14,7 @@ from .callers import Callers
 from .headers import Header, forwarded
 from .incoming import HungUp, Incoming, incoming, while_heard
 from .managed import Managed
-from .relay import refused, relayed
+from .relay import BrokenOff, refused, relayed
 from .upstream import Upstream
 
 log = logging.getLogger("jettison.gateway")
@@ -84,6 +84,9 @@ class Gateway:
                 await self._passed(asked, host, send)
             else:
                 await self.managed.answer(asked, api, caller, send, counts=asked.path in COUNTERS)
+        except BrokenOff:
+            # without an end of its answer the connection is closed, as the provider's was
+            log.info("an answer of %s broke off", host)
         except Rejected as error:
             await refused(send, host, 404, kind="not_found_error", message=str(error))
         except Unavailable as error:

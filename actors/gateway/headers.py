@@ -9,7 +9,7 @@ Header = tuple[bytes, bytes]
 HOP_BY_HOP = frozenset(
     (
         *(b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection"),
-        *(b"te", b"trailer", b"transfer-encoding", b"upgrade"),
+        *(b"te", b"trailer", b"transfer-encoding", b"upgrade", b"expect"),
     )
 )
 """Of one connection, not of the message (RFC 9110, 7.6.1), and what `Connection` names beside them."""

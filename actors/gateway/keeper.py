@@ -21,7 +21,7 @@ from actors.spill.policy_layers import Layers
 from protocol.cipher import Key
 from protocol.client import Client, Conversation
 from protocol.context import Context
-from protocol.errors import UNREADABLE, BadPolicy, Contended, Erased, Rejected
+from protocol.errors import UNREADABLE, BadPolicy, Contended, Erased, LogUnavailable, Rejected
 from protocol.ids import Token, address, fresh_id, token
 from protocol.jsonbytes import decode, decode_value, encode_value
 from protocol.keys import JetStreamKeys
@@ -35,6 +35,7 @@ from .callers import Caller
 from .canon import DIGEST_BYTES, digest
 from .identity import Aside, Begins, GoesOn, Head, Hidden, Known
 from .outside import Outside
+from .thinking import thinks, without_thinking
 
 CLAIMS_MAX = 8
 """Conflicts in a row before a request is forwarded as it came."""
@@ -98,9 +99,12 @@ class Keeper:
     _digests: LRUCache[bytes, bytes] = field(default_factory=lambda: LRUCache(DIGESTS_MAX))
     _locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
 
-    async def kept(self, caller: Caller, body: Body, headers: Mapping[str, str], *, store: bool = True) -> Kept:
+    async def kept(
+        self, caller: Caller, body: Body, headers: Mapping[str, str], *, store: bool = True, loose: bool = False
+    ) -> Kept:
         """Put what is new of a request into its log; with *store* false nothing is, for one that only counts.
 
+        *loose*: what is thought in it was made behind something else than the log's views.
         Raises `Rejected` where the request cannot be managed, `Unavailable`.
         """
         digests = tuple(map(self._digest, body.messages))
@@ -136,7 +140,7 @@ class Keeper:
             policy, layer = self._policy(asked.tenant, head, body, model)
             talk = await self._talk(caller.tenant, head, layer, model if isinstance(model, str) else "")
             try:
-                await self._append(talk, head, body)
+                await self._append(talk, head, body, loose=loose)
             except Erased:
                 await self._forgotten(asked, head)
                 raise
@@ -180,24 +184,34 @@ class Keeper:
 
     async def _claimed(self, asked: _Asked) -> Head:
         """Return the conversation that a request goes on with, as it is with all of the request's messages."""
+        failed: LogUnavailable | None = None
         for _ in range(CLAIMS_MAX):
-            known, revision = await self._known(asked.tenant, asked.place)
-            match identity.decide(known, asked.chain, tools=asked.tools, beside=asked.beside, first=asked.first):
-                case None:
-                    raise Rejected("nothing is kept of the conversation that this is asked beside")
-                case Aside(head=head):
+            try:
+                if (head := await self._claim(asked)) is not None:
                     return head
-                case GoesOn(head=before):
-                    head = before
-                case Begins():
-                    head = asked.new
-            grown = identity.grown(head, asked.chain, asked.digests)
-            if grown == head:
+            except LogUnavailable as error:
+                # whether it landed is seen at the next look
+                failed = error
+        raise failed or Contended("other gateways go on with the same conversation, too often")
+
+    async def _claim(self, asked: _Asked) -> Head | None:
+        """Try once; None where another gateway was faster."""
+        known, revision = await self._known(asked.tenant, asked.place)
+        match identity.decide(known, asked.chain, tools=asked.tools, beside=asked.beside, first=asked.first):
+            case None:
+                raise Rejected("nothing is kept of the conversation that this is asked beside")
+            case Aside(head=head):
                 return head
-            wanted = msgspec.msgpack.encode(identity.known_with(known, grown))
-            if await self.places.write(asked.tenant, asked.place, wanted, revision=revision) is not None:
-                return grown
-        raise Contended("other gateways go on with the same conversation, too often")
+            case GoesOn(head=before):
+                head = before
+            case Begins():
+                head = asked.new
+        grown = identity.grown(head, asked.chain, asked.digests)
+        if grown == head:
+            return head
+        wanted = msgspec.msgpack.encode(identity.known_with(known, grown))
+        landed = await self.places.write(asked.tenant, asked.place, wanted, revision=revision)
+        return None if landed is None else grown
 
     async def _known(self, tenant: Token, place: Token) -> tuple[Known, int]:
         raw, revision = await self.places.read(tenant, place)
@@ -216,12 +230,17 @@ class Keeper:
         waiting = tuple(one for one in head.waiting if one.end > note.stored)
         return replace(head, waiting=waiting, changed=head.changed or note.changed)
 
-    async def _append(self, talk: Conversation, head: Head, body: Body) -> None:
+    async def _append(self, talk: Conversation, head: Head, body: Body, *, loose: bool) -> None:
         for batch in head.waiting:
             said: list[dict[str, Any]] = []
             at = batch.start
+            # what stands in the first request of a conversation was thought without our tool
+            strips = loose or (batch.start == 0 and head.tools and self.retrieval == "inject")
+            if strips and any(map(thinks, body.messages[batch.start : batch.end])):
+                self._note(head.name).changed = True
             for start, end, turns in (*batch.real, (batch.end, batch.end, b"")):
-                said += [unmarked(decode(raw)) for raw in body.messages[at:start]]
+                new = [unmarked(decode(raw)) for raw in body.messages[at:start]]
+                said += map(without_thinking, new) if strips else new
                 said += await self._opened(talk, turns) if turns else []
                 at = end
             await talk.append(said, key=f"gateway/{batch.start}/{batch.key.hex()}")

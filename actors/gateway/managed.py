@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from starlette.types import Send
 
 from protocol.errors import BudgetRefused, JettisonError, Rejected
 from protocol.overflow import is_overflow
+from protocol.tracing import extract, span, traced
 
 from .apis import Api
 from .bodies import Body, body_of
@@ -26,6 +28,7 @@ from .incoming import Incoming
 from .plan import Plan, Planner, bypass
 from .reading import Reading, reads_in
 from .relay import is_stream, refused, relayed
+from .told import Told
 from .upstream import Upstream
 from .usage import Overheard, Usage
 
@@ -54,42 +57,50 @@ class Managed:
 
     async def answer(self, asked: Incoming, api: Api, caller: Caller, send: Send, *, counts: bool = False) -> None:
         """Answer one request; *counts*: it only asks how many tokens it has. Raises `Unavailable`."""
-        try:
-            body = body_of(self._plain(asked), api)
-        except Rejected as error:
-            await self._send(asked, api, bypass(asked.body, str(error)), None, send)
-            return
-        if _is_foreign(body):
-            await self._send(asked, api, bypass(asked.body, "its provider keeps the conversation"), None, send)
-            return
         headers = {key.decode("latin-1").lower(): value.decode("latin-1") for key, value in asked.headers}
-        try:
-            plan = await self.planner.plan(asked.body, body, caller=caller, headers=headers, counts=counts)
-        except BudgetRefused as error:
-            if not counts:
-                await _too_long(send, api, error)
-                return
-            plan = bypass(asked.body, "no view of it is small enough")
-        if plan.kept is None and self.refuses and not counts:
-            await _away(send, api, plan)
-            return
-        await self._send(asked, api, plan, body, send)
+        began = time.monotonic()
+        with span(f"gateway {api.name}", kind="server", parent=extract(headers)):
+            body, plan = None, bypass(asked.body, "")
+            try:
+                body = body_of(self._plain(asked), api)
+                if _is_foreign(body):
+                    plan = bypass(asked.body, "its provider keeps the conversation")
+                else:
+                    plan = await self.planner.plan(asked.body, body, caller=caller, headers=headers, counts=counts)
+            except BudgetRefused as error:
+                if not counts:
+                    await _too_long(send, api, error)
+                    return
+                plan = bypass(asked.body, "no view of it is small enough")
+            except Rejected as error:
+                plan = bypass(asked.body, str(error))
+            told = Told(api=api, body=body, plan=plan, began=began)
+            try:
+                if plan.away and self.refuses and not counts:
+                    await _away(send, api, plan)
+                else:
+                    await self._send(asked, told, send)
+            finally:
+                told.end()
 
     def _plain(self, asked: Incoming) -> bytes:
         return unfolded(asked.body, asked.header("content-encoding"), bytes_max=self.body_bytes_max)
 
-    async def _send(self, asked: Incoming, api: Api, plan: Plan, body: Body | None, send: Send) -> None:
+    async def _send(self, asked: Incoming, told: Told, send: Send) -> None:
         """Ask the provider, with a shorter view where it refuses one as too long; what it says goes to the agent."""
         for attempt in range(RETRIES_MAX + 1):
-            async with self._asked(asked, api, plan) as answer:
-                told = await _refusal(answer)
+            told.asked()
+            async with self._asked(asked, told.api, told.plan) as answer:
+                told.answering(answer.status)
+                said = await _refusal(answer)
                 shorter = None
-                if told and body is not None and attempt < RETRIES_MAX and _overflows(told):
-                    shorter = await self.planner.shorter(asked.body, body, plan, told=told.decode("utf-8", "replace"))
+                if said and told.body is not None and attempt < RETRIES_MAX and _overflows(said):
+                    words = said.decode("utf-8", "replace")
+                    shorter = await self.planner.shorter(asked.body, told.body, told.plan, told=words)
                 if shorter is None:
-                    await self._returned(asked, answer, api, plan, send, read=told)
+                    await self._returned(asked, answer, told, send, read=said)
                     return
-                plan = shorter
+                told.plan = shorter
 
     def _asked(
         self, asked: Incoming, api: Api, plan: Plan, body: bytes | None = None
@@ -98,6 +109,10 @@ class Managed:
         without = [] if plan.as_it_came else [b"content-encoding"]
         headers = forwarded(asked.headers, without=[*without, *([b"accept-encoding"] if plan.kept else [])])
         headers += [(b"accept-encoding", b"identity")] if plan.kept else []
+        if trace := traced():
+            # the provider's part of the trace is below ours
+            headers = [(key, value) for key, value in headers if key.lower().decode("latin-1") not in trace]
+            headers += [(key.encode(), value.encode()) for key, value in trace.items()]
         return self.upstream.asked(
             api.host,
             method=asked.method,
@@ -108,11 +123,11 @@ class Managed:
         )
 
     async def _returned(
-        self, asked: Incoming, answer: aiohttp.ClientResponse, api: Api, plan: Plan, send: Send, *, read: bytes
+        self, asked: Incoming, answer: aiohttp.ClientResponse, told: Told, send: Send, *, read: bytes
     ) -> None:
         """Send the agent what the provider says, and listen to what it cost."""
+        api, plan, keeper = told.api, told.plan, self.planner.keeper
         heard = Overheard(api, stream=is_stream(answer))
-        keeper = self.planner.keeper
         if plan.tools and plan.kept and keeper and reads_in(answer):
             reading = Reading(
                 api=api,
@@ -125,10 +140,10 @@ class Managed:
             )
             await reading.answered(answer, send)
         else:
-            listens = plan.kept is not None and not plan.kept.beside
-            await relayed(answer, send, added=plan.headers, heard=heard.hear if listens else None, read=read)
-        if plan.kept and not plan.kept.beside and answer.status == 200 and (usage := heard.usage):
-            self._later(_reported(plan, usage))
+            await relayed(answer, send, added=plan.headers, heard=heard.hear if plan.kept else None, read=read)
+        told.usage = heard.usage
+        if plan.kept and not plan.kept.beside and answer.status == 200 and told.usage:
+            self._later(_reported(plan, told.usage))
 
     def _later(self, report: Coroutine[Any, Any, None]) -> None:
         """Report without anybody waiting for it."""

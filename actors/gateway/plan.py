@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from protocol.context import Context
-from protocol.errors import BudgetRefused, JettisonError, Unavailable
+from protocol.errors import BadMessage, BudgetRefused, JettisonError, Unavailable
 from protocol.jsonbytes import decode, encode
 from protocol.tools import READ_TOOL
 
@@ -20,7 +21,9 @@ from .callers import Caller
 from .canon import digest
 from .dialects import dialect_of
 from .headers import Header
+from .identity import scope_of
 from .keeper import Keeper, Kept
+from .thinking import Threads, raw_without_thinking, thinks
 
 log = logging.getLogger("jettison.gateway")
 
@@ -46,6 +49,8 @@ class Plan:
     context: Context | None = None
     bypass: str = ""
     """Why nothing is managed; empty where it is."""
+    away: bool = False
+    """Because something is away, and not for what the request is."""
     request: Body | None = None
     shown: tuple[bytes, ...] = ()
     """The messages that are sent between its head and its tail."""
@@ -58,12 +63,19 @@ class Plan:
         return self.request.written((*self.shown, *messages), tools=self.tools)
 
     @property
+    def how(self) -> str:
+        """Return what is done with the request, in a word."""
+        if self.kept is None:
+            return "bypass"
+        return "kept" if self.request is None or self.shown is self.request.messages else "view"
+
+    @property
     def headers(self) -> list[Header]:
         """Return what the agent is told of it."""
         if self.kept is None:
-            return [(b"x-jettison", f"bypass; {self.bypass!a:.80}".encode())]
-        own = self.request is not None and self.shown is self.request.messages
-        out = [(b"x-jettison", b"kept" if own else b"view")]
+            why = self.bypass.encode("ascii", "replace").replace(b"\n", b" ")[:80]
+            return [(b"x-jettison", b"bypass; " + why)]
+        out = [(b"x-jettison", self.how.encode())]
         out.append((b"x-jettison-conversation", str(self.kept.talk.at.conversation).encode()))
         if self.context is not None:
             out.append((b"x-jettison-version", str(self.context.version).encode()))
@@ -80,24 +92,35 @@ class Planner:
     """None before NATS was reached for the first time."""
     breaker: Breaker = field(default_factory=Breaker)
     _late: set[asyncio.Task[Any]] = field(default_factory=set)
+    _threads: Threads = field(default_factory=Threads)
 
     async def plan(
         self, raw: bytes, body: Body, *, caller: Caller, headers: Mapping[str, str], counts: bool = False
     ) -> Plan:
         """Return the plan for a request. Raises `BudgetRefused` where no view of it can be small enough."""
-
         keeper = self.keeper
-        if keeper is None:
-            return bypass(raw, "NATS was not reached yet")
+        thread = _thread_of(body, caller, headers) if body.api.name == "messages" else b""
 
         async def work(wait_seconds: float) -> Plan:
-            kept = await keeper.kept(caller, body, headers, store=not counts)
+            assert keeper is not None
+            loose = self._threads.is_loose(thread)
+            kept = await keeper.kept(caller, body, headers, store=not counts, loose=loose)
             if not _pays(keeper, kept, body):
                 return _plan(raw, body, keeper, kept, body.messages)
             context = await keeper.view(kept, body, wait_seconds=wait_seconds)
             return _of_view(raw, body, keeper, kept, context)
 
-        return await self._within(raw, work)
+        plan = await self._within(raw, work) if keeper else bypass(raw, "NATS was not reached yet", away=True)
+        if not thread or counts:
+            return plan
+        if plan.kept is not None:
+            self._threads.managed(thread, changed=not plan.as_it_came)
+            return plan
+        self._threads.passed(thread)
+        if not self._threads.is_changed(thread) or not any(map(thinks, body.messages)):
+            return plan
+        shown = tuple(map(raw_without_thinking, body.messages))
+        return replace(plan, body=body.written(shown), as_it_came=False)
 
     async def shorter(self, raw: bytes, body: Body, plan: Plan, *, told: str) -> Plan | None:
         """Return the plan after a provider refused *plan* as too long, with the words *told*; None if it stays."""
@@ -126,7 +149,7 @@ class Planner:
     async def _within(self, raw: bytes, work: Callable[[float], Coroutine[Any, Any, Plan]]) -> Plan:
         """Do *work* within the deadline; what is not done by then goes on by itself, and is not waited for."""
         if not self.breaker.lets_through():
-            return bypass(raw, "what it needs was away a moment ago")
+            return bypass(raw, "what it needs was away a moment ago", away=True)
         task = asyncio.ensure_future(work(self.deadline_seconds))
         self._late.add(task)
         task.add_done_callback(self._ended)
@@ -135,14 +158,14 @@ class Planner:
             await asyncio.wait({task}, timeout=self.deadline_seconds)
             if not task.done():
                 self.breaker.failed()
-                return bypass(raw, "the deadline is over")
+                return bypass(raw, "the deadline is over", away=True)
             plan = task.result()
         except BudgetRefused:
             raise
         except Unavailable as error:
             self.breaker.failed()
             log.warning("a request goes on as it came: %s", error)
-            return bypass(raw, type(error).__name__)
+            return bypass(raw, type(error).__name__, away=True)
         except JettisonError as error:
             log.info("a request goes on as it came: %s", error)
             return bypass(raw, type(error).__name__)
@@ -156,6 +179,16 @@ class Planner:
         self._late.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.info("what was begun for a request ended with %s", type(error).__name__)
+
+
+def _thread_of(body: Body, caller: Caller, headers: Mapping[str, str]) -> bytes:
+    """Return what a conversation is told from others by, where the log cannot be asked."""
+    fields = {name: body.field(name) for name in ("metadata", "prompt_cache_key")}
+    told = encode({"of": [caller.tenant, caller.partition, scope_of(headers, fields)]})
+    try:
+        return hashlib.blake2b(told + digest(decode(body.messages[0])), digest_size=16).digest()
+    except BadMessage:
+        return b""
 
 
 def _pays(keeper: Keeper, kept: Kept, body: Body) -> bool:
@@ -207,6 +240,6 @@ def with_tool(tools: bytes, definition: Any) -> bytes:
     return b"[" + inner + (b"," if inner else b"") + encode(definition) + b"]"
 
 
-def bypass(raw: bytes, why: str) -> Plan:
+def bypass(raw: bytes, why: str, *, away: bool = False) -> Plan:
     """Return the plan that nothing is managed."""
-    return Plan(body=raw, as_it_came=True, bypass=why)
+    return Plan(body=raw, as_it_came=True, bypass=why, away=away)

@@ -1,0 +1,86 @@
+"""Told: what the gateway says of each request: a line, metrics, the attributes of its span. Never a word of it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+
+from opentelemetry.trace import get_current_span
+
+from actors.telemetry.gateway_metrics import record_request
+from protocol import semconv
+
+from .apis import Api
+from .bodies import Body
+from .plan import BYTES_PER_TOKEN, Plan
+from .usage import Usage
+
+log = logging.getLogger("jettison.gateway.requests")
+
+
+@dataclass(kw_only=True)
+class Told:
+    """What is to be told of one request, as it becomes known."""
+
+    api: Api
+    body: Body | None
+    plan: Plan
+    began: float = field(default_factory=time.monotonic)
+    added_seconds: float = 0.0
+    """Until the provider was asked."""
+    first_seconds: float = 0.0
+    """Until it began to answer."""
+    status: int = 0
+    usage: Usage | None = None
+
+    def asked(self) -> None:
+        """Say that the provider is asked now."""
+        self.added_seconds = self.added_seconds or time.monotonic() - self.began
+
+    def answering(self, status: int) -> None:
+        """Say that the provider began to answer."""
+        self.status, self.first_seconds = status, time.monotonic() - self.began
+
+    @property
+    def saved_tokens(self) -> int:
+        """Return about how many tokens less were sent than the agent had sent."""
+        if self.body is None or self.plan.request is None:
+            return 0
+        sent = sum(map(len, self.plan.shown))
+        return max(0, sum(map(len, self.body.messages)) - sent) // BYTES_PER_TOKEN
+
+    def end(self) -> None:
+        """Tell it."""
+        seconds, usage, plan = time.monotonic() - self.began, self.usage, self.plan
+        name = str(plan.kept.talk.at) if plan.kept else "-"
+        log.info(
+            "%s %s %s %s: %s tokens in, %s out, about %s saved, %.0f ms added, %.0f ms in all",
+            self.api.name,
+            plan.how,
+            self.status or "no answer",
+            name,
+            f"{usage.input:,}" if usage else "?",
+            f"{usage.output:,}" if usage else "?",
+            f"{self.saved_tokens:,}",
+            self.added_seconds * 1000,
+            seconds * 1000,
+        )
+        record_request(
+            self.api.name,
+            plan.how,
+            status=self.status,
+            added_seconds=self.added_seconds,
+            first_seconds=self.first_seconds,
+            saved_tokens=self.saved_tokens,
+            input_tokens=usage.input if usage else 0,
+            output_tokens=usage.output if usage else 0,
+        )
+        span = get_current_span()
+        if plan.kept:
+            span.set_attribute(semconv.GEN_AI_CONVERSATION_ID, str(plan.kept.talk.at.conversation))
+        if usage:
+            span.set_attribute(semconv.GEN_AI_USAGE_INPUT_TOKENS, usage.input)
+            span.set_attribute(semconv.GEN_AI_USAGE_OUTPUT_TOKENS, usage.output)
+        span.set_attribute(semconv.GATEWAY_HOW, plan.how)
+        span.set_attribute(semconv.HTTP_RESPONSE_STATUS_CODE, self.status)

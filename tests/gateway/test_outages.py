@@ -1,0 +1,207 @@
+"""What agents get while the gateway cannot do its work: their request as it came, or a refusal where that is set."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+
+from actors.gateway import breaker as breakers
+from actors.gateway.breaker import FAILURES_MAX, PAUSE_SECONDS, Breaker
+from actors.host.bootstrap import Runtime
+from actors.host.settings import NatsSection, Settings
+from actors.services.read_back import said_messages
+from protocol.formats import messages
+from protocol.ids import address, fresh_id
+from tests.gateway.model import Json, Reply, StrictModel
+from tests.gateway.provider import Answer, in_front_of, provider
+from tests.stack import LOOPBACK, free_port
+
+BODY = b'{"model": "m",  "messages": [{"role": "user", "content": "Hello."}]}'
+
+
+def without_nats() -> Settings:
+    return Settings(nats=NatsSection(url=f"nats://{LOOPBACK}:{free_port()}"))
+
+
+async def test_without_nats_a_request_goes_on_as_it_came_and_says_so(session: aiohttp.ClientSession) -> None:
+    async with provider(lambda _: Answer()) as there, in_front_of(there, without_nats(), mode="manage") as url:
+        got = await session.post(f"{url}/v1/chat/completions", data=BODY)
+        assert (got.status, got.headers["x-jettison"]) == (200, "bypass; NATS was not reached yet")
+    assert there.asked[0].body == BODY
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+async def test_where_settings_refuse_nothing_goes_on(session: aiohttp.ClientSession, path: str) -> None:
+    section: Json = {"mode": "manage", "on_failure": "refuse"}
+    async with provider(lambda _: Answer()) as there, in_front_of(there, without_nats(), **section) as url:
+        got = await session.post(url + path, data=BODY)
+        assert (got.status, got.headers["retry-after"]) == (503, "5")
+        assert (await got.json())["error"]["type"] == "overloaded_error"
+        # what has no conversation that could be kept is not held up by one that cannot be
+        foreign = await session.post(f"{url}/v1/responses", data=b'{"input": "x", "previous_response_id": "r"}')
+        assert foreign.status == 200
+    assert len(there.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "body", [b"no JSON", b"[]", b"{}", b'{"messages": []}', b'{"messages": [{"role": "system"}]}', b'{"messages": 1}']
+)
+async def test_what_cannot_be_read_goes_on_as_it_came(session: aiohttp.ClientSession, body: bytes) -> None:
+    async with (
+        provider(lambda _: Answer(status=400)) as there,
+        in_front_of(there, without_nats(), mode="manage") as url,
+    ):
+        got = await session.post(f"{url}/v1/chat/completions", data=body)
+        assert (got.status, await got.read()) == (400, b"{}")
+    assert there.asked[0].body == body
+
+
+async def test_a_line_tells_what_was_done_and_no_key(
+    session: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    usage = b'{"usage": {"prompt_tokens": 1234, "completion_tokens": 5}}'
+    answer, key = Answer(pieces=(usage,)), {"authorization": "Bearer sk-secret"}
+    async with provider(lambda _: answer) as there, in_front_of(there, without_nats(), mode="manage") as url:
+        await (await session.post(f"{url}/v1/chat/completions", data=BODY, headers=key)).read()
+    (line,) = [one.getMessage() for one in caplog.records if one.name == "jettison.gateway.requests"]
+    assert line.startswith("chat bypass 200 -: ? tokens in")
+    assert "sk-secret" not in caplog.text
+    assert "Hello." not in caplog.text
+
+
+def test_the_breaker_opens_after_failures_in_a_row_and_then_lets_one_through() -> None:
+    now = [0.0]
+    breaker = Breaker(clock=lambda: now[0])
+    for _ in range(FAILURES_MAX - 1):
+        breaker.failed()
+    assert breaker.lets_through()
+    breaker.worked()
+    for _ in range(FAILURES_MAX):
+        breaker.failed()
+    assert not breaker.lets_through()
+    now[0] = PAUSE_SECONDS
+    assert [breaker.lets_through(), breaker.lets_through()] == [True, False]
+    breaker.worked()
+    assert breaker.lets_through()
+
+
+class Line:
+    """A way to a server that can be frozen: connections stay, and nothing goes through."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self.open = asyncio.Event()
+        self.open.set()
+
+    async def joined(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there_reader, there_writer = await asyncio.open_connection(LOOPBACK, self._port)
+        try:
+            await asyncio.gather(self._pumped(reader, there_writer), self._pumped(there_reader, writer))
+        finally:
+            writer.close()
+            there_writer.close()
+
+    async def _pumped(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while data := await reader.read(65_536):
+                await self.open.wait()
+                writer.write(data)
+                await writer.drain()
+            writer.close()
+
+
+@asynccontextmanager
+async def line_to(settings: Settings) -> AsyncIterator[tuple[Line, Settings]]:
+    line = Line(int(settings.nats.url.rpartition(":")[2]))
+    server = await asyncio.start_server(line.joined, LOOPBACK, 0)
+    port = server.sockets[0].getsockname()[1]
+    try:
+        yield line, msgspec.structs.replace(settings, nats=NatsSection(url=f"nats://{LOOPBACK}:{port}"))
+    finally:
+        line.open.set()
+        server.close()
+
+
+@pytest.mark.slow
+async def test_view_bypass_view_while_nats_freezes(
+    working: Runtime, settings: Settings, session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A provider that binds thoughts to what stood before them refuses nothing, and nothing is in the log twice."""
+    monkeypatch.setattr(breakers, "PAUSE_SECONDS", 0.1)
+    told = "\n".join(f"line {number}: request {number * 7919}" for number in range(1500))
+    model = StrictModel(
+        window=100_000, replies=lambda run, turn: Reply(thinks=f"t{turn}", text="On.", calls=(("look", {}),))
+    )
+    asked: Json = {
+        "model": "claude-x",
+        "max_tokens": 100,
+        "system": f"run {fresh_id()[:8]} ",
+        "tools": [{"name": "look"}],
+    }
+    history: list[Json] = [{"role": "user", "content": f"Go on, {fresh_id()}."}]
+
+    async def turn(url: str) -> Any:
+        """Ask once, and answer the call; return how it was managed."""
+        got = await session.post(f"{url}/v1/messages", json={**asked, "messages": history}, headers={"x-api-key": "k"})
+        answer = await got.json()
+        assert got.status == 200, answer
+        history.append({"role": "assistant", "content": answer["content"]})
+        result = {"type": "tool_result", "tool_use_id": answer["content"][-1]["id"], "content": told}
+        history.append({"role": "user", "content": [result]})
+        return got.headers
+
+    async def until(url: str, how: str) -> Any:
+        ends = time.monotonic() + 60
+        while not (headers := await turn(url))["x-jettison"].startswith(how):
+            assert time.monotonic() < ends
+        return headers
+
+    section: Json = {"mode": "manage", "window": 20_000, "deadline_seconds": 1.0}
+    async with (
+        provider(model) as there,
+        line_to(settings) as (line, ours),
+        in_front_of(there, ours, **section) as url,
+    ):
+        await until(url, "view")
+        line.open.clear()
+        await until(url, "bypass")
+        await until(url, "bypass")
+        line.open.set()
+        await until(url, "view")
+        sent = len(history)
+        headers = await until(url, "view")
+    assert model.refused == []
+    at = address(headers["x-jettison-conversation"])
+    said = [messages.decode(one.raw) for one in await said_messages(at, log=working.log)]
+    assert len(said) >= sent
+    assert len({json.dumps(one) for one in said}) == len(said)
+    assert '"thinking"' in json.dumps(said)
+
+
+@pytest.mark.slow
+async def test_a_view_that_is_too_long_for_its_provider_is_followed_by_shorter_ones(
+    working: Runtime, settings: Settings, session: aiohttp.ClientSession
+) -> None:
+    model = StrictModel(window=7_000, replies=lambda run, turn: Reply(text="All is well."))
+    history: list[Json] = [{"role": "system", "content": f"run {fresh_id()[:8]} "}]
+    for turn in range(12):
+        told = " ".join(f"word{number * 31 % 1009}" for number in range(400))
+        history += [{"role": "user", "content": f"{turn}: {told}"}, {"role": "assistant", "content": f"I see {turn}."}]
+    body: Json = {"model": "gpt-4o", "messages": [*history, {"role": "user", "content": "And?"}]}
+    section: Json = {"mode": "manage", "window": 16_000, "deadline_seconds": 20.0}
+    async with provider(model) as there, in_front_of(there, settings, **section) as url:
+        got = await session.post(f"{url}/v1/chat/completions", json=body)
+        assert (await got.json())["choices"][0]["message"]["content"] == "All is well."
+    assert model.refused in (["overflow"], ["overflow"] * 2)
+    sizes = [len(one.body) for one in there.asked]
+    assert sizes == sorted(set(sizes), reverse=True)
