@@ -72,7 +72,7 @@ fuzz: .venv/.installed
 	@$(BIN)/python -m tests.programs.fuzz --seconds 600
 
 laws: .venv/.installed
-	@JETTISON_LAW_EXAMPLES=2000 $(BIN)/python -m pytest --quiet --timeout 3600 tests/core tests/presets
+	@JETTISON_LAW_EXAMPLES=2000 $(BIN)/python -m pytest --quiet --timeout 3600 tests/core tests/presets tests/gateway/test_identity.py
 
 wheel: .venv/.installed
 	@echo 'wheel: jettison-client into dist/'

@@ -35,9 +35,11 @@ class JetStreamPlaces:
         self._jetstream = connection.jetstream(timeout=TRY_SECONDS)
 
     async def read(self, tenant: Token, place: Token) -> tuple[bytes, int]:
-        """See `GatewayPlaces.read`; the leader is asked, since a replica may be behind."""
+        """See `GatewayPlaces.read`; a replica may be behind, and then the next `write` says so."""
+        subject = subjects.gateway(tenant, place)
         try:
-            found = await self._jetstream.get_msg(subjects.GATEWAY_STREAM, subject=subjects.gateway(tenant, place))
+            # the one way to read that a user's rights can bound to his tenants
+            found = await self._jetstream.get_msg(subjects.GATEWAY_STREAM, subject=subject, direct=True)
         except NotFoundError as error:
             if error.err_code == STREAM_NOT_FOUND:
                 raise NotProvisioned("the gateway's stream is not on this server; run `jettison provision`") from None

@@ -136,6 +136,7 @@ def _gateway(replicas: int) -> StreamConfig:
         # the newest is all that counts; what nobody asked for in so long begins anew
         max_msgs_per_subject=1,
         max_age=GATEWAY_DAYS * 86_400.0,
+        allow_direct=True,
         duplicate_window=120.0,
     )
 

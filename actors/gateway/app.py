@@ -14,6 +14,7 @@ from .callers import Callers
 from .headers import Header, forwarded
 from .incoming import HungUp, Incoming, incoming, while_heard
 from .managed import Managed
+from .own_keys import unlike_its_own
 from .relay import BrokenOff, refused, relayed
 from .upstream import Upstream
 
@@ -78,6 +79,10 @@ class Gateway:
         ):
             message = "with the gateway's own keys nothing is served here but models' answers, counters and lists"
             await refused(send, host, 403, kind="permission_error", message=message)
+            return
+        shared = bool(self.callers.own.get(host) and self.callers.admitted)
+        if shared and api and (why := unlike_its_own(asked, api, bytes_max=self.body_bytes_max)):
+            await refused(send, host, 403, kind="permission_error", message=why)
             return
         try:
             if self.managed is None or api is None or asked.method != "POST" or asked.rest is not None:

@@ -40,6 +40,8 @@ from .thinking import thinks, without_thinking
 CLAIMS_MAX = 8
 """Conflicts in a row before a request is forwarded as it came."""
 
+CLAIM_PAUSE_SECONDS = 0.02
+
 TALKS_MAX = 4096
 ROUND_TOKENS = 1024
 
@@ -185,7 +187,9 @@ class Keeper:
     async def _claimed(self, asked: _Asked) -> Head:
         """Return the conversation that a request goes on with, as it is with all of the request's messages."""
         failed: LogUnavailable | None = None
-        for _ in range(CLAIMS_MAX):
+        for tries in range(CLAIMS_MAX):
+            # a replica that was asked may not know yet who was faster
+            await asyncio.sleep(CLAIM_PAUSE_SECONDS * tries)
             try:
                 if (head := await self._claim(asked)) is not None:
                     return head

@@ -15,6 +15,7 @@ from tests.gateway.provider import Answer, in_front_of, provider
 TOKEN = "token-of-acme"
 SHA256 = hashlib.sha256(TOKEN.encode()).hexdigest()
 CALLERS = f"# those of acme\nacme {SHA256} 2999-01-01\nold {hashlib.sha256(b'old').hexdigest()} 2001-01-01\n"
+BODY = b'{"messages": [{"role": "user", "content": "Hello."}]}'
 OWN: dict[str, Any] = {"openai_key": "sk-own", "anthropic_key": "ant-own", "callers": CALLERS}
 
 
@@ -34,7 +35,7 @@ async def test_own_keys_go_up_and_what_the_caller_showed_goes_nowhere(session: a
     async with provider(lambda _: Answer()) as there, in_front_of(there, **OWN) as url:
         given = {"authorization": f"Bearer {TOKEN}", "cookie": "a=b", "openai-organization": "theirs"}
         for path in ("/v1/chat/completions", "/v1/messages"):
-            assert (await session.post(url + path, data=b"{}", headers=given)).status == 200
+            assert (await session.post(url + path, data=BODY, headers=given)).status == 200
         for path in ("/v1/files", "/v1/modelsx"):
             assert (await session.post(url + path, data=b"{}", headers=given)).status == 403
     chat, messages = there.asked
@@ -42,6 +43,25 @@ async def test_own_keys_go_up_and_what_the_caller_showed_goes_nowhere(session: a
     assert (messages.header("authorization"), messages.header("x-api-key")) == ("", "ant-own")
     assert {key.lower() for key, _ in chat.headers}.isdisjoint({"cookie", "openai-organization"})
     assert TOKEN not in str(there.asked)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"input": "x", "previous_response_id": "resp_of_another"}',
+        b'{"input": "x", "conversation": {"id": "conv_of_another"}}',
+        b'{"input": [{"type": "item_reference", "id": "msg_of_another"}]}',
+        b"no JSON, which another reader may take for some",
+        b'{"input": "' + b"x" * 3000 + b'"}',
+    ],
+)
+async def test_with_own_keys_nobody_reaches_for_what_another_caller_left(
+    session: aiohttp.ClientSession, body: bytes
+) -> None:
+    given = {"authorization": f"Bearer {TOKEN}"}
+    async with provider(lambda _: Answer()) as there, in_front_of(there, **OWN, body_bytes_max=2000) as url:
+        assert (await session.post(f"{url}/v1/responses", data=body, headers=given)).status == 403
+    assert there.asked == []
 
 
 def test_callers_with_keys_of_their_own_are_told_apart_by_them() -> None:

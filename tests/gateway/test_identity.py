@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.gateway.canon import digest
@@ -30,11 +29,10 @@ from actors.gateway.identity import (
     scope_of,
     with_hidden,
 )
+from tests.builders import LAWS
 
 Json = dict[str, Any]
 SECRET = b"s" * 32
-HISTORIES = int(os.environ.get("TESTS_HISTORIES", "200"))
-"""That the law is tried on; thousands where somebody asks for them."""
 NEW = Head(name="", length=0, chain=b"", logged=0, outside=0, tools=True)
 
 
@@ -122,7 +120,7 @@ def histories(draw: st.DrawFn) -> tuple[int, list[tuple[int, str]]]:
 
 
 @given(histories(), st.booleans(), st.booleans())
-@settings(max_examples=HISTORIES, deadline=None)
+@LAWS
 def test_no_view_has_a_message_that_its_agent_did_not_send(
     given_: tuple[int, list[tuple[int, str]]], scoped: bool, equal: bool
 ) -> None:
@@ -154,7 +152,7 @@ def test_no_view_has_a_message_that_its_agent_did_not_send(
 
 
 @given(st.integers(0, 2**32), st.booleans())
-@settings(max_examples=100, deadline=None)
+@LAWS
 def test_who_only_goes_on_stays_in_one_conversation_in_whatever_form_he_sends_it(seed: int, scoped: bool) -> None:
     how, gateway = random.Random(seed), Gateway()
     mine, names = [user("Go.")], set()

@@ -1,0 +1,71 @@
+"""A gateway with the rights of `infra/nats/gateway.conf`: it does its work for its tenants, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import nats.errors
+import pytest
+
+from actors.gateway.keeper import STATE
+from protocol import subjects
+from protocol.client import Client
+from protocol.connection import connect
+from protocol.errors import NotPermitted
+from protocol.ids import Token, address, fresh_id, token
+from protocol.keys import JetStreamKeys
+from storage.gateway_places import JetStreamPlaces
+from storage.jetstream import JetStreamLog
+from storage.streams import provision
+from tests.infra.rights_server import PASSWORD, RightsServer, rights_server
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RightsServer]:
+    with rights_server(tmp_path_factory.mktemp("gateway-rights")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+async def operated(server: RightsServer) -> AsyncIterator[JetStreamLog]:
+    connection = await connect(server.url, name="operator", login=server.login("operator"))
+    await provision(connection)
+    yield JetStreamLog(connection)
+    await connection.close()
+
+
+@pytest.mark.parametrize("tenant", ["default", "acme"])
+async def test_it_keeps_places_keys_and_what_agents_say_of_its_tenants(
+    server: RightsServer, operated: JetStreamLog, tenant: str
+) -> None:
+    async with Client.connect(server.url, user="gateway", password=PASSWORD) as client:
+        places, place = JetStreamPlaces(client.connection), token(fresh_id())
+        assert await places.read(Token(tenant), place) == (b"", 0)
+        first = await places.write(Token(tenant), place, b"one", revision=0)
+        assert first is not None
+        assert await places.write(Token(tenant), place, b"late", revision=0) is None
+        assert await places.read(Token(tenant), place) == (b"one", first)
+        key = await JetStreamKeys(client.connection, read="direct").key(address(STATE, tenant))
+        assert len(key.secret) == 32
+        talk = await client.open("of-the-gateway", tenant=tenant)
+        await talk.append([{"role": "user", "content": "Hello."}])
+    assert len(await operated.read(address("of-the-gateway", tenant), after=0)) == 2
+
+
+async def test_it_reaches_no_other_tenant_and_gives_no_order(server: RightsServer, operated: JetStreamLog) -> None:
+    at, other = address("c"), address("c", "other")
+    connection = await connect(server.url, name="gateway", login=server.login("gateway"))
+    try:
+        for subject in (
+            subjects.done(at),
+            subjects.said(other),
+            subjects.key(other),
+            subjects.gateway(Token("other"), Token("p")),
+            f"$JS.API.DIRECT.GET.{subjects.LOG_STREAM}.{subjects.said(at)}",
+            f"$JS.API.STREAM.DELETE.{subjects.GATEWAY_STREAM}",
+        ):
+            with pytest.raises((nats.errors.Error, NotPermitted)):
+                await connection.request(subject, b"{}", timeout=0.5)
+    finally:
+        await connection.close()
+    assert await operated.read(at, after=0) == []
