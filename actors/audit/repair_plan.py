@@ -19,10 +19,15 @@ from storage.ports import Record
 
 from .anchors import Mark
 from .heads import ORIGIN_HEADER, positions
+from .repairs import repairs_in
 from .verify import Evidence, Problem, verify, walked
 
 IN_PLACE = ("commit", "messages", "truncated", "snapshot")
 """Damage after which a log can go on without a copy."""
+
+
+BEGUN_HEADER = "Jettison-Repair"
+"""On what a repair writes anew: the address. Where its own commit does not follow, it was interrupted."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +76,9 @@ def plan(
     problem = verify(Evidence(at=at, records=records, marks=marks, snapshot=snapshot)).first
     if (problem is not None and problem.what == "rules") or any(_is_newer(one) for one in records):
         raise Rejected(f"a newer release than this one wrote {at}: nothing of it is damaged for that one")
+    interrupted = _interrupted(at, records)
+    if interrupted and not copies:
+        raise Rejected(f"a repair of {at} was interrupted: give the file that it exported, and its copies, with --from")
     here = _candidate(at, tuple(records), marks, moved=False)
     first = _commits(here.kept)[:1]
     found = [here]
@@ -85,6 +93,10 @@ def plan(
     best = max(found, key=lambda one: (one.anchored, one.version, one.readable, one is here))
     if best is here and problem is not None and problem.what not in IN_PLACE:
         raise Rejected(f"{at} cannot be repaired without a copy from before ({problem.reason}): give one with --from")
+    if problem is None and best.version > here.version:
+        problem = Problem(what="truncated", where="log", reason=f"a copy goes on, to version {best.version}")
+    if problem is None and interrupted:
+        problem = Problem(what="truncated", where="log", reason="a repair was interrupted")
     return _plan(here, best, problem)
 
 
@@ -132,6 +144,12 @@ def _plan(here: _Candidate, best: _Candidate, problem: Problem | None) -> Plan:
         unreadable=tuple(record.seq for record in best.open if _said(record) is None),
         missing=_missing(best),
     )
+
+
+def _interrupted(at: Address, records: Sequence[Record]) -> bool:
+    """Tell whether a repair began to write *records* anew, and did not end."""
+    begun = max((record.seq for record in records if record.headers.get(BEGUN_HEADER) == str(at)), default=0)
+    return begun > max((repair.until[0] for repair in repairs_in(records)), default=0)
 
 
 def _sound_part(at: Address, copy: Sequence[Record]) -> Sequence[Record]:

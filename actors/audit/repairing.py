@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 from nats.aio.client import Client as NatsConnection
@@ -17,7 +18,7 @@ from nats.aio.client import Client as NatsConnection
 from actors.runtime.conversations import Conversations
 from actors.runtime.fold import folded
 from protocol import codec, subjects
-from protocol.errors import Contended, Rejected
+from protocol.errors import Contended, NotFound, Rejected
 from protocol.facts import ConversationRepaired
 from protocol.ids import Address, fresh_id
 from storage.erasure import overwritten, removed
@@ -28,7 +29,8 @@ from .bundle import Bundle
 from .evidence import Sources, exported, gathered
 from .heads import positions
 from .importing import imported
-from .repair_plan import Plan, dense, plan
+from .repair_plan import BEGUN_HEADER, Plan, dense, plan
+from .verify import Evidence
 
 
 class Repairable(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +64,12 @@ class Repairing(msgspec.Struct, frozen=True, kw_only=True):
             if copy.at != at:
                 raise Rejected(f"a copy is about {copy.at}, not {at}", address=str(at))
         book = await book_of(at.tenant, self.sources.anchors, whole=True)
-        found = await gathered(at, self.sources, book=book)
+        try:
+            found = await gathered(at, self.sources, book=book)
+        except NotFound:
+            if not copies:
+                raise
+            found = Evidence(at=at, records=())  # a repair was interrupted when it had taken all away
         wanted = await asyncio.to_thread(
             plan,
             at,
@@ -118,7 +125,8 @@ class Repairing(msgspec.Struct, frozen=True, kw_only=True):
         places = [place for record in (*found.plan.records, *here) for place in positions(record)]
         last = Record(seq=max(places, default=0) + 1, side="done", body=codec.encode_commit(commit))
         await overwritten(self.connection, stream=subjects.LOG_STREAM, subject=subjects.both(at))
-        copy = Bundle(at=at, records=(*found.plan.records, last))
+        anew = (replace(one, headers={**one.headers, BEGUN_HEADER: str(at)}) for one in found.plan.records)
+        copy = Bundle(at=at, records=(*anew, last))
         await imported(copy, log=self.sources.log, artifacts=self.sources.artifacts)
 
 

@@ -27,7 +27,7 @@ from storage.queue_pause import paused
 from .bundle import SUFFIX
 from .doctor import DAMAGED_REASONS
 from .options import StackOptions
-from .session import connected, printed, said, writable
+from .session import check_flag, connected, printed, said, writable
 from .terminal_text import counted, plain
 from .verify import sources_of
 
@@ -67,6 +67,8 @@ def repair(stack: StackOptions, conv: str, job: RepairJob, *, as_json: bool) -> 
     """Repair; see `jettison repair --help`."""
     at = written_address(conv)
     copies = [bundles.sound(bundles.read(file)) for file in job.files]
+    for url in job.urls:
+        check_flag("--from-nats", url)
 
     async def main(running: Runtime) -> int:
         repairing = Repairing(
@@ -109,9 +111,7 @@ def _exported(found: Repairable, out: Path | None) -> tuple[Path | None, str]:
 
 async def _copy_of(running: Runtime, at: Address, url: str, opened: AsyncExitStack) -> Bundle:
     """Return the log of *at* on another server, which has it under the same names; it holds no artifacts."""
-    nats = running.settings.nats
-    options = {"user": nats.user, "password": nats.password} if nats.user else {}
-    connection = await connect(url, name="jettison-repair", options=options)
+    connection = await connect(url, name="jettison-repair", login=running.settings.nats.login())
     opened.push_async_callback(connection.close)
     keys = JetStreamKeys(running.connection, tenants=running.tenants)
     records = await EncryptedLog(JetStreamLog(connection), keys=keys).read(at, after=0)

@@ -52,10 +52,15 @@ def settings_of(stack: StackOptions) -> Settings:
 
     Raises `Rejected` for a password in a flag: every user of the machine sees it.
     """
-    if "@" in stack.nats:
-        raise Rejected(f"--nats names a user, whom everybody sees in the list of processes; {NO_SECRET_IN_URL}")
+    check_flag("--nats", stack.nats)
     flags = {"nats": {"url": stack.nats or None}, "data": str(stack.data) if stack.data else None}
     return load(file=stack.config, flags=flags)
+
+
+def check_flag(flag: str, url: str) -> None:
+    """Raise `Rejected` for a *url* with a user in it: every user of the machine sees what *flag* says."""
+    if "@" in url:
+        raise Rejected(f"{flag} names a user, whom everybody sees in the list of processes; {NO_SECRET_IN_URL}")
 
 
 def located(settings: Settings) -> Settings:

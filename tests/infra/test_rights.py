@@ -58,6 +58,16 @@ ORDERS = (
     "_INBOX.agent-acme.x",
     "_INBOX.x",
 )
+REPAIRS = (
+    *(
+        f"{API}.STREAM.{verb}.{stream}"
+        for verb in ("MSG.DELETE", "PURGE")
+        for stream in ("CTX_LOG", "CTX_DLQ", "CTX_KEYS")
+    ),
+    f"{API}.CONSUMER.NAMES.CTX_WAKE",
+    *(f"{API}.CONSUMER.PAUSE.CTX_WAKE.actor-{actor}" for actor in subjects.ACTORS),
+)
+"""What `repair` and `erase` ask beside what workers may: they change the past, and are the operator's alone."""
 SWEEPS = (
     "ctx.v1.sweep",
     f"{API}.STREAM.MSG.GET.CTX_WAKE",
@@ -94,7 +104,7 @@ def of_worker(actor: subjects.Actor) -> set[str]:
     out |= {f"{API}.STREAM.MSG.GET.{stream}" for stream in ("CTX_LOG", "CTX_SNAP", "CTX_KEYS")}
     for at in (OURS, TICKETS, THEIRS):
         out |= of_workers(at) | {subjects.begun(actor, at), subjects.dead_letter(actor, at)}
-    return out | {f"{API}.DIRECT.GET.CTX_LOG"}
+    return out | {f"{API}.DIRECT.GET.CTX_LOG", f"{API}.STREAM.INFO.CTX_LOG"}
 
 
 def publishable(user: str) -> set[str]:
@@ -122,6 +132,7 @@ def is_sweepers(subject: str) -> bool:
 EVERYTHING = sorted(
     {
         *ORDERS,
+        *REPAIRS,
         *AUDITS,
         *SWEEPS,
         *(subject for at in (OURS, TICKETS, THEIRS) for subject in of_agents(at)),

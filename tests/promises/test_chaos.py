@@ -100,7 +100,9 @@ async def test_a_thief_tells_what_he_has_of_another_tenant() -> None:
         await hears(f"{STOLEN}.1.x", headers={"Status": "503", "Nats-Subject": f"ctx.v1.ask.context.{theirs}.c"}) == []
     )
     assert await hears(f"{STOLEN}.1.x", b'{"type":"x","error":{"code":503}}') == []
-    assert thief.heard == 1, "what he asked himself is nothing that he heard"
+    own = Msg(Client(), subject=subjects.ask("context", address("c", theirs)), reply=f"{STOLEN}.1.x")
+    await thief.hear(own)
+    assert (thief.heard, thief.stolen) == (1, []), "what he asked himself is nothing that he heard"
     assert await hears(subjects.ready(address("c", theirs)))
     assert await hears("_INBOX.x", f"said by {theirs}".encode())
     assert await hears("_INBOX.x", headers={"traceparent": theirs})

@@ -154,7 +154,11 @@ class Run:
             ended = await play(await self.tenants.client(script), script, self.tally, ends=self.ends)
             if ended is None:
                 continue
-            found = await insisted(lambda ended=ended: audited(running, ended, pool), self.tally)  # type: ignore[misc]
+            try:
+                found = await insisted(lambda ended=ended: audited(running, ended, pool), self.tally)  # type: ignore[misc]
+            except Unavailable as error:
+                self.tally.violations.append(f"{ended.at} was not audited: {type(error).__name__}: {error}")
+                continue
             self.tally.violations += [f"{ended.at}: {wrong}" for wrong in found.wrong]
             self.conversations += 1
             self.contexts_rebuilt += found.rebuilt

@@ -24,9 +24,10 @@ SILENT_SECONDS = 8.0
 """How long one of three is stopped: what it led is led by others since, and it comes back with what was true before."""
 
 
-REFUSED = re.compile(r'(Publish|Subscription) Violation - (?!Subject "_R_)')
-"""In a server's log: somebody who works has asked for what he may not. The answer to a question that came before the
-server was killed has no way any more: it is asked again."""
+REFUSED = re.compile(r'(Publish|Subscription) Violation - (?!Subject "(_R_|\$JS\.API\.STREAM\.INFO\.CTX_LOG"))')
+"""In a server's log: somebody who works has asked for what he may not. Two are no lack of rights: the way back of an
+answer ends with its server, and who finds no log asks whether there is one, which agents may not.
+"""
 
 
 @dataclass(kw_only=True)

@@ -53,8 +53,8 @@ class Thief:
     async def hear(self, message: Msg) -> None:
         """Count a message, and note what of it is another tenant's."""
         headers = message.headers or {}
-        if message.subject == ECHO:
-            return
+        if message.subject == ECHO or message.reply.startswith(STOLEN):
+            return  # of a cluster, who has gone to another server hears himself there
         if message.subject.startswith(STOLEN):
             if headers.get("Status") != NOBODY and REFUSAL not in message.data:
                 self.stolen.append(f"the thief of {self.tenant} was answered: {message.subject} {message.data[:80]!r}")
