@@ -11,7 +11,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,13 +19,18 @@ import pytest
 
 from actors.host.bootstrap import runtime
 from actors.host.settings import PREFIX, Settings, load
+from protocol import subjects
 from protocol.client import Client
 from protocol.connection import connect
 from protocol.errors import BadPolicy, LogUnavailable, NotPermitted, Rejected
 from protocol.guarded import Guarded
+from protocol.ids import address, fresh_id
 from protocol.login import Login
+from storage.jetstream import JetStreamLog
+from storage.streams import provision
+from tests.builders import Talk, assistant, policy, user, words
 from tests.infra.identities import Authority, with_jwts
-from tests.infra.rights_server import nkey
+from tests.infra.rights_server import PASSWORD, nkey, rights_server
 from tests.promises.harness import environment
 from tests.stack import LOOPBACK, free_port, jettison_command, listened_on
 
@@ -215,3 +220,45 @@ def test_a_secret_stands_in_no_file_of_settings_and_no_list_of_processes(tmp_pat
     named = load(environment={"JETTISON_NATS__URL": f"nats://a:{SECRET}@h:1,nats://a:{SECRET}@i:2"}).nats
     assert (named.url, named.user, named.password) == ("nats://h:1,nats://i:2", "a", SECRET)
     assert SECRET not in repr(named.login())
+
+
+async def test_a_copy_on_another_nats_is_asked_with_the_same_login(tmp_path: Path, settings: Settings) -> None:
+    """Two servers, each with TLS and its rights: the log is damaged on one, and whole on the other."""
+    talk = Talk(policy(300), at=address(f"copied-{fresh_id()[:8]}"))
+    for turn in range(3):
+        talk.play(user(f"question {turn} {words(120)}"), assistant(f"answer {turn}"))
+    authority, block = tls(tmp_path)
+    operator = Login(user="operator", password=PASSWORD, ca_file=str(authority.file))
+    urls = []
+    with ExitStack() as held:
+        for name in ("here", "there"):
+            server = held.enter_context(rights_server(tmp_path / name, block=block))
+            urls.append(server.url.replace("nats://", "tls://"))
+            connection = await connect(urls[-1], name="test", login=operator)
+            await provision(connection)
+            log = JetStreamLog(connection)
+            newest = [record for record in talk.records if record.side == "done"][-1]
+            for record in talk.records:
+                if record.side == "said":
+                    await log.say(talk.at, record.body, message_id=fresh_id(), headers={})
+                elif name == "there" or record is not newest:
+                    last = [one.seq for one in await log.read(talk.at, after=0) if one.side == "done"][-1:]
+                    assert await log.append(
+                        talk.at, record.body, expected_seq=sum(last), commit_id=fresh_id(), headers={}
+                    )
+                else:
+                    await connection.jetstream().publish(subjects.done(talk.at), record.body[:-1] + b"?")
+            await connection.close()
+        way = Way(config="", login=operator, scheme="tls")
+        told = {**environment(settings), **variables(way, urls[0]), f"{PREFIX}KEYS__FOLDER": ""}
+
+        def repair(copy: str) -> subprocess.CompletedProcess[str]:
+            command = [*jettison_command(), "repair", str(talk.at), "--from-nats", copy, "--json"]
+            return subprocess.run(command, cwd=ROOT, env=told, capture_output=True, text=True, check=False)
+
+        done = await asyncio.to_thread(repair, urls[1])
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["from_copy"] == 1
+        refused = await asyncio.to_thread(repair, urls[1].replace("tls://", f"tls://operator:{SECRET}@"))
+        assert (refused.returncode, "--from-nats names a user" in refused.stderr) == (1, True)
+        assert SECRET not in refused.stderr
