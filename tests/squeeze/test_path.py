@@ -243,10 +243,10 @@ async def test_a_worker_without_a_model_declines(settings: Settings, client: Cli
 async def test_a_real_model_has_an_outcome(settings: Settings, client: Client) -> None:
     with real_llm() as base_url:
         async with at_work_with(settings, base_url) as busy:
-            asked = policy(attempts=1, deadline_seconds=60.0, cap=0.02)
+            asked = policy(attempts=1, deadline_seconds=25.0, cap=0.02)
             talk = await client.open(f"real-{fresh_id()}", policy={**asked, "digest": {"cap": 0.08}})
             await talk.append(SAMPLE[:42])
             context = await talk.context(wait_seconds=60)
             assert context.tokens <= context.budget
-            await settled(busy, talk.at, seconds=70)
+            await settled(busy, talk.at)
             assert outcomes(await busy.log.read(talk.at, after=0))
