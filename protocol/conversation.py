@@ -44,7 +44,7 @@ from .service_messages import (
     ReadAsked,
     Ready,
 )
-from .tools import read_asked
+from .tools import image_content, read_asked
 from .tracing import span, traced
 from .warned import warn
 
@@ -214,6 +214,15 @@ class Conversation:
             return await self._read(read_asked(arguments))
         except Rejected as error:
             return f"Error: {error}"
+
+    async def answer_read_content(self, arguments: str) -> str | list[dict[str, Any]]:
+        """Return the same, or for an image the content of a result that shows it, in the form of OpenAI chat."""
+        try:
+            asked = read_asked(arguments)
+            found = await self._read(msgspec.structs.replace(asked, media=True))
+        except Rejected as error:
+            return f"Error: {error}"
+        return image_content(found, asked.key) if found.startswith("data:image/") else found
 
     async def _read(self, asked: ReadAsked) -> str:
         _, body = await ask(self.client.connection, self.at, "read", asked)

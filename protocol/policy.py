@@ -100,7 +100,10 @@ class Spill(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     of: Literal["usable", "window"] = "usable"
     tokens: Tokens = 25_000
     bytes: Count = 65_536
-    """Bytes are looked at first: a larger part is spilled without being counted."""
+    """Looked at first: a larger part is spilled without being counted."""
+    of_result: Literal["part", "texts", "all"] = "part"
+    """What the cap of a tool's result is for: each of its parts alone; or all of them together, images too. Above it
+    its texts become one artifact, and its images artifacts too: with `texts` only where they do not fit alone."""
     batch: Share = 0.3
     """Share that the results of one batch of parallel calls may have together."""
     per_tool: dict[str, ToolCap] = msgspec.field(default_factory=dict)
@@ -146,6 +149,8 @@ class Digest(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Largest size of the digest, as a share of what the instructions at the head leave of the usable tokens."""
     cap_tokens: Tokens | None = None
     """The same in tokens; the smaller counts."""
+    told: Share = 0.0
+    """Of a list of values, for sentences in which a user told what no other request has words for."""
     categories: dict[str, Count] = msgspec.field(default_factory=dict)
     """Most items of a category; 0 leaves it out. Not named: ranked by worth alone."""
 
@@ -190,8 +195,7 @@ class Floor(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     mode: Literal["soft", "hard"] = "soft"
     """`soft`: gives way before texts are shortened; `hard`: texts inside it are shortened instead."""
     calls: Literal["stay", "leave"] = "stay"
-    """`leave`: inside it, calls go with their results, oldest first; of each block the request and the last answer
-    stay."""
+    """`leave`: inside it, calls go with their results; of each block the request and the last answer stay."""
 
 
 class Cut(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -207,8 +211,7 @@ class Cut(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     window: Count | None = None
     """Newest blocks that stay when it acts; older ones leave at once, not only as many as must."""
     kept: Literal["take", "leave"] = "take"
-    """What of the newest messages digest keeps by number (`digest.keep_messages`, `keep_blocks`, `keep_tokens`, and
-    `emergency.keep_messages`); `leave`: it stays for as long as the view fits."""
+    """Newest messages that `digest.keep_*` or `emergency.keep_messages` name; `leave`: these stay while a view fits."""
     first: tuple[Literal["results", "talk"], ...] = ()
     """Kinds of units that leave before all others: batches of calls with their results, or the rest."""
     down_to: Literal["target", "usable"] = "target"
@@ -224,8 +227,7 @@ class Emergency(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     keep_messages: Count | None = None
     """Newest messages kept verbatim, and what a whole unit needs beside them, in place of units."""
     down_to: Share | None = None
-    """Share of the usable tokens that it goes down to, or to half the refused view if that is less; none: to the target
-    or to that half, the lower."""
+    """Share of the usable tokens that it goes down to, or half the refused view if less; none: target or that half."""
     part: Share | None = None
     """Share of the usable tokens to which a text is shortened that stays, where it is still over its target."""
     ratio: Annotated[float, msgspec.Meta(gt=1, le=4)] = 1.25

@@ -28,6 +28,7 @@ _OCTOPUS: dict[str, Any] = {
     "trigger": {"ratio": 1.0},
     "target": {"low_water": 1.0, "min_gain": 0.0},
     "spill": {
+        "of_result": "texts",
         "share": 1.0,
         "tokens": 2000,
         "bytes": _NO_CAP,
@@ -58,6 +59,7 @@ _DIGITORN: dict[str, Any] = {
     "target": {"low_water": 0.0, "min_gain": 0.0},
     "cooldown": {"model_calls": 2, "seconds": 30.0},
     "spill": {
+        "of_result": "texts",
         "share": 0.5,
         "tokens": _NO_CAP,
         "bytes": _NO_CAP,
@@ -66,7 +68,7 @@ _DIGITORN: dict[str, Any] = {
         "repeated": "keep",
         "assistants": "keep",
     },
-    "digest": {"keep_messages": 10},
+    "digest": {"keep_messages": 10, "told": 0.2},
     "cut": {"kept": "leave"},
     "emergency": {"keep_messages": 5, "down_to": 0.5, "part": 0.25},
     "reminder": {"mode": "auto"},
@@ -80,6 +82,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         "target": {"low_water": 0.8},
         # what the agent has not answered yet is shown whole as far as the budget allows: it is shortened when old
         "spill": {
+            "of_result": "texts",
             "share": 0.5,
             "tokens": 100_000,
             "bytes": 262_144,
@@ -98,6 +101,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         "trigger": {"ratio": 0.95, "of": "window", "expected": "reserve"},
         "target": {"low_water": 0.2},
         "spill": {
+            "of_result": "all",
             "of": "window",
             "bytes": _NO_CAP,
             "batch": 1.0,
@@ -108,17 +112,20 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
             "on_store_error": "refuse",
             "assistants": "keep",
         },
-        "digest": {"keep_tokens": 0, "cap": 0.1},
+        "digest": {"keep_tokens": 0, "cap": 0.1, "told": 0.2},
         "squeeze": {"mode": "summarize"},
         "cut": {"mode": "off"},
     },
     "digitorn": _DIGITORN | {"squeeze": {"mode": "summarize", "cap_tokens": 1024}},
-    "digitorn-truncate": _DIGITORN | {"digest": {"keep_messages": 10, "cap": 0.05}, "squeeze": {"mode": "off"}},
+    "digitorn-truncate": _DIGITORN
+    | {"digest": {"keep_messages": 10, "cap": 0.05, "told": 0.2}, "squeeze": {"mode": "off"}},
     "llm4s": {
         "budget": {"headroom": 0.08},
         "trigger": {"ratio": 1.0},
-        "target": {"low_water": 1.0, "min_gain": 0.0},
+        # where a run under one prompt stops, so that not each call digests anew; blocks stay by their number
+        "target": {"low_water": 0.7, "min_gain": 0.0},
         "spill": {
+            "of_result": "texts",
             "share": 1.0,
             "tokens": _NO_CAP,
             "bytes": 8192,
@@ -129,7 +136,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
             "users": "keep",
             "assistants": "keep",
         },
-        "digest": {"keep_blocks": 5, "cap": 1.0, "cap_tokens": 400},
+        "digest": {"keep_blocks": 5, "cap": 1.0, "cap_tokens": 400, "told": 0.2},
         "squeeze": {"mode": "squeeze"},
         "cut": {"down_to": "usable", "kept": "leave"},
     },
@@ -137,6 +144,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         "budget": {"reserve_share": 0.2},
         "trigger": {"ratio": 0.8, "of": "window", "comparator": "at_least", "expected": 500},
         "spill": {
+            "of_result": "texts",
             "share": 1.0,
             "tokens": 20_000,
             "bytes": _NO_CAP,
@@ -145,10 +153,11 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
             "repeated": "keep",
             "assistants": "keep",
         },
-        "digest": {"keep_tokens": 0},
+        "digest": {"keep_tokens": 0, "told": 0.2},
         "squeeze": {"mode": "summarize", "cap": 1.0, "cap_tokens": 4000},
     },
     "octopus-fifo": _OCTOPUS,
     "octopus-window": _OCTOPUS | {"cut": _OCTOPUS["cut"] | {"window": 11}},
-    "octopus-summarize": _OCTOPUS | {"digest": {"mode": "on", "keep_share": 0.7}, "squeeze": {"mode": "summarize"}},
+    "octopus-summarize": _OCTOPUS
+    | {"digest": {"mode": "on", "keep_share": 0.7, "told": 0.2}, "squeeze": {"mode": "summarize"}},
 }

@@ -56,6 +56,8 @@ class ReadAsked(msgspec.Struct, frozen=True, kw_only=True):
     """JSONPath (RFC 9535); what it finds is the text that the ranges and the pattern are taken of."""
     bytes_max: int = 16_384
     """Bound on the answer, and no more than `READ_BYTES_MAX`."""
+    media: bool = False
+    """An image, a sound or a file is given whole, as the URL that it was said as."""
 
 
 class ExpandAsked(msgspec.Struct, frozen=True, kw_only=True):

@@ -57,6 +57,11 @@ READ_ARTIFACT: dict[str, Any] = {
 """The definition in OpenAI's form. Give it to the model as it is."""
 
 
+def image_content(url: str, key: str) -> list[dict[str, Any]]:
+    """Return the content of a tool's result that shows the image of a data *url*, in OpenAI's form."""
+    return [{"type": "text", "text": f"Artifact {key}:"}, {"type": "image_url", "image_url": {"url": url}}]
+
+
 TOOLS_MAX = 256
 """Of which a conversation knows; a reminder has room for fewer."""
 

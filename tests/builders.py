@@ -86,6 +86,7 @@ PLAIN: dict[str, dict[str, Any]] = {
     "trigger": {"ratio": 0.85},
     "target": {"low_water": 0.35},
     "spill": {
+        "of_result": "part",
         "share": 0.15,
         "tokens": 25_000,
         "bytes": 65_536,

@@ -366,6 +366,14 @@ def policy_set(
     return run(stack, conv, values, as_json=json)
 
 
+@policy.command("windows")
+def policy_windows(models: Annotated[list[str], typer.Argument(help="Names, as a provider has them.")]) -> int:
+    """Print the windows of models, and where each number is from."""
+    from .policy import windows as run
+
+    return run(models)
+
+
 @policy.command("schema")
 def policy_schema() -> int:
     """Print the policy's JSON Schema."""

@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from actors.host.bootstrap import Runtime
+from actors.model_info.windows import window_found
 from protocol import policy as policies
 from protocol.client import Client, Conversation
 from protocol.errors import BadPolicy
@@ -76,6 +77,17 @@ def _value(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
+
+
+def windows(models: list[str]) -> int:
+    """Print the windows of *models*; see `jettison policy windows --help`."""
+    unknown = 0
+    for model in models:
+        found = window_found(model)
+        unknown += found is None
+        told = f"{found.tokens:,} tokens ({found.source}: {found.why})" if found else "not known: set budget.window"
+        sys.stdout.write(f"{model}: {told}\n")
+    return 1 if unknown else 0
 
 
 def schema() -> int:

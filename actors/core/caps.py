@@ -98,16 +98,49 @@ def oversized(entry: Entry, policy: Policy, usable_tokens: int) -> tuple[PartSiz
     if not entry.role or entry.largest <= CAP_TOKENS_MIN:
         return ()
     there = {one.pointer for one in entry.shown}
+    together = {part.pointer for group in whole_results(entry, policy, usable_tokens) for part in group}
     return tuple(
         part
         for part in entry.parts
         if part.pointer not in there
         and (
-            (part.sha256 and part.kind not in MEDIA)
+            part.pointer in together
+            or (part.sha256 and part.kind not in MEDIA)
             or over_cap(entry, part, policy, usable_tokens)
             or (not entry.looked and (repeats(entry, part, policy) or _is_medium(entry, part, policy, usable_tokens)))
         )
     )
+
+
+def whole_results(entry: Entry, policy: Policy, usable_tokens: int) -> tuple[tuple[PartSize, ...], ...]:
+    """Return the parts that leave together, of each result of several parts that is over its cap as a whole.
+
+    The texts come first. What an agent read back stays as it was given.
+    """
+    wanted = policy.spill.of_result
+    if wanted == "part" or not entry.results or len(entry.parts) < 2 or entry.largest <= CAP_TOKENS_MIN:
+        return ()
+    there = {one.pointer for one in entry.shown}
+    parts_of: dict[str, list[PartSize]] = {}
+    for part in entry.parts:
+        found = result_of(entry, part.pointer)
+        if found is not None and found.tool != READ_TOOL and part.kind in ("text", *MEDIA):
+            parts_of.setdefault(found.at, []).append(part)
+    groups = []
+    for parts in parts_of.values():
+        if len(parts) < 2 or any(part.pointer in there for part in parts):
+            continue
+        texts = [part for part in parts if part.kind == "text"]
+        media = [part for part in parts if part.kind != "text"]
+        tokens = sum(part.tokens for part in parts)
+        cap = part_cap_tokens(entry, parts[0], policy, usable_tokens)
+        heavy = tokens > CAP_TOKENS_MIN and sum(part.bytes for part in texts) > bytes_cap(entry, parts[0], policy)
+        if tokens <= cap and not heavy:
+            continue
+        room = cap - sum(part.tokens for part in media)
+        shows = wanted == "texts" and texts and room >= min(pointer_room(cap, policy), sum(one.tokens for one in texts))
+        groups.append(tuple(texts if shows else [*texts, *media]))
+    return tuple(groups)
 
 
 def over_cap(entry: Entry, part: PartSize, policy: Policy, usable_tokens: int) -> bool:
@@ -122,7 +155,8 @@ def over_cap(entry: Entry, part: PartSize, policy: Policy, usable_tokens: int) -
         return False
     many_bytes = part.bytes > bytes_cap(entry, part, policy)
     if part.kind in MEDIA:
-        return many_bytes
+        # what an agent read back it wants to see
+        return many_bytes and not (policy.spill.of_result != "part" and tool_of(entry, part) == READ_TOOL)
     if part.kind != "text" or part.tokens <= CAP_TOKENS_MIN:
         return False
     return many_bytes or part.tokens > part_cap_tokens(entry, part, policy, usable_tokens)

@@ -28,8 +28,7 @@ from .text.count import Count
 from .written_words import ABORTED, ABORTED_TOKENS, LATE, LOOSE, RUNNING, written
 
 MESSAGE_TOKENS = 4
-"""What a provider adds to each message for its role and frame (OpenAI: 3 to 4); to each result too, where several
-stand in one message."""
+"""What a provider adds to each message for role and frame (OpenAI: 3 to 4); to each of several results in one too."""
 
 CALL_TOKENS = 8
 """What a provider adds to each call; the highest of the published rules that fit (llm4s: 10 with its id)."""
@@ -88,8 +87,7 @@ class Noted(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     name: str
     text: str
     tokens: int
-    role: str = ""
-    """Empty: that of summaries."""
+    role: str = ""  # empty: that of summaries
 
 
 class ResultOf(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
@@ -169,8 +167,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
 
     @cached_property
     def largest(self) -> int:
-        """Return the tokens of its largest part, as it was said; one that was uploaded is larger than any."""
-        return max([sys.maxsize if part.sha256 else part.tokens for part in self.parts], default=0)
+        """Return the tokens of its largest part as said; an upload is larger than any, and a tool's parts are one."""
+        sizes = [sys.maxsize if part.sha256 else part.tokens for part in self.parts]
+        return sum(sizes) if self.results else max(sizes, default=0)
 
     def without_note(self, name: str) -> Entry:
         """Return the entry without its note of that name."""
@@ -271,7 +270,7 @@ def _native(parsed: messages.Message, message: Mapping[str, Any], declared: str)
 def shown_message(entry: Entry) -> dict[str, Any]:
     """Return the message as the view shows it (not needed where the entry is verbatim), in its own format."""
     message: Mapping[str, Any] = messages.decode(entry.raw)
-    message = messages.replaced(message, {one.pointer: one.text for one in entry.shown})
+    message = messages.replaced(message, {one.pointer: one.text for one in entry.shown if one.raw})
     message = messages.with_leaves(message, {part.pointer: ARTIFACT + part.sha256 for part in media(entry)})
     if entry.surrogates:
         message = _without_surrogates(message)
@@ -280,6 +279,7 @@ def shown_message(entry: Entry) -> dict[str, Any]:
         parsed = messages.parse(message)
         ids |= {call.at: ident for call, ident in zip(parsed.calls, entry.call_ids, strict=True)}
     out = messages.with_leaves(message, ids)
+    out = messages.without_blocks(out, [one.pointer for one in entry.shown if not one.raw])
     if entry.format == CHAT:
         out = chat.accepted(out)
     for result in entry.results:

@@ -68,7 +68,15 @@ def _to_summarize(state: State) -> bool:
 
 
 def _may_shorten(state: State) -> bool:
-    return _asks(state, "squeeze")
+    return _asks(state, "squeeze") and not _is_enough(state)
+
+
+def _is_enough(state: State) -> bool:
+    """Tell whether the view fits, and the policy goes below that by digest alone; an emergency goes on."""
+    assert state.policy is not None
+    assert state.episode is not None
+    cut, fits = state.policy.cut, state.live_tokens <= state.usable_tokens
+    return cut.kept == "leave" and cut.down_to == "usable" and fits and state.episode.cause != "overflow"
 
 
 def _within_target(state: State) -> bool:
@@ -84,12 +92,8 @@ def _must_leave(state: State) -> bool:
     assert state.episode is not None
     if state.episode.cause == "overflow":
         return True
-    cut = state.policy.cut
-    if (
-        cut.kept == "leave"
-        and state.live_tokens <= state.usable_tokens
-        and (cut.down_to == "usable" or all_kept(state))
-    ):
+    fits = state.live_tokens <= state.usable_tokens
+    if _is_enough(state) or (state.policy.cut.kept == "leave" and fits and all_kept(state)):
         return False
     return state.episode.applied or state.live_tokens > state.usable_tokens or state.policy.digest.mode == "off"
 

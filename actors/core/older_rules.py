@@ -24,7 +24,8 @@ Keys = Mapping[str, Any]
 
 KEYS_SINCE: Mapping[str, Keys] = {
     "2": {
-        "digest": {"style": "values"},
+        "spill": {"of_result": "part"},
+        "digest": {"style": "values", "told": 0.0},
         "cooldown": {"model_calls": 0},
         "cut": {"kept": "take", "floor": {"calls": "stay"}},
         "reminder": {"few": 20},

@@ -99,7 +99,9 @@ def _within_cap(
     room = cap - count(render((), prose=prose, through=through, form=FORM)) - MESSAGE_TOKENS - TITLES_TOKENS
     standing = _standing(state, leaving)
     wanted = [item for item in known if item.value not in standing and not _said_in_prose(state, item)]
-    items = chosen(wanted, room, newest=through, most=state.policy.digest.categories, count=count)
+    items = chosen(
+        wanted, room, newest=through, most=state.policy.digest.categories, count=count, told=state.policy.digest.told
+    )
     while True:
         ordered = tuple(sorted(items, key=lambda item: (item.number, item.category, item.value)))
         tokens = count(render(ordered, prose=prose, through=through, form=FORM)) + MESSAGE_TOKENS

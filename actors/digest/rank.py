@@ -12,6 +12,8 @@ from actors.core.text.preview import preview
 from actors.core.text.values import within
 from protocol.facts import DigestItem
 
+from .needles import needles
+
 TASK_SHARE = 0.25
 """Of the digest, for the newest request that is still open: word for word, before anything else."""
 
@@ -28,7 +30,7 @@ Priced = tuple[DigestItem, int]
 
 
 def chosen(
-    found: Iterable[DigestItem], room: int, *, newest: int, most: Mapping[str, int], count: Count
+    found: Iterable[DigestItem], room: int, *, newest: int, most: Mapping[str, int], count: Count, told: float = 0.0
 ) -> list[DigestItem]:
     """Return the items that say most in *room* tokens, the most important first; *most* of a category."""
     found = list(found)
@@ -38,9 +40,13 @@ def chosen(
         whole = preview(task.value, tokens_max=int(room * TASK_SHARE), count=count)
         first = [msgspec.structs.replace(task, value=whole)] if whole else []
         room -= count(whole) + 1
+    asked = [item for item in found if item.category in ("request", "answered") and item is not task]
+    plain = needles(asked, int(room * told), count=count) if told else []
+    room -= sum(count(f" {item.value}") + 1 for item in plain)
     priced = _within_categories(_ranked((item for item in found if item is not task), newest, count), most)
     lines, room = _sentences(priced, room)
-    return [*first, *lines, *_values(priced, room)]
+    there = {item.value for item in (*first, *lines)}
+    return [*first, *lines, *(item for item in plain if item.value not in there), *_values(priced, room)]
 
 
 def _ranked(items: Iterable[DigestItem], newest: int, count: Count) -> list[Priced]:

@@ -7,11 +7,13 @@ that is too long for one answer is told in an outline.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
 from actors.core.text.slices import ANSWER_BYTES_MIN, LEFT_BYTES, NOTHING_MATCHES, bound_of, numbers_of, part_of
+from actors.spill.labels import KEY_CHARS
 from protocol.errors import BadMessage, NotFound
 from protocol.facts import SaidMessage
 from protocol.formats import messages
@@ -32,6 +34,11 @@ async def read_back(asked: ReadAsked, *, at: Address, log: EventLog, artifacts: 
     if asked.key.startswith((MESSAGES_PREFIX, "#")):
         return (await _messages(asked, at=at, log=log, artifacts=artifacts)).encode("utf-8", "replace")
     text = (await artifact(asked.key, tenant=at.tenant, artifacts=artifacts)).decode("utf-8", "replace")
+    if text.startswith("data:") and not (asked.lines or asked.bytes or asked.pattern):
+        media = text[len("data:") : 100].partition(";")[0]
+        # base64 is no text that a model reads
+        told = f"[{media}, {len(text):,} bytes as it was sent; an agent shows it with answer_read_content]"
+        return (text if asked.media else told).encode("utf-8", "replace")
     # in a thread: an artifact may have megabytes, and others wait for their views
     return (await asyncio.to_thread(part_of, text, asked)).encode("utf-8", "replace")
 
@@ -119,8 +126,17 @@ def _text(number: int, said: SaidMessage, uploads: Mapping[str, str]) -> str:
         parsed = messages.parse(messages.with_leaves(message, texts) if texts else message)
     except BadMessage as error:
         return f"--- message {number} cannot be read: {error} ---"
-    read = (part.text for part in parsed.parts if part.kind in ("text", "arguments"))
-    return "\n".join([f"--- message {number} ({parsed.role}) ---", *read])
+    read = (_shown_part(part) for part in parsed.parts)
+    return "\n".join([f"--- message {number} ({parsed.role}) ---", *filter(None, read)])
+
+
+def _shown_part(part: messages.Part) -> str:
+    """Return the text of a part; of what is none its kind, and the key of the artifact that it is once it left."""
+    if part.kind in ("text", "arguments"):
+        return part.text
+    body = part.text.encode("utf-8", "surrogatepass")
+    key = hashlib.sha256(body).hexdigest()[:KEY_CHARS]
+    return f"[{part.kind} of {len(body):,} bytes: {key}]" if part.kind in messages.MEDIA and body else ""
 
 
 async def _uploads(said: Iterable[SaidMessage], at: Address, artifacts: Artifacts) -> dict[str, str]:

@@ -130,6 +130,11 @@ class Undo(msgspec.Struct, frozen=True, kw_only=True):
             text = await self._uploaded(at, part.sha256) if part.sha256 else ""
             tokens = count_of(state)(text) if text else part.tokens
             parts.append(Unspilled(number=fact.number, pointer=fact.pointer, tokens=tokens, text=text))
+            # what stands in no view for itself left with this part, and comes back with it
+            gone = {one.pointer for one in entry.shown if not one.raw} if entry and part.kind == "text" else set()
+            for other in (one for one in entry.parts if one.pointer in gone) if entry else ():
+                whole = await self._uploaded(at, other.sha256) if other.sha256 and other.kind == "text" else ""
+                parts.append(Unspilled(number=fact.number, pointer=other.pointer, tokens=other.tokens, text=whole))
         if not parts:
             raise NotFound(f"no view ever showed the message of artifact {key!r:.80}", key=key)
         return tuple(parts)

@@ -15,6 +15,7 @@ from actors.core.caps import (
     over_cap,
     oversized,
     part_cap_tokens,
+    whole_results,
 )
 from actors.core.entry import Entry
 from actors.core.hooks import due_facts
@@ -45,6 +46,7 @@ from .part import (
     trimmed_part,
     trimmed_reading,
 )
+from .results import as_one, degraded_result, whole_result
 
 GAIN_MIN = 0.1
 """Share of a result that may stay that a pointer must win; for less, reading it back costs more than it saves."""
@@ -69,7 +71,8 @@ class Spilled(msgspec.Struct, frozen=True, kw_only=True):
 
 def claims(state: State) -> tuple[str, ...]:
     """Return the SHA-256 of the uploads that `spill` has to look into."""
-    return tuple(large.part.sha256 for large in _large(state) if large.part.sha256)
+    parts = [part for large in _large(state) for part in (large.together or (large.part,))]
+    return tuple(part.sha256 for part in parts if part.sha256)
 
 
 def spill(state: State, *, uploads: Mapping[str, str | None], count: Count) -> Spilled | None:
@@ -84,6 +87,11 @@ def spill(state: State, *, uploads: Mapping[str, str | None], count: Count) -> S
     declined: dict[int, Fact] = {}
     for large in _large(state):
         part = large.part
+        if large.together:
+            stored, gone = whole_result(large, uploads, count)
+            bodies += stored
+            facts += gone
+            continue
         text = uploads[part.sha256] if part.sha256 else text_of(large.entry, part)
         if text is None:
             facts.append(missing_part(part, large.entry.number, count))
@@ -115,6 +123,9 @@ def degraded(state: State, *, reason: str, count: Count) -> Spilled | None:
     declined: dict[int, Fact] = {}
     for large in _large(state):
         entry, part = large.entry, large.part
+        if large.together:
+            facts += degraded_result(large, reason=reason, count=count)
+            continue
         text = "" if part.sha256 else text_of(entry, part)
         if is_reading(large):
             facts.append(trimmed_reading(large, text, count))
@@ -140,17 +151,26 @@ def _large(state: State) -> tuple[Large, ...]:
     policy = state.policy
     if policy is None:
         return ()
-    return tuple(
-        Large(
-            entry=entry,
-            part=part,
-            policy=policy,
-            cap=part_cap_tokens(entry, part, policy, usable),
-            may_stay=not part.sha256 and not over_cap(entry, part, policy, usable),
-        )
-        for entry, usable in state.coming
-        for part in oversized(entry, policy, usable)
-    )
+    found: list[Large] = []
+    for entry, usable in state.coming:
+        groups = whole_results(entry, policy, usable)
+        together = {part.pointer for group in groups for part in group}
+        for group in groups:
+            cap = part_cap_tokens(entry, group[0], policy, usable)
+            one = as_one(group)
+            found.append(Large(entry=entry, part=one, policy=policy, cap=cap, may_stay=False, together=group))
+        found += [
+            Large(
+                entry=entry,
+                part=part,
+                policy=policy,
+                cap=part_cap_tokens(entry, part, policy, usable),
+                may_stay=not part.sha256 and not over_cap(entry, part, policy, usable),
+            )
+            for part in oversized(entry, policy, usable)
+            if part.pointer not in together
+        ]
+    return tuple(found)
 
 
 def _declined(entry: Entry) -> CompactionDeclined:

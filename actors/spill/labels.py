@@ -5,10 +5,11 @@ Numbers and names only, so that it is short whatever it stands for; the part tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import re2
 
+from actors.core.text.count import Count
 from actors.core.text.kinds import Kind
 from protocol.formats import messages
 
@@ -54,6 +55,27 @@ def lead_media(text: str, kind: str, *, sha256: str, bytes: int) -> str:
         f"[{_named(kind, media_type(text, kind))} of {bytes:,} bytes as it was sent, kept as the artifact "
         f"{sha256[:KEY_CHARS]}; it is not shown here. Do not guess what is in it.]"
     )
+
+
+def lead_files(files: Sequence[tuple[str, int, str]]) -> Callable[[int, Count], str]:
+    """Return what names *files* of a result, each by its media type, bytes and SHA-256, within some tokens."""
+
+    def named(room: int, count: Count) -> str:
+        if not files:
+            return ""
+        told = [f"{media} of {size:,} bytes: {sha256[:KEY_CHARS]}" for media, size, sha256 in files]
+        text = ""
+        for shown in range(len(told), -1, -1):
+            more = f"; {len(told) - shown} more: read this message" if shown < len(told) else ""
+            text = (
+                f"[{len(told)} {'file is' if len(told) == 1 else 'files are'} kept as artifacts and not shown; "
+                f"read_artifact with a key gives one: {'; '.join(told[:shown])}{more}]"
+            )
+            if count(text) <= room:
+                break
+        return text
+
+    return named
 
 
 def lead_repeated(kind: str, *, number: int, sha256: str, tokens: int) -> str:

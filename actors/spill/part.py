@@ -6,6 +6,7 @@ The wording is in `labels.py`, what is shown of a text in `pointer.py`; `decide.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 
 import msgspec
 
@@ -46,6 +47,8 @@ class Large(msgspec.Struct, frozen=True, kw_only=True):
     cap: int
     may_stay: bool
     """It may also stay as it is."""
+    together: tuple[PartSize, ...] = ()
+    """All parts that leave with it, itself among them: those of a result that is too large as a whole."""
 
 
 def is_reading(large: Large) -> bool:
@@ -58,8 +61,10 @@ def _is_words(large: Large) -> bool:
     return large.part.kind == "text" and large.entry.role == "user" and not is_result(large.entry, large.part)
 
 
-def spilled_part(large: Large, text: str, body: bytes, count: Count) -> ToolOutputSpilled:
-    """Return the fact that moves *text* out of the window, with the pointer that stays."""
+def spilled_part(
+    large: Large, text: str, body: bytes, count: Count, *, files: Callable[[int, Count], str] | None = None
+) -> ToolOutputSpilled:
+    """Return the fact of a part that is stored; *files* names within some tokens what is stored beside it."""
     entry, part = large.entry, large.part
     exact = len(body) <= EXACT_BYTES_MAX
     sha256 = part.sha256 or hashlib.sha256(body).hexdigest()
@@ -74,6 +79,8 @@ def spilled_part(large: Large, text: str, body: bytes, count: Count) -> ToolOutp
             lead = lead_repeated(kind, number=entry.same_as, sha256=sha256, tokens=tokens)
         else:
             lead = lead_stored(text, kind, sha256=sha256, bytes=len(body), tokens=tokens, exact=exact)
+        if files is not None:
+            lead = "\n".join(filter(None, (lead, files(pointer_room(large.cap, large.policy) // 2, count))))
         shown = pointer_text(large, text, found, lead, count)
     return ToolOutputSpilled(
         number=entry.number,

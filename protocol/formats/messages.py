@@ -8,7 +8,7 @@ a new message and leaves the stored one alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from ..errors import BadMessage
@@ -61,6 +61,7 @@ __all__ = [
     "replaced",
     "takes",
     "with_leaves",
+    "without_blocks",
     "without_surrogates",
 ]
 
@@ -170,6 +171,20 @@ def replaced(message: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, 
         words = "input_text" if block["type"] in responses.TYPES else "text"
         _target(copy, steps[:place])[int(steps[place])] = {"type": words, "text": texts[pointer]}
     return copy
+
+
+def without_blocks(message: dict[str, Any], pointers: Iterable[str]) -> dict[str, Any]:
+    """Return *message*, changed in place, without the blocks of the parts at *pointers*; what is no block stays."""
+    blocks: set[tuple[str, ...]] = set()
+    for pointer in pointers:
+        steps = pointer.split("/")[1:]
+        place = max((index for index, step in enumerate(steps) if step.isdigit()), default=-1)
+        if place >= 0:
+            blocks.add(tuple(steps[: place + 1]))
+    # from behind, so that the places of the others stay theirs
+    for *path, last in sorted(blocks, key=lambda steps: [int(one) if one.isdigit() else -1 for one in steps])[::-1]:
+        del _target(message, path)[int(last)]
+    return message
 
 
 def with_leaves(message: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:

@@ -1,11 +1,12 @@
 """Windows come from a maintained table; an unknown model is said, never guessed in silence."""
 
 import json
+import re
 
 import pytest
 
 from actors.host.bootstrap import Runtime
-from actors.model_info.windows import window_of
+from actors.model_info.windows import CORRECTED, FAMILIES, _in_table, window_found, window_of
 from protocol import codec
 from protocol.client import Client
 from protocol.errors import BadPolicy
@@ -20,7 +21,37 @@ def test_known_models_have_their_window(model: str, tokens: int) -> None:
     assert window_of(model) == tokens
 
 
-@pytest.mark.parametrize("model", ["", "nobody-knows-1", "…"])
+@pytest.mark.parametrize(
+    ("model", "tokens"),
+    [
+        # Digitorn's table of known windows
+        ("deepseek-chat", 131_072), ("gpt-4o", 128_000), ("gpt-4o-mini", 128_000), ("o3", 200_000),
+        ("o3-mini", 200_000), ("llama-3.3-70b-versatile", 128_000), ("mistral-large-latest", 128_000),
+        # llm4s' own example
+        ("gpt-3.5-turbo", 16_385),
+        ("gemini-2.5-pro", 1_000_000), ("groq/llama-3.3-70b-versatile", 128_000), ("mistral-small-latest", 128_000),
+        ("command-r-plus", 128_000), ("gpt-4o-2031-01-01", 128_000), ("claude-sonnet-9-20311231", 200_000),
+    ],
+)  # fmt: skip
+def test_models_of_the_documents_and_of_known_families_have_theirs(model: str, tokens: int) -> None:
+    found = window_found(model)
+    assert found is not None
+    assert (found.tokens, bool(found.why)) == (tokens, True)
+
+
+def test_where_the_table_is_doubtful_is_named() -> None:
+    """Each is a window of the table that others contradict; one that came to agree is to be taken out here."""
+    doubtful = {"deepseek-chat": 64_000, "deepseek-reasoner": 64_000}
+    assert {name: _in_table(name) for name in CORRECTED} == doubtful
+    lower = []
+    for name in ("gpt-4o", "gpt-4.1", "gpt-5", "gpt-4", "gpt-3.5-turbo", "o1", "o3", "claude-sonnet-4-5", "grok-3",
+                 "grok-4", "gemini-1.5-pro", "gemini-2.5-flash", "codestral-latest"):  # fmt: skip
+        least = next(window for pattern, window in FAMILIES if re.match(pattern, name))
+        lower += [name] if _in_table(name) < least else []
+    assert lower == []
+
+
+@pytest.mark.parametrize("model", ["", "nobody-knows-1", "…", "llama3.1:8b", "qwen2.5:14b"])
 def test_unknown_models_have_none(model: str) -> None:
     assert window_of(model) is None
 

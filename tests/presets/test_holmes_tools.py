@@ -11,7 +11,6 @@ from actors.cli.policy_import import from_holmes
 from actors.core.apply_said import apply_said
 from actors.core.caps import cap_tokens
 from actors.core.cut_plan import SHRUNK_TOKENS_MIN, water_level
-from actors.core.entry import IMAGE_TOKENS
 from actors.spill.decide import degraded
 from actors.spill.labels import refusal
 from actors.squeeze.decide import fits
@@ -182,15 +181,16 @@ def test_of_a_failed_call_the_error_stands_first_and_the_artifact_has_all_of_it(
 
 
 @CASES.of("H15", "H35")
-def test_an_image_beside_a_spilled_text_is_still_shown() -> None:
-    # theirs is taken out and must be read back with a tool of its own
+def test_an_image_beside_a_spilled_text_is_a_file_that_the_pointer_names() -> None:
     url = "data:image/png;base64," + "iVBORw0KGgo" * 2000
     image = {"type": "image_url", "image_url": {"url": url}}
-    talk, fact = spilled([{"type": "text", "text": words(5000)}, image], 200)
-    text, shown = talk.shown()[-1]["content"]
-    assert (text["text"], shown) == (fact.text, image)
-    assert talk.bodies == {fact.sha256: words(5000).encode()}
-    assert talk.state.live[-1].tokens == fact.text_tokens + IMAGE_TOKENS + 4
+    talk = called([{"type": "text", "text": words(5000)}, image], holmes(spill={"tokens": 600}))
+    talk.settle()
+    text, file = (fact for fact in talk.facts if isinstance(fact, ToolOutputSpilled))
+    assert [block["text"] for block in talk.shown()[-1]["content"]] == [text.text]
+    assert talk.bodies == {text.sha256: words(5000).encode(), file.sha256: url.encode()}
+    assert file.sha256[:16] in text.text
+    assert talk.state.live[-1].tokens == text.text_tokens + 4 <= 300
 
 
 @CASES.of("H16", "H17")

@@ -21,6 +21,7 @@ from protocol.facts import (
 )
 from protocol.formats.validate import problems
 from protocol.policy import resolve
+from protocol.presets import PRESETS
 from protocol.tools import told_tools
 from tests.builders import Talk, assistant, result, system, user, words
 from tests.presets.digitorn import said_at
@@ -84,6 +85,34 @@ class TestOctopus:
 
 def kinds(talk: Talk, kind: type) -> list[Any]:
     return [fact for fact in talk.facts if isinstance(fact, kind)]
+
+
+class TestLlm4s:
+    def test_a_run_under_one_prompt_is_digested_now_and_then_and_not_at_each_call(self) -> None:
+        talk = Talk(resolve([{"preset": "llm4s", "budget": {"window": 8000, "reserve": 0}, "squeeze": {"model": "m"}}]))
+        asked: list[int] = []
+
+        def model(ask: Ask) -> str:
+            asked.append(ask.boundary)
+            return extractive(ask)
+
+        talk.answer = model
+        talk.play(user("Mend the build."), *calls(80, 200))
+        assert 2 <= len(kinds(talk, HistoryDigested)) <= 8
+        # a model squeezes a digest where it is still too large for the budget, and for no other reason
+        assert asked == []
+        assert talk.shown()[-2:] == calls(1, 200, first=79)
+
+    def test_older_blocks_become_a_digest_and_the_last_five_stay(self) -> None:
+        talk = Talk(resolve([{"preset": "llm4s", "budget": {"window": 4000, "reserve": 0}}]))
+        for at in range(40):
+            before = talk.facts
+            talk.play(user(f"Q{at} {words(100)}"), assistant(f"A{at} {words(100)}"))
+            if len(talk.facts) > len(before):
+                users = [str(message["content"])[:3].strip() for message in talk.shown() if message["role"] == "user"]
+                assert users[-5:] == [f"Q{one}" for one in range(at - 4, at + 1)]
+                assert len(users) == 6
+        assert len(kinds(talk, HistoryDigested)) <= 5
 
 
 class TestDigitorn:
@@ -247,3 +276,26 @@ class TestDigitorn:
         talk.play(user("Mend the build."), *calls(30, 300))
         note = next(str(m["content"]) for m in reversed(talk.shown()) if "do not start again" in str(m["content"]))
         assert shown in note
+
+
+NEEDLE = (
+    "By the way, my daughter Annika is allergic to peanuts. You can reach her school at office@skolan.example. "
+    "Her birthday party is on 14 March."
+)
+
+
+@pytest.mark.parametrize("preset", sorted(PRESETS.keys() - {"octopus-fifo", "octopus-window"}))
+def test_what_a_user_told_in_plain_words_outlives_a_haystack_without_an_llm(preset: str) -> None:
+    """DocsGPT's needle, in a haystack of values, rules and decisions. Octopus drops by age alone, as it says."""
+    talk = Talk(resolve([{"preset": preset, "budget": {"window": 8000, "reserve": 0}}]))
+    talk.play(user(NEEDLE), assistant("Noted."))
+    for at in range(25):
+        talk.play(
+            user(f"Question {at}: what does ORD-{at:05} in /srv/app/file_{at}.py say, and must it be kept?"),
+            assistant(None, f"c{at}", arguments=f'{{"path":"/srv/app/file_{at}.py"}}'),
+            result(f"c{at}", f"REF-{at:05} id=req-{at * 7919} https://shop.example/o/{at} {words(400)}"),
+            assistant(f"ORD-{at:05} is fine. We decided to keep v2.{at}."),
+        )
+    view = talk.view().body.decode()
+    assert [said for said in ("Annika", "peanuts", "office@skolan.example", "14 March") if said not in view] == []
+    assert 1 not in talk.view().numbers

@@ -125,7 +125,7 @@ def test_the_fingerprint_is_of_the_values_not_of_how_they_were_layered() -> None
 
 
 def test_the_fingerprint_of_the_defaults_never_changes_unseen() -> None:
-    assert policies.fingerprint(Policy()) == "6e95706402930d03"
+    assert policies.fingerprint(Policy()) == "160d8bfb7bd20469"
     assert list(json.loads(policies.encode(Policy()))) == list(Policy.__struct_fields__)
 
 

@@ -1,6 +1,8 @@
 """Images that are too large for a NATS message: uploaded once, shown whole, replayed without the store."""
 
 import base64
+import hashlib
+import json
 
 from actors.audit.replay import replay
 from actors.host.bootstrap import Runtime
@@ -48,3 +50,23 @@ async def test_an_image_that_was_never_uploaded_does_not_stop_the_conversation(
     context = await talk.context()
     assert context.messages[0] == shown("artifact:" + claim.sha256)
     assert context.messages[-1] == {"role": "user", "content": "go on"}
+
+
+async def test_images_that_left_with_their_result_are_read_back_as_images(
+    working: Runtime, client: Client, name: str
+) -> None:
+    talk = await client.open(name, policy={"preset": "holmes", "budget": {"window": 8000, "reserve": 0}})
+    # one of them is so large that it is uploaded by itself
+    urls = [f"data:image/png;base64,{'iVBORw0KGgo' * (9000 if at == 1 else 30)}{at:04}" for at in range(3)]
+    images = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+    asked = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    call = {"role": "assistant", "content": None, "tool_calls": [asked]}
+    found = {"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "Three."}, *images]}
+    await talk.append([{"role": "user", "content": "look"}, call, found])
+    (block,) = (await talk.context()).messages[-1]["content"]
+    for url, image in zip(urls, images, strict=True):
+        key = hashlib.sha256(url.encode()).hexdigest()[:16]
+        assert key in block["text"]
+        seen = await talk.answer_read_content(json.dumps({"key": key}))
+        assert seen[1] == image
+        assert (await talk.answer_read(json.dumps({"key": key}))).startswith("[image/png, ")
