@@ -54,6 +54,9 @@ DIGESTS_MAX = 65_536
 Retrieval = Literal["inject", "mcp", "off"]
 """How models follow pointers: by a tool of ours, by one that their agent brings, or not at all."""
 
+ANSWERED = (b'"assistant"', b'_call"', b'"reasoning"')
+"""One of them is in whatever a model said, in each API."""
+
 STATE = "jettison-gateway"
 """The conversation whose key is that of the gateway's own documents: no log has this name."""
 
@@ -118,7 +121,8 @@ class Keeper:
         scope = identity.scope_of(headers, fields)
         place = token(identity.place_of(f"{caller.partition}/{body.api.name}", scope, digests[0], secret=secret))
         again = headers.get("x-stainless-retry-count", "0") != "0"
-        first = not scope and not again and not any(b'"assistant"' in raw for raw in body.messages)
+        answered = any(mark in raw for raw in body.messages for mark in ANSWERED)
+        first = not (scope or again or answered)
         asked = _Asked(
             tenant=token(caller.tenant),
             place=place,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from protocol.context import Context
-from protocol.errors import BadMessage, BudgetRefused, JettisonError, Unavailable
+from protocol.errors import BadMessage, BudgetRefused, JettisonError, NotProvisioned, Unavailable
 from protocol.jsonbytes import decode, encode
 from protocol.tools import READ_TOOL
 
@@ -162,7 +162,7 @@ class Planner:
             plan = task.result()
         except BudgetRefused:
             raise
-        except Unavailable as error:
+        except (NotProvisioned, Unavailable) as error:
             self.breaker.failed()
             log.warning("a request goes on as it came: %s", error)
             return bypass(raw, type(error).__name__, away=True)

@@ -19,6 +19,8 @@ from actors.gateway.breaker import FAILURES_MAX, PAUSE_SECONDS, Breaker
 from actors.host.bootstrap import Runtime
 from actors.host.settings import NatsSection, Settings
 from actors.services.read_back import said_messages
+from protocol import codec
+from protocol.facts import UsageReported
 from protocol.formats import messages
 from protocol.ids import address, fresh_id
 from tests.gateway.model import Json, Reply, StrictModel
@@ -205,3 +207,39 @@ async def test_a_view_that_is_too_long_for_its_provider_is_followed_by_shorter_o
     assert model.refused in (["overflow"], ["overflow"] * 2)
     sizes = [len(one.body) for one in there.asked]
     assert sizes == sorted(set(sizes), reverse=True)
+
+
+@pytest.mark.slow
+async def test_two_gateways_in_turn_serve_one_agent(
+    working: Runtime, settings: Settings, session: aiohttp.ClientSession
+) -> None:
+    """Each finds the other's claims, appends what may be there already, and the log has every message once."""
+    told = " ".join(f"word{number * 31 % 1009}" for number in range(900))
+    model = StrictModel(window=100_000, replies=lambda run, turn: Reply(text=f"{turn}.", calls=(("look", {}),)))
+    body: Json = {"model": "gpt-4o", "tools": [{"type": "function", "function": {"name": "look"}}]}
+    history: list[Json] = [
+        {"role": "system", "content": f"run {fresh_id()[:8]} "},
+        {"role": "user", "content": "Go on."},
+    ]
+    section: Json = {"mode": "manage", "window": 12_000, "deadline_seconds": 20.0}
+    names, hows = set(), []
+    async with (
+        provider(model) as there,
+        in_front_of(there, settings, **section) as one,
+        in_front_of(there, settings, **section) as other,
+    ):
+        for turn in range(8):
+            url = (one, other)[turn % 2]
+            got = await session.post(f"{url}/v1/chat/completions", json={**body, "messages": history})
+            names.add(got.headers.get("x-jettison-conversation"))
+            hows.append(got.headers["x-jettison"])
+            answer = (await got.json())["choices"][0]["message"]
+            result = {"role": "tool", "tool_call_id": answer["tool_calls"][0]["id"], "content": f"{turn} {told}"}
+            sent, history = history, [*history, answer, result]
+    assert (len(names), hows[-1]) == (1, "view")
+    at = address(str(names.pop()))
+    said = [messages.decode(one.raw) for one in await said_messages(at, log=working.log)]
+    assert said == sent[1:]
+    records = await working.log.read(at, after=0)
+    facts = [fact for record in records if record.side == "said" for fact in codec.decode_said(record.body).facts]
+    assert [fact.input_tokens > 0 for fact in facts if isinstance(fact, UsageReported)]
