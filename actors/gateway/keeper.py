@@ -33,6 +33,7 @@ from .bodies import Body
 from .cache_marks import unmarked
 from .callers import Caller
 from .canon import DIGEST_BYTES, digest
+from .dialects import dialect_of
 from .identity import Aside, Begins, GoesOn, Head, Hidden, Known
 from .outside import Outside
 from .thinking import thinks, without_thinking
@@ -44,6 +45,9 @@ CLAIM_PAUSE_SECONDS = 0.02
 
 TALKS_MAX = 4096
 ROUND_TOKENS = 1024
+
+BYTES_PER_TOKEN_MIN = 3
+"""Of what is sent and not counted: rather too many tokens than too few."""
 
 HIDDEN_BYTES_MAX = 128 * 1024
 """Of the turns that one answer really took; of longer ones the log gets what the agent sends back."""
@@ -114,7 +118,8 @@ class Keeper:
         """
         digests = tuple(map(self._digest, body.messages))
         model = body.field("model")
-        outside = self.outside.tokens(body.instructions, model if isinstance(model, str) else "")
+        ours = encode_value(dialect_of(body.api).tool) if body.has_tools and self.retrieval == "inject" else b""
+        outside = self.outside.tokens(body.instructions + ours, model if isinstance(model, str) else "")
         secret = (await self._key(caller.tenant)).secret
         chain = identity.chain_of(digests, secret=secret)
         fields = {name: body.field(name) for name in ("metadata", "prompt_cache_key")}
@@ -343,7 +348,8 @@ def _budget(kept: Kept, body: Body, window: int) -> int:
     """Return the tokens of a view for this call, 0 for the policy's own: less where its answer or tools need more."""
     policy = kept.policy.budget
     answer = min(body.answer_tokens, policy.window // 2) - policy.reserve
-    more = max(0, answer) + max(0, kept.outside - kept.head.outside)
+    beside = sum(map(len, body.messages[len(body.messages) - kept.beside :])) // BYTES_PER_TOKEN_MIN
+    more = max(0, answer) + max(0, kept.outside - kept.head.outside) + beside
     if not more:
         return 0
     # in steps, so that a budget is the same from call to call

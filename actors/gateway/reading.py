@@ -22,7 +22,7 @@ from .apis import Api, error_event
 from .dialects import Called, Dialect, Json
 from .encodings import unfolding
 from .headers import returned, value_of
-from .keeper import Keeper, Kept
+from .keeper import BYTES_PER_TOKEN_MIN, Keeper, Kept
 from .plan import Plan
 from .relay import BrokenOff, is_stream, pieces, said, started
 from .splice import Splice, splice_of
@@ -40,6 +40,11 @@ READ_SECONDS = 10.0
 ANSWER_BYTES_MAX = 256 * 2**20
 
 NO_MORE = "Error: this was the last read of this answer. Go on with what you know."
+
+ROOM_CHARS_MIN = 1500
+"""Of a result, where the window has no room left: the reserve for the answer has this much."""
+
+NO_ROOM = "[The rest has no room in the window now: ask for a smaller part.]"
 
 Ask = Callable[[bytes], AbstractAsyncContextManager[aiohttp.ClientResponse]]
 """Asks the provider again, with another body."""
@@ -132,6 +137,7 @@ class Reading:
         if ours:
             last = self._turns >= TURNS_MAX - 1
             told = await asyncio.gather(*(self._read(one, last=last) for one in ours))
+            told = [self._fitting(text, share=len(ours)) for text in told]
             self._real += self.dialect.results(zip((one.id for one in ours), told, strict=True))
         return bool(ours) and len(ours) == len(calls) and self._turns < TURNS_MAX
 
@@ -142,6 +148,15 @@ class Reading:
         except (JettisonError, TimeoutError) as error:
             return f"Error: it cannot be read now ({type(error).__name__}). Go on without it."
         return f"{text}\n\n{NO_MORE}" if last else text
+
+    def _fitting(self, text: str, *, share: int) -> str:
+        """Return as much of *text* as the window has room for, where *share* results come at once."""
+        usable, context = self.kept.policy.usable_tokens, self.plan.context
+        sent = sum(map(len, self.plan.shown)) // BYTES_PER_TOKEN_MIN
+        used = min(sent, context.tokens) if context else sent
+        used += sum(len(encode(one)) for one in self._real) // BYTES_PER_TOKEN_MIN
+        room = max(ROOM_CHARS_MIN, (usable - used) * BYTES_PER_TOKEN_MIN // share)
+        return text if len(text) <= room else f"{text[:room]}\n{NO_ROOM}"
 
     def _next_body(self) -> bytes:
         return self.plan.with_more(tuple(map(encode, self._real)))
