@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 
 import aiohttp
@@ -100,7 +100,7 @@ class Reading:
             await self._turn(answer, splice, send, first=True)
             while splice.whole and await self._reads(splice.turn):
                 splice.next_turn()
-                async with self.ask(self._next_body()) as following:
+                async with _kept_alive(self.ask(self._next_body()), send) as following:
                     if following.status != 200:
                         raise BrokenOff
                     await self._turn(following, splice, send, first=False)
@@ -167,6 +167,26 @@ class Reading:
         except JettisonError as error:
             # the log gets what the agent sends back, which is true too
             log.warning("what a model read back is not in the log of %s: %s", self.kept.head.name, error)
+
+
+@asynccontextmanager
+async def _kept_alive(
+    asking: AbstractAsyncContextManager[aiohttp.ClientResponse], send: Send
+) -> AsyncIterator[aiohttp.ClientResponse]:
+    """Yield the answer that is asked for; until it begins, the agent gets comments, which its readers pass over."""
+    entering = asyncio.ensure_future(asking.__aenter__())
+    try:
+        while not (await asyncio.wait({entering}, timeout=PING_SECONDS))[0]:
+            await said(send, b": ping\n\n")
+    except BaseException:
+        entering.cancel()
+        await asyncio.gather(entering, return_exceptions=True)
+        raise
+    answer = entering.result()
+    try:
+        yield answer
+    finally:
+        await asking.__aexit__(None, None, None)
 
 
 async def _plain(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
