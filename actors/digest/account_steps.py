@@ -70,13 +70,16 @@ USED_MIN = 3
 CALL_CHARS_MIN = 100
 """A call is not shortened below this: it would not say what it was about."""
 
-FAILED_OUTCOME_CHARS, INSTRUCTS_CHARS = 160, 500
-"""An outcome is not shortened below this: why something failed, and what agents are told to do."""
+FAILED_OUTCOME_CHARS, INSTRUCTS_CHARS, USED_CHARS = 220, 500, 220
+"""An outcome is not shortened below this: why something failed, what agents are told to do, what was used later."""
 
 LEAST_CHARS = 40
 """Of an outcome beside its reason; less says nothing."""
 
-REASON_CHARS = 100
+REASON_HEAD = 0.78
+"""Of a reason that is too long, its beginning: most say first what was wrong."""
+
+REASON_CHARS = 120
 """Of why something failed, where steps are joined."""
 
 REPORT_BYTES_MIN, REPORT_WORTH = 500, 3.4
@@ -99,7 +102,7 @@ _MORE = re.compile(r"\((\d+) more\)")
 _FIGURE = re.compile(r"\d")
 
 NOTHING = "(no output)"
-FAILED_CHARS = 240
+FAILED_CHARS = 300
 """Of the words in which a failed call says why, before anything else."""
 
 RECORD_CHARS_MAX = 4000
@@ -169,6 +172,7 @@ def coarser(step: AccountStep, level: int, hindsight: Hindsight, levels: Sequenc
         call = clipped(act.call, max(CALL_CHARS_MIN, int(most.call * share * more)))
         spare = max(0, int(most.call * share) - len(call))
         least = FAILED_OUTCOME_CHARS if act.failed else INSTRUCTS_CHARS if act.instructs else 0
+        least = max(least, USED_CHARS * (act.used >= USED_MIN))
         room = max(least, int(most.outcome * share) + spare)
         short = _shorter_outcome(act, room, sought)
         acts.append(msgspec.structs.replace(act, call=one_line(call) if level >= 2 else call, outcome=short))
@@ -183,7 +187,7 @@ def _shorter_outcome(act: AccountAct, chars: int, sought: Sought) -> str:
     if not act.failed or len(act.outcome) <= chars:
         return excerpt(act.outcome, chars=chars, sought=sought) if act.outcome else ""
     reason, _, rest = act.outcome.partition("\n")
-    reason = clipped(reason, max(FAILED_OUTCOME_CHARS, chars // 2))
+    reason = clipped(reason, max(FAILED_OUTCOME_CHARS, chars // 2), head=REASON_HEAD)
     left = chars - len(reason)
     return f"{reason}\n{excerpt(rest, chars=left, sought=sought)}".rstrip() if rest and left > LEAST_CHARS else reason
 
@@ -255,11 +259,22 @@ def joined(steps: Sequence[AccountStep], *, told: Collection[str] = ()) -> Accou
 
 
 def _gist(act: AccountAct) -> str:
-    """Return why *act* failed, or how its outcome is summed up, where that is short."""
+    """Return why *act* failed, or how its outcome is summed up, or what it was if it was used: where that is short."""
     if act.failed:
-        return clipped(act.outcome.split("\n", 1)[0], REASON_CHARS)
+        return clipped(act.outcome.split("\n", 1)[0], REASON_CHARS, head=REASON_HEAD)
     last = act.outcome.rsplit("\n", 1)[-1]
-    return last if is_summary(last) and len(last) <= REASON_CHARS else ""
+    short = len(last) <= REASON_CHARS and (is_summary(last) or (act.used >= USED_MIN and last == act.outcome))
+    return last if short else ""
+
+
+def with_reruns(step: AccountStep, before: Collection[str]) -> AccountStep:
+    """Return *step* with what it ran again marked as used: how that came out now is how things are."""
+    if not any(act.call in before for act in step.acts):
+        return step
+    acts = (
+        msgspec.structs.replace(act, used=max(act.used, USED_MIN)) if act.call in before else act for act in step.acts
+    )
+    return msgspec.structs.replace(step, acts=tuple(acts))
 
 
 def _told_shortly(said: str) -> str:
@@ -342,7 +357,7 @@ def _why_first(failed: str, outcome: str) -> str:
     """Return *outcome* with the words that say why it *failed* as its first line, and once."""
     why = one_line(failed)
     others = (line for line in outcome.split("\n") if line.strip(f"{GAP} ") not in why)
-    return "\n".join([clipped(why, FAILED_CHARS), *others])
+    return "\n".join([clipped(why, FAILED_CHARS, head=REASON_HEAD), *others])
 
 
 def _is_record(result: str) -> bool:

@@ -78,14 +78,14 @@ _PATHS = ("path", "file_path", "filepath", "file", "filename", "file_name", "uri
 _COMMANDS = ("command", "cmd", "query", "script", "code")
 
 
-def clipped(text: str, chars: int) -> str:
-    """Return *text* in at most *chars* characters: its beginning and its end, cut between words, never in a number."""
+def clipped(text: str, chars: int, *, head: float = 0.62) -> str:
+    """Return *text* in at most *chars* characters: its beginning (a share, *head*) and its end, cut between words."""
     if len(text) <= chars:
         return text
-    head, tail = text[: int(chars * 0.62)], text[len(text) - int(chars * 0.34) :]
-    head = _JOINTS.split(head[::-1], 1)[-1][::-1] if _JOINTS.search(head) else head.rstrip(_DIGITS)
-    tail = _JOINTS.split(tail, 1)[-1] if _JOINTS.search(tail.rstrip()) else tail.lstrip(_DIGITS)
-    return f"{head} {GAP} {tail}"
+    first, last = text[: int(chars * head)], text[len(text) - int(chars * (0.96 - head)) :]
+    first = _JOINTS.split(first[::-1], maxsplit=1)[-1][::-1] if _JOINTS.search(first) else first.rstrip(_DIGITS)
+    last = _JOINTS.split(last, maxsplit=1)[-1] if _JOINTS.search(last.rstrip()) else last.lstrip(_DIGITS)
+    return f"{first} {GAP} {last}"
 
 
 def one_line(text: str) -> str:

@@ -12,7 +12,7 @@ from protocol.policy import share_of
 TURNS_FREE = 16
 """Replies of the usual size that should fit before the next compaction."""
 
-TURNS_LEAST = 2
+TURNS_LEAST = 4
 """With fewer, going lower is not worth what it costs."""
 
 LOWEST_SHARE = 0.78

@@ -17,6 +17,7 @@ from .account_steps import (
     is_report,
     joined,
     pieces_of,
+    with_reruns,
     without_older,
     without_task_list,
     worth,
@@ -54,6 +55,8 @@ class Steps:
 
     def add(self, step: AccountStep) -> None:
         """Let *step* be the newest; of calls that it made again, older ones tell little from now on."""
+        ran = {act.call for older in self.steps for act in older.acts if act.outcome and older.level < JOINED_LEVEL}
+        step = with_reruns(step, ran)
         for place, older in enumerate(self.steps):
             if (short := without_older(older, step)) is not older:
                 self.put(slice(place, place + 1), short)

@@ -64,6 +64,9 @@ def values_beside(
         found = _found(item, earlier, lines_of(item.number))
         if found is None or item.value in said or stands(item.value):
             continue
+        # a name and its value: the value may stand where the name is not
+        if stands(found.text.partition(" ")[2]):
+            continue
         # of fragments that differ in figures alone, a few say what they are
         (shape,) = shapes_of([found.text])
         shapes[shape] += 1

@@ -1,0 +1,155 @@
+"""The account: what a view tells of what left it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from actors.core.pressure import target_tokens
+from actors.digest.requests import within
+from protocol.account import Account, AccountRequest
+from protocol.policy import resolve
+from tests.builders import COUNT, Talk, user
+
+Message = dict[str, Any]
+FILLER = "\n".join(f"{number}: {'abcdefghij' * 3}" for number in range(60))
+
+
+def talk(window: int = 2_500, **more: Any) -> Talk:
+    return Talk(resolve([{"budget": {"window": window, "reserve": 0}}, more]))
+
+
+def said(text: str, **more: str) -> Message:
+    return {"role": "assistant", "content": text, **more}
+
+
+def called(number: int, tool: str, result: str, words: str = "", **arguments: Any) -> list[Message]:
+    call = {"id": f"c{number}", "type": "function", "function": {"name": tool, "arguments": json.dumps(arguments)}}
+    return [
+        {"role": "assistant", "content": words or None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": f"c{number}", "content": result},
+    ]
+
+
+def looks(first: int, count: int) -> list[Message]:
+    """Return calls that only look, and fill the window."""
+    return [
+        one
+        for at in range(first, first + count)
+        for one in called(at, "read", FILLER.replace("abc", f"a{at}c"), path=f"src/file_{at}.py")
+    ]
+
+
+def told(of: Talk) -> str:
+    assert of.state.digest is not None
+    return of.state.digest.text
+
+
+def account(of: Talk) -> Account:
+    assert of.state.digest is not None
+    assert of.state.digest.account is not None
+    return of.state.digest.account
+
+
+def play(of: Talk, *messages: Message) -> Talk:
+    for message in messages:
+        of.play(message)
+    return of
+
+
+@pytest.mark.parametrize(
+    ("tool", "result", "why"),
+    [
+        (
+            "run",
+            "Tool call rejected for security reasons: storageclass is not allowed",
+            "rejected for security reasons",
+        ),
+        ("run", "The tool call result is too large to return: 58361 tokens.\nAt most 27200.", "58361 tokens"),
+        ("bash", "Debugger attached.\nError in the js-debug bootloader\n\nCommand aborted", "Command aborted"),
+        ("bash", "src/theme.ts(443,3): error TS2353: 'linkUrl' does not exist in type 'MarkdownTheme'.", "TS2353"),
+    ],
+)
+def test_why_a_call_failed_outlasts_many_compactions(tool: str, result: str, why: str) -> None:
+    of = play(talk(), user("Find out."), *called(1, tool, result, command="make it so"), *looks(2, 40))
+    assert why in told(of)
+    assert "failed" in told(of) or any(act.failed for step in account(of).steps for act in step.acts)
+
+
+def test_a_file_that_tells_of_errors_is_no_failure() -> None:
+    shown = "How to debug\n\nError loading theme 'my-theme':\n  look at the log\n" + FILLER
+    of = play(talk(), user("Read it."), *called(1, "read", shown, path="docs/theme.md"), *looks(2, 8))
+    acts = [act for step in account(of).steps for act in step.acts if "theme.md" in f"{act.call} {act.target}"]
+    assert [act.failed for act in acts] == [False]
+
+
+def test_speech_is_kept_before_what_a_program_printed_though_an_assistant_says_both() -> None:
+    plan = "Constraints: the answer must be right as of October 2023. Focus on Alex Gorsky and Susan L. Wagner."
+    pages = [said(f"Address: bing: query {at}\n{FILLER}{FILLER}", name="Searcher") for at in range(6)]
+    of = play(talk(), user("Who was it?"), said(plan, name="Manager"), *pages, said("Go on."), *looks(1, 6))
+    assert f"Manager: {plan}" in told(of)
+    assert sum(len(act.outcome) for step in account(of).steps for act in step.acts if act.call == "output") < 2_000
+
+
+def test_what_is_said_again_stands_once_and_a_decision_outlasts_confirmations() -> None:
+    of = talk(1_500, digest={"cap": 0.45})
+    play(of, user("宿を決めます。予算は四十五万円です。"), said("はい。"))
+    play(of, user("やっぱり嵐山はやめて、代わりに宇治に行きます。"), said("わかりました。"))
+    for number in range(120):
+        play(
+            of, user("はい" if number % 2 else f"{number % 30}番の様子を教えてください。"), said("ご案内します。" * 12)
+        )
+    assert "代わりに宇治に行きます" in told(of)
+    assert told(of).count(": はい") == 1
+    assert "again" in told(of)
+
+
+@pytest.mark.parametrize(
+    ("kept", "gone"),
+    [
+        ("Bitte niemals Epoxidfugen.", "Was kostet die Dusche ungefähr im Bad?"),
+        ("不要用Kafka。", "订单服务现在的情况怎么样呢？请说明。"),
+        ("予約番号は KR-20418 です。", "貴船の様子を教えてください。"),
+    ],
+)
+def test_rules_and_figures_outlast_questions(kept: str, gone: str) -> None:
+    said_by = [AccountRequest(number=at, text=text) for at, text in enumerate(("Start.", kept, gone, "End."), 1)]
+    room = sum(COUNT(one.text) + 4 for one in said_by) - 3
+    assert [one.text for one in within(said_by, room, count=COUNT)] == ["Start.", kept, "End."]
+
+
+def test_the_assistants_own_list_of_tasks_stands_in_its_newest_form_alone() -> None:
+    of = talk()
+    play(of, user("Do all."))
+    for at in range(12):
+        todos = [{"content": f"task {number}", "status": "done" if number <= at else "open"} for number in range(4)]
+        play(of, *called(2 * at, "todo_write", "ok", todos=todos), *looks(100 + at, 1))
+    assert told(of).count("todo_write") <= 1
+
+
+def test_the_newest_of_two_same_calls_tells_how_things_are() -> None:
+    of = play(talk(), user("Make the tests pass."))
+    play(of, *called(1, "bash", "7 failed, 3 passed in 2s\n" + FILLER[:900], command="make tests"), *looks(2, 4))
+    play(of, *called(9, "bash", "10 passed in 2s", command="make tests"), *looks(10, 8))
+    assert "10 passed" in told(of)
+
+
+def test_the_beginning_of_an_account_stays_while_it_grows() -> None:
+    """What prompt caches hold ends where the first byte differs."""
+    of = play(talk(6_000), user("Look."), *looks(1, 40))
+    before = told(of)
+    play(of, *looks(50, 12))
+    after = told(of)
+    assert before != after
+    assert before.split("\n", 3)[:3] == after.split("\n", 3)[:3]
+    assert after.rsplit("\n", 1)[-1].startswith("[So far up to #")
+
+
+def test_an_account_never_makes_cut_take_what_it_could_have_told() -> None:
+    """What a text costs is known when it is written: it is made coarser until the view is within its target."""
+    of = play(talk(3_000), user("Look."), *looks(1, 60))
+    assert of.state.live_tokens <= of.state.usable_tokens
+    assert not [fact for fact in of.facts if type(fact).__name__ == "HistoryCut"]
+    assert target_tokens(of.state) > 0
