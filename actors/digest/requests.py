@@ -21,6 +21,9 @@ REQUEST_TOKENS = 4
 REFERENCE = "[here as in #"
 
 TINY_BYTES = 12
+QUESTION, RULE = 1, 5
+"""How likely it is that a question, and a rule, still hold."""
+
 _OWN = re.compile(
     r"(?i)\b(?:please remember|from now on|my name|i am|i'm|allerg"
     r"|bitte merk|ich bin|ich hei|mein name)"
@@ -31,6 +34,14 @@ _OWN = re.compile(
 _QUESTION = re.compile(r"[?？]\W*\Z|(?:か|ますか|ですか|ください|吗|呢|怎么样|如何)[。！]?\Z")
 _FIGURE = re.compile(r"[0-9０-９]|[「『“”\"`][^」』“”\"`]{2,40}[」』“”\"`]")
 """A number, an id, or a name in quotes."""
+
+TASK_SHARE = 0.33
+"""Of the room: the first request and the newest one are not shortened below this while others can leave."""
+
+WORD_CHARS_MAX = 24
+"""So far is looked for the end of a word where a request is parted."""
+
+_MARK = re.compile(r' ?\[… ([\d,]+) characters: read_artifact\("messages:\d+"\) …\] ?')
 
 LEAST_CHARS = 240
 """A request is not shortened below this, before it has to leave."""
@@ -63,27 +74,50 @@ def without_repeats(new: AccountRequest, before: Sequence[AccountRequest]) -> Ac
 
 
 def within(requests: Sequence[AccountRequest], room: int, *, count: Count) -> tuple[AccountRequest, ...]:
-    """Return *requests* within *room* tokens: the longest are shortened most, the ends last."""
-    sizes = [count(one.text) + REQUEST_TOKENS for one in requests]
-    if sum(sizes) <= room or not requests:
-        return tuple(requests)
-    ends = {0, len(requests) - 1}
-    others = [place for place in range(len(requests)) if place not in ends]
+    """Return *requests* within *room* tokens: the longest are shortened most, the ends last.
+
+    Words and questions leave before the task itself is shortened; what tells something leaves behind it.
+    """
     out = list(requests)
-    for places in (others, sorted(ends)):
-        fixed = sum(count(out[place].text) + REQUEST_TOKENS for place in range(len(out)) if place not in places)
-        height = water_level([sizes[place] for place in places], max(0, room - fixed))
-        for place in places:
-            if sizes[place] > height:
-                out[place] = _shortened(out[place], height, count)
-        if sum(count(one.text) + REQUEST_TOKENS for one in out) <= room:
-            return tuple(out)
-    used = sum(count(one.text) + REQUEST_TOKENS for one in out)
-    while len(out) > 2 and used > room:
-        place = min(range(1, len(out) - 1), key=lambda place: (_standing(out[place].text), place))
-        used -= count(out[place].text) + REQUEST_TOKENS
-        del out[place]
+    if _size(out, count) <= room or not out:
+        return tuple(out)
+    _lower(out, range(1, len(out) - 1), room, count)
+    _drop(out, room, count, standing_max=QUESTION)
+    _lower(out, sorted({0, len(out) - 1}), room, count, least=int(room * TASK_SHARE))
+    _drop(out, room, count, standing_max=RULE)
+    _lower(out, sorted({0, len(out) - 1}), room, count)
     return tuple(out)
+
+
+def _size(requests: Sequence[AccountRequest], count: Count) -> int:
+    return sum([count(one.text) + REQUEST_TOKENS for one in requests])
+
+
+def _lower(out: list[AccountRequest], places: Sequence[int], room: int, count: Count, *, least: int = 0) -> None:
+    """Shorten those of *out* at *places* to one height, not below *least*, if all together need more than *room*."""
+    if _size(out, count) <= room:
+        return
+    sizes = {place: count(out[place].text) + REQUEST_TOKENS for place in places}
+    fixed = _size(out, count) - sum(sizes.values())
+    height = max(least, water_level(list(sizes.values()), max(0, room - fixed)))
+    for place in places:
+        if sizes[place] > height:
+            out[place] = _shortened(out[place], height, count)
+
+
+def _drop(out: list[AccountRequest], room: int, count: Count, *, standing_max: int) -> None:
+    """Take those out that say least, the oldest first, until *out* needs no more than *room*; never the ends."""
+    used = _size(out, count)
+    if used <= room:
+        return
+    order = sorted((_standing(one.text), place) for place, one in enumerate(out[1:-1], 1))
+    gone = set()
+    for standing, place in order:
+        if used <= room or standing > standing_max:
+            break
+        used -= count(out[place].text) + REQUEST_TOKENS
+        gone.add(place)
+    out[:] = [one for place, one in enumerate(out) if place not in gone]
 
 
 def _standing(text: str) -> int:
@@ -91,13 +125,13 @@ def _standing(text: str) -> int:
     data = text.encode("utf-8", "replace")
     kinds = {kind for kind, _ in telling(data)}
     if "rule" in kinds or _OWN.search(text):
-        return 5
+        return RULE
     if kinds:
         return 4
     if len(data) < TINY_BYTES:
         return 0
     if _QUESTION.search(text.strip()):
-        return 1
+        return QUESTION
     return 3 if _FIGURE.search(text) else 2
 
 
@@ -119,6 +153,11 @@ def _shortened(request: AccountRequest, tokens: int, count: Count) -> AccountReq
     if chars >= len(text):
         return request
     head, tail = text[: chars * 2 // 3], text[len(text) - chars // 3 :]
-    gone = len(text) - len(head) - len(tail)
+    head = head[: at + 1] if (at := head.rfind(" ", len(head) - WORD_CHARS_MAX)) > 0 else head
+    tail = tail[at:] if (at := tail.find(" ", 0, WORD_CHARS_MAX)) > 0 else tail
+    middle = text[len(head) : len(text) - len(tail)]
+    # what was shortened before is counted as it was said
+    gone = len(_MARK.sub("", middle)) + sum(int(found.replace(",", "")) for found in _MARK.findall(middle))
     mark = f'[… {gone:,} characters: read_artifact("messages:{request.number}") …]'
-    return msgspec.structs.replace(request, text=f"{head} {mark} {tail}")
+    short = f"{head.rstrip()} {mark} {tail.lstrip()}"
+    return msgspec.structs.replace(request, text=short) if len(short) < len(text) else request

@@ -1,0 +1,51 @@
+"""Of what the user said: what leaves, and what is shortened, where there is no room for all of it."""
+
+from __future__ import annotations
+
+import re
+
+from actors.digest.requests import REQUEST_TOKENS, within
+from protocol.account import AccountRequest
+from tests.builders import COUNT
+
+TASK = AccountRequest(
+    number=2,
+    text="Plan our feast for 350 guests on the meadow, with everything that it needs. " * 4
+    + "Never spend more than 9,400 Euro. In the end I need a plan for the board.",
+)
+ORDERS = [
+    AccountRequest(number=10, text="We decided to take the tent of Huber, it costs 2,150 Euro with a floor."),
+    AccountRequest(number=12, text="The order for the current has the number BA-26-11873."),
+]
+FILLERS = [AccountRequest(number=20 + 2 * at, text=f"And how is the weather in week {at}?") for at in range(30)]
+LAST = AccountRequest(number=90, text="What do I have to do next?")
+
+
+def tokens(requests: list[AccountRequest] | tuple[AccountRequest, ...]) -> int:
+    return sum(COUNT(one.text) + REQUEST_TOKENS for one in requests)
+
+
+def test_questions_leave_before_the_task_is_shortened_or_a_decision_leaves() -> None:
+    said = [TASK, *ORDERS, *FILLERS, LAST]
+    room = tokens([TASK, *ORDERS, LAST]) + 40
+    kept = within(said, room, count=COUNT)
+    assert {TASK, *ORDERS, LAST} <= set(kept)
+    assert tokens(kept) <= room
+
+
+def test_the_task_stays_whole_while_what_was_told_later_can_leave() -> None:
+    told = [AccountRequest(number=20 + 2 * at, text=f"Number {at} costs us {at}50 Euro a week.") for at in range(40)]
+    kept = within([TASK, *told, LAST], 3 * tokens([TASK]) + 20, count=COUNT)
+    assert kept[0] == TASK
+    assert kept[1:-1] == tuple(told[-len(kept[1:-1]) :])
+
+
+def test_what_is_shortened_twice_says_how_much_is_gone_and_is_cut_between_words() -> None:
+    long = AccountRequest(number=2, text=" ".join(f"word{number}" for number in range(400)))
+    once = within([long, LAST], 400, count=COUNT)
+    twice = within(once, 160, count=COUNT)
+    for kept in (once[0].text, twice[0].text):
+        (mark,) = re.findall(r"\[… ([\d,]+) characters", kept)
+        shown = re.sub(r"\[….*?…\]", "", kept)
+        assert abs(len(long.text) - len(shown) - int(mark.replace(",", ""))) < 8
+        assert set(shown.split()) <= set(long.text.split())
