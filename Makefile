@@ -11,7 +11,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_RE
 MAKEFLAGS += --no-print-directory
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint quality exam bench chaos soak faults fuzz laws lock wheel clean
+.PHONY: help demo test lint quality exam bench chaos soak faults fuzz laws audit lock wheel clean
 
 help:
 	@echo 'make demo    see a conversation grow, spill, digest and stay readable'
@@ -26,6 +26,7 @@ help:
 	@echo 'make fuzz    bytes of strangers, changed at random, into whatever reads them: ten minutes each'
 	@echo 'make laws    the laws on 2,000 new random conversations each, instead of the same 100'
 	@echo 'make wheel   the client for agents, into dist/'
+	@echo 'make audit   what is known against the locked dependencies, where a database of advisories can be reached'
 	@echo 'make lock    pin all dependencies anew (needs uv)'
 	@echo 'make clean   remove everything that make made'
 
@@ -74,6 +75,9 @@ fuzz: .venv/.installed
 laws: .venv/.installed
 	@JETTISON_LAW_EXAMPLES=2000 $(BIN)/python -m pytest --quiet --timeout 3600 tests/core tests/presets tests/gateway/test_identity.py
 
+audit: .venv-audit/.installed
+	@.venv-audit/bin/python -m tests.programs.advisories
+
 wheel: .venv/.installed
 	@echo 'wheel: jettison-client into dist/'
 	@$(BIN)/python -m build --wheel --no-isolation --quiet --outdir dist infra/sdk
@@ -107,6 +111,12 @@ wheel: .venv/.installed
 	@.venv-bench/bin/python -m pip -qq --disable-pip-version-check --no-input install --require-hashes -r infra/lock/bench.txt
 	@touch $@
 
+.venv-audit/.installed: infra/lock/audit.txt
+	@echo 'install: pip-audit in .venv-audit'
+	@$(PYTHON) -m venv .venv-audit
+	@.venv-audit/bin/python -m pip -qq --disable-pip-version-check --no-input install --require-hashes -r infra/lock/audit.txt
+	@touch $@
+
 # No index and no host in the lock files, so that they hold for every mirror. Delete them first to upgrade everything.
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 lock:
@@ -117,10 +127,12 @@ lock:
 	@$(COMPILE) --group bench --output-file infra/lock/bench.txt >/dev/null
 	@echo 'lock: infra/lock/browser.txt'
 	@$(COMPILE) --group browser --output-file infra/lock/browser.txt >/dev/null
+	@echo 'lock: infra/lock/audit.txt'
+	@$(COMPILE) --group audit --output-file infra/lock/audit.txt >/dev/null
 	@echo 'lock: infra/lock/llm.txt'
 	@$(COMPILE) --no-deps --group llm --output-file infra/lock/llm.txt >/dev/null
 
 clean:
 	@echo 'clean: .venv, dist and caches'
-	@rm -rf .venv .venv-bench build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf .venv .venv-bench .venv-audit build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
