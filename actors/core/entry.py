@@ -1,14 +1,13 @@
 """Entries: messages as the rules see them, measured once.
 
-Counting is handed in as a function, so that the same bytes give the same entry in every worker, in
-replay, and on every machine.
+Counting is handed in as a function, so that the same bytes give the same entry in every worker and in replay.
 """
 
 from __future__ import annotations
 
 import sys
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -109,9 +108,8 @@ class ResultOf(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=Fa
 class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=True):
     """One message in the state: verbatim bytes, sizes, and how it is shown.
 
-    `call_ids` and `results` are as shown: ids that repeat were made distinct. `loose` marks results
-    without any call, shown as a user message. `boundary` says that an agent may ask for a view after it.
-    `frame_tokens` is the most that any profile adds, so that a view fits whichever it is rendered for.
+    `call_ids` and `results` are as shown: ids that repeat were made distinct. `loose` marks results without any call,
+    shown as a user message. `boundary`: an agent may ask for a view after it. `frame_tokens`: the most of any profile.
     """
 
     number: int
@@ -195,12 +193,14 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
-        """Return the message as it is shown, in its own format, with the written answers to its aborted calls.
+        """Return the message as it is shown, with written answers to its aborted calls; made once for all views."""
+        return self.answered([written(call, RUNNING if self.awaited else ABORTED) for call in self.answers])
 
-        Written once: every view shows it again.
-        """
+    def answered(self, more: Sequence[Piece]) -> tuple[Piece, ...]:
+        """Return it as it is shown, and *more* answers behind; before it where words, if blank ones, follow its own."""
         shown = Piece(raw=self.raw, native=self.native) if verbatim(self) else _piece_of(self, shown_message(self))
-        return (shown, *(written(call, RUNNING if self.awaited else ABORTED) for call in self.answers))
+        worded = self.results and not all(result_of(self, part.pointer) for part in self.parts)
+        return (*more, shown) if worded else (shown, *more)
 
     @cached_property
     def placed(self) -> tuple[Piece, ...]:

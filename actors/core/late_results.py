@@ -36,7 +36,7 @@ def pieces_of(state: State, staying: Sequence[Entry]) -> list[tuple[Entry, tuple
             if entry.awaited:
                 is_late = entry.number < ended or 0 < entry.called_ms <= overdue_ms
                 nothing = OVERDUE if is_late else RUNNING
-                pieces = (*pieces[:1], *_answers(entry, late, below, nothing))
+                pieces = entry.answered(_answers(entry, late, below, nothing))
             out.append((entry, pieces))
     return out
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from actors.core.flow import next_actor
 from actors.core.state_parts import RECENT_CALLS_MAX
+from actors.core.view import view
 from actors.core.written_words import ABORTED, ABORTED_TOKENS, LOOSE
 from protocol import codec
 from protocol.facts import (
@@ -19,10 +21,11 @@ from protocol.facts import (
     SaidMessage,
     UsageReported,
 )
+from protocol.formats.messages import PROFILES, Profile
 from protocol.formats.validate import problems
 from protocol.limits import WRITERS_REMEMBERED_MAX
 from protocol.policy import Policy
-from tests.builders import Talk, appended, assistant, result, system, user
+from tests.builders import COUNT, Talk, appended, assistant, policy, result, system, user
 
 
 def heard(*said: dict[str, Any]) -> Talk:
@@ -258,3 +261,17 @@ def test_a_wish_for_a_budget_counts_from_its_place() -> None:
 def test_a_view_may_be_asked_for_wherever_no_call_is_open() -> None:
     talk = heard(system("s"), user("u"), assistant("a", "c1", "c2"), result("c1"), result("c2"), assistant("b"))
     assert [entry.boundary for entry in talk.state.live] == [False, True, False, False, True, True]
+
+
+@pytest.mark.parametrize("blank", ["\n" * 60, " "])
+@pytest.mark.parametrize("late_results", [False, True])
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_result_with_blank_words_beside_it_parts_no_batch(blank: str, late_results: bool, profile: Profile) -> None:
+    """Anthropic's agents say both in one message; elsewhere the words are one of their own, behind all answers."""
+    talk = Talk(policy(10_000))
+    talk.say(ConversationOpened(name="blank", late_results=late_results))
+    calls: list[Any] = [{"type": "tool_use", "id": ident, "name": "f", "input": {}} for ident in ("a", "b")]
+    told = {"type": "tool_result", "tool_use_id": "a", "content": "r"}
+    talk.play({"role": "assistant", "content": calls}, user([told, {"type": "text", "text": blank}]), user("so?"))
+    shown = view(talk.state, budget=10_000, count=COUNT, profile=profile)
+    assert problems([json.loads(raw) for raw in shown.messages], profile) == []
