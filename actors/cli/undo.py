@@ -52,7 +52,7 @@ def expand(stack: StackOptions, conv: str, *, messages: str, artifact: str, as_j
             )
         return 0
 
-    return connected(main, stack)
+    return connected(main, stack, role="expand")
 
 
 def rewind(stack: StackOptions, conv: str, *, to: int, as_json: bool) -> int:
@@ -71,7 +71,7 @@ def rewind(stack: StackOptions, conv: str, *, to: int, as_json: bool) -> int:
             )
         return 0
 
-    return connected(main, stack)
+    return connected(main, stack, role="rewind")
 
 
 def fork(stack: StackOptions, conv: str, new: str, *, as_json: bool) -> int:
@@ -99,7 +99,7 @@ def fork(stack: StackOptions, conv: str, new: str, *, as_json: bool) -> int:
             sys.stdout.write(f"{to}: begins with {at}@{version}, {found.records} records written\n")
         return 0
 
-    return connected(main, stack)
+    return connected(main, stack, role="fork")
 
 
 def erase(stack: StackOptions, conv: str, *, yes: bool) -> int:
@@ -115,7 +115,7 @@ def erase(stack: StackOptions, conv: str, *, yes: bool) -> int:
         printed(found)
         return 0
 
-    return connected(main, stack)
+    return connected(main, stack, role="erase")
 
 
 def _named(new: str, conv: str) -> Address:
