@@ -43,6 +43,11 @@ def parted(keep: int, *said: Mapping[str, Any]) -> HistoryDigested | CompactionD
     talk = Talk(digitorn(100_000, **at_once))
     talk.append(*said)
     (fact,) = digest(talk.state, count=COUNT)
+    talk.settle()
+    # what digest decides is what the model sees: no later stage takes more
+    gone = range(1, fact.through + 1) if isinstance(fact, HistoryDigested) else ()
+    kept = fact.kept if isinstance(fact, HistoryDigested) else ()
+    assert list(talk.view().numbers) == [at for at in range(1, len(said) + 1) if at not in gone or at in kept]
     return fact
 
 
@@ -128,6 +133,7 @@ class TestBudget:
         first = next(fact for fact in talk.facts if isinstance(fact, HistoryDigested))
         # of messages of 1,004 tokens 30 are the first at or over 75 % of 40,000
         assert (first.boundary, first.through) == (30, 26)
+        assert talk.view().numbers[-4:] == (37, 38, 39, 40)
 
     @CASES.of("K10")
     def test_no_budget_leaves_an_orphan(self) -> None:

@@ -232,8 +232,11 @@ def test_five_facts_in_a_haystack_outlive_a_summary_that_forgets_them(model: str
     talk = Talk(docsgpt(20_000))
     talk.answer = model
     talk.play(user(NEEDLE), assistant("Noted."))
-    for number in range(50):
-        talk.play(user(f"Chapter {number}?"), assistant(lines(300)))
+    for number in range(90):
+        # a haystack that competes: values, rules and decisions of its own
+        asked = f"Chapter {number}: what of ORD-{number:05} in /srv/docs/{number}.md? It must be kept {number} hours."
+        found = f"REF-{number:05} id=req-{number * 7919} https://docs.example/{number}. We decided to keep v1.{number}."
+        talk.play(user(asked), assistant(f"{found} {lines(250)}"))
         if facts_of(talk, HistoryDigested):
             break
     talk.play(user("Where do I write to?"))
