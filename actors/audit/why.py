@@ -16,7 +16,15 @@ from actors.model_info.prices import price_of
 from actors.runtime.fold import Decision, head
 from actors.runtime.said_log import Saying, sayings
 from protocol.errors import BadMessage, NotFound
-from protocol.facts import ConversationRewound, HistoryDigested, HistoryExpanded, ToolOutputSpilled, ToolOutputTrimmed
+from protocol.facts import (
+    AccountSqueezed,
+    ConversationRewound,
+    HistoryAccounted,
+    HistoryDigested,
+    HistoryExpanded,
+    ToolOutputSpilled,
+    ToolOutputTrimmed,
+)
 from protocol.formats import messages
 from protocol.ids import Address
 from protocol.policy import Policy
@@ -228,6 +236,8 @@ def _pressure(state: State, fact: Any) -> str:
     view = f"at message {fact.boundary} the view had {fact.before_tokens:,} of {state.usable_tokens:,} usable tokens"
     if isinstance(fact, HistoryDigested) and cause == "trigger":
         return f"{view}, over the trigger of {trigger_tokens(state):,} (down to {target_tokens(state):,})"
+    if isinstance(fact, AccountSqueezed):
+        return f"{view}, and a model may shorten the account whenever messages left for it"
     why = f" (begun by: {cause})" if cause != "trigger" else ""
     return f"{view}, over the target of {target_tokens(state):,}{why}"
 
@@ -235,9 +245,14 @@ def _pressure(state: State, fact: Any) -> str:
 def _extent(fact: Any) -> str:
     if hasattr(fact, "level"):
         return f"{len(fact.dropped)} messages dropped, {len(fact.trimmed)} shortened, level {fact.level}"
+    if isinstance(fact, AccountSqueezed):
+        told = "a model's prose" if fact.prose else "nothing"
+        struck = f", of which {len(fact.struck)} sentences were struck out" if fact.struck else ""
+        return f"{len(fact.left)} steps of the account became {told}{struck}; it has {fact.digest_tokens:,} tokens now"
     if hasattr(fact, "through"):
         kept = f" ({len(fact.kept)} of them stay)" if getattr(fact, "kept", ()) else ""
-        return f"messages up to {fact.through}{kept} became {len(fact.items)} notes of {fact.digest_tokens:,} tokens"
+        what = "an account" if isinstance(fact, HistoryAccounted) else f"{len(fact.items)} notes"
+        return f"messages up to {fact.through}{kept} became {what} of {fact.digest_tokens:,} tokens"
     return f"the digest has {fact.digest_tokens:,} tokens now, {len(fact.items)} values put back"
 
 

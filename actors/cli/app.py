@@ -135,7 +135,7 @@ def compact(
     budget: Annotated[int, typer.Option(help="Tokens that the result may have.", min=1)],
     policy: Annotated[Path | None, typer.Option(help="TOML or JSON file with a policy.")] = None,
     model: Annotated[
-        str, typer.Option(help="Model that may squeeze the digest; needs an endpoint in the settings.")
+        str, typer.Option(help="Model that may retell old steps; needs an endpoint in the settings.")
     ] = "",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the messages here instead of stdout.")] = None,
     workers: Annotated[int, typer.Option(help="Use this many separate processes of each actor.", min=0)] = 0,

@@ -55,7 +55,7 @@ WHOLE_TOKENS_MAX = 8_000
 STRUCK_SHARE_MAX = 0.25
 """Of an answer: who invents more is not believed in the rest either."""
 
-VALUES_SHARE = 0.4
+VALUES_SHARE = 0.25
 """Of what the prose leaves: for values that no prose and no step tells any more."""
 
 STAYING_RESULT_TOKENS = 300
@@ -282,13 +282,22 @@ def _values_of(state: State, steps: Iterable[AccountStep], *, said: str) -> list
         number, line = next(((number, line) for number, line in lines if item.value in line), (0, ""))
         if not number or item.value in told:
             continue
-        at = line.find(item.value)
-        text = " ".join(line[max(0, at - VALUE_CHARS) : at + len(item.value) + VALUE_CHARS].split())
+        text = _fragment(line.removeprefix(f"#{number} "), item.value)
         told = f"{told}\n{text}"
         found.append(AccountValue(number=number, value=item.value, text=text))
         if len(found) >= VALUES_MAX:
             break
     return found
+
+
+def _fragment(line: str, value: str) -> str:
+    """Return *value* with the words beside it in *line*."""
+    at = line.find(value)
+    start, end = max(0, at - VALUE_CHARS), min(len(line), at + len(value) + VALUE_CHARS)
+    before, behind = line[start:at], line[at + len(value) : end]
+    before = before.partition(" ")[2] if start and " " in before else before
+    behind = behind.rpartition(" ")[0] if end < len(line) and " " in behind else behind
+    return " ".join(f"{before}{value}{behind}".split())
 
 
 def _firsts(steps: Iterable[AccountStep]) -> tuple[int, ...]:

