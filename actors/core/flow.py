@@ -60,10 +60,13 @@ def _under_way(state: State) -> bool:
 
 
 def _to_summarize(state: State) -> bool:
-    if state.digest is None or state.episode is None:
+    assert state.policy is not None
+    assert state.episode is not None
+    if state.digest is None:
         return False
-    if _asks(state, "select"):
-        return state.digest.account is not None and state.episode.applied
+    told = state.digest.account is not None and state.policy.squeeze.prompt_version != "v1"
+    if told and (_asks(state, "squeeze") or _asks(state, "select")):
+        return state.episode.applied
     return _asks(state, "summarize") and bool(state.digest.pending)
 
 

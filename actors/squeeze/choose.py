@@ -23,7 +23,7 @@ from .chunks import piece
 from .prompts import PROMPTS
 from .questions import Answers, Ask, Wish, asking, declined
 from .retell import squeezed
-from .sizes import window_tokens
+from .sizes import counted_window
 from .walk import FRAME_TOKENS, ROOM_SHARE
 
 OFFERED_SHARE = 0.67
@@ -107,7 +107,7 @@ def _offered(state: State, *, count: Count) -> tuple[AccountStep, ...]:
     steps = state.digest.account.steps
     old = steps[: int(len(steps) * OFFERED_SHARE)]
     some = [step for step in old if not any(act.changes for act in step.acts)][:OFFERED_MAX]
-    room = int(window_tokens(state) * ROOM_SHARE) - 2 * FRAME_TOKENS - OFFERED_MAX * TOKENS_PER_NUMBER
+    room = int(counted_window(state) * ROOM_SHARE) - 2 * FRAME_TOKENS - OFFERED_MAX * TOKENS_PER_NUMBER
     taken = 0
     for place, step in enumerate(some):
         taken += count(_line(step)) + TOKENS_PER_NUMBER

@@ -34,7 +34,7 @@ from .retell import retelling
 from .sizes import answer_tokens_max as answer_tokens_max
 from .sizes import deadline_seconds as deadline_seconds
 from .sizes import fits as fits
-from .sizes import least_gain
+from .sizes import least_gain, window_tokens
 from .walk import Walked, walked
 
 ANSWER_SHARE = 0.5
@@ -73,7 +73,8 @@ def next_ask(state: State, answers: Answers = (), *, count: Count) -> NextAsk | 
         so_far="notes" if task == "squeeze" else "summary",
         last="Now write the shorter notes." if task == "squeeze" else "Now write the one summary of all of it.",
     )
-    found = walked(state, wish, _input(state, state.digest, task, count=count), answers, count=count)
+    history = _input(state, state.digest, task, count=count)
+    found = walked(state, wish, history, answers, window=window_tokens(state), count=count)
     if not isinstance(found, Walked):
         return found
     return _judged(state, found.asked, answers, task, found.prose, count=count)

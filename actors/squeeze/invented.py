@@ -22,6 +22,9 @@ FRAGMENT_CHARS_MIN = 5
 
 REASON_CHARS_MAX = 300
 
+FRAMES = ("[Account of", "The user said:", "Steps:", "Also seen:", "[message ")
+"""Begin what stands around the prose: words in a tool's result must not become the user's."""
+
 _URL = re.compile(r"[a-z][a-z0-9+]*://[^\s\"'<>)\]}`,;]+", re.ASCII)
 _PATH = re.compile(r"(?:~|\.{1,2})?/?(?:[\w.@+%-]+/)+[\w.@+%-]*", re.ASCII)
 _ATOM = re.compile(r"[A-Za-z0-9_]+(?:[.,-][A-Za-z0-9_]+)*", re.ASCII)
@@ -116,16 +119,24 @@ def without_inventions(prose: str, given: Given) -> Checked:
     for line in prose.splitlines():
         kept = []
         for sentence in _SENTENCE_END.split(line):
-            wrong = next((value for value in values_in(sentence) if not given.has(value)), None)
-            if wrong is None:
-                kept.append(sentence)
-            else:
-                struck.append(f"{wrong[:80]} is nowhere in the input: {sentence.strip()}"[:REASON_CHARS_MAX])
+            wrong = _wrong(sentence, given)
+            if wrong:
+                struck.append(f"{wrong}: {sentence.strip()}"[:REASON_CHARS_MAX])
                 gone += len(sentence)
+            else:
+                kept.append(sentence)
         if any(sentence.strip(" -*•") for sentence in kept) or not line.strip():
             lines.append(" ".join(kept))
     text = "\n".join(_without_empty_headings(lines)).strip()
     return Checked(prose=text, struck=tuple(struck), share=gone / max(1, len(prose)))
+
+
+def _wrong(sentence: str, given: Given) -> str:
+    """Return why a sentence is not believed, or an empty text."""
+    if sentence.strip(" -*").startswith(FRAMES):
+        return "only we say what is recorded"
+    wrong = next((value for value in values_in(sentence) if not given.has(value)), "")
+    return f"{wrong[:80]} is nowhere in the input" if wrong else ""
 
 
 def values_in(sentence: str) -> Iterator[str]:

@@ -31,7 +31,7 @@ from .chunks import Piece, piece, pieces, within
 from .invented import Given, is_heading, without_inventions
 from .prompts import PROMPTS
 from .questions import Answers, Ask, Wish, declined, paid
-from .sizes import answer_tokens_max, least_gain, window_tokens
+from .sizes import answer_tokens_max, counted_window, least_gain
 from .walk import Walked, walked
 
 PROSE_SHARE = 0.75
@@ -83,11 +83,11 @@ def retelling(state: State, answers: Answers, *, count: Count) -> Ask | AccountS
     wish = Wish(
         prompt=PROMPTS[state.policy.squeeze.prompt_version]["retell"],
         size=f"Write at most {int(most * WORDS_PER_TOKEN)} words, and use most of them.",
-        tokens_max=max(most, min(most * ANSWER_MARGIN, window_tokens(state) // 4)),
+        tokens_max=max(most, min(most * ANSWER_MARGIN, counted_window(state) // 4)),
         last="Now write the memory of all of it.",
     )
     given = (*_input(state.digest, count=count), *_staying(state, count=count))
-    found = walked(state, wish, given, answers, count=count)
+    found = walked(state, wish, given, answers, window=counted_window(state), count=count)
     if not isinstance(found, Walked):
         return found
     return _judged(state, found, answers, given, count=count)

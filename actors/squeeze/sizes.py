@@ -22,6 +22,13 @@ def window_tokens(state: State) -> int:
     return state.policy.squeeze.window or state.policy.budget.window
 
 
+def counted_window(state: State) -> int:
+    """Return the same in our tokens, where the model is the agent's own and its provider told how it counts."""
+    assert state.policy is not None
+    own = state.policy.squeeze.model in ("", state.terms.model)
+    return int(window_tokens(state) / max(1.0, state.calibration.ratio if own else 1.0))
+
+
 def answer_tokens_max(state: State) -> int:
     """Return the largest answer that is asked for."""
     assert state.policy is not None

@@ -14,7 +14,6 @@ from protocol.facts import CompactionDeclined
 from .answer_checks import cleaned, echo, flaw
 from .chunks import Piece, packed, within
 from .questions import Answers, Ask, Wish, asking, declined, fence_of, shown
-from .sizes import window_tokens
 
 HALVINGS_MAX = 3
 """Times that a request may be too long for the provider, whose tokens are not ours (HolmesGPT's bound)."""
@@ -34,22 +33,24 @@ class Walked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def walked(
-    state: State, wish: Wish, left: tuple[Piece, ...], answers: Answers, *, count: Count
+    state: State, wish: Wish, left: tuple[Piece, ...], answers: Answers, *, window: int, count: Count
 ) -> Ask | Walked | CompactionDeclined:
-    """Return what follows from *answers*: the next request, the answer to all of *left*, or why there is none."""
+    """Return what follows from *answers*: the next request, the answer to all of *left*, or why there is none.
+
+    A request with its answer fits *window* tokens, as we count them.
+    """
     assert state.policy is not None
     assert state.digest is not None
     prose = state.digest.prose
     chunks = state.policy.squeeze.chunks
-    room = int((window_tokens(state) - wish.tokens_max) * ROOM_SHARE) - count(wish.system) - FRAME_TOKENS
+    room = int((window - wish.tokens_max) * ROOM_SHARE) - count(wish.system) - FRAME_TOKENS
     left = within(left, (room - wish.tokens_max) * (chunks - 1) or room)
     halvings = 0
     for index in range(len(answers) + 1):
         prior = count(prose) if prose else 0
         taken, rest = packed(left, room - prior, count=count)
         if not taken:
-            reason = f"a window of {window_tokens(state)} tokens leaves no room for the history"
-            return declined(state, answers, reason)
+            return declined(state, answers, f"a window of {window} tokens leaves no room for the history")
         asked = asking(state, wish, prose, taken, more=bool(rest))
         if index == len(answers):
             if index >= chunks:

@@ -55,6 +55,12 @@ def test_what_was_made_up_is_struck_out_with_the_reason(said: str, invented: str
     assert checked.share == pytest.approx(len(said) / len(f"- Known: port 8080. {said}"))
 
 
+def test_a_model_does_not_speak_for_the_user_or_for_us() -> None:
+    checked = without_inventions("- Port 8080.\nThe user said:\n[Account of messages 1-9]", GIVEN)
+    assert checked.prose == "- Port 8080."
+    assert len(checked.struck) == 2
+
+
 def test_a_heading_with_nothing_left_below_it_goes_too() -> None:
     checked = without_inventions("State:\n- port 9999\n\nValues:\n- port 8080", GIVEN)
     assert checked.prose == "Values:\n- port 8080"

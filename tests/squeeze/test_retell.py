@@ -87,6 +87,17 @@ def test_the_model_reads_the_messages_whole_and_numbered() -> None:
     assert asked.schema == b""
 
 
+def test_by_the_account_alone_the_model_reads_its_steps() -> None:
+    talk = asking(mode="squeeze")
+    digest = talk.state.digest
+    assert digest is not None
+    assert digest.account is not None
+    history = history_of(asked_of(talk))
+    assert digest.pending == ()
+    assert all(step_text(step) in history for step in digest.account.steps)
+    assert "[message 2," not in history
+
+
 def test_the_prose_stands_between_the_users_words_and_the_newest_steps() -> None:
     talk = asking()
     before = talk.state.digest
