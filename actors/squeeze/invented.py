@@ -22,6 +22,9 @@ FRAGMENT_CHARS_MIN = 5
 
 REASON_CHARS_MAX = 300
 
+WORD_CHARS_MAX = 400
+"""No name is longer, and what is looked for in one takes the square of its length."""
+
 FRAMES = ("[Account of", "The user said:", "Steps:", "Also seen:", "[message ")
 """Begin what stands around the prose: words in a tool's result must not become the user's."""
 
@@ -89,7 +92,11 @@ class Given:
         return len(parts) > 1 and all(not _telling(part) or self.has(part) for part in parts)
 
     def _has_number(self, said: str) -> bool:
-        digits = said.replace(",", "")
+        # a comma parts thousands, or it is the point of other languages
+        readings = {said.replace(",", ""), said.replace(",", ".") if said.count(",") == 1 and "." not in said else ""}
+        return any(map(self._has_digits, filter(None, readings)))
+
+    def _has_digits(self, digits: str) -> bool:
         value = float(digits)
         if value <= PLAIN_NUMBER_MAX and "." not in digits:
             return True
@@ -135,6 +142,8 @@ def _wrong(sentence: str, given: Given) -> str:
     """Return why a sentence is not believed, or an empty text."""
     if sentence.strip(" -*").startswith(FRAMES):
         return "only we say what is recorded"
+    if max(map(len, sentence.split()), default=0) > WORD_CHARS_MAX:
+        return f"it has a word of more than {WORD_CHARS_MAX} characters"
     wrong = next((value for value in values_in(sentence) if not given.has(value)), "")
     return f"{wrong[:80]} is nowhere in the input" if wrong else ""
 

@@ -21,6 +21,7 @@ GIVEN = Given(
     [
         "The score was 0.847 over 1284 rows.",
         "The score was 84.7 %.",
+        "Der Wert war 0,847.",
         "Three tools ran, see #12 and #12-14.",
         "It stands in base.py:6101 and in pandas/core/indexes/base.py.",
         "Run /srv/app/tools/replay.py with ORD-10042.",
@@ -53,6 +54,11 @@ def test_what_was_made_up_is_struck_out_with_the_reason(said: str, invented: str
     assert checked.prose == "- Known: port 8080."
     assert checked.struck == (f"{invented} is nowhere in the input: {said}",)
     assert checked.share == pytest.approx(len(said) / len(f"- Known: port 8080. {said}"))
+
+
+def test_a_word_without_an_end_costs_nothing() -> None:
+    checked = without_inventions("a" * 100_000 + "\nPort 8080.", GIVEN)
+    assert checked.prose == "Port 8080."
 
 
 def test_a_model_does_not_speak_for_the_user_or_for_us() -> None:
