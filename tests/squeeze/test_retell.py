@@ -16,7 +16,8 @@ from actors.core.older_rules import policy_bytes, policy_under
 from actors.core.pressure import target_tokens
 from actors.squeeze.decide import Ask, Completion, deadline_seconds, next_ask
 from protocol import policy as policies
-from protocol.facts import AccountSqueezed, CompactionDeclined, HistoryAccounted
+from protocol.account import AccountValue
+from protocol.facts import AccountSqueezed, CompactionDeclined, DoneFact, HistoryAccounted
 from tests.builders import AT, COUNT, Talk, asked_of, assistant, result, said_by_model, user
 from tests.squeeze.summarizers import history_of
 
@@ -31,6 +32,12 @@ GOOD = (
 PADDING = " ".join(
     "The run went on as it was planned and nothing else came of it in step after step." for _ in range(8)
 )
+
+STORED = (
+    "dc0013b3486973746f727953756d6d6172697a65642e320907a1709005a16da16891a161010201140f0090920204919302a1"
+    "76a374207691bc78206973206e6f776865726520696e2074686520696e7075743a2078"
+)
+"""A fact as it was stored first: MessagePack in hex."""
 
 
 def wanted(**squeeze: object) -> policies.Policy:
@@ -175,6 +182,29 @@ def test_what_the_ledger_knows_and_only_old_steps_told_stays_as_a_value() -> Non
     assert fact.values
     assert all(value.text in talk.state.digest.text for value in fact.values)
     assert all(value.value not in fact.prose for value in fact.values)
+
+
+def test_the_stored_form_of_the_fact_is_for_ever() -> None:
+    fact = AccountSqueezed(
+        boundary=9,
+        through=7,
+        prose="p",
+        items=(),
+        digest_tokens=5,
+        model="m",
+        prompt_hash="h",
+        answers=("a",),
+        input_tokens=1,
+        output_tokens=2,
+        attempts=1,
+        before_tokens=20,
+        after_tokens=15,
+        left=(2, 4),
+        values=(AccountValue(number=2, value="v", text="t v"),),
+        struck=("x is nowhere in the input: x",),
+    )
+    assert msgspec.msgpack.encode(fact).hex() == STORED
+    assert msgspec.msgpack.decode(bytes.fromhex(STORED), type=DoneFact) == fact
 
 
 def test_people_are_told_what_the_model_did_and_what_was_struck_out() -> None:
