@@ -277,7 +277,7 @@ async def test_an_account_is_retold_or_shortened_by_numbers_and_an_endpoint_may_
 async def test_a_real_small_model_names_steps_under_a_schema(settings: Settings, client: Client) -> None:
     with real_llm() as base_url:
         async with at_work_with(settings, base_url) as busy:
-            asked = {"mode": "select", "model": "small", "window": 820, "attempts": 1, "deadline_seconds": 25.0}
+            asked = {"mode": "select", "model": "small", "window": 1_000, "attempts": 1, "deadline_seconds": 25.0}
             budget = {"window": WINDOW_TOKENS, "reserve": 0}
             talk = await client.open(f"real-{fresh_id()}", policy={"budget": budget, "squeeze": asked})
             await talk.append(SAMPLE[:30])
