@@ -24,7 +24,8 @@ WAIT_SECONDS = 120.0
 POLICY = {
     "budget": {"window": 4_000, "reserve": 0},
     "target": {"low_water": 0.1},
-    "squeeze": {"mode": "squeeze", "model": "scripted"},
+    "digest": {"style": "values"},
+    "squeeze": {"mode": "squeeze", "model": "scripted", "prompt_version": "v1"},
 }
 """After the digest still over its target, so that each conversation needs the model once."""
 
