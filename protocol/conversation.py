@@ -26,7 +26,7 @@ from .errors import BadMessage, LogUnavailable, NotPermitted, Rejected, Unavaila
 from .facts import CompactionRequested, MessagesAppended, OverflowReported, SaidFact, SaidMessage, UsageReported
 from .formats import messages
 from .formats.cache_marks import Marks
-from .ids import Address, fresh_id
+from .ids import Address, fresh_id, written_address
 from .keys import JetStreamKeys
 from .overflow import counts_in
 from .policy import converted
@@ -37,18 +37,25 @@ from .service_messages import (
     ContextAsked,
     ExpandAsked,
     Expanded,
+    ForkAsked,
+    Forked,
     OpenAsked,
     Opening,
     PolicyAsked,
     PolicyChanged,
     ReadAsked,
     Ready,
+    RewindAsked,
+    Rewound,
 )
 from .tools import image_content, read_asked
 from .tracing import span, traced
 from .warned import warn
 
 log = logging.getLogger("jettison.client")
+
+FORK_SECONDS = 60.0
+"""For a fork: it is written record by record."""
 
 
 class Connected(Protocol):
@@ -65,6 +72,8 @@ class Conversation:
 
     client: Connected
     at: Address
+    upto: int = 0
+    """Messages that it began with, where it is a fork."""
     _writer: str = field(default_factory=fresh_id)
     _count: int = 0
     _seq: int = 0
@@ -207,6 +216,37 @@ class Conversation:
         asked = ExpandAsked(messages=messages, artifact=artifact)
         _, body = await ask(self.client.connection, self.at, "expand", asked)
         return msgspec.json.decode(body, type=Expanded)
+
+    async def rewind(self, *, version: int = 0, upto: int = 0) -> Rewound:
+        """Make the context that of an earlier *version* again, or of the newest one within the first *upto* messages.
+
+        The log keeps what was said since. An operator must have allowed it. Raises `NotFound`, `Rejected`, `Erased`,
+        `NotPermitted`.
+        """
+        asked = RewindAsked(version=version, upto=upto)
+        _, body = await ask(self.client.connection, self.at, "rewind", asked)
+        return msgspec.json.decode(body, type=Rewound)
+
+    async def fork(
+        self, conversation: str, *, version: int = 0, upto: int = 0, wait_seconds: float = FORK_SECONDS
+    ) -> Conversation:
+        """Begin *conversation* with the history of this one at a *version*, or at the newest within *upto* messages.
+
+        Without either, at the newest version. A version is made by each `context()`, not by each message: `upto` of the
+        handle that is returned says how many messages are in it. The same fork again is no other one. An operator must
+        have allowed it. Raises `NotFound`, `BadId`, `Rejected` where another history stands, `Erased`, `NotPermitted`.
+        """
+        asked = ForkAsked(name=messages.without_surrogates(conversation), version=version, upto=upto)
+        _, body = await ask(self.client.connection, self.at, "fork", asked, wait_seconds)
+        made = msgspec.json.decode(body, type=Forked)
+        return Conversation(
+            client=self.client,
+            at=written_address(made.address),
+            upto=made.upto,
+            _standing=self._standing,
+            _format=self._format,
+            _marks=self._marks,
+        )
 
     async def answer_read(self, arguments: str) -> str:
         """Return the result of a model's call of `tools.READ_TOOL`; what it did wrong is told in words to it."""

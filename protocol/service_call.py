@@ -19,9 +19,11 @@ from .service_messages import (
     Answer,
     ContextAsked,
     ExpandAsked,
+    ForkAsked,
     OpenAsked,
     PolicyAsked,
     ReadAsked,
+    RewindAsked,
     UploadAsked,
     raised,
 )
@@ -36,7 +38,7 @@ SILENCE_SECONDS = 3.0
 ALIVE_SECONDS = 1.0
 """For NATS' own answer, before a service is blamed."""
 
-Question = ContextAsked | ExpandAsked | OpenAsked | PolicyAsked | ReadAsked | UploadAsked
+Question = ContextAsked | ExpandAsked | ForkAsked | OpenAsked | PolicyAsked | ReadAsked | RewindAsked | UploadAsked
 
 
 async def ask(

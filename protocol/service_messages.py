@@ -79,6 +79,49 @@ class Expanded(msgspec.Struct, frozen=True, kw_only=True):
     after_tokens: int
 
 
+class RewindAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask for the context of an earlier version: the one with this number, or the newest within the first messages."""
+
+    version: int = 0
+    upto: int = 0
+    """Messages that had been said by then, at most; 0: the version is named."""
+
+
+class Rewound(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rewind did; `version` is the newest one after it."""
+
+    version: int
+    to_version: int
+    upto: int
+    """Number of the last message that is left."""
+    before_tokens: int
+    after_tokens: int
+
+
+class ForkAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask for a new conversation of the same tenant, called *name*, that begins as this one at a version.
+
+    It is the one with this number, or the newest within the first messages; without either, the newest one.
+    """
+
+    name: str = ""
+    version: int = 0
+    upto: int = 0
+
+
+class Forked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a fork did."""
+
+    address: str
+    parent: str
+    version: int
+    """Of the parent."""
+    records: int
+    """Written now; none, when it was there already."""
+    upto: int = 0
+    """Messages that are in it: those that were said before that version."""
+
+
 class OpenAsked(msgspec.Struct, frozen=True, kw_only=True):
     """Ask whether a conversation can be opened so: nothing is changed."""
 

@@ -6,20 +6,67 @@ nothing of its parent: it is replayed, verified, exported and erased by itself. 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import msgspec
 
 from actors.core.seal import step_name
-from actors.runtime.fold import Decision
+from actors.runtime.conversations import COPIED_HEADER, Conversations
+from actors.runtime.fold import Decision, decisions, version_of
 from protocol import codec
-from protocol.errors import Rejected
+from protocol.errors import Erased, NotFound, Rejected
 from protocol.facts import ConversationForked
-from protocol.ids import Address
-from storage.ports import Record
+from protocol.ids import Address, address
+from protocol.service_messages import ForkAsked, Forked
+from storage.ports import Artifacts, EventLog, Record
 
+from .bundle import Bundle
 from .heads import ORIGIN_HEADER
+from .importing import imported
 from .trail import trail
+
+
+class Forking(msgspec.Struct, frozen=True, kw_only=True):
+    """Who makes forks, in a stack whose actors work meanwhile."""
+
+    conversations: Conversations
+    log: EventLog
+    artifacts: Artifacts
+
+    async def fork(self, at: Address, asked: ForkAsked, *, to: Address | None = None) -> Forked:
+        """Begin the conversation that *asked* names, or *to*, with the history of *at*. Again it writes nothing.
+
+        Raises `NotFound`, `Erased`, `Rejected` where another history stands there, `BadId`, `Unavailable`.
+        """
+        if min(asked.version, asked.upto) < 0 or (asked.version and asked.upto):
+            raise Rejected("say where a fork begins: a version, or upto which message, or neither")
+        to = to or Address(tenant=at.tenant, conversation=address(asked.name).conversation)
+        state = await self.conversations.load(at)
+        if state.erased:
+            raise Erased(f"{at} was erased", address=str(at))
+        if not state.version:
+            raise NotFound(f"there is no version of {at}", address=str(at))
+        records = await self.log.read(at, after=0)
+        found, copies = await asyncio.to_thread(_copied, at, records, asked, to)
+        written = await imported(Bundle(at=to, records=copies), log=self.log, artifacts=self.artifacts)
+        if written.records:
+            await self.conversations.renew(to)
+        return Forked(
+            address=str(to),
+            parent=str(at),
+            version=found.commit.version,
+            records=written.records,
+            upto=found.before.messages,
+        )
+
+
+def _copied(
+    at: Address, records: Sequence[Record], asked: ForkAsked, to: Address
+) -> tuple[Decision, tuple[Record, ...]]:
+    found = version_of(at, decisions(at, records), version=asked.version, upto=asked.upto)
+    return found, forked(at, records, version=found.commit.version, new=to, name=asked.name)
 
 
 def forked(at: Address, records: Sequence[Record], *, version: int, new: Address, name: str) -> tuple[Record, ...]:
@@ -33,8 +80,7 @@ def forked(at: Address, records: Sequence[Record], *, version: int, new: Address
         raise Rejected(f"{at} cannot be a fork of itself", address=str(at))
     copies: list[Record] = []
     sequences = {0: 0}
-    first = codec.genesis(new)
-    hash_, said_hash = first, first
+    hash_ = said_hash = codec.genesis(new)
     waiting = [record for record in records if record.side == "said"]
     decision: Decision | None = None
     for decision in trail(at, records, upto=version):
@@ -53,7 +99,10 @@ def forked(at: Address, records: Sequence[Record], *, version: int, new: Address
     )
     commit = _sealed(last, prev_hash=hash_, said_hash=said_hash, upto=sequences[decision.before.position.said_seq])
     copies.append(Record(seq=len(copies) + 1, side="done", body=codec.encode_commit(commit)))
-    return tuple(copies)
+    first = copies[0]
+    # nobody works on it before all of it is there
+    first = replace(first, headers={**first.headers, COPIED_HEADER: str(len(copies))})
+    return (first, *copies[1:])
 
 
 def _taken(waiting: list[Record], upto: int) -> Iterable[Record]:
@@ -76,5 +125,5 @@ def _sealed(commit: codec.Commit, *, prev_hash: bytes, said_hash: bytes, upto: i
 
 def _placed(record: Record, seq: int, body: bytes) -> Record:
     """Return *record* as the one at *seq* of a log that was in no stack before."""
-    headers = {name: text for name, text in record.headers.items() if name != ORIGIN_HEADER}
+    headers = {name: text for name, text in record.headers.items() if name not in (ORIGIN_HEADER, COPIED_HEADER)}
     return Record(seq=seq, side=record.side, body=body, headers=headers, time=record.time)

@@ -4,34 +4,19 @@ from __future__ import annotations
 
 import sys
 
-import msgspec
-
-from actors.audit.bundle import Bundle
 from actors.audit.erasing import Erasing
-from actors.audit.forking import forked
-from actors.audit.importing import imported
+from actors.audit.forking import Forking
 from actors.audit.trail import versioned
 from actors.core.flow import next_actor
 from actors.host.bootstrap import Runtime
 from actors.services.undo import Undo
-from protocol.errors import Erased, NotFound, Rejected
+from protocol.errors import NotFound, Rejected
 from protocol.ids import Address, written_address
-from protocol.service_messages import ExpandAsked
+from protocol.service_messages import ExpandAsked, ForkAsked
 from storage.queue_pause import paused
 
 from .options import StackOptions
 from .session import connected, printed
-
-
-class Forked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a fork did."""
-
-    address: str
-    parent: str
-    version: int
-    """Of the parent."""
-    records: int
-    """Written now; None when it was there already."""
 
 
 def expand(stack: StackOptions, conv: str, *, messages: str, artifact: str, as_json: bool) -> int:
@@ -79,24 +64,15 @@ def fork(stack: StackOptions, conv: str, new: str, *, as_json: bool) -> int:
 
     async def main(running: Runtime) -> int:
         (at, version), to = versioned(conv), _named(new, conv)
-        records = await running.log.read(at, after=0)
-        state = await running.conversations.load(at)
-        if not state.version:
-            raise NotFound(f"there is no version of {at}", address=str(at))
-        if state.erased:
-            raise Erased(f"{at} was erased", address=str(at))
-        version = state.version if version is None else version
-        copies = forked(at, records, version=version, new=to, name=new.rpartition("/")[2])
-        async with paused(running.connection):
-            found = await imported(Bundle(at=to, records=copies), log=running.log, artifacts=running.artifacts)
-            if found.records:
-                await running.conversations.renew(to)
+        if version is not None and version < 1:
+            raise NotFound(f"{at} has no version {version}; versions count from 1", address=str(at), version=version)
+        forking = Forking(conversations=running.conversations, log=running.log, artifacts=running.artifacts)
+        row = await forking.fork(at, ForkAsked(name=new.rpartition("/")[2], version=version or 0), to=to)
         await _wake(running, to)
-        row = Forked(address=str(to), parent=str(at), version=version, records=found.records)
         if as_json:
             printed(row)
         else:
-            sys.stdout.write(f"{to}: begins with {at}@{version}, {found.records} records written\n")
+            sys.stdout.write(f"{to}: begins with {at}@{row.version}, {row.records} records written\n")
         return 0
 
     return connected(main, stack, role="fork")

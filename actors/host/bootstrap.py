@@ -14,6 +14,7 @@ import msgspec
 import stamina.instrumentation
 from nats.aio.client import Client as NatsConnection
 
+from actors.audit.forking import Forking
 from actors.model_info.tokens import counter
 from actors.runtime.conversations import Conversations
 from actors.runtime.dispatch import Steps
@@ -109,6 +110,7 @@ class Process:
             wakes=self.wakes,
             in_progress=self.in_progress,
             layers=self.steps.layers,
+            forks=Forking(conversations=self.conversations, log=self.log, artifacts=self.artifacts),
         )
 
 

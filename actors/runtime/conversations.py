@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from cachetools import LRUCache
 
@@ -18,7 +18,7 @@ from actors.core.state import State
 from actors.model_info.tokens import tokenizer_for
 from protocol import codec
 from protocol import policy as policies
-from protocol.errors import BadEnvelope, ChainBroken, LogRegression, PastNeeded
+from protocol.errors import BadEnvelope, ChainBroken, LogRegression, NotReady, PastNeeded
 from protocol.facts import ConversationRepaired, DoneFact
 from protocol.ids import Address
 from protocol.limits import SNAPSHOT_COMMITS
@@ -44,6 +44,10 @@ WHAT_TO_DO = (
     "what is kept of {at} is damaged: ask an operator, who sees it with `jettison verify {at}` and mends it with "
     "`jettison repair {at}`"
 )
+
+
+COPIED_HEADER = "Jettison-Copied"
+"""On the first record of a log that is written as a copy: how many records the copy has."""
 
 
 class Conversations:
@@ -72,8 +76,10 @@ class Conversations:
         state = self._warm.get(at)  # not taken out: four actors and a service load at the same time
         if state is None:
             state = await self._kept.newest(at)
+        missing = 0
         try:
             async for records in self._log.batches(at, after=state.seq):
+                missing = _missing(records, missing, fresh=not state.seq)
                 large = sum(len(record.body) for record in records) > BYTES_AT_ONCE_MAX
                 state = await asyncio.to_thread(fold, state, records) if large else fold(state, records)
         except ChainBroken as error:
@@ -81,6 +87,8 @@ class Conversations:
             if not isinstance(error, PastNeeded) and not _repaired_behind(records, state.seq):
                 raise
             state = await asyncio.to_thread(folded, at, records)
+        if missing > 0:
+            raise NotReady(f"{at} is being written: {missing} records of a copy are to come", copying=missing)
         known = self._warm.get(at)
         if known is None or known.seq <= state.seq:
             self._warm[at] = state
@@ -123,6 +131,14 @@ class Conversations:
 def _warm_tokens(state: State) -> int:
     """Return the cache space of *state*: its share by number at least, and one of any size has room."""
     return min(max(tokens_of(state), WARM_TOKENS_MAX // WARM_MAX), WARM_TOKENS_MAX)
+
+
+def _missing(records: Sequence[Record], before: int, *, fresh: bool) -> int:
+    """Return how many records of a copy are to come after *records*; 0 where the log is none, or was repaired since."""
+    copied = records[0].headers.get(COPIED_HEADER, "") if fresh else ""
+    left = int(copied) if copied.isascii() and copied.isdecimal() else before
+    repaired = any(b"ConversationRepaired" in record.body for record in records if record.side == "done")
+    return 0 if repaired else max(0, left - len(records))
 
 
 def _repaired_behind(records: Iterable[Record], seq: int) -> bool:

@@ -15,7 +15,7 @@ from actors.core.state import State, initial, is_tombstone
 from actors.core.text.count import Count
 from actors.model_info.tokens import counter, tokenizer_for
 from protocol import codec
-from protocol.errors import BadEnvelope, ChainBroken, PastNeeded
+from protocol.errors import BadEnvelope, ChainBroken, NotFound, PastNeeded
 from protocol.facts import ConversationRewound, HistoryExpanded
 from protocol.ids import Address
 from storage.ports import Record
@@ -104,6 +104,24 @@ def decisions(
             known[commit.version] = Transition(before=state, after=changed)
         yield Decision(record=record, commit=commit, before=state, after=changed)
         state = changed
+
+
+def version_of(at: Address, past: Iterable[Decision], *, version: int = 0, upto: int = 0) -> Decision:
+    """Return the decision with the number *version*, or the newest before message *upto* + 1 was said; else the newest.
+
+    Raises `NotFound`.
+    """
+    found, newest = None, 0
+    for one in past:
+        newest = one.commit.version
+        if newest == version or (not version and (not upto or one.before.messages <= upto)):
+            found = one
+    if found is None:
+        wanted = f"version {version}" if version else f"version before message {upto + 1}"
+        raise NotFound(
+            f"{at} has no {wanted}; it has 1 to {newest}", address=str(at), version=version, upto=upto, newest=newest
+        )
+    return found
 
 
 def count_of(state: State) -> Count:

@@ -137,6 +137,10 @@ class Worker:
             await self._put_back(delivery, 0.0)
             raise
         except Unavailable as error:
+            if error.fields.get("copying"):
+                # who writes the copy wakes whom it needs when all of it is there
+                await self.quarantine.end(delivery)
+                return await slot.done()
             what = f"{self.actor} waits ({type(error).__name__})"
             outage = self._outages.setdefault(what, Outage(log.warning, what))
             outage.failed(f"{error} (for {slot.at})", who=slot.at)

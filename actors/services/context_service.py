@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 from opentelemetry.trace import get_current_span
@@ -46,16 +46,19 @@ from protocol.errors import (
 )
 from protocol.facts import ContextServed
 from protocol.formats.uploads import filled
-from protocol.ids import Address
+from protocol.ids import Address, written_address
 from protocol.limits import APPEND_ATTEMPTS_MAX, REPLY_CHUNK_BYTES
 from protocol.service_messages import (
     WORKING_SECONDS,
     Answer,
     ContextAsked,
     ExpandAsked,
+    ForkAsked,
+    Forked,
     OpenAsked,
     PolicyAsked,
     ReadAsked,
+    RewindAsked,
     UploadAsked,
     fault_of,
 )
@@ -90,6 +93,14 @@ LOOK_AT_QUEUE = 4
 """At this look, after 30 ms, it goes before the others where some queue: then most likely nobody is at its step yet."""
 
 
+class Forks(Protocol):
+    """Who makes forks."""
+
+    async def fork(self, at: Address, asked: ForkAsked) -> Forked:
+        """Begin a conversation as a copy of *at*. Raises `NotFound`, `Erased`, `Rejected`, `Unavailable`."""
+        ...
+
+
 @dataclass(kw_only=True)
 class ContextService:
     """One of any number; they share the requests."""
@@ -101,6 +112,7 @@ class ContextService:
     wakes: Wakes
     in_progress: InProgress
     layers: Layers = NO_LAYERS
+    forks: Forks | None = None
 
     async def run(self) -> None:
         """Answer until cancelled."""
@@ -117,6 +129,8 @@ class ContextService:
             "expand": self._expand,
             "open": self._open,
             "policy": self._policy,
+            "rewind": self._rewind,
+            "fork": self._fork,
         }
         body = b""
         try:
@@ -286,6 +300,28 @@ class ContextService:
         await self._check_survivable(at)
         undo = Undo(conversations=self.conversations, log=self.log, artifacts=self.artifacts)
         return Answer(), msgspec.json.encode(await undo.expand(at, asked, headers=traced()))
+
+    async def _rewind(self, at: Address, request: Request) -> tuple[Answer, bytes]:
+        asked = _decoded(request.body, RewindAsked)
+        await self._check_survivable(at)
+        undo = Undo(conversations=self.conversations, log=self.log, artifacts=self.artifacts)
+        rewound = await undo.rewind(at, to=asked.version, upto=asked.upto, headers=traced())
+        await self._wake(at)
+        return Answer(), msgspec.json.encode(rewound)
+
+    async def _fork(self, at: Address, request: Request) -> tuple[Answer, bytes]:
+        asked = _decoded(request.body, ForkAsked)
+        await self._check_survivable(at)
+        if self.forks is None:
+            raise Rejected("this service makes no forks")
+        made = await self.forks.fork(at, asked)
+        await self._wake(written_address(made.address))
+        return Answer(), msgspec.json.encode(made)
+
+    async def _wake(self, at: Address) -> None:
+        follower = next_actor(await self.conversations.load(at))
+        if follower is not None:
+            await self.wakes.wake(follower, at, headers=traced())
 
     async def _open(self, at: Address, request: Request) -> tuple[Answer, bytes]:
         asked = _decoded(request.body, OpenAsked)

@@ -15,29 +15,19 @@ from actors.core.rewind import Views, expand, look, rewind
 from actors.core.state import State
 from actors.core.text.slices import numbers_of
 from actors.runtime.conversations import Conversations
-from actors.runtime.fold import Decision, count_of, decisions
+from actors.runtime.fold import Decision, count_of, decisions, version_of
 from protocol.errors import ArtifactDamaged, Contended, Erased, NotFound, Rejected
 from protocol.fact_parts import Unspilled
 from protocol.facts import ConversationRewound, DoneFact, HistoryExpanded, ToolOutputSpilled
 from protocol.ids import Address
 from protocol.limits import APPEND_ATTEMPTS_MAX, ENVELOPE_BYTES_MAX
-from protocol.service_messages import ExpandAsked, Expanded
+from protocol.service_messages import ExpandAsked, Expanded, Rewound
 from storage.ports import Artifacts, EventLog, Record
 
 KEY_DIGITS_MIN = 8
 """Fewer digits may name another artifact of the same conversation."""
 
 Decide = Callable[[State, Sequence[Decision]], Awaitable[DoneFact | None]]
-
-
-class Rewound(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rewind did; `version` is the newest one after it."""
-
-    version: int
-    to_version: int
-    upto: int
-    before_tokens: int
-    after_tokens: int
 
 
 class Undo(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,22 +65,30 @@ class Undo(msgspec.Struct, frozen=True, kw_only=True):
             after_tokens=fact.after_tokens,
         )
 
-    async def rewind(self, at: Address, *, to: int, headers: Mapping[str, str]) -> Rewound:
-        """Make the context that of version *to* again. Raises `NotFound`, `Erased`, `Unavailable`."""
+    async def rewind(self, at: Address, *, to: int = 0, upto: int = 0, headers: Mapping[str, str]) -> Rewound:
+        """Make the context that of version *to* again, or of the newest one within the first *upto* messages.
+
+        Raises `NotFound`, `Rejected`, `Erased`, `Unavailable`.
+        """
+        if bool(to) == bool(upto) or min(to, upto) < 0:
+            raise Rejected("say where to go back to: a version, or upto which message")
+        found = to
 
         async def decide(state: State, past: Sequence[Decision]) -> ConversationRewound | None:
-            earlier = next((one.after for one in past if one.commit.version == to), None)
-            if earlier is None:
-                raise NotFound(f"{at} has no version {to}; it has 1 to {state.version}", address=str(at), version=to)
-            return rewind(state, earlier)
+            nonlocal found
+            earlier = version_of(at, past, version=to, upto=upto)
+            found = earlier.commit.version
+            return rewind(state, earlier.after)
 
         state, fact = await self._land(at, decide, headers=headers)
         if not isinstance(fact, ConversationRewound):
-            tokens, upto = state.live_tokens, state.messages
-            return Rewound(version=state.version, to_version=to, upto=upto, before_tokens=tokens, after_tokens=tokens)
+            tokens, last = state.live_tokens, state.messages
+            return Rewound(
+                version=state.version, to_version=found, upto=last, before_tokens=tokens, after_tokens=tokens
+            )
         return Rewound(
             version=state.version + 1,
-            to_version=to,
+            to_version=found,
             upto=fact.upto,
             before_tokens=fact.before_tokens,
             after_tokens=fact.after_tokens,

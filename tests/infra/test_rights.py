@@ -29,7 +29,7 @@ USERS = (*AGENTS, *WORKERS, "auditor", "operator")
 AGENTS_VERBS = ("context", "upload", "read", "expand", "open")
 """What an agent may ask for. What changes the past or the policy is off, until an operator turns it on: who adds a verb
 decides here."""
-OPERATORS_VERBS: tuple[str, ...] = ("policy",)
+OPERATORS_VERBS: tuple[str, ...] = ("policy", "rewind", "fork")
 
 API = "$JS.API"
 AUDITS = (

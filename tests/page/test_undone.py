@@ -20,10 +20,10 @@ from actors.cli.verify import sources_of
 from actors.host.bootstrap import Runtime, runtime
 from actors.host.settings import Settings
 from actors.page.app import page
-from actors.services.undo import Rewound, Undo
+from actors.services.undo import Undo
 from protocol.facts import ToolOutputSpilled
 from protocol.ids import written_address
-from protocol.service_messages import ExpandAsked, Expanded
+from protocol.service_messages import ExpandAsked, Expanded, Rewound
 from tests.cli.test_cli import SAMPLE, jettison
 from tests.conftest import done_facts, spilling
 from tests.page.browsing import NARROW, WIDE, Site
