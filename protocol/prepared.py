@@ -38,18 +38,7 @@ async def prepared(index: int, message: Mapping[str, Any], *, uploads: Uploads, 
     taken off.
     Raises `BadMessage`, `ArtifactsUnavailable`.
     """
-    if not isinstance(message, Mapping):
-        raise BadMessage(f"message {index} must be an object, not {type(message).__name__}", at=f"/{index}")
-    try:
-        raw = messages.encode(without_marks(message))
-        messages.check_size(raw)
-        # read back from the bytes: what cannot be read is never sent
-        plain = messages.decode(raw)
-        parsed = messages.parse(plain)
-        if not declared:
-            messages.check_known(plain)
-    except BadMessage as error:
-        raise BadMessage(f"message {index}: {error}", at=f"/{index}{error.fields.get('at', '')}") from None
+    raw, plain, parsed = checked(index, message, declared=declared)
     if len(raw) < CLAIM_BYTES_MIN:
         return SaidMessage(raw=raw)
     claims, texts = [], {}
@@ -78,6 +67,25 @@ async def prepared(index: int, message: Mapping[str, Any], *, uploads: Uploads, 
             at=f"/{index}",
         )
     return SaidMessage(raw=raw, claims=tuple(claims))
+
+
+def checked(
+    index: int, message: Mapping[str, Any], *, declared: str = ""
+) -> tuple[bytes, dict[str, Any], messages.Message]:
+    """Return the bytes of one message, and what is read from them. Raises `BadMessage`."""
+    if not isinstance(message, Mapping):
+        raise BadMessage(f"message {index} must be an object, not {type(message).__name__}", at=f"/{index}")
+    try:
+        raw = messages.encode(without_marks(message))
+        messages.check_size(raw)
+        # read back from the bytes: what cannot be read is never sent
+        plain = messages.decode(raw)
+        parsed = messages.parse(plain)
+        if not declared:
+            messages.check_known(plain)
+    except BadMessage as error:
+        raise BadMessage(f"message {index}: {error}", at=f"/{index}{error.fields.get('at', '')}") from None
+    return raw, plain, parsed
 
 
 class Uploads:

@@ -131,7 +131,10 @@ def doctor(
 @on_stack
 def compact(
     stack: StackOptions,
-    file: Annotated[Path, typer.Argument(help="OpenAI-chat transcript: JSON list, {messages}, or JSONL.")],
+    file: Annotated[
+        Path,
+        typer.Argument(help="A chat log, as JSON or JSON lines (- for standard input); see --format.", metavar="FILE"),
+    ],
     budget: Annotated[int, typer.Option(help="Tokens that the result may have.", min=1)],
     policy: Annotated[Path | None, typer.Option(help="TOML or JSON file with a policy.")] = None,
     model: Annotated[
@@ -140,12 +143,29 @@ def compact(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the messages here instead of stdout.")] = None,
     workers: Annotated[int, typer.Option(help="Use this many separate processes of each actor.", min=0)] = 0,
     by_turn: Annotated[bool, typer.Option(help="Ask for a view before every turn, as an agent does.")] = False,
+    format: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="What FILE is: openai, anthropic or responses (requests or messages), claude-code or codex "
+            "(sessions), chatgpt (export), langchain, gemini, sharegpt. Default: what it looks like.",
+        ),
+    ] = "",
     json: Json = False,
 ) -> int:
     """Publish a transcript through the whole path and print what is left of it."""
     from .compact import CompactJob, compact_file
 
-    job = CompactJob(file=file, budget=budget, policy=policy, model=model, out=out, workers=workers, by_turn=by_turn)
+    job = CompactJob(
+        file=file,
+        budget=budget,
+        policy=policy,
+        model=model,
+        out=out,
+        workers=workers,
+        by_turn=by_turn,
+        format=format,
+    )
     return compact_file(stack, job, as_json=json)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -21,17 +22,18 @@ from actors.host.settings import Settings
 from actors.model_info.tokens import counter, tokenizer_for
 from protocol.client import Client, Conversation
 from protocol.context import Context
-from protocol.errors import UNREADABLE, BadPolicy, JettisonError, Unavailable
+from protocol.errors import UNREADABLE, BadMessage, BadPolicy, JettisonError, Unavailable
 from protocol.facts import SaidMessage
 from protocol.formats import messages as wire
 from protocol.formats.validate import problems
 from protocol.ids import Address, fresh_id
 from protocol.policy import resolve
+from protocol.prepared import checked
 from protocol.subjects import ACTORS
 
 from .options import StackOptions
 from .session import json_bytes, located, run, running_stack, said, settings_of, started_stack, writable
-from .transcripts import Transcript, transcripts
+from .transcripts import Read, Transcript, read_transcripts
 
 CONCURRENT_MAX = 4
 """Conversations of one file that are played at once."""
@@ -53,6 +55,8 @@ class CompactJob:
     by_turn: bool = False
     pace_seconds: float = 0.0
     """How long a turn may wait for a squeeze under way; an agent would be waiting for its own model."""
+    format: str = ""
+    """Of the file; empty: what it looks like."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +78,10 @@ def compact_file(stack: StackOptions, job: CompactJob, *, as_json: bool) -> int:
 
 
 async def _compact(job: CompactJob, settings: Settings, as_json: bool) -> int:
-    talks = transcripts(job.file)
+    found = read_transcripts(job.file, format=job.format)
+    talks = found.talks
     layer = policy_layer(job)
+    _tell(job.file, found)
     failures = 0
     if job.model and not (settings.llm.base_url or settings.llm.api_key):
         said(
@@ -113,6 +119,8 @@ async def _compact(job: CompactJob, settings: Settings, as_json: bool) -> int:
 async def play(client: Client, talk: Transcript, layer: dict[str, Any], job: CompactJob, step: OnProgress) -> Played:
     """Publish *talk* message by message and ask for the view at its end (or before each turn)."""
     started = time.monotonic()
+    layer = layer_of(talk, layer)
+    check_all(talk, declared=str(layer.get("shape", {}).get("profile", "")))
     conversation = await client.open(f"{talk.name}-{fresh_id()[:8]}", policy=layer)
     for index, message in enumerate(talk.messages):
         if job.by_turn and index and isinstance(message, dict) and message.get("role") == "assistant":
@@ -136,6 +144,42 @@ async def play(client: Client, talk: Transcript, layer: dict[str, Any], job: Com
         seconds=time.monotonic() - started,
         flaws=tuple(problems(context.messages, context.profile)),
     )
+
+
+def _tell(file: Path, found: Read) -> None:
+    """Say as what the file was read, and what of it is in no conversation."""
+    left: Counter[str] = Counter()
+    for talk in found.talks:
+        left.update(talk.left_out)
+    told = ", ".join(f"{number} {what}" for what, number in left.items() if number)
+    tools = sum(len(talk.tools) for talk in found.talks)
+    kept = f"; {tools} tool definitions count as tokens and are in no view" if tools else ""
+    said(f"{file}: read as {', '.join(found.formats)}{kept}{f'; left out: {told}' if told else ''}")
+    for note in found.notes:
+        said(f"note: {note}")
+
+
+def layer_of(talk: Transcript, layer: dict[str, Any]) -> dict[str, Any]:
+    """Return *layer* for *talk*: its tools take of the budget, and its API gets the view, where no policy says else."""
+    out = dict(layer)
+    if talk.tools:
+        count = counter(tokenizer_for("").encoding)
+        tokens = sum(count(wire.encode({"tool": tool}).decode("utf-8", "replace")) for tool in talk.tools)
+        out["budget"] = {"tools": tokens, **out["budget"]}
+    if talk.profile != wire.CHAT:
+        out["shape"] = {"profile": talk.profile, **out.get("shape", {})}
+    return out
+
+
+def check_all(talk: Transcript, *, declared: str = "") -> None:
+    """Raise `BadMessage` before anything of *talk* is said: a conversation that is refused leaves none behind."""
+    for index, message in enumerate(talk.messages):
+        try:
+            checked(index, message, declared=declared)
+        except BadMessage as error:
+            raise BadMessage(
+                str(error).replace(f"message {index}", f"message {index} of {talk.name}", 1), **error.fields
+            ) from None
 
 
 async def _squeezed(conversation: Conversation, seconds: float) -> None:

@@ -31,12 +31,12 @@ DIRTY = [
 ]  # fmt: skip
 
 
-def jettison(*arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+def jettison(*arguments: str, timeout: float = 60, given: str | None = None) -> subprocess.CompletedProcess[str]:
     """Run one command in a process of its own."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("JETTISON_", "OTEL_"))}
     command = [*jettison_command(), *arguments]
     return subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=timeout, check=False
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=timeout, check=False, input=given
     )
 
 
@@ -175,6 +175,16 @@ def test_a_message_that_is_none_is_refused_with_its_number(running: Path, tmp_pa
     done = jettison("compact", str(file), "--budget", "100", "--data", str(running))
     assert (done.returncode, done.stdout) == (1, "")
     assert "message 2 of third-0: role must be one of" in done.stderr
+    assert "third-0" not in jettison("ls", "--data", str(running)).stdout, "it leaves no conversation"
+
+
+def test_a_request_from_standard_input_comes_back_for_its_own_api(running: Path) -> None:
+    request = {"system": "Never guess.", "messages": [{"role": "user", "content": "Why?"}], "tools": [{"name": "look"}]}
+    done = jettison("compact", "-", "--budget", "800", "--data", str(running), "--json", given=json.dumps(request))
+    assert done.returncode == 0, done.stderr
+    assert "-: read as anthropic; 1 tool definitions count as tokens" in done.stderr
+    found = json.loads(done.stdout)
+    assert (found["system"], found["messages"]) == ("Never guess.", request["messages"])
 
 
 def test_a_name_that_its_address_cannot_say_is_listed_beside_it(running: Path, tmp_path: Path) -> None:

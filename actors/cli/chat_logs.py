@@ -1,0 +1,370 @@
+"""Chat logs: what agents and chat programs keep, as the messages that were said. Each format is one pure function.
+
+A document is a decoded file: an object, or a list of its rows. What a view has no place for is counted by its name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from protocol.errors import BadMessage
+from protocol.formats.messages import ANTHROPIC, CHAT, RESPONSES, Profile
+
+Json = dict[str, Any]
+
+
+class Transcript(msgspec.Struct, frozen=True, kw_only=True):
+    """One conversation of a file."""
+
+    name: str
+    messages: list[Any]
+    profile: Profile = CHAT
+    """Whose requests the messages are from."""
+    tools: tuple[Any, ...] = ()
+    """Definitions that go with every request."""
+    left_out: Mapping[str, int] = {}
+    """By what it was: how many pieces are in no message."""
+
+
+def openai(document: Any) -> Transcript:
+    """Read OpenAI's chat: a list of messages, or a request with its tools."""
+    if isinstance(document, list):
+        return Transcript(name="", messages=document)
+    return Transcript(name=_name(document), messages=document["messages"], tools=_tools(document))
+
+
+def anthropic(document: Any) -> Transcript:
+    """Read Anthropic's messages: a list of them, or a request with its system and tools."""
+    if isinstance(document, list):
+        return Transcript(name="", messages=document)
+    system = document.get("system")
+    led = [{"role": "system", "content": system}] if system else []
+    messages = [*led, *document["messages"]]
+    return Transcript(name=_name(document), messages=messages, tools=_tools(document), profile=ANTHROPIC)
+
+
+def responses(document: Any) -> Transcript:
+    """Read OpenAI's Responses: a list of items, a request with its instructions, or an answer."""
+    if isinstance(document, list):
+        return Transcript(name="", messages=document, profile=RESPONSES)
+    said = document.get("instructions")
+    led = [{"role": "developer", "content": said}] if isinstance(said, str) and said else []
+    given = document.get("input", [])
+    items = [{"role": "user", "content": given}] if isinstance(given, str) else [*given]
+    answered = document.get("output")
+    items += answered if isinstance(answered, list) else []
+    return Transcript(name=_name(document), messages=[*led, *items], tools=_tools(document), profile=RESPONSES)
+
+
+def claude_code(rows: Any) -> Transcript:
+    """Read a session file of Claude Code: the branch that its last message ends, without sub-agents' turns."""
+    left: Counter[str] = Counter()
+    said = {row["uuid"]: row for row in rows if row.get("type") in ("user", "assistant") and "uuid" in row}
+    links = {row["uuid"]: row.get("parentUuid") or row.get("logicalParentUuid") for row in rows if "uuid" in row}
+    mine = [row for row in said.values() if not row.get("isSidechain")]
+    branch: set[str] = set()
+    at = mine[-1]["uuid"] if mine else None
+    while at is not None and at not in branch:
+        branch.add(at)
+        at = links.get(at)
+    out: list[Json] = []
+    before = ""
+    for row in rows:
+        kind, message = str(row.get("type")), row.get("message")
+        if row.get("uuid") not in said or not isinstance(message, dict):
+            left[f"rows of type {kind}"] += 1
+        elif row.get("isSidechain"):
+            left["messages of sub-agents"] += 1
+        elif row["uuid"] not in branch:
+            left["messages of other branches"] += 1
+        elif kind == "assistant" and out and out[-1]["role"] == kind and before and message.get("id") == before:
+            # one answer is kept a block at a time
+            out[-1]["content"] = [*_blocks(out[-1]["content"]), *_blocks(message.get("content"))]
+        else:
+            out.append({"role": message.get("role", kind), "content": message.get("content")})
+            before = str(message.get("id") or "")
+    name = next((str(row["sessionId"]) for row in rows if row.get("sessionId")), "")
+    return Transcript(name=name, messages=out, profile=ANTHROPIC, left_out=left)
+
+
+def codex(rows: Any) -> Transcript:
+    """Read a session file of Codex: its items, and the instructions that it began with."""
+    left: Counter[str] = Counter()
+    out: list[Json] = []
+    name = ""
+    for row in rows:
+        kind, payload = str(row.get("type")), row.get("payload")
+        if kind == "session_meta" and isinstance(payload, dict):
+            name = name or str(payload.get("id") or "")
+            base = payload.get("base_instructions") or payload.get("instructions")
+            text = base.get("text") if isinstance(base, dict) else base
+            if isinstance(text, str) and text and not out:
+                out.append({"role": "developer", "content": text})
+        elif kind == "response_item" and isinstance(payload, dict) and payload.get("type") != "ghost_snapshot":
+            out.append(payload)
+        elif "payload" not in row and "type" in row and kind not in ("state", "None"):
+            out.append(row)  # before there were envelopes
+        else:
+            left[f"rows of type {kind}"] += 1
+    return Transcript(name=name, messages=out, profile=RESPONSES, left_out=left)
+
+
+def chatgpt(document: Json) -> Transcript:
+    """Read one conversation of a ChatGPT export: the branch that was shown last."""
+    nodes: Json = document["mapping"]
+    branch: list[Json] = []
+    at, seen = document.get("current_node") or next(reversed(nodes), None), set[str]()
+    while at in nodes and at not in seen:
+        seen.add(at)
+        branch.append(nodes[at])
+        at = nodes[at].get("parent")
+    left: Counter[str] = Counter()
+    others = sum(1 for ident, node in nodes.items() if ident not in seen and node.get("message"))
+    if others:
+        left["messages of other branches"] = others
+    out: list[Json] = []
+    call = ""
+    for node in reversed(branch):
+        message = node.get("message") or {}
+        author, content = message.get("author") or {}, message.get("content") or {}
+        role, kind = str(author.get("role")), str(content.get("content_type"))
+        text = _chatgpt_text(content, left)
+        if kind in ("thoughts", "reasoning_recap", "model_editable_context", "user_editable_context") or not text:
+            left.update([f"messages of type {kind}"] if message else [])
+        elif role == "assistant" and message.get("recipient", "all") != "all":
+            call = str(message.get("id") or f"call_{len(out)}")
+            out.append(_called(call, str(message["recipient"]), text))
+        elif role == "tool" and call:
+            out.append({"role": "tool", "tool_call_id": call, "content": text})
+            call = ""
+        elif role == "tool":
+            out.append({"role": "user", "content": f"[{author.get('name') or 'tool'}]\n{text}"})
+        else:
+            out.append({"role": role, "content": text})
+    return Transcript(name=str(document.get("title") or ""), messages=out, left_out=left)
+
+
+def _chatgpt_text(content: Json, left: Counter[str]) -> str:
+    texts = [content[key] for key in ("text", "result") if isinstance(content.get(key), str)]
+    for part in content.get("parts") or ():
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(part, dict) and isinstance(part.get("text"), str):
+            texts.append(part["text"])
+        else:
+            left["images and other files"] += 1
+    return "\n".join(text for text in texts if text)
+
+
+_LANGCHAIN_ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "user"}
+
+
+def langchain(document: Any) -> Transcript:
+    """Read LangChain's messages, as `messages_to_dict`, `dumpd` or `model_dump` write them, or LangGraph's state."""
+    left: Counter[str] = Counter()
+    rows = document
+    while isinstance(rows, dict):
+        rows = next((rows[key] for key in ("messages", "values", "channel_values", "kwargs") if key in rows), [])
+    out: list[Json] = []
+    for row in rows:
+        kind, data = langchain_kind(row), row.get("data") or row.get("kwargs") or row
+        role = _LANGCHAIN_ROLES.get(kind) or (str(data.get("role")) if kind == "chat" else "")
+        if not role:
+            left[f"messages of type {kind}"] += 1
+            continue
+        message: Json = {"role": role, "content": _langchain_content(data.get("content"), left)}
+        if role == "tool":
+            message["tool_call_id"] = data.get("tool_call_id")
+        calls = [_called(str(one["id"]), one["name"], one["args"]) for one in data.get("tool_calls") or ()]
+        if calls:
+            message["tool_calls"] = [one["tool_calls"][0] for one in calls]
+        out.append(message)
+    return Transcript(name="", messages=out, left_out=left)
+
+
+def langchain_kind(row: Any) -> str:
+    """Return what LangChain calls the type of a message; empty for what is none of its."""
+    if not isinstance(row, dict):
+        return ""
+    if isinstance(row.get("id"), list) and "kwargs" in row:
+        return str(row["id"][-1]).removesuffix("Chunk").removesuffix("Message").lower()
+    kind = row.get("type") if "role" not in row and ("content" in row or isinstance(row.get("data"), dict)) else ""
+    kind = str(kind or "").removesuffix("Chunk").removesuffix("Message").lower()
+    return kind if kind in _LANGCHAIN_ROLES or kind in ("chat", "remove") else ""
+
+
+def _langchain_content(content: Any, left: Counter[str]) -> Any:
+    if not isinstance(content, list):
+        return content
+    parts: list[Json] = []
+    for block in content:
+        kind = block.get("type") if isinstance(block, dict) else None
+        if isinstance(block, str):
+            parts.append({"type": "text", "text": block})
+        elif kind in ("text", "image_url"):
+            parts.append({key: block[key] for key in ("type", kind) if key in block})
+        elif kind != "tool_use":  # stands among the calls too
+            left[f"content of type {kind}"] += 1
+    return parts
+
+
+def gemini(document: Any) -> Transcript:
+    """Read Gemini's contents: a list of them, a request with its system instruction, or a prompt of AI Studio's."""
+    left: Counter[str] = Counter()
+    request = document.get("request", document) if isinstance(document, dict) else {"contents": document}
+    contents = request.get("contents")
+    if contents is None:
+        chunks = request.get("chunkedPrompt", {}).get("chunks", [])
+        contents = [{"role": one.get("role"), "parts": [{**one, "thought": one.get("isThought")}]} for one in chunks]
+    out: list[Json] = []
+    system = request.get("systemInstruction") or request.get("system_instruction")
+    if system:
+        parts = [system] if isinstance(system, str) else _parts_of(system)
+        out.append({"role": "system", "content": "\n".join(_text_of(part) for part in parts)})
+    calls: list[tuple[str, str]] = []
+    for content in contents:
+        for message in _gemini_messages(content, calls, left, number=len(out)):
+            out.append(message)
+    return Transcript(name="", messages=out, tools=_tools(request), left_out=left)
+
+
+def _gemini_messages(content: Json, calls: list[tuple[str, str]], left: Counter[str], *, number: int) -> Iterator[Json]:
+    """Yield what one content says; *calls* are those without an answer, each with its name."""
+    role = "assistant" if content.get("role") == "model" else "user"
+    said: list[Json] = []
+    made: list[Json] = []
+    for index, part in enumerate(_parts_of(content)):
+        call = part.get("functionCall") or part.get("function_call")
+        answer = part.get("functionResponse") or part.get("function_response")
+        data = part.get("inlineData") or part.get("inline_data")
+        if part.get("thought"):
+            left["thoughts"] += 1
+        elif call:
+            ident = str(call.get("id") or f"call_{number}_{index}")
+            calls.append((ident, str(call["name"])))
+            made += _called(ident, str(call["name"]), call.get("args") or {})["tool_calls"]
+        elif answer:
+            named = [one for one in calls if one[0] == answer.get("id") or one[1] == answer.get("name")]
+            ident = named[0][0] if named else str(answer.get("id") or answer.get("name"))
+            calls[:] = [one for one in calls if one[0] != ident]
+            yield {"role": "tool", "tool_call_id": ident, "content": _written(answer.get("response"))}
+        elif isinstance(part.get("text"), str):
+            said.append({"type": "text", "text": part["text"]})
+        elif data and role == "user" and str(data.get("mimeType") or data.get("mime_type")).startswith("image/"):
+            url = f"data:{data.get('mimeType') or data.get('mime_type')};base64,{data.get('data')}"
+            said.append({"type": "image_url", "image_url": {"url": url}})
+        else:
+            left["files and other parts"] += 1
+    plain = said[0]["text"] if len(said) == 1 and said[0]["type"] == "text" else said
+    if said or made:
+        yield {"role": role, "content": plain or None} | ({"tool_calls": made} if made else {})
+
+
+_SHAREGPT_ROLES = {
+    **dict.fromkeys(("human", "user"), "user"),
+    **dict.fromkeys(("gpt", "chatgpt", "assistant", "model", "bing", "bard"), "assistant"),
+    "system": "system",
+}
+
+
+def sharegpt(document: Any) -> Transcript:
+    """Read ShareGPT's turns, also those with calls (`function_call`, `observation`)."""
+    rows = document
+    out: list[Json] = []
+    if isinstance(document, dict):
+        rows = document.get("conversations") or document.get("conversation") or []
+        out += [{"role": "system", "content": document["system"]}] if document.get("system") else []
+    left: Counter[str] = Counter()
+    call = ""
+    for row in rows:
+        role, value = str(row.get("from")), row.get("value")
+        if role in _SHAREGPT_ROLES:
+            out.append({"role": _SHAREGPT_ROLES[role], "content": value})
+        elif role in ("function_call", "tool_call"):
+            call = f"call_{len(out)}"
+            made = _decoded(value)
+            name = str(made.get("name", "tool")) if isinstance(made, dict) else "tool"
+            out.append(_called(call, name, made.get("arguments", {}) if isinstance(made, dict) else _written(value)))
+        elif role in ("observation", "tool", "function_response") and call:
+            out.append({"role": "tool", "tool_call_id": call, "content": _written(value)})
+            call = ""
+        else:
+            left[f"turns of {role}"] += 1
+    tools = document.get("tools") if isinstance(document, dict) else None
+    given = _decoded(tools) if isinstance(tools, str) else tools
+    name = _name(document) if isinstance(document, dict) else ""
+    return Transcript(name=name, messages=out, tools=tuple(given) if isinstance(given, list) else (), left_out=left)
+
+
+READERS: Mapping[str, Callable[[Any], Transcript]] = {
+    "openai": openai,
+    "anthropic": anthropic,
+    "responses": responses,
+    "claude-code": claude_code,
+    "codex": codex,
+    "chatgpt": chatgpt,
+    "langchain": langchain,
+    "gemini": gemini,
+    "sharegpt": sharegpt,
+}
+"""By what `--format` calls it."""
+
+
+def read(document: Any, name: str) -> Transcript:
+    """Return the conversation in *document*, which is of the format *name*. Raises `BadMessage`."""
+    try:
+        found = READERS[name](document)
+        if not isinstance(found.messages, list):
+            raise TypeError("its messages are no list")
+        return found
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        raise BadMessage(f"this is not {name}: {type(error).__name__} {error}"[:200], at="") from None
+
+
+def _name(document: Json) -> str:
+    return str(document.get("id") or "")
+
+
+def _tools(document: Json) -> tuple[Any, ...]:
+    tools = document.get("tools")
+    return tuple(tools) if isinstance(tools, list) else ()
+
+
+def _blocks(content: Any) -> list[Any]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content or [])
+
+
+def _parts_of(content: Json) -> list[Json]:
+    parts = content.get("parts") or []
+    return [
+        {"text": part} if isinstance(part, str) else part for part in ([parts] if isinstance(parts, dict) else parts)
+    ]
+
+
+def _text_of(part: Any) -> str:
+    return part if isinstance(part, str) else str(part.get("text") or "")
+
+
+def _called(ident: str, name: str, arguments: Any) -> Json:
+    function = {"name": name, "arguments": _written(arguments)}
+    return {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": ident, "type": "function", "function": function}],
+    }
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _decoded(text: Any) -> Any:
+    try:
+        return json.loads(text) if isinstance(text, str) else text
+    except ValueError:
+        return text
