@@ -26,6 +26,7 @@ class MemorySlot:
     deliveries: int = 1
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     makes_room: asyncio.Event = field(default_factory=asyncio.Event)
+    body: bytes = b""
 
     async def done(self) -> None:
         """See `Slot.done`."""
@@ -37,6 +38,7 @@ class MemorySlot:
         """See `Slot.later`."""
         loop = asyncio.get_running_loop()
         again = MemorySlot(self.at, self.headers, self.owner, self.actor, self.lane, self.deliveries + 1)
+        again.body = self.body
         loop.call_later(seconds, self.owner.queue(self.actor, self.lane).put_nowait, again)
         self.ended.set()
         self.makes_room.set()
@@ -63,7 +65,7 @@ class MemoryWakes:
         if (actor, lane, at) in self.filled:
             return False
         self.filled.add((actor, lane, at))
-        self.queue(actor, lane).put_nowait(MemorySlot(at, dict(headers), self, actor, lane))
+        self.queue(actor, lane).put_nowait(MemorySlot(at, dict(headers), self, actor, lane, body=body))
         return True
 
     async def slots(self, actor: Actor, *, credits: int, lane: Lane = "normal") -> AsyncIterator[Slot]:

@@ -154,38 +154,34 @@ class Slot(Protocol):
     @property
     def at(self) -> Address:
         """Return the conversation to work on."""
-        ...
 
     @property
     def headers(self) -> Mapping[str, str]:
         """Return the headers of the wake-up, with its trace."""
-        ...
+
+    @property
+    def body(self) -> bytes:
+        """Return the body of the wake-up that filled it; empty for an agent's message."""
 
     @property
     def deliveries(self) -> int:
         """Return the number of deliveries of the slot, from 1."""
-        ...
 
     @property
     def lane(self) -> Lane:
         """Return the lane it came on: whether an agent waits."""
-        ...
 
     async def done(self) -> None:
         """Free the slot; returns after the server confirmed. Raises `LogUnavailable`."""
-        ...
 
     async def later(self, seconds: float) -> None:
         """Give the slot back, to be delivered again after *seconds*."""
-        ...
 
     def make_room(self) -> None:
         """Let another slot be taken in its place: the work only waits now, for a store or for another delivery."""
-        ...
 
     async def hold(self) -> None:
         """Say that work goes on, so that the slot is not given to another worker."""
-        ...
 
 
 class Wakes(Protocol):

@@ -66,6 +66,11 @@ class JetStreamSlot:
     lane: Lane
     credit: _Credit
 
+    @property
+    def body(self) -> bytes:
+        """See `Slot.body`."""
+        return self.message.data
+
     async def done(self) -> None:
         """See `Slot.done`."""
         try:

@@ -25,6 +25,7 @@ from protocol.limits import SNAPSHOT_COMMITS
 from storage.ports import EventLog, Record, Snapshots
 
 from .fold import fold, folded, tokens_of
+from .handed import Handed, check
 from .kept_states import KeptStates
 
 log = logging.getLogger("jettison.conversations")
@@ -59,7 +60,25 @@ class Conversations:
         self._writer = writer
         self.rules = rules or codec.RULES_VERSION
         """The version of the rules that this process decides by, and that its commits say."""
+        self._doubted: LRUCache[Address, Handed] = LRUCache(WARM_MAX)
+        """What was handed over and is not in the log: nothing is written to it."""
         self._warm: LRUCache[Address, State] = LRUCache(WARM_TOKENS_MAX, getsizeof=_warm_tokens)
+
+    async def receive(self, at: Address, given: Handed | None) -> State:
+        """Return the state at the head of the log, which must go over the one that was *given* along, if one was.
+
+        Raises as `load`; from then on nothing is written to *at* before the log has what was handed over.
+        """
+        warm = self._warm.get(at)
+        if given is not None and warm is not None and given.version > warm.version + SNAPSHOT_COMMITS:
+            # this process was away for long: a snapshot was kept since
+            kept = await self._kept.newest(at)
+            self._warm[at] = kept if kept.seq > warm.seq else warm
+        state = await self.load(at)
+        if given is not None:
+            self._doubted[at] = given
+            await self._settle_doubt(at, state)
+        return state
 
     async def load(self, at: Address) -> State:
         """Return the state at the head of the log.
@@ -71,6 +90,17 @@ class Conversations:
         except (ChainBroken, LogRegression, BadEnvelope) as error:
             # agents are told this too, and can do nothing about it themselves
             raise type(error)(f"{error}; {WHAT_TO_DO.format(at=at)}", **{"address": str(at), **error.fields}) from None
+
+    async def _settle_doubt(self, at: Address, state: State) -> None:
+        """Raise what is wrong with a state that was handed over, until the log says that it is right."""
+        doubted = self._doubted.get(at)
+        if doubted is None:
+            return
+        try:
+            await check(self._log, at, state, doubted)
+        except (ChainBroken, LogRegression) as error:
+            raise type(error)(f"{error}; {WHAT_TO_DO.format(at=at)}", **error.fields) from None
+        self._doubted.pop(at, None)
 
     async def _loaded(self, at: Address) -> State:
         state = self._warm.get(at)  # not taken out: four actors and a service load at the same time
@@ -108,6 +138,7 @@ class Conversations:
         adopt: policies.Policy | None = None,
     ) -> bool:
         """Append one step that was decided on *state*; false if another came first: load and decide again."""
+        await self._settle_doubt(at, state)
         tokenizer = tokenizer_for(state.terms.model).id
         commit = sealed(state, facts, rules=self.rules, writer=self._writer, tokenizer=tokenizer, adopt=adopt)
         body = codec.encode_commit(commit)
@@ -126,6 +157,7 @@ class Conversations:
         state = folded(at, await self._log.read(at, after=0))
         await self._kept.keep(at, state)
         self._warm[at] = state
+        self._doubted.pop(at, None)
 
 
 def _warm_tokens(state: State) -> int:

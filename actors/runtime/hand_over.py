@@ -20,6 +20,7 @@ from protocol.tracing import traced
 from storage.ports import Announcer, Slot, Wakes
 
 from .conversations import Conversations
+from .handed import handed
 from .registry import asks_model
 from .retries import RETRY_SECONDS
 
@@ -41,7 +42,7 @@ class HandOver:
         headers = traced()
         if follower is not None and follower != self.actor:
             lane: Lane = "normal" if asks_model(follower) else slot.lane
-            await self.wakes.wake(follower, slot.at, body=_reference(state), headers=headers, lane=lane)
+            await self.wakes.wake(follower, slot.at, body=handed(state), headers=headers, lane=lane)
         elif follower is None:
             await self._announce(slot.at, state, headers)
 
@@ -78,20 +79,7 @@ class HandOver:
         follower = next_actor(state)
         headers = traced()
         if follower is not None:
-            await self.wakes.wake(follower, at, body=_reference(state), headers=headers)
+            await self.wakes.wake(follower, at, body=handed(state), headers=headers)
         elif state.seq != seen.seq:
             # its wake-up found the slot filled, so nobody else will say that it is ready
             await self._announce(at, state, headers)
-
-
-def _reference(state: State) -> bytes:
-    """Return the body of a wake-up: the state's place in the log, not its content."""
-    return msgspec.json.encode(
-        {
-            "version": state.version,
-            "hash": state.hash.hex(),
-            "stage": state.episode.stage if state.episode else "",
-            "boundary": state.episode.boundary if state.episode else 0,
-            "tokens": state.live_tokens,
-        }
-    )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from opentelemetry.trace import Span
+from opentelemetry.trace import Span, get_current_span
 
 from actors.core.entry import CATEGORIES
 from actors.core.outcome import outcome_of
@@ -23,6 +23,7 @@ from protocol.subjects import Actor
 from protocol.tracing import span
 
 from .fold import tokens_of
+from .handed import Handed
 
 
 @dataclass(kw_only=True)
@@ -94,6 +95,14 @@ def step_span(actor: Actor, at: Address, state: State) -> Iterator[StepSpan]:
                 }
             )
         yield StepSpan(actor=actor, span=current, before=state, started=time.perf_counter())
+
+
+def tell_versions(state: State, given: Handed | None) -> None:
+    """Say in the open span which version was handed over, and which one is worked on."""
+    current = get_current_span()
+    current.set_attribute(semconv.WORKED_VERSION, state.version)
+    if given is not None:
+        current.set_attribute(semconv.HANDED_VERSION, given.version)
 
 
 def _by_category(state: State, names: dict[Category, str]) -> dict[str, int]:

@@ -25,8 +25,9 @@ from storage.ports import Announcer
 
 from .conversations import Conversations
 from .dispatch import Steps, given_up, tell
+from .handed import Handed
 from .retries import FAULTS_MAX, Failures, is_passed_by
-from .step_span import step_span
+from .step_span import step_span, tell_versions
 
 log = logging.getLogger("jettison.worker")
 
@@ -41,9 +42,15 @@ class Stepping:
     announcer: Announcer
     failures: Failures
 
-    async def work(self, at: Address, *, make_room: Callable[[], None] = lambda: None) -> AsyncIterator[State]:
-        """Step until this actor has nothing left to do; yield the state before each step, and the last one."""
-        state = await self.conversations.load(at)
+    async def work(
+        self, at: Address, *, given: Handed | None = None, make_room: Callable[[], None] = lambda: None
+    ) -> AsyncIterator[State]:
+        """Step until this actor has nothing left to do; yield the state before each step, and the last one.
+
+        Raises `LogRegression`, `ChainBroken` where the log has not the state that was *given* along.
+        """
+        state = await self.conversations.receive(at, given)
+        tell_versions(state, given)
         yield state
         for _ in range(APPEND_ATTEMPTS_MAX * 64):
             if next_actor(state) != self.actor:

@@ -23,6 +23,7 @@ from .conversations import Conversations
 from .delivery import Delivery, carried, delivery_span, give_back, held
 from .dispatch import Steps
 from .hand_over import HandOver
+from .handed import given
 from .quarantine import Quarantine
 from .registry import asks_model
 from .retries import (
@@ -158,7 +159,7 @@ class Worker:
     async def _work_and_free(self, delivery: Delivery) -> None:
         slot = delivery.slot
         await self.quarantine.begin(delivery)
-        async for state in self.stepping.work(slot.at, make_room=slot.make_room):
+        async for state in self.stepping.work(slot.at, given=given(slot.body), make_room=slot.make_room):
             delivery.state = state
             if next_actor(state) == self.actor and asks_model(self.actor):
                 await self.quarantine.ask(delivery, state)

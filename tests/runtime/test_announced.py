@@ -39,7 +39,8 @@ class LastMoment:
 class _Freed:
     def __init__(self, slot: Slot, before: Callable[[], Awaitable[Any]]) -> None:
         self._slot, self._before = slot, before
-        self.at, self.headers, self.deliveries, self.lane = slot.at, slot.headers, slot.deliveries, slot.lane
+        self.at, self.headers, self.body = slot.at, slot.headers, slot.body
+        self.deliveries, self.lane = slot.deliveries, slot.lane
         self.later, self.hold, self.make_room = slot.later, slot.hold, slot.make_room
 
     async def done(self) -> None:

@@ -1,0 +1,142 @@
+"""Handed over: a receiver holds the snapshot that it is handed against its log, and stops where they do not fit."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+
+from actors.host.bootstrap import Runtime
+from actors.runtime.conversations import Conversations
+from actors.runtime.fold import decisions, folded
+from actors.runtime.handed import Handed, given, handed
+from actors.runtime.kept_states import KeptStates
+from actors.runtime.step_span import tell_versions
+from protocol import semconv, subjects
+from protocol.client import Client
+from protocol.errors import ChainBroken, LogRegression, NotReady
+from protocol.facts import ContextServed
+from protocol.limits import SNAPSHOT_COMMITS
+from storage.memory import MemoryLog, MemorySnapshots
+from storage.ports import Record
+from tests.audit.recorded import recorded
+from tests.builders import AT, user
+from tests.conftest import layer, settled
+from tests.runtime.test_poison import letter
+
+RECORDS = recorded().records
+HEAD = folded(AT, RECORDS)
+
+
+async def filled(records: list[Record]) -> MemoryLog:
+    log = MemoryLog()
+    done = 0
+    for record in records:
+        if record.side == "said":
+            await log.say(AT, record.body, message_id=str(record.seq), headers={})
+            continue
+        landed = await log.append(AT, record.body, expected_seq=done, commit_id=str(record.seq), headers={})
+        assert landed
+        done = landed
+    return log
+
+
+async def receiver(records: list[Record] = RECORDS) -> Conversations:
+    return Conversations(log=await filled(records), snapshots=MemorySnapshots(), writer="w")
+
+
+def at_version(version: int) -> Handed:
+    found = next(one.after for one in decisions(AT, RECORDS) if one.commit.version == version)
+    told = given(handed(found))
+    assert told is not None
+    return told
+
+
+def other(what: Handed, **changed: object) -> Handed:
+    return msgspec.structs.replace(what, **changed)
+
+
+SERVED = ContextServed(upto=1, budget=1, profile="openai-chat", view_hash="x", tokens=1, level="none")
+
+
+@pytest.mark.parametrize("version", [1, HEAD.version // 2, HEAD.version])
+async def test_what_lies_on_the_way_to_the_head_is_taken(version: int) -> None:
+    known = await receiver()
+    assert await known.receive(AT, at_version(version)) == HEAD
+    assert await known.receive(AT, other(at_version(version), seq=0)) == HEAD
+    assert await known.receive(AT, other(at_version(version), seq=3)) == HEAD, "a log that was imported anew"
+    assert await known.commit(AT, HEAD, (SERVED,), headers={})
+
+
+@pytest.mark.parametrize("version", [1, HEAD.version // 2, HEAD.version])
+async def test_the_same_version_with_another_hash_stops_all_writing(version: int) -> None:
+    known = await receiver()
+    wrong = other(at_version(version), hash="ab" * 32)
+    with pytest.raises(
+        ChainBroken, match=rf"hands over version {version} .*another one.*writing stops.*jettison verify"
+    ):
+        await known.receive(AT, wrong)
+    with pytest.raises(ChainBroken, match="writing stops"):
+        await known.commit(AT, await known.load(AT), (SERVED,), headers={})
+    await known.renew(AT)
+    assert await known.commit(AT, HEAD, (SERVED,), headers={})
+
+
+async def test_a_version_beyond_the_log_stops_all_writing_until_the_log_has_it() -> None:
+    last = max(index for index, record in enumerate(RECORDS) if record.side == "done")
+    log = await filled(RECORDS[:last])
+    known = Conversations(log=log, snapshots=MemorySnapshots(), writer="w")
+    newest = at_version(HEAD.version)
+    with pytest.raises(LogRegression, match=rf"hands over version {HEAD.version} .*ends at {HEAD.version - 1}"):
+        await known.receive(AT, newest)
+    state = await known.load(AT)
+    with pytest.raises(LogRegression, match="writing stops"):
+        await known.commit(AT, state, (SERVED,), headers={})
+    # it comes back: from a copy, or with the server that had it
+    await log.append(AT, RECORDS[last].body, expected_seq=state.position.done_seq, commit_id="back", headers={})
+    assert (await known.receive(AT, newest)).version == HEAD.version
+
+
+async def test_who_was_away_for_long_takes_the_snapshot_that_was_kept_since() -> None:
+    snapshots = MemorySnapshots()
+    early = [one for one in RECORDS if one.seq <= at_version(2).seq]
+    log = await filled(early)
+    known = Conversations(log=log, snapshots=snapshots, writer="w")
+    old = await known.load(AT)
+    for record in RECORDS[len(early) :]:
+        if record.side == "said":
+            await log.say(AT, record.body, message_id=str(record.seq), headers={})
+        else:
+            seq = max(one.seq for one in await log.read(AT, after=0) if one.side == "done")
+            await log.append(AT, record.body, expected_seq=seq, commit_id=str(record.seq), headers={})
+    assert HEAD.version > old.version + SNAPSHOT_COMMITS
+    await KeptStates(log=log, snapshots=snapshots).keep(AT, HEAD)
+    assert await known.receive(AT, at_version(HEAD.version)) == HEAD
+
+
+def test_a_wake_up_of_an_agents_message_or_of_nobody_hands_over_nothing() -> None:
+    for body in (b"", b"{}", b"garbage", b'{"version": 3}', b'{"version": "x", "hash": "y"}'):
+        assert given(body) is None
+
+
+def test_the_span_says_which_version_was_given_and_which_one_is_worked_on() -> None:
+    with TracerProvider().get_tracer("t").start_as_current_span("process") as span:
+        tell_versions(HEAD, at_version(3))
+    assert dict(span.attributes or {}) == {  # type: ignore[attr-defined]
+        semconv.HANDED_VERSION: 3,
+        semconv.WORKED_VERSION: HEAD.version,
+    }
+
+
+async def test_a_wake_up_that_does_not_fit_the_log_becomes_a_letter_and_the_agent_is_told(
+    working: Runtime, client: Client, name: str
+) -> None:
+    talk = await client.open(name, policy=layer())
+    await talk.append([user("one")])
+    state = await settled(working, talk.at)
+    forged = msgspec.json.encode(Handed(version=state.version + 5, hash="ab" * 32))
+    await working.connection.jetstream().publish(subjects.wake("digest", talk.at), forged)
+    kept = await letter(working, talk.at, "digest")
+    assert (kept.letter.reason, kept.letter.error) == ("damaged", "LogRegression")
+    with pytest.raises((LogRegression, NotReady), match="writing stops"):
+        await talk.context()
