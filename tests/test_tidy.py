@@ -16,7 +16,7 @@ LAYERS = ("actors", "protocol", "storage")
 FUNCTION_LINES_MAX = 60
 FILE_LINES_MAX = 400
 # These cost tenths of a second each; `jettison --help` needs none of them.
-HEAVY_IMPORTS = ("boto3", "nats", "openai", "tiktoken")
+HEAVY_IMPORTS = ("boto3", "nats", "openai", "rich", "tiktoken")
 
 BANNED_STEMS = {"manager", "managers", "util", "utils"}
 BANNED_STEMS_OUTSIDE_TESTS = BANNED_STEMS | {"helper", "helpers"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -18,11 +19,30 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # with rich, the help would take half a second
 )
 
 app.add_typer(audit)
 app.add_typer(wishes)
 app.add_typer(dlq, name="dlq")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        sys.stdout.write(f"jettison {version('jettison')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Lighten the context of LLM agents, keep the cargo."""
+
 
 Port = Annotated[int | None, typer.Option(help="Default: a free one.", min=1, max=65535)]
 

@@ -104,14 +104,16 @@ async def _compact(job: CompactJob, settings: Settings, as_json: bool) -> int:
                         except JettisonError as error:
                             return talk, error
 
-                for talk, played in await asyncio.gather(*map(one, talks)):
-                    if isinstance(played, JettisonError):
-                        failures += 1
-                        said(f"{talk.name}: {type(played).__name__}: {played}")
-                        continue
-                    failures += bool(played.flaws) or played.context.tokens > played.context.budget
-                    report = await report_of(running.log, played.address)
-                    await _written(out, played, report, as_json)
+                results = await asyncio.gather(*map(one, talks))
+            # behind the bar: on a terminal both would stand on one line
+            for talk, played in results:
+                if isinstance(played, JettisonError):
+                    failures += 1
+                    said(f"{talk.name}: {type(played).__name__}: {played}")
+                    continue
+                failures += bool(played.flaws) or played.context.tokens > played.context.budget
+                report = await report_of(running.log, played.address)
+                await _written(out, played, report, as_json)
     said(f"{len(talks)} conversations, {failures} failed; data in {data_folder(settings)}")
     return 1 if failures else 0
 

@@ -5,6 +5,8 @@
 (() => {
   const STAGES = ["spill", "digest", "squeeze", "cut", "expand", "rewind"];
   const HEIGHT = 300;
+  // versions are counted: there is none between two
+  const WHOLE = [0, 1, 2, 3, 4, 5, 6].flatMap((power) => [1, 2, 5].map((step) => step * 10 ** power));
   const place = document.getElementById("chart");
   let plot = null;
 
@@ -37,7 +39,7 @@
     plot = new uPlot({
       width: place.clientWidth, height: HEIGHT,
       scales: { x: { time: false }, y: { range: (u, low, high) => [0, (high || 1) * 1.05] } },
-      axes: [axis({}), axis({ size: 64 })],
+      axes: [axis({ incrs: WHOLE }), axis({ size: 64 })],
       series: [
         { label: "version" },
         line("tokens", {}),
