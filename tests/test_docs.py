@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from actors.cli.policy_keys import MORE, described, docstrings, keys
 from actors.core.flow import mermaid
+from protocol import policy as policies
+from tests.policy_page import EXAMPLES, policy_page
 from tests.walkthrough import walkthrough
 
 ROOT = Path(__file__).parents[1]
 WRITTEN: dict[str, tuple[str, Callable[[], str]]] = {
     "flow": ("README.md", lambda: f"```mermaid\n{mermaid()}\n```"),
     "walkthrough": ("infra/docs/architecture.md", walkthrough),
+    "policy": ("infra/docs/policy.md", policy_page),
 }
 """By name: the document, and what stands in it between the comments of that name."""
 
@@ -34,6 +39,23 @@ def test_what_a_document_repeats_is_what_the_code_says(name: str) -> None:
     file, wanted = WRITTEN[name]
     text = (ROOT / file).read_text(encoding="utf-8")
     assert text == anew(text, name, wanted()), "run `.venv/bin/python -m tests.test_docs`"
+
+
+def test_every_key_of_the_policy_says_what_it_does_and_every_section_has_an_example() -> None:
+    found = list(keys())
+    assert [key.path for key in found if not key.about] == []
+    unknown = MORE.keys() - {f"{key.owner}.{key.path.rpartition('.')[2].partition('[')[0]}" for key in found}
+    assert unknown == set(), "these keys are gone, or have a line of their own in the code"
+    assert docstrings().keys().isdisjoint(MORE)
+    for section, line in EXAMPLES.items():
+        assert section in policies.resolve([tomllib.loads(line)]).__struct_fields__
+    assert EXAMPLES.keys() | {"preset"} == {*policies.Policy.__struct_fields__}
+
+
+def test_the_schema_says_what_every_key_does() -> None:
+    spill = described()["$defs"]["Spill"]["properties"]
+    assert spill["batch"]["description"] == "Share that the results of one batch of parallel calls may have together."
+    assert all("description" in about for about in spill.values())
 
 
 if __name__ == "__main__":

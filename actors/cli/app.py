@@ -12,6 +12,7 @@ from .audit import audit
 from .change_commands import wishes
 from .dlq import dlq
 from .options import Config, Conv, Data, Json, StackOptions, on_stack
+from .policy_commands import policy
 
 app = typer.Typer(
     name="jettison",
@@ -25,6 +26,7 @@ app = typer.Typer(
 app.add_typer(audit)
 app.add_typer(wishes)
 app.add_typer(dlq, name="dlq")
+app.add_typer(policy, name="policy")
 
 
 def _version(asked: bool) -> None:
@@ -368,69 +370,3 @@ def version() -> int:
 
     typer.echo(installed("jettison"))
     return 0
-
-
-policy = typer.Typer(
-    help="The policy: show and check it, change a conversation's, print its schema, import another system's settings.",
-    no_args_is_help=True,
-)
-app.add_typer(policy, name="policy")
-
-
-@policy.command("show")
-def policy_show(
-    files: Annotated[
-        list[Path] | None, typer.Argument(help="Layers (TOML, JSON or YAML), the later over the earlier.")
-    ] = None,
-    preset: Annotated[str, typer.Option(help="jettison, holmes, digitorn, llm4s, docsgpt, octopus-fifo …")] = "",
-    window: Annotated[int | None, typer.Option(help="Tokens of the model's window.", min=1)] = None,
-    as_json: Json = False,
-) -> int:
-    """Resolve a policy, check it, and print every key of it."""
-    from .policy import show as run
-
-    return run(files=files or [], preset=preset, window=window, as_json=as_json)
-
-
-@policy.command("set")
-@on_stack
-def policy_set(
-    stack: StackOptions,
-    conv: Conv,
-    values: Annotated[list[str], typer.Argument(help="Such as budget.window=64000.", metavar="KEY=VALUE …")],
-    json: Json = False,
-) -> int:
-    """Change a conversation's policy from the next version on; what is not named stays."""
-    from .policy import set_ as run
-
-    return run(stack, conv, values, as_json=json)
-
-
-@policy.command("windows")
-def policy_windows(models: Annotated[list[str], typer.Argument(help="Names, as a provider has them.")]) -> int:
-    """Print the windows of models, and where each number is from."""
-    from .policy import windows as run
-
-    return run(models)
-
-
-@policy.command("schema")
-def policy_schema() -> int:
-    """Print the policy's JSON Schema."""
-    from .policy import schema as run
-
-    return run()
-
-
-@policy.command("import")
-def policy_import(
-    file: Annotated[Path, typer.Argument(help="Digitorn's YAML, or an .env file of DocsGPT or HolmesGPT.")],
-    system: Annotated[
-        str, typer.Option("--from", help="digitorn, docsgpt or holmes; default: seen from the keys.")
-    ] = "",
-    agent: Annotated[str, typer.Option(help="Id of the Digitorn agent; default: the first.")] = "",
-) -> int:
-    """Print another system's settings as a layer of our policy; what has no counterpart is said on stderr."""
-    from .policy import import_ as run
-
-    return run(file=file, system=system, agent=agent)

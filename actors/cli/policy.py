@@ -23,6 +23,7 @@ from protocol.presets import PRESETS
 
 from .options import StackOptions
 from .policy_import import Imported, from_digitorn, from_docsgpt, from_holmes, system_of
+from .policy_keys import described
 from .session import connected, printed, said
 
 SYSTEMS = ("digitorn", "docsgpt", "holmes")
@@ -91,8 +92,8 @@ def windows(models: list[str]) -> int:
 
 
 def schema() -> int:
-    """Print the JSON Schema of the policy."""
-    sys.stdout.write(json.dumps(policies.schema(), indent=2) + "\n")
+    """Print the JSON Schema of the policy, each key with what it does."""
+    sys.stdout.write(json.dumps(described(), indent=2) + "\n")
     return 0
 
 

@@ -14,7 +14,8 @@ LINE_SECONDS = 5.0
 def bar(title: str, total: int, *, unit: str = "messages") -> Iterator[Callable[[str, int, int], None]]:
     """Yield a function to call after each *unit*."""
     if not sys.stderr.isatty():
-        yield _lines(title, total, unit)
+        with lines(title, total, unit=unit) as step:
+            yield step
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -29,6 +30,12 @@ def bar(title: str, total: int, *, unit: str = "messages") -> Iterator[Callable[
     with Progress(*columns, console=Console(stderr=True)) as shown:
         task = shown.add_task(title, total=total)
         yield lambda name, index, of: shown.advance(task)
+
+
+@contextmanager
+def lines(title: str, total: int, *, unit: str = "messages") -> Iterator[Callable[[str, int, int], None]]:
+    """Yield the same, for what is told on the same terminal meanwhile: whole lines, which a bar would be torn by."""
+    yield _lines(title, total, unit)
 
 
 def _lines(title: str, total: int, unit: str) -> Callable[[str, int, int], None]:

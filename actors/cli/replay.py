@@ -21,7 +21,7 @@ from protocol.ids import Address, written_address
 from . import FAILED, MISMATCH, UNREACHABLE
 from .audit_read import chosen, missing, named_file
 from .options import StackOptions
-from .progress import bar
+from .progress import bar, lines
 from .replay_pool import Failed, ReplayResult, Source, processors, replays
 from .session import connected, located, printed, said, settings_of
 from .terminal_text import counted, named, plain
@@ -151,7 +151,8 @@ def _all_told(outcomes: Iterator[ReplayResult], total: int, *, checks: Checks, a
     """Tell each outcome as it comes, and the sum of them on stderr."""
     worst = count = facts = different = failed = rests = 0
     began = time.perf_counter()
-    with bar("replaying", total, unit="conversations") as step:
+    shown = lines if sys.stdout.isatty() else bar
+    with shown("replaying", total, unit="conversations") as step:
         for count, outcome in enumerate(outcomes, 1):
             worst = _worse(worst, _told(outcome, checks=checks, as_json=as_json, briefly=True))
             if isinstance(outcome, Failed):

@@ -1,0 +1,70 @@
+"""The page of the policy: every key with its type, default, presets and meaning, written from the code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from actors.cli.policy_keys import OTHERS, Key, keys, values_in
+from protocol import policy as policies
+
+EXAMPLES = {
+    "budget": "budget = { window = 200_000, reserve = 8_000 }",
+    "trigger": "trigger = { ratio = 0.8, buffer = 2_000 }",
+    "target": "target = { low_water = 0.4 }",
+    "cooldown": "cooldown = { turns = 3, growth = 2_000 }",
+    "economy": 'economy = { mode = "on", cached_price = 0.1 }',
+    "spill": 'spill = { tokens = 8_000, per_tool = { "grep*" = { tokens = 2_000 } } }',
+    "digest": "digest = { keep_blocks = 3 }",
+    "squeeze": 'squeeze = { mode = "summarize", model = "gpt-4o-mini" }',
+    "cut": 'cut = { pins = ["first_user", "last_user"], floor = { blocks = 2 } }',
+    "emergency": "emergency = { keep_units = 6 }",
+    "hooks": 'hooks = [{ id = "half", when = { kind = "pressure", at_least = 0.5 }, do = { kind = "log" } }]',
+    "reminder": 'reminder = { mode = "tools", tools = [{ name = "grep", about = "searches files" }] }',
+    "shape": 'shape = { profile = "anthropic-messages" }',
+}
+"""One line of TOML for each section; a test resolves them."""
+
+
+def policy_page() -> str:
+    """Return the tables, a section each."""
+    return "\n".join(_lines())
+
+
+def _lines() -> Iterator[str]:
+    section = ""
+    for key in keys():
+        name = key.path.partition(".")[0].partition("[")[0]
+        if name != section:
+            section = name
+            yield from _head(section, key)
+        yield f"| `{key.path}` | {_cell(key.kind)} | {_default(key)} | {_cell(key.about)}{_presets(key)} |"
+
+
+def _head(section: str, first: Key) -> Iterator[str]:
+    owner = {"preset": "", "hooks": "Hook"}.get(section, first.owner)
+    about = getattr(policies, owner).__doc__.strip() if owner else "The rest of a layer lies over it."
+    yield f"\n## {section}\n\n{about}\n"
+    if section in EXAMPLES:
+        yield f"```toml\n{EXAMPLES[section]}\n```\n"
+    yield "| key | value | default | what it does |\n|---|---|---|---|"
+
+
+def _default(key: Key) -> str:
+    own = _in("jettison", key)
+    return f"`{own}`" if own else f"`{key.default}`" if key.default != "required" else "required"
+
+
+def _in(preset: str, key: Key) -> str:
+    value = values_in(preset, key.path)
+    return "" if value in ("", "null") else value
+
+
+def _presets(key: Key) -> str:
+    if "[]" in key.path or key.path == "preset":
+        return ""
+    told = [f"`{name}` {value}" for name in OTHERS if (value := _in(name, key)) and len(value) < 80]
+    return f" Presets: {_cell(', '.join(told))}." if told else ""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
