@@ -95,7 +95,7 @@ PIECES = " / "
 
 PIECES_CHARS_MAX = 240
 PIECE_CHARS = 120
-OLDER_CHARS = 60
+OLDER_CHARS = 80
 """Of the outcome of a call that was made again later."""
 
 _MORE = re.compile(r"\((\d+) more\)")
@@ -212,7 +212,9 @@ def without_older(step: AccountStep, newer: AccountStep) -> AccountStep:
     if step.level >= JOINED_LEVEL or not any(act.call in again for act in step.acts):
         return step
     acts = tuple(
-        msgspec.structs.replace(act, outcome=f"{clipped(one_line(act.outcome), OLDER_CHARS)} [again in #{newer.first}]")
+        msgspec.structs.replace(
+            act, outcome=f"{clipped(one_line(act.outcome), OLDER_CHARS, head=REASON_HEAD)} [again in #{newer.first}]"
+        )
         if act.call in again and len(act.outcome) > 2 * OLDER_CHARS
         else act
         for act in step.acts

@@ -53,7 +53,7 @@ _UNCHANGED = re.compile(
     r" (?:was|were|made)"
     r"|did not appear|could not be|was rejected|\bno match"
 )
-REFUSED_CHARS_MAX = 1500
+REFUSED_CHARS_MAX, REFUSED_LINE_CHARS = 1500, 160
 _REFUSED = re.compile(
     r"(?i)\btoo (?:large|long|many)\b|\breject(?:ed|ing)\b|\brefus(?:ed|ing)\b"
     r"|\bnot (?:allowed|permitted|authori[sz]ed|supported)\b"
@@ -209,9 +209,12 @@ def speaker_of(entry: Entry) -> str:
 
 
 def rejection_in(result: str) -> str:
-    """Return the line in which a short result says that the tool did not do it, or an empty text."""
-    lines = result.strip().split("\n") if len(result) <= REFUSED_CHARS_MAX else []
-    return next((line.strip() for line in (*lines[:1], *lines[1:][-1:]) if _REFUSED.search(line)), "")
+    """Return the words in which a short result says that the tool did not do it, or an empty text."""
+    lines = result.strip().split("\n") if len(result) <= REFUSED_CHARS_MAX else [""]
+    if _REFUSED.search(lines[0]):
+        # the second line often says what would be allowed
+        return one_line(" ".join(line for line in lines[:2] if len(line) <= REFUSED_LINE_CHARS)) or lines[0].strip()
+    return lines[-1].strip() if _REFUSED.search(lines[-1]) else ""
 
 
 def failure_in(result: str) -> str:
