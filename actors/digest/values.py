@@ -64,12 +64,12 @@ def values_beside(
         found = _found(item, earlier, lines_of(item.number))
         if found is None or item.value in said or stands(item.value):
             continue
-        # a name and its value: the value may stand where the name is not
-        if stands(found.text.partition(" ")[2]):
+        # of a setting, the value may stand where the name is not
+        if item.category == "setting" and stands(found.text.partition(" ")[2]):
             continue
-        # of fragments that differ in figures alone, a few say what they are
+        # of sums that stand in the same words, a few say what they are
         (shape,) = shapes_of([found.text])
-        shapes[shape] += 1
+        shapes[shape] += item.category == "amount"
         if shapes[shape] > ALIKE_MAX:
             continue
         cost = count(found.text) + FRAME_TOKENS

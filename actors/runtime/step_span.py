@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from opentelemetry.trace import Span, get_current_span
 
 from actors.core.entry import CATEGORIES
+from actors.core.loss_told import TOLD
 from actors.core.outcome import outcome_of
 from actors.core.seal import Step
 from actors.core.state import State
@@ -51,7 +52,7 @@ class StepSpan:
         self.span.set_attributes(
             {semconv.ARTIFACTS_COUNT: len(spilled), semconv.ARTIFACTS_BYTES: sum(fact.bytes for fact in spilled)}
         )
-        left = [fate for fact in step.facts for fate in getattr(fact, "fates", ())]
+        left = [fate for fact in step.facts for fate in getattr(fact, "fates", ()) if fate.category not in TOLD]
         if left:
             self.span.set_attributes(
                 {

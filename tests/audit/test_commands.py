@@ -77,12 +77,15 @@ def test_versions_diff_why_and_where_agree_about_a_digest(conversation: tuple[st
     assert [row["version"] for row in rows] == list(range(1, len(rows) + 1))
     assert all(re.fullmatch("[0-9a-f]{32}", row["trace_id"]) for row in rows)
     assert all(row["time"].startswith("20") for row in rows)
-    digested = next(row for row in rows if "HistoryAccounted" in row["facts"])
-    version = digested["version"]
-    assert digested["loss"]["categories"]
-    found = asked(conversation, "diff", f"@{version}", at=f"@{version - 1}")
-    gone = [row["number"] for row in found["rows"] if row["did"] == "digested" and row["number"]]
-    assert gone
+    gone: list[int] = []
+    # the first compactions may only shorten in place
+    for digested in (row for row in rows if "HistoryAccounted" in row["facts"]):
+        version = digested["version"]
+        assert digested["loss"]["categories"]
+        found = asked(conversation, "diff", f"@{version}", at=f"@{version - 1}")
+        gone = [row["number"] for row in found["rows"] if row["did"] == "digested" and row["number"]]
+        if gone:
+            break
     told = asked(conversation, "why", str(gone[0]))
     assert (told["now"], told["history"][-1]["version"]) == ("not in the view", version)
     assert told["history"][-1]["trace_id"] == digested["trace_id"]

@@ -107,12 +107,14 @@ def sentences_excerpt(text: str, *, chars: int, sought: Sought) -> str:
     if len(text) <= chars:
         return text
     parts = [part for part in _SENTENCE_END.split(text[:READ_CHARS_MAX]) if part]
-    worths = line_worths(parts, sought)
-    for number, part in enumerate(parts):
-        worths[number] += _TOLD_WORTH * len({kind for kind, _ in telling(part.encode())})
-        worths[number] += _FIGURE_WORTH * min(3, len(_FIGURES.findall(part)))
+    worths = [worth + _told_worth(part) for worth, part in zip(line_worths(parts, sought), parts, strict=True)]
     shown = [_clipped(part, sought, max(60, chars - 4)) for part in parts]
     return _rendered(shown, _chosen(shown, worths, chars)).replace("\n", " ")
+
+
+def _told_worth(said: str) -> float:
+    kinds = {kind for kind, _ in telling(said.encode())}
+    return _TOLD_WORTH * len(kinds) + _FIGURE_WORTH * min(3, len(_FIGURES.findall(said)))
 
 
 def readable_lines(text: str) -> list[str]:
