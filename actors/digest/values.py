@@ -13,9 +13,7 @@ from actors.core.ledger import Ledger
 from actors.core.message_texts import texts_of
 from actors.core.text.count import Count
 from actors.core.text.excerpt import readable_lines
-from actors.core.text.patterns import encoded
 from actors.core.text.shorten.lines import shapes_of
-from actors.core.text.values import words_in
 from protocol.account import AccountValue
 from protocol.facts import DigestItem
 
@@ -46,12 +44,6 @@ def values_beside(
         parts = texts_of((as_said(entries[number]),)) if number in entries else []
         return [line for part in parts for line in readable_lines(part.text)]
 
-    # most of what does not stand there has a word that does not, and is not looked for in the whole text
-    words = frozenset(words_in(encoded(standing)))
-
-    def stands(value: str) -> bool:
-        return words.issuperset(words_in(encoded(value))) and value in standing
-
     newest = max((item.number for item in known), default=0)
     ranked = sorted(
         (item for item in known if item.category in KINDS),
@@ -62,10 +54,7 @@ def values_beside(
     said = ""
     for item in ranked[:CANDIDATES_MAX]:
         found = _found(item, earlier, lines_of(item.number))
-        if found is None or item.value in said or stands(item.value):
-            continue
-        # of a setting, the value may stand where the name is not
-        if item.category == "setting" and stands(found.text.partition(" ")[2]):
+        if found is None or item.value in said or item.value in standing:
             continue
         # of sums that stand in the same words, a few say what they are
         (shape,) = shapes_of([found.text])
