@@ -335,10 +335,10 @@ def _refuses_llm(layer: Mapping[str, Any]) -> bool:
     return bool(preset.get("squeeze", {}).get("mode") == "off")
 
 
-def _without_llm(merged: Mapping[str, Any]) -> dict[str, Any]:
-    squeeze = merged.get("squeeze")
+def _without_llm(layer: Mapping[str, Any]) -> dict[str, Any]:
+    squeeze = layer.get("squeeze")
     left = {key: value for key, value in squeeze.items() if key != "mode"} if isinstance(squeeze, Mapping) else squeeze
-    return {**merged, "squeeze": left} if "squeeze" in merged else dict(merged)
+    return dict(layer) | ({"squeeze": left} if "squeeze" in layer else {})
 
 
 def converted(layer: Mapping[str, Any]) -> Policy:

@@ -84,7 +84,9 @@ async def undone(data: Path, running: Runtime) -> Undone:
     rows = list(versions(at, records))
     digested = next(row.version for row in rows if "HistoryAccounted" in row.facts)
     changed = diff(at, records, older=digested - 1, newer=rows[-1].version).rows
-    gone = next(row.number for row in changed if row.did == "digested" and row.number)
+    # a small one: views use their budget, and it must fit when it comes back
+    digested_rows = [row for row in changed if row.did == "digested" and row.role == "user" and row.number]
+    gone = min(digested_rows, key=lambda row: (row.before_tokens, row.number)).number
     spilled = [fact for fact in done_facts(records) if isinstance(fact, ToolOutputSpilled)]
     smallest = min(spilled[-4:], key=lambda fact: fact.tokens).sha256
     undo = Undo(conversations=running.conversations, log=running.log, artifacts=running.artifacts)
