@@ -10,10 +10,60 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from protocol.errors import Rejected
 
 CLOSING_SECONDS = 2
+
+HEADER_SECONDS = 20
+"""For the headers of a request, from the connection or their first byte on."""
+
+HEADER_BYTES_MAX = 64 * 1024
+
+IDLE_SECONDS = 75
+"""Between two requests: longer than agents keep a connection, so that it does not end under a request on its way."""
+
+
+class _Http(HttpToolsProtocol):
+    """Bounds what uvicorn does not: how long headers take, and how many they are."""
+
+    _header_bytes = 0
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._await_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._came()
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        if self._late is None:
+            self._await_headers()
+
+    def on_headers_complete(self) -> None:
+        self._came()
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._late is None:
+            return
+        self._header_bytes += len(data)
+        if self._header_bytes > HEADER_BYTES_MAX and not self.transport.is_closing():
+            self.send_400_response("The headers are too long.")
+
+    def _await_headers(self) -> None:
+        self._header_bytes = 0
+        self._late = self.loop.call_later(HEADER_SECONDS, self.transport.close)
+
+    def _came(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
 
 
 class _Server(uvicorn.Server):
@@ -35,6 +85,8 @@ async def listened(app: Any, listening: socket.socket, **options: Any) -> AsyncI
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=CLOSING_SECONDS,
+        timeout_keep_alive=IDLE_SECONDS,
+        http=_Http,
         **options,
     )
     server = _Server(config)

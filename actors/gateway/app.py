@@ -53,10 +53,7 @@ class Gateway:
         except Rejected as error:
             await refused(send, "openai", 408, kind="invalid_request_error", message=str(error))
             return
-        if asked.rest is None:
-            await while_heard(receive, self._answered(asked, send))
-        else:
-            await self._answered(asked, send)
+        await while_heard(receive, self._answered(asked, send), whole=asked.whole)
 
     async def _answered(self, asked: Incoming, send: Send) -> None:
         api = ROUTES.get(asked.path) or COUNTERS.get(asked.path)

@@ -29,6 +29,8 @@ class Incoming:
     peer: str = ""
     body: bytes = b""
     rest: AsyncIterator[bytes] | None = field(default=None, compare=False)
+    whole: asyncio.Event = field(default_factory=asyncio.Event, compare=False)
+    """Set once all of it was read: what comes after that is that its agent hangs up."""
 
     def header(self, name: str) -> str:
         """Return the first value of the header *name*; empty if there is none."""
@@ -45,7 +47,8 @@ class Incoming:
 async def incoming(scope: Scope, receive: Receive, *, bytes_max: int) -> Incoming:
     """Return the request in *scope*, with its body up to *bytes_max*. Raises `Rejected`, `HungUp`."""
     path = scope.get("raw_path") or scope["path"].encode()
-    chunks = _chunks(receive)
+    whole = asyncio.Event()
+    chunks = _chunks(receive, whole)
     body, rest = bytearray(), None
     async for chunk in chunks:
         body += chunk
@@ -60,6 +63,7 @@ async def incoming(scope: Scope, receive: Receive, *, bytes_max: int) -> Incomin
         peer=(scope.get("client") or ("", 0))[0],
         body=bytes(body),
         rest=rest,
+        whole=whole,
     )
 
 
@@ -67,10 +71,13 @@ class HungUp(Exception):
     """The agent left; nobody waits for an answer."""
 
 
-async def while_heard(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
-    """Do *work* until it is done or the agent hangs up: then it is cancelled, and what it asks of others with it."""
+async def while_heard(receive: Receive, work: Coroutine[Any, Any, None], *, whole: asyncio.Event) -> None:
+    """Do *work* until it is done or the agent hangs up: then it is cancelled, and what it asks of others with it.
+
+    Until the request is *whole*, it is *work* that hears the agent.
+    """
     doing = asyncio.ensure_future(work)
-    hearing = asyncio.ensure_future(_hung_up(receive))
+    hearing = asyncio.ensure_future(_hung_up(receive, whole))
     try:
         await asyncio.wait({doing, hearing}, return_when=asyncio.FIRST_COMPLETED)
         if not doing.done():
@@ -82,19 +89,23 @@ async def while_heard(receive: Receive, work: Coroutine[Any, Any, None]) -> None
         await asyncio.gather(doing, hearing, return_exceptions=True)
 
 
-async def _hung_up(receive: Receive) -> None:
+async def _hung_up(receive: Receive, whole: asyncio.Event) -> None:
+    await whole.wait()
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-async def _chunks(receive: Receive) -> AsyncIterator[bytes]:
+async def _chunks(receive: Receive, whole: asyncio.Event) -> AsyncIterator[bytes]:
     more = True
     while more:
         try:
-            message = await asyncio.wait_for(receive(), SILENCE_SECONDS)
+            async with asyncio.timeout(SILENCE_SECONDS):
+                message = await receive()
         except TimeoutError:
             raise Rejected("the request's body did not come") from None
         if message["type"] == "http.disconnect":
             raise HungUp
         more = message.get("more_body", False)
+        if not more:
+            whole.set()
         yield message.get("body", b"")

@@ -14,7 +14,7 @@ import aiohttp
 import msgspec
 from starlette.types import Send
 
-from protocol.errors import BudgetRefused, JettisonError, Rejected
+from protocol.errors import BudgetRefused, JettisonError, Rejected, Unavailable
 from protocol.overflow import is_overflow
 from protocol.tracing import extract, span, traced
 
@@ -27,7 +27,7 @@ from .headers import forwarded, value_of
 from .incoming import Incoming
 from .plan import Plan, Planner, bypass
 from .reading import Reading, reads_in
-from .relay import is_stream, refused, relayed
+from .relay import BrokenOff, is_stream, pieces, refused, relayed
 from .told import Told
 from .upstream import Upstream
 from .usage import Overheard, Usage
@@ -182,14 +182,20 @@ def _is_foreign(body: Body) -> bool:
 
 
 async def _refusal(answer: aiohttp.ClientResponse) -> bytes:
-    """Return the beginning of an answer that may say that the request was too long; nothing of any other."""
+    """Return the beginning of an answer that may say that the request was too long; nothing of any other.
+
+    Raises `Unavailable` for one that breaks off.
+    """
     if answer.status not in REFUSALS or value_of(answer.raw_headers, "content-encoding"):
         return b""
     told = bytearray()
-    async for piece in answer.content.iter_any():
-        told += piece
-        if len(told) > REFUSAL_BYTES_MAX:
-            break
+    try:
+        async for piece in pieces(answer):
+            told += piece
+            if len(told) > REFUSAL_BYTES_MAX:
+                break
+    except BrokenOff as error:
+        raise Unavailable(str(error)) from None
     return bytes(told)
 
 

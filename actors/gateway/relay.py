@@ -9,6 +9,7 @@ from starlette.types import Send
 
 from .apis import Host, error_body, error_event
 from .headers import Header, returned, value_of
+from .sse import WholeEvents
 
 FAILURES = (aiohttp.ClientError, TimeoutError, OSError)
 
@@ -63,16 +64,19 @@ async def relayed(
     await started(send, answer.status, [*returned(answer.raw_headers), *added])
     if read:
         await said(send, read)
+    events = WholeEvents() if is_stream(answer) and not value_of(answer.raw_headers, "content-encoding") else None
     try:
-        async for piece in answer.content.iter_any():
-            await said(send, piece)
+        async for piece in pieces(answer):
+            if whole := piece if events is None else events.fed(piece):
+                await said(send, whole)
             if heard is not None:
                 heard(piece)
-    except FAILURES as error:
-        if not is_stream(answer) or value_of(answer.raw_headers, "content-encoding"):
-            raise BrokenOff from None
-        await said(send, error_event(message=f"the provider's answer broke off: {type(error).__name__}"))
-    await said(send, b"", more=False)
+        last = events.rest() if events is not None else b""
+    except BrokenOff as error:
+        if events is None:
+            raise
+        last = error_event(message=str(error))
+    await said(send, last, more=False)
 
 
 async def pieces(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
@@ -80,8 +84,8 @@ async def pieces(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
     try:
         async for piece in answer.content.iter_any():
             yield piece
-    except FAILURES:
-        raise BrokenOff from None
+    except FAILURES as error:
+        raise BrokenOff(f"the provider's answer broke off: {type(error).__name__}") from None
 
 
 def is_stream(answer: aiohttp.ClientResponse) -> bool:

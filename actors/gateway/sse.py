@@ -10,6 +10,10 @@ EVENT_BYTES_MAX = 32 * 2**20
 """An event that does not end within so much is none; what is kept of it is dropped."""
 
 
+ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
+"""The blank line that ends an event."""
+
+
 class Event(msgspec.Struct, frozen=True, kw_only=True):
     """One event: its bytes with the blank line that ends it, and the text of its data."""
 
@@ -48,11 +52,33 @@ class Events:
     def _end(self) -> int:
         """Return where the first event ends, -1 if it does not yet. What was looked at is not looked at again."""
         start = max(0, self._seen - 3)
-        found = [
-            at + len(mark) for mark in (b"\n\n", b"\r\n\r\n", b"\r\r") if (at := self._kept.find(mark, start)) >= 0
-        ]
+        found = [at + len(mark) for mark in ENDS if (at := self._kept.find(mark, start)) >= 0]
         self._seen = len(self._kept)
         return min(found, default=-1)
+
+
+class WholeEvents:
+    """Pass a stream on in whole events, as the bytes that they are: what breaks off then does not end within one."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+
+    def fed(self, piece: bytes) -> bytes:
+        """Return what goes on now, the beginning of an event that is not whole yet being held back."""
+        if not self._held and piece.endswith(b"\n\n"):
+            return piece
+        start = max(0, len(self._held) - 3)
+        self._held += piece
+        end = max(at + len(mark) if (at := self._held.rfind(mark, start)) >= 0 else 0 for mark in ENDS)
+        if len(self._held) - end > EVENT_BYTES_MAX:
+            end = len(self._held)
+        whole = bytes(self._held[:end])
+        del self._held[:end]
+        return whole
+
+    def rest(self) -> bytes:
+        """Return what is held back."""
+        return bytes(self._held)
 
 
 def _data(raw: bytes) -> bytes:
