@@ -139,14 +139,14 @@ class FolderKeys:
         return Path(self.folder) / f"{tenant}.key"
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="key.1", tag_field="kind"):
+class KeyRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="key.1", tag_field="kind"):
     """What lies on a conversation's key subject: its key, wrapped or as it is; neither, and it is destroyed."""
 
     wrapped: bytes = b""
     plain: bytes = b""
 
 
-DESTROYED = msgspec.msgpack.encode(Kept())
+DESTROYED = msgspec.msgpack.encode(KeyRecord())
 
 
 class JetStreamKeys:
@@ -231,10 +231,10 @@ class JetStreamKeys:
 
     async def _unwrapped(self, at: Address, body: bytes) -> bytes:
         try:
-            kept = msgspec.msgpack.decode(body, type=Kept)
+            kept = msgspec.msgpack.decode(body, type=KeyRecord)
         except UNREADABLE:
             raise Damaged(f"the key of {at} is not readable", address=str(at)) from None
-        if kept == Kept():
+        if kept == KeyRecord():
             raise Erased(f"{at} was erased, and its key destroyed", address=str(at))
         if kept.wrapped and self._tenants is None:
             raise KeysUnavailable(f"{at} is encrypted with a key of its tenant; {SET_KEYS}", address=str(at))
@@ -247,7 +247,7 @@ class JetStreamKeys:
         """Return a new key that is kept; None if there is one already."""
         await self.prepare(at.tenant)
         made = secrets.token_bytes(cipher.KEY_BYTES)
-        kept = Kept(wrapped=await self._tenants.wrap(at, made)) if self._tenants else Kept(plain=made)
+        kept = KeyRecord(wrapped=await self._tenants.wrap(at, made)) if self._tenants else KeyRecord(plain=made)
         body, first = msgspec.msgpack.encode(kept), {"Nats-Expected-Last-Subject-Sequence": "0"}
 
         async def attempt() -> int:
@@ -310,7 +310,7 @@ async def newest_is_wrapped(connection: NatsConnection) -> bool:
         newest = await connection.jetstream(timeout=TRY_SECONDS).get_msg(
             subjects.KEY_STREAM, subject=subjects.KEY_SUBJECTS
         )
-        return bool(msgspec.msgpack.decode(newest.data or b"", type=Kept).wrapped)
+        return bool(msgspec.msgpack.decode(newest.data or b"", type=KeyRecord).wrapped)
     except (APIError, NotPermitted, *TRANSIENT, *UNREADABLE):
         return False
 

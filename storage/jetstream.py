@@ -8,7 +8,6 @@ leader.
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 from nats.aio.client import Client as NatsConnection
@@ -22,7 +21,6 @@ from protocol.connection import (
     TRY_SECONDS,
     WRONG_LAST_SEQUENCES,
     check_frame,
-    check_there,
     publish,
     told,
     until,
@@ -30,10 +28,8 @@ from protocol.connection import (
 from protocol.errors import Busy, Damaged, LogRegression, LogUnavailable, NotProvisioned, OutcomeUnknown
 from protocol.ids import Address
 
-from .jetstream_batches import READ_SECONDS, read_batch, record_of
+from .jetstream_reads import NO_STREAM, READ_SECONDS, read_batch, record_of, subjects_page
 from .ports import Record
-
-NO_STREAM = "the streams do not exist on this server; run `jettison provision`"
 
 
 class JetStreamLog:
@@ -107,28 +103,11 @@ class JetStreamLog:
         found: set[Address] = set()
         listed = 0
         while True:
-            page, total = await self._subjects(offset=listed)
+            page, total = await subjects_page(self._connection, offset=listed)
             found |= {subjects.address_of(subject) for subject in page}
             listed += len(page)
             if not page or listed >= total:
                 return sorted(found)
-
-    async def _subjects(self, *, offset: int) -> tuple[list[str], int]:
-        """Return one page of the log's subjects (the server's pages have 100,000), and how many there are in all."""
-        request = {"subjects_filter": subjects.LOG_SUBJECTS, "offset": offset}
-        try:
-            answer = await self._connection.request(
-                f"$JS.API.STREAM.INFO.{subjects.LOG_STREAM}", json.dumps(request).encode(), timeout=READ_SECONDS
-            )
-        except TRANSIENT as error:
-            await check_there(self._connection)
-            raise LogUnavailable(f"the conversations cannot be listed ({told(error)}); try again") from None
-        found = json.loads(answer.data)
-        if failed := found.get("error"):
-            if failed.get("err_code") == STREAM_NOT_FOUND:
-                raise NotProvisioned(NO_STREAM, stream=subjects.LOG_STREAM)
-            raise LogUnavailable(f"the conversations cannot be listed: {failed.get('description', '')}")
-        return list(found["state"].get("subjects") or ()), int(found.get("total", 0))
 
     async def end(self) -> int:
         """See `EventLog.end`. Raises `NotProvisioned`, `LogUnavailable`."""

@@ -10,7 +10,7 @@ from protocol.connection import TRANSIENT
 from protocol.errors import NotPermitted
 from protocol.ids import Address
 
-from .jetstream_batches import READ_SECONDS
+from .jetstream_reads import READ_SECONDS
 
 
 class JetStreamSnapshots:

@@ -16,7 +16,7 @@ from protocol import subjects
 from protocol.connection import TRANSIENT, WRONG_LAST_SEQUENCES, told
 from protocol.errors import UNREADABLE, Contended, Damaged, LogUnavailable, NotProvisioned
 from protocol.ids import Address, Token
-from protocol.keys import DESTROYED, Kept, TenantKeys
+from protocol.keys import DESTROYED, KeyRecord, TenantKeys
 
 from .erasure import ANSWER_SECONDS, overwritten
 
@@ -51,11 +51,11 @@ async def _rewrapped(connection: NatsConnection, at: Address, tenants: TenantKey
         if message.data == DESTROYED:
             return 0
         try:
-            kept = msgspec.msgpack.decode(message.data or b"", type=Kept)
+            kept = msgspec.msgpack.decode(message.data or b"", type=KeyRecord)
         except UNREADABLE:
             raise Damaged(f"the key of {at} is not readable", address=str(at)) from None
         key = kept.plain or await tenants.unwrap(at, kept.wrapped)
-        body = msgspec.msgpack.encode(Kept(wrapped=await tenants.wrap(at, key)))
+        body = msgspec.msgpack.encode(KeyRecord(wrapped=await tenants.wrap(at, key)))
         try:
             # refused where it was erased meanwhile
             ack = await jetstream.publish(

@@ -13,7 +13,8 @@ from dataclasses import replace
 import msgspec
 
 from actors.core.seal import step_name
-from actors.runtime.conversations import COPIED_HEADER, Conversations
+from actors.runtime.conversations import Conversations
+from actors.runtime.copied import COPIED_HEADER
 from actors.runtime.fold import Decision, decisions, version_of
 from protocol import codec
 from protocol.errors import Erased, NotFound, Rejected

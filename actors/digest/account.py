@@ -35,7 +35,7 @@ from .calls import TASK_LIST, speaker_of
 from .goal import TAIL_SHARE, goal_tokens, tail_units
 from .hindsight import Hindsight
 from .requests import REQUEST_TOKENS, is_again, said_again, within, without_repeats
-from .step_list import Steps
+from .step_list import AccountSteps
 from .tail import keeps_by_name, kept_tail
 from .trims import shown_tokens, trims_of
 from .values import values_beside
@@ -64,7 +64,7 @@ HARD_SHARE = 0.8
 TRIES_MAX, TITLES_TOKENS = 4, 20
 
 
-def account(state: State, *, count: Count) -> tuple[HistoryAccounted | CompactionDeclined, ...]:
+def tell_as_account(state: State, *, count: Count) -> tuple[HistoryAccounted | CompactionDeclined, ...]:
     """Return the fact that brings the view down to the target, or why there is nothing to bring down."""
     assert state.episode is not None
     boundary = state.episode.boundary
@@ -142,7 +142,7 @@ class _Ladder:
     requests: list[AccountRequest]
     asked_tokens: int
     """Of the requests alone, without their numbers."""
-    steps: Steps
+    steps: AccountSteps
     requests_tokens: int = 0
     trims: dict[int, tuple[Trim, ...]] = field(default_factory=dict)
     leaving: list[Entry] = field(default_factory=list)
@@ -179,7 +179,7 @@ class _Ladder:
             tail=tail,
             hindsight=hindsight,
             levels=levels,
-            steps=Steps(count=count, hindsight=hindsight, levels=levels),
+            steps=AccountSteps(count=count, hindsight=hindsight, levels=levels),
             room=room_tokens,
             staying_tokens=state.live_tokens - (state.digest.tokens if state.digest else 0),
             requests=requests,

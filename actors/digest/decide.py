@@ -21,7 +21,7 @@ from actors.core.text.count import Count
 from actors.core.units import floor_pairs, units
 from protocol.facts import CompactionDeclined, DigestItem, HistoryDigested
 
-from .account import account
+from .account import tell_as_account
 from .rank import chosen
 from .tail import digest_cap_tokens, kept_tail
 
@@ -42,7 +42,7 @@ def digest(state: State, *, count: Count) -> tuple[HistoryDigested | CompactionD
     told = state.digest is not None and state.digest.account is not None
     squeezable = state.policy.squeeze.way == "off" or state.policy.squeeze.prompt_version != "v1"
     if state.policy.digest.style == "account" and (told or squeezable):
-        return account(state, count=count)
+        return tell_as_account(state, count=count)
     leaving, kept = _parted(state)
     if not leaving:
         return (CompactionDeclined(boundary=boundary, stage="digest", reason="nothing older than the kept units"),)

@@ -39,7 +39,7 @@ COARSENESS_STEP = 0.25
 
 
 @dataclass(kw_only=True)
-class Steps:
+class AccountSteps:
     """The steps of an account that is being written, oldest first, with what each costs and is worth."""
 
     count: Count

@@ -128,7 +128,7 @@ class Keeper:
         again = headers.get("x-stainless-retry-count", "0") != "0"
         answered = any(mark in raw for raw in body.messages for mark in ANSWERED)
         first = not (scope or again or answered)
-        asked = _Asked(
+        asked = _Search(
             tenant=token(caller.tenant),
             place=place,
             chain=chain,
@@ -193,7 +193,7 @@ class Keeper:
             found = self._digests[key] = digest(decode(raw))
         return found
 
-    async def _claimed(self, asked: _Asked) -> Head:
+    async def _claimed(self, asked: _Search) -> Head:
         """Return the conversation that a request goes on with, as it is with all of the request's messages."""
         failed: LogUnavailable | None = None
         for tries in range(CLAIMS_MAX):
@@ -207,7 +207,7 @@ class Keeper:
                 failed = error
         raise failed or Contended("other gateways go on with the same conversation, too often")
 
-    async def _claim(self, asked: _Asked) -> Head | None:
+    async def _claim(self, asked: _Search) -> Head | None:
         """Try once; None where another gateway was faster."""
         known, revision = await self._known(asked.tenant, asked.place)
         match identity.decide(known, asked.chain, tools=asked.tools, beside=asked.beside, first=asked.first):
@@ -288,7 +288,7 @@ class Keeper:
         turns = kept if keys is None else (await keys.key(talk.at)).decrypt(kept, f"gateway {talk.at}")
         return list(decode_value(turns)) if turns else []
 
-    async def _forgotten(self, asked: _Asked, head: Head) -> None:
+    async def _forgotten(self, asked: _Search, head: Head) -> None:
         known, revision = await self._known(asked.tenant, asked.place)
         left = msgspec.msgpack.encode(identity.known_without(known, head.name))
         await self.places.write(asked.tenant, asked.place, left, revision=revision)
@@ -326,7 +326,7 @@ class Keeper:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Asked:
+class _Search:
     """What is looked for."""
 
     tenant: Token

@@ -17,9 +17,9 @@ from nats.aio.client import Client as NatsConnection
 from actors.audit.forking import Forking
 from actors.model_info.tokens import counter
 from actors.runtime.conversations import Conversations
-from actors.runtime.dispatch import Steps
 from actors.runtime.quarantine import Quarantine, Sandbox
 from actors.runtime.registry import ACTOR_SPECS
+from actors.runtime.stepping import Effects
 from actors.runtime.task_group import together
 from actors.runtime.worker import Worker
 from actors.services.context_service import ContextService
@@ -72,7 +72,7 @@ class Process:
     announcer: Announcer
     requests: Requests
     conversations: Conversations
-    steps: Steps
+    effects: Effects
     sandbox: Sandbox
     name: str
 
@@ -82,7 +82,7 @@ class Process:
             actor=actor,
             wakes=self.wakes,
             conversations=self.conversations,
-            steps=self.steps,
+            effects=self.effects,
             dead_letters=self.dead_letters,
             quarantine=Quarantine(actor=actor, worker=self.name, in_progress=self.in_progress, sandbox=self.sandbox),
             announcer=self.announcer,
@@ -109,7 +109,7 @@ class Process:
             log=self.log,
             wakes=self.wakes,
             in_progress=self.in_progress,
-            layers=self.steps.layers,
+            layers=self.effects.layers,
             forks=Forking(conversations=self.conversations, log=self.log, artifacts=self.artifacts),
         )
 
@@ -164,7 +164,7 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
             announcer=NatsAnnouncer(connection),
             requests=NatsRequests(connection),
             conversations=conversations,
-            steps=Steps(artifacts=artifacts, layers=settings.layers, model=model),
+            effects=Effects(artifacts=artifacts, layers=settings.layers, model=model),
             sandbox=ProcessSandbox(settings=settings),
             name=name,
             tenants=tenants,
@@ -195,7 +195,7 @@ async def warmed(running: Process, actors: Iterable[Actor]) -> None:
     """Load what a first delivery waits for: the tokenizer (0.3 s), the models' table (0.4), squeeze's client (1)."""
     await asyncio.to_thread(counter, "o200k_base")
     for actor in actors:
-        await asyncio.to_thread(ACTOR_SPECS[actor].warm, running.steps.tools)
+        await asyncio.to_thread(ACTOR_SPECS[actor].warm, running.effects.tools)
 
 
 def writer_name(role: str) -> str:

@@ -8,8 +8,7 @@ the tail is read again, because an agent may have spoken between our reading and
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 
 from cachetools import LRUCache
 
@@ -19,16 +18,15 @@ from actors.model_info.tokens import tokenizer_for
 from protocol import codec
 from protocol import policy as policies
 from protocol.errors import BadEnvelope, ChainBroken, LogRegression, NotReady, PastNeeded
-from protocol.facts import ConversationRepaired, DoneFact
+from protocol.facts import DoneFact
 from protocol.ids import Address
 from protocol.limits import SNAPSHOT_COMMITS
-from storage.ports import EventLog, Record, Snapshots
+from storage.ports import EventLog, Snapshots
 
+from .copied import repaired_behind, still_missing
 from .fold import fold, folded, tokens_of
-from .handed import Handed, check
+from .handed import Doubts, Handed, with_remedy
 from .kept_states import KeptStates
-
-log = logging.getLogger("jettison.conversations")
 
 WARM_MAX = 512
 """Conversations whose state a process keeps, where they are small."""
@@ -41,16 +39,6 @@ BYTES_AT_ONCE_MAX = 65_536
 """Folded on the loop itself, a few milliseconds; more gets a thread, and other conversations go on."""
 
 
-WHAT_TO_DO = (
-    "what is kept of {at} is damaged: ask an operator, who sees it with `jettison verify {at}` and mends it with "
-    "`jettison repair {at}`"
-)
-
-
-COPIED_HEADER = "Jettison-Copied"
-"""On the first record of a log that is written as a copy: how many records the copy has."""
-
-
 class Conversations:
     """All conversations that this process works on."""
 
@@ -60,8 +48,7 @@ class Conversations:
         self._writer = writer
         self.rules = rules or codec.RULES_VERSION
         """The version of the rules that this process decides by, and that its commits say."""
-        self._doubted: LRUCache[Address, Handed] = LRUCache(WARM_MAX)
-        """What was handed over and is not in the log: nothing is written to it."""
+        self._doubts = Doubts(log)
         self._warm: LRUCache[Address, State] = LRUCache(WARM_TOKENS_MAX, getsizeof=_warm_tokens)
 
     async def receive(self, at: Address, given: Handed | None) -> State:
@@ -76,8 +63,7 @@ class Conversations:
             self._warm[at] = kept if kept.seq > warm.seq else warm
         state = await self.load(at)
         if given is not None:
-            self._doubted[at] = given
-            await self._settle_doubt(at, state)
+            await self._doubts.hold(at, state, given)
         return state
 
     async def load(self, at: Address) -> State:
@@ -88,19 +74,7 @@ class Conversations:
         try:
             return await self._loaded(at)
         except (ChainBroken, LogRegression, BadEnvelope) as error:
-            # agents are told this too, and can do nothing about it themselves
-            raise type(error)(f"{error}; {WHAT_TO_DO.format(at=at)}", **{"address": str(at), **error.fields}) from None
-
-    async def _settle_doubt(self, at: Address, state: State) -> None:
-        """Raise what is wrong with a state that was handed over, until the log says that it is right."""
-        doubted = self._doubted.get(at)
-        if doubted is None:
-            return
-        try:
-            await check(self._log, at, state, doubted)
-        except (ChainBroken, LogRegression) as error:
-            raise type(error)(f"{error}; {WHAT_TO_DO.format(at=at)}", **error.fields) from None
-        self._doubted.pop(at, None)
+            raise with_remedy(error, at) from None
 
     async def _loaded(self, at: Address) -> State:
         state = self._warm.get(at)  # not taken out: four actors and a service load at the same time
@@ -109,12 +83,12 @@ class Conversations:
         missing = 0
         try:
             async for records in self._log.batches(at, after=state.seq):
-                missing = _missing(records, missing, fresh=not state.seq)
+                missing = still_missing(records, missing, fresh=not state.seq)
                 large = sum(len(record.body) for record in records) > BYTES_AT_ONCE_MAX
                 state = await asyncio.to_thread(fold, state, records) if large else fold(state, records)
         except ChainBroken as error:
             records = await self._log.read(at, after=0)
-            if not isinstance(error, PastNeeded) and not _repaired_behind(records, state.seq):
+            if not isinstance(error, PastNeeded) and not repaired_behind(records, state.seq):
                 raise
             state = await asyncio.to_thread(folded, at, records)
         if missing > 0:
@@ -138,7 +112,7 @@ class Conversations:
         adopt: policies.Policy | None = None,
     ) -> bool:
         """Append one step that was decided on *state*; false if another came first: load and decide again."""
-        await self._settle_doubt(at, state)
+        await self._doubts.settle(at, state)
         tokenizer = tokenizer_for(state.terms.model).id
         commit = sealed(state, facts, rules=self.rules, writer=self._writer, tokenizer=tokenizer, adopt=adopt)
         body = codec.encode_commit(commit)
@@ -157,28 +131,9 @@ class Conversations:
         state = folded(at, await self._log.read(at, after=0))
         await self._kept.keep(at, state)
         self._warm[at] = state
-        self._doubted.pop(at, None)
+        self._doubts.forget(at)
 
 
 def _warm_tokens(state: State) -> int:
     """Return the cache space of *state*: its share by number at least, and one of any size has room."""
     return min(max(tokens_of(state), WARM_TOKENS_MAX // WARM_MAX), WARM_TOKENS_MAX)
-
-
-def _missing(records: Sequence[Record], before: int, *, fresh: bool) -> int:
-    """Return how many records of a copy are to come after *records*; 0 where the log is none, or was repaired since."""
-    copied = records[0].headers.get(COPIED_HEADER, "") if fresh else ""
-    left = int(copied) if copied.isascii() and copied.isdecimal() else before
-    repaired = any(b"ConversationRepaired" in record.body for record in records if record.side == "done")
-    return 0 if repaired else max(0, left - len(records))
-
-
-def _repaired_behind(records: Iterable[Record], seq: int) -> bool:
-    """Tell whether the log was repaired after *seq*: what was remembered of it is then no longer true."""
-    return any(
-        record.seq > seq
-        and b"ConversationRepaired" in record.body
-        and any(isinstance(fact, ConversationRepaired) for fact in codec.decode_commit(record.body).facts)
-        for record in records
-        if record.side == "done"
-    )

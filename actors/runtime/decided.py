@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from actors.core.state import State
 from actors.core.text.count import Count
-from actors.spill.decide import claims, degraded, spill
+from actors.spill.decide import claims, spill
+from actors.spill.without_store import degraded
 from actors.squeeze.decide import Ask, Completion, next_ask, recorded_answers
 from protocol.facts import DigestSqueezed, DoneFact, HistorySummarized, StageFailed, ToolOutputTrimmed
 

@@ -7,12 +7,21 @@ have, or has with another hash, says that two logs were written under one name, 
 from __future__ import annotations
 
 import msgspec
+from cachetools import LRUCache
 
 from actors.core.state import State
 from protocol import codec
 from protocol.errors import UNREADABLE, BadEnvelope, ChainBroken, JettisonError, LogRegression
 from protocol.ids import Address
 from storage.ports import EventLog, Record
+
+DOUBTS_MAX = 512
+"""Conversations of one process; a forgotten one is doubted again when it is handed over again."""
+
+WHAT_TO_DO = (
+    "what is kept of {at} is damaged: ask an operator, who sees it with `jettison verify {at}` and mends it with "
+    "`jettison repair {at}`"
+)
 
 
 class Handed(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +75,39 @@ async def check(log: EventLog, at: Address, state: State, what: Handed) -> None:
     if any(b"ConversationRepaired" in record.body or _is(record, what) for record in records if record.side == "done"):
         return
     raise _doubt(at, state, what)
+
+
+class Doubts:
+    """What was handed over and is not in the log: nothing is written to a conversation in doubt."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._doubted: LRUCache[Address, Handed] = LRUCache(DOUBTS_MAX)
+
+    async def hold(self, at: Address, state: State, what: Handed) -> None:
+        """Doubt *at* until its log has *what* was handed over; raises as `settle`."""
+        self._doubted[at] = what
+        await self.settle(at, state)
+
+    async def settle(self, at: Address, state: State) -> None:
+        """Raise what is wrong with a state that was handed over, until the log says that it is right."""
+        doubted = self._doubted.get(at)
+        if doubted is None:
+            return
+        try:
+            await check(self._log, at, state, doubted)
+        except (ChainBroken, LogRegression) as error:
+            raise with_remedy(error, at) from None
+        self.forget(at)
+
+    def forget(self, at: Address) -> None:
+        """Doubt *at* no longer: the log says that what was handed over is right, or was written anew."""
+        self._doubted.pop(at, None)
+
+
+def with_remedy(error: JettisonError, at: Address) -> JettisonError:
+    """Return *error* with what to do about it: agents are told it too, and can do nothing themselves."""
+    return type(error)(f"{error}; {WHAT_TO_DO.format(at=at)}", **{"address": str(at), **error.fields})
 
 
 def _doubt(at: Address, state: State, what: Handed) -> JettisonError:

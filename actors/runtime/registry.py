@@ -39,6 +39,7 @@ from .decided import (
     spilled,
     squeezed,
 )
+from .fold import count_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +134,18 @@ ACTOR_SPECS: dict[Actor, ActorSpec] = {
 def spec_of(facts: Sequence[DoneFact]) -> ActorSpec | None:
     """Return the actor that decided *facts*; None if no actor did: a view was served, somebody wished for it."""
     return ACTOR_SPECS.get(cast(Actor, whose(facts[0]))) if facts else None
+
+
+def given_up(actor: Actor, state: State, error: Exception) -> Step:
+    """Return the step that goes on without *actor*, whose own step fails by a fault of ours.
+
+    Spill shows what it can without its rule's help; the other stages are passed by. Raises *error* where
+    there is nothing to pass by.
+    """
+    facts = ACTOR_SPECS[actor].without(state, type(error).__name__, count_of(state))
+    if not facts:
+        raise error
+    return Step(facts=facts)
 
 
 def asks_model(actor: Actor | None) -> bool:

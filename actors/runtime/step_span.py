@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from actors.core.state import State
 from actors.model_info.tokens import tokenizer_for
 from actors.telemetry.setup import record_artifact, record_step
 from protocol import semconv
-from protocol.facts import ToolOutputSpilled
+from protocol.facts import DoneFact, MessageRepaired, ToolOutputSpilled
 from protocol.ids import Address
 from protocol.semconv import Category
 from protocol.subjects import Actor
@@ -26,12 +27,15 @@ from protocol.tracing import span
 from .fold import tokens_of
 from .handed import Handed
 
+log = logging.getLogger("jettison.worker")
+
 
 @dataclass(kw_only=True)
 class StepSpan:
     """The open span of one step."""
 
     actor: Actor
+    at: Address
     span: Span
     before: State
     started: float
@@ -42,38 +46,47 @@ class StepSpan:
         removed = max(0, tokens_of(self.before) - tokens_of(after)) if after is not None else 0
         seconds = time.perf_counter() - self.started
         record_step(self.actor, outcome, seconds=seconds, tokens_removed=removed)
-        for fact in step.facts:
-            if isinstance(fact, ToolOutputSpilled) and after is not None:
-                record_artifact(fact.kind, size_bytes=fact.bytes)
-        if not self.span.is_recording():
-            return
-        self.span.set_attribute(semconv.OUTCOME, outcome)
-        spilled = [fact for fact in step.facts if isinstance(fact, ToolOutputSpilled)]
-        self.span.set_attributes(
-            {semconv.ARTIFACTS_COUNT: len(spilled), semconv.ARTIFACTS_BYTES: sum(fact.bytes for fact in spilled)}
-        )
-        left = [fate for fact in step.facts for fate in getattr(fact, "fates", ()) if fate.category not in TOLD]
-        if left:
-            self.span.set_attributes(
-                {
-                    semconv.VALUES_RETAINED: sum(fate.retained for fate in left),
-                    semconv.VALUES_RECOVERABLE: sum(fate.recoverable for fate in left),
-                    semconv.VALUES_LOST: sum(fate.lost for fate in left),
-                }
-            )
-        cost = sum(getattr(fact, "cost_microdollars", 0) for fact in step.facts)
-        if cost:
-            self.span.set_attribute(semconv.COST_MICRODOLLARS, cost)
         if after is not None:
-            self.span.set_attributes(
-                {
-                    semconv.SNAPSHOT_VERSION: after.version,
-                    semconv.STREAM_SEQUENCE: after.position.done_seq,
-                    semconv.AFTER_TOKENS: tokens_of(after),
-                    semconv.MESSAGES_AFTER: len(after.live) + len(after.arrived),
-                    **_by_category(after, semconv.AFTER_TOKENS_OF),
-                }
-            )
+            for fact in step.facts:
+                if isinstance(fact, ToolOutputSpilled):
+                    record_artifact(fact.kind, size_bytes=fact.bytes)
+            _log_repairs(self.at, step)
+        if self.span.is_recording():
+            self.span.set_attribute(semconv.OUTCOME, outcome)
+            self.span.set_attributes(_of_facts(step.facts) | (_of_state(after) if after is not None else {}))
+
+
+def _log_repairs(at: Address, step: Step) -> None:
+    """Log what was repaired or refused, and nothing of what a message says."""
+    for fact in step.facts:
+        # what is not known of a model was said when its policy was adopted, once for all conversations
+        if isinstance(fact, MessageRepaired) and step.adopt is None:
+            what = f"message {fact.number}: {fact.kind}" if fact.number else f"{fact.kind}: {fact.detail}"
+            log.warning("%s: %s", at, what)
+
+
+def _of_facts(facts: tuple[DoneFact, ...]) -> dict[str, int]:
+    """Return the attributes that say what was decided."""
+    spilled = [fact for fact in facts if isinstance(fact, ToolOutputSpilled)]
+    left = [fate for fact in facts for fate in getattr(fact, "fates", ()) if fate.category not in TOLD]
+    cost = sum(getattr(fact, "cost_microdollars", 0) for fact in facts)
+    told = {semconv.ARTIFACTS_COUNT: len(spilled), semconv.ARTIFACTS_BYTES: sum(fact.bytes for fact in spilled)}
+    if left:
+        told[semconv.VALUES_RETAINED] = sum(fate.retained for fate in left)
+        told[semconv.VALUES_RECOVERABLE] = sum(fate.recoverable for fate in left)
+        told[semconv.VALUES_LOST] = sum(fate.lost for fate in left)
+    return told | ({semconv.COST_MICRODOLLARS: cost} if cost else {})
+
+
+def _of_state(after: State) -> dict[str, int]:
+    """Return the attributes that say what the conversation is now."""
+    return {
+        semconv.SNAPSHOT_VERSION: after.version,
+        semconv.STREAM_SEQUENCE: after.position.done_seq,
+        semconv.AFTER_TOKENS: tokens_of(after),
+        semconv.MESSAGES_AFTER: len(after.live) + len(after.arrived),
+        **_by_category(after, semconv.AFTER_TOKENS_OF),
+    }
 
 
 @contextmanager
@@ -95,7 +108,7 @@ def step_span(actor: Actor, at: Address, state: State) -> Iterator[StepSpan]:
                     **_by_category(state, semconv.BEFORE_TOKENS_OF),
                 }
             )
-        yield StepSpan(actor=actor, span=current, before=state, started=time.perf_counter())
+        yield StepSpan(actor=actor, at=at, span=current, before=state, started=time.perf_counter())
 
 
 def tell_versions(state: State, given: Handed | None) -> None:

@@ -1,6 +1,8 @@
 """Stepping: load a conversation, decide, and commit, until an actor has nothing left to do in it.
 
-What the actor does stands in `dispatch.py`; the commit goes through `conversations.py` to the log.
+What an actor does stands beside its rule: spill's is `actors/spill/act.py` (`registry.py` names all). It loads nothing
+and retries nothing, and what its facts promise is done: bytes are stored before the fact that points to them, an answer
+is there before the fact that uses it. The commit goes through `conversations.py` to the log.
 """
 
 from __future__ import annotations
@@ -9,27 +11,67 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
 from actors.core.flow import next_actor
+from actors.core.older_rules import under
+from actors.core.seal import Step
 from actors.core.state import State
+from actors.spill.policy_layers import NO_LAYERS, Layers
+from actors.squeeze.model import Model
+from protocol import codec
 from protocol.errors import Contended
 from protocol.facts import DoneFact, HookFired
 from protocol.ids import Address
 from protocol.limits import APPEND_ATTEMPTS_MAX
 from protocol.subjects import Actor
 from protocol.tracing import traced
-from storage.ports import Announcer
+from storage.ports import Announcer, Artifacts
 
 from .conversations import Conversations
-from .dispatch import Steps, given_up, tell
+from .fold import count_of
 from .handed import Handed
+from .registry import ACTOR_SPECS, Effect, Tools, given_up
 from .retries import FAULTS_MAX, Failures, is_passed_by
 from .step_span import step_span, tell_versions
 
 log = logging.getLogger("jettison.worker")
+
+
+@dataclass(kw_only=True)
+class Effects:
+    """What the actors of one process do, with what they need from outside."""
+
+    artifacts: Artifacts
+    layers: Layers = NO_LAYERS
+    """What the policy of a new conversation lies on."""
+    model: Model | None = None
+    by_actor: dict[Actor, Effect] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.by_actor = {actor: one.make_effect(self.tools) for actor, one in ACTOR_SPECS.items()}
+
+    @property
+    def tools(self) -> Tools:
+        """Return what the actors work with."""
+        return Tools(artifacts=self.artifacts, layers=self.layers, model=self.model)
+
+    async def step(
+        self,
+        actor: Actor,
+        at: Address,
+        state: State,
+        *,
+        rules: str = codec.RULES_VERSION,
+        make_room: Callable[[], None] = lambda: None,
+    ) -> Step:
+        """Return what *actor* does with *state* by *rules*; *make_room* is called where it begins to wait.
+
+        Raises `ArtifactsUnavailable` while spill should wait, `Busy` while too many others do.
+        """
+        return await self.by_actor[actor].step(at, under(rules, state), count=count_of(state), make_room=make_room)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +80,7 @@ class Stepping:
 
     actor: Actor
     conversations: Conversations
-    steps: Steps
+    effects: Effects
     announcer: Announcer
     failures: Failures
 
@@ -68,7 +110,8 @@ class Stepping:
         with step_span(self.actor, at, state) as recorded:
             headers = traced()
             try:
-                step = await self.steps.step(self.actor, at, state, rules=self.conversations.rules, make_room=make_room)
+                rules = self.conversations.rules
+                step = await self.effects.step(self.actor, at, state, rules=rules, make_room=make_room)
                 await self._call_hooks(at, step.facts, headers)
                 landed = await self.conversations.commit(at, state, step.facts, headers=headers, adopt=step.adopt)
             except Exception as error:
@@ -81,8 +124,6 @@ class Stepping:
                     raise error from None  # there is nothing to pass by: the first reason is the one to tell
                 landed = await self.conversations.commit(at, state, step.facts, headers=headers, adopt=step.adopt)
             after = await self.conversations.load(at) if landed else None
-            if landed:
-                tell(at, step)
             recorded.decided(step, after)
         return after
 

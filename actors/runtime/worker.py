@@ -21,7 +21,6 @@ from storage.ports import Announcer, DeadLetters, Slot, Wakes
 
 from .conversations import Conversations
 from .delivery import Delivery, carried, delivery_span, give_back, held
-from .dispatch import Steps
 from .hand_over import HandOver
 from .handed import given
 from .quarantine import Quarantine
@@ -34,7 +33,7 @@ from .retries import (
     pause,
     pause_after,
 )
-from .stepping import Stepping
+from .stepping import Effects, Stepping
 
 log = logging.getLogger("jettison.worker")
 
@@ -53,7 +52,7 @@ class Worker:
     actor: Actor
     wakes: Wakes
     conversations: Conversations
-    steps: Steps
+    effects: Effects
     dead_letters: DeadLetters
     quarantine: Quarantine
     announcer: Announcer
@@ -71,7 +70,7 @@ class Worker:
         self.stepping = Stepping(
             actor=self.actor,
             conversations=self.conversations,
-            steps=self.steps,
+            effects=self.effects,
             announcer=self.announcer,
             failures=self._failures,
         )

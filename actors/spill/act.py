@@ -23,8 +23,9 @@ from protocol.ids import Address
 from protocol.warned import warn
 from storage.ports import Artifacts
 
-from .decide import Spilled, claims, degraded, spill
+from .decide import Spilled, claims, spill
 from .policy_layers import NO_LAYERS, Layers
+from .without_store import degraded
 
 log = logging.getLogger("jettison.worker")
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from actors.core.caps import pointer_room
+from actors.core.caps import over_cap, oversized, part_cap_tokens, pointer_room, whole_results
 from actors.core.entry import IMAGE_TOKENS, Entry, PartSize
+from actors.core.state import State
 from actors.core.text.count import Count
 from actors.core.text.error_text import error_text
 from actors.core.text.kinds import kind_of
@@ -21,6 +22,33 @@ Gone = ToolOutputSpilled | ToolOutputTrimmed
 
 BESIDE = "shown with the first part of its result"
 """Why a part is shown by nothing: what stands for all of them is in the first one's place."""
+
+
+def large_parts(state: State) -> tuple[Large, ...]:
+    """Return what has to leave or may be made smaller."""
+    policy = state.policy
+    if policy is None:
+        return ()
+    found: list[Large] = []
+    for entry, usable in state.coming:
+        groups = whole_results(entry, policy, usable)
+        together = {part.pointer for group in groups for part in group}
+        for group in groups:
+            cap = part_cap_tokens(entry, group[0], policy, usable)
+            one = as_one(group)
+            found.append(Large(entry=entry, part=one, policy=policy, cap=cap, may_stay=False, together=group))
+        found += [
+            Large(
+                entry=entry,
+                part=part,
+                policy=policy,
+                cap=part_cap_tokens(entry, part, policy, usable),
+                may_stay=not part.sha256 and not over_cap(entry, part, policy, usable),
+            )
+            for part in oversized(entry, policy, usable)
+            if part.pointer not in together
+        ]
+    return tuple(found)
 
 
 def as_one(group: tuple[PartSize, ...]) -> PartSize:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from actors.audit.replay import replay
 from actors.core.extract import items_of
 from actors.core.flow import next_actor
-from actors.spill.decide import degraded
+from actors.spill.without_store import degraded
 from actors.squeeze.answer_checks import cleaned
 from actors.squeeze.decide import Ask, Completion
 from protocol import codec

@@ -19,7 +19,8 @@ from actors.core.flow import next_actor
 from actors.core.view import View
 from actors.cut.decide import cut
 from actors.digest.decide import digest
-from actors.spill.decide import degraded, spill
+from actors.spill.decide import spill
+from actors.spill.without_store import degraded
 from actors.squeeze.decide import next_ask
 from protocol.errors import BadMessage, BudgetRefused
 from protocol.facts import CompactionRequested, SaidFact, SaidMessage

@@ -10,7 +10,7 @@ from actors.core.flow import next_actor
 from actors.core.older_rules import policy_bytes, policy_under, under
 from actors.digest.decide import digest
 from actors.runtime.conversations import Conversations
-from actors.runtime.dispatch import Steps
+from actors.runtime.stepping import Effects
 from protocol import codec
 from protocol import policy as policies
 from protocol.facts import CompactionDeclined, HistoryDigested
@@ -70,7 +70,7 @@ async def test_a_commit_says_by_which_rules_it_was_decided(rules: str) -> None:
     body = codec.encode_said(codec.Said(writer="w", count=1, facts=(appended([user("hello")]),)))
     await log.say(at, body, message_id=fresh_id(), headers={})
     state = await known.load(at)
-    step = await Steps(artifacts=MemoryArtifacts()).step("spill", at, state, rules=known.rules)
+    step = await Effects(artifacts=MemoryArtifacts()).step("spill", at, state, rules=known.rules)
     assert await known.commit(at, state, step.facts, headers={}, adopt=step.adopt)
     commit = codec.decode_commit((await log.read(at, after=0))[-1].body)
     assert commit.rules_version == rules

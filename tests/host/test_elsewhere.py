@@ -9,7 +9,7 @@ import pytest
 
 from actors.host.bootstrap import Process, work
 from actors.runtime.conversations import Conversations
-from actors.runtime.dispatch import Steps
+from actors.runtime.stepping import Effects
 from protocol import codec
 from protocol.facts import ConversationOpened, MessagesAppended, SaidFact, SaidMessage, ToolOutputSpilled
 from protocol.formats import messages
@@ -54,7 +54,7 @@ def in_memory() -> Process:
         announcer=MemoryAnnouncer(),
         requests=MemoryRequests(),
         conversations=Conversations(log=log, snapshots=snapshots, writer="memory"),
-        steps=Steps(artifacts=artifacts),
+        effects=Effects(artifacts=artifacts),
         sandbox=NoSandbox(),
         name="memory",
     )

@@ -11,8 +11,8 @@ from actors.cli.policy_import import from_holmes
 from actors.core.apply_said import apply_said
 from actors.core.caps import cap_tokens
 from actors.core.cut_plan import SHRUNK_TOKENS_MIN, water_level
-from actors.spill.decide import degraded
 from actors.spill.labels import refusal
+from actors.spill.without_store import degraded
 from actors.squeeze.decide import fits
 from protocol.errors import BudgetRefused
 from protocol.facts import ToolOutputSpilled, ToolOutputTrimmed

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from actors.spill.decide import degraded
 from actors.spill.labels import KEY_CHARS
+from actors.spill.without_store import degraded
 from protocol.facts import ToolOutputSpilled
 from tests.builders import COUNT, Talk, assistant, result, system, user
 from tests.presets.llm4s_cases import CASES, wanted

@@ -79,7 +79,7 @@ async def test_a_commit_whose_answer_was_lost_is_stored_once_though_another_came
         cut_off = await connect(proxy.url, name="cut-off")
         mine, other = _conversations(cut_off, "mine", settings), _conversations(running.connection, "other", settings)
         before = await mine.load(at)
-        policy = (await running.steps.step(FIRST_ACTOR, at, before)).adopt
+        policy = (await running.effects.step(FIRST_ACTOR, at, before)).adopt
         assert policy is not None
         # whoever listens hears each try, also those that the server takes for repeats
         tries: asyncio.Queue[Msg] = asyncio.Queue()

@@ -192,7 +192,7 @@ async def test_of_two_answers_one_is_recorded_and_the_other_worker_adopts_it(apa
         async with runtime(_with(apart, llm), role="one") as one, runtime(_with(apart, llm), role="two") as two:
             both = [await each.conversations.load(talk.at) for each in (one, two)]
             steps = await asyncio.gather(
-                *(each.steps.step("squeeze", talk.at, seen) for each, seen in zip((one, two), both, strict=True))
+                *(each.effects.step("squeeze", talk.at, seen) for each, seen in zip((one, two), both, strict=True))
             )
             assert len(llm.requests) == 2
             assert steps[0].facts != steps[1].facts, "they were told different things"

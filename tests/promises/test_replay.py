@@ -15,7 +15,7 @@ from actors.audit.replay import replay
 from actors.core.flow import next_actor
 from actors.host.bootstrap import Runtime
 from actors.runtime.conversations import Conversations
-from actors.runtime.dispatch import Steps
+from actors.runtime.stepping import Effects
 from protocol.client import Client
 from protocol.facts import ContextServed, DoneFact
 from protocol.ids import Address, address, fresh_id
@@ -95,14 +95,14 @@ async def test_one_process_without_servers_decides_what_the_workers_decide(
     for record in records:
         if record.side == "said":
             await log.say(at, record.body, message_id=fresh_id(), headers={})
-    await _worked(alone, Steps(artifacts=artifacts, layers=working.steps.layers), at)
+    await _worked(alone, Effects(artifacts=artifacts, layers=working.effects.layers), at)
     assert _decided(await log.read(at, after=0)) == _decided(records)
 
 
-async def _worked(conversations: Conversations, steps: Steps, at: Address) -> None:
+async def _worked(conversations: Conversations, effects: Effects, at: Address) -> None:
     """Do what four workers do, one step after the other."""
     while (actor := next_actor(state := await conversations.load(at))) is not None:
-        step = await steps.step(actor, at, state)
+        step = await effects.step(actor, at, state)
         assert await conversations.commit(at, state, step.facts, headers={}, adopt=step.adopt)
 
 

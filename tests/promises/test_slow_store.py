@@ -15,7 +15,7 @@ import pytest
 from actors.audit.replay import replay
 from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
-from actors.runtime.dispatch import Steps
+from actors.runtime.stepping import Effects
 from actors.runtime.worker import CREDITS
 from actors.spill.act import STORING_MAX, Storing
 from protocol import subjects
@@ -104,11 +104,11 @@ async def test_a_slow_store_holds_up_who_spills_and_no_other(
 
 
 async def test_who_finds_too_many_at_the_store_comes_back_and_loses_nothing(running: Runtime, client: Client) -> None:
-    full = Steps(artifacts=running.artifacts)
-    storing = full.effects["spill"]
+    full = Effects(artifacts=running.artifacts)
+    storing = full.by_actor["spill"]
     assert isinstance(storing, Storing)
     storing.at_store = STORING_MAX
-    worker = asyncio.create_task(dataclasses.replace(running, steps=full).worker("spill").run())
+    worker = asyncio.create_task(dataclasses.replace(running, effects=full).worker("spill").run())
     try:
         talk = await client.open(f"crowded-{fresh_id()}", policy=layer())
         await talk.append(call_and_result("a", LOG))

@@ -18,7 +18,7 @@ from actors.core.state import State
 from actors.host.bootstrap import runtime
 from actors.host.settings import load
 from actors.runtime.conversations import Conversations
-from actors.runtime.dispatch import Steps
+from actors.runtime.stepping import Effects
 from protocol.ids import Address
 from protocol.subjects import Actor, Lane
 from storage.ports import Slot, Wakes
@@ -43,13 +43,13 @@ class Death:
             os.kill(os.getpid(), self._signal)
 
 
-class MortalSteps(Steps):
-    """Steps that may end before or after their effect."""
+class MortalEffects(Effects):
+    """Effects that may end before or after their effect."""
 
     death: Death
 
     async def step(self, *args: Any, **keywords: Any) -> Step:
-        """See `Steps.step`."""
+        """See `Effects.step`."""
         self.death.reached("before_effect")
         found = await super().step(*args, **keywords)
         self.death.reached("after_effect")
@@ -115,14 +115,14 @@ class MortalWakes:
 async def main(actor: Actor, death: Death, environment: Mapping[str, str]) -> None:
     """Work until the end comes."""
     async with runtime(load(environment=environment), role=f"victim-{actor}") as running:
-        steps = MortalSteps(artifacts=running.artifacts, model=running.steps.model)
+        effects = MortalEffects(artifacts=running.artifacts, model=running.effects.model)
         conversations = MortalConversations(
             log=running.log, snapshots=running.conversations._kept.snapshots, writer="victim"
         )
-        steps.death = conversations.death = death
+        effects.death = conversations.death = death
         worker = running.worker(actor)
         wakes = cast(Wakes, MortalWakes(running.wakes, death, conversations))
-        mortal = dataclasses.replace(worker, steps=steps, conversations=conversations, wakes=wakes)
+        mortal = dataclasses.replace(worker, effects=effects, conversations=conversations, wakes=wakes)
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         await mortal.run()

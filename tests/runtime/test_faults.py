@@ -10,8 +10,8 @@ import pytest
 
 from actors.host.bootstrap import Runtime, runtime
 from actors.host.settings import Settings
-from actors.runtime.dispatch import Steps
 from actors.runtime.retries import ATTEMPTS_MAX, FAULTS_MAX, pause
+from actors.runtime.stepping import Effects
 from actors.runtime.worker import Worker
 from actors.spill.act import Storing
 from actors.spill.policy_layers import Layers
@@ -27,8 +27,8 @@ from tests.runtime.test_poison import SECRET, freed, letter, letters, slot_is_fi
 @asynccontextmanager
 async def at_fault(running: Runtime, **parts: Any) -> AsyncIterator[Worker]:
     """Run a spill worker whose steps have a fault of ours: *parts* that no program of ours passes."""
-    steps = Steps(**{"artifacts": running.artifacts, **parts})
-    worker = dataclasses.replace(running, steps=steps).worker("spill")
+    effects = Effects(**{"artifacts": running.artifacts, **parts})
+    worker = dataclasses.replace(running, effects=effects).worker("spill")
     task = asyncio.create_task(worker.run())
     try:
         yield worker
@@ -104,7 +104,7 @@ async def test_bad_luck_is_never_given_up(
     talk = await client.open(f"luck-{fresh_id()}", policy=layer(spill={"on_store_error": "wait"}))
     async with runtime(without_store(settings), role="test") as dry:
         worker = dry.worker("spill")
-        storing = cast(Storing, worker.steps.effects["spill"])
+        storing = cast(Storing, worker.effects.by_actor["spill"])
         task = asyncio.create_task(worker.run())
         await talk.append(call_and_result("a", LOG))
         # tried and put back, more often than a fault passes by

@@ -7,8 +7,7 @@ import ast
 import pytest
 
 from actors.core.flow import FLOW
-from actors.runtime.dispatch import given_up
-from actors.runtime.registry import ACTOR_SPECS, asks_model, spec_of
+from actors.runtime.registry import ACTOR_SPECS, asks_model, given_up, spec_of
 from protocol.facts import ContextServed
 from protocol.subjects import ACTORS, Actor
 from tests.builders import Talk, policy

@@ -13,7 +13,7 @@ from actors.core.seal import Step
 from actors.core.state import State
 from actors.host.bootstrap import Runtime
 from actors.runtime.conversations import Conversations
-from actors.runtime.dispatch import Steps
+from actors.runtime.stepping import Effects
 from actors.runtime.worker import Worker
 from protocol import subjects
 from protocol.client import Client
@@ -27,7 +27,7 @@ from storage.streams import consumer, provision
 from tests.conftest import settled
 
 
-class SlowSteps(Steps):
+class SlowEffects(Effects):
     """The steps as they are, each after a while."""
 
     seconds = 0.4
@@ -39,12 +39,12 @@ class SlowSteps(Steps):
         return await super().step(actor, at, state, **keywords)
 
 
-class VerySlowSteps(SlowSteps):
+class VerySlowEffects(SlowEffects):
     seconds = 3600.0
 
 
-def slow(running: Runtime, kind: type[SlowSteps], *, grace_seconds: float) -> Worker:
-    worker = dataclasses.replace(running, steps=kind(artifacts=running.artifacts)).worker("spill")
+def slow(running: Runtime, kind: type[SlowEffects], *, grace_seconds: float) -> Worker:
+    worker = dataclasses.replace(running, effects=kind(artifacts=running.artifacts)).worker("spill")
     return dataclasses.replace(worker, grace_seconds=grace_seconds)
 
 
@@ -63,7 +63,7 @@ async def at_it(worker: Worker) -> AsyncIterator[asyncio.Task[None]]:
 async def begun(worker: Worker, at: Address) -> None:
     """Wait until *worker* is at a step of *at*."""
     async with asyncio.timeout(60):
-        while cast(SlowSteps, worker.steps).begun != at:
+        while cast(SlowEffects, worker.effects).begun != at:
             await asyncio.sleep(0.01)
 
 
@@ -89,7 +89,7 @@ async def next_slot(running: Runtime, at: Address) -> Slot:
 
 async def test_what_is_under_way_is_finished_within_the_grace(running: Runtime, client: Client) -> None:
     talk = await client.open(f"finished-{fresh_id()}")
-    worker = slow(running, SlowSteps, grace_seconds=60.0)
+    worker = slow(running, SlowEffects, grace_seconds=60.0)
     async with at_it(worker) as task:
         await begun(worker, talk.at)
         # the grace is the longest that it may take
@@ -102,7 +102,7 @@ async def test_what_is_under_way_is_finished_within_the_grace(running: Runtime, 
 
 async def test_nothing_new_is_taken_in_the_grace(running: Runtime, client: Client) -> None:
     talk = await client.open(f"first-{fresh_id()}")
-    worker = slow(running, SlowSteps, grace_seconds=60.0)
+    worker = slow(running, SlowEffects, grace_seconds=60.0)
     async with at_it(worker) as task:
         await begun(worker, talk.at)
         task.cancel()
@@ -117,7 +117,7 @@ async def test_nothing_new_is_taken_in_the_grace(running: Runtime, client: Clien
 
 async def test_what_takes_longer_is_handed_back_and_goes_on_at_once(running: Runtime, client: Client) -> None:
     talk = await client.open(f"longer-{fresh_id()}")
-    worker = slow(running, VerySlowSteps, grace_seconds=0.2)
+    worker = slow(running, VerySlowEffects, grace_seconds=0.2)
     # what was not handed back comes after the ack wait, and that is too late here
     for lane in LANES:
         wanted = consumer("spill", lane).evolve(ack_wait=3600.0)
@@ -135,7 +135,7 @@ async def test_what_takes_longer_is_handed_back_and_goes_on_at_once(running: Run
 
 async def test_a_second_signal_ends_the_grace(running: Runtime, client: Client) -> None:
     talk = await client.open(f"twice-{fresh_id()}")
-    worker = slow(running, VerySlowSteps, grace_seconds=60.0)
+    worker = slow(running, VerySlowEffects, grace_seconds=60.0)
     async with at_it(worker) as task:
         await begun(worker, talk.at)
         task.cancel()

@@ -11,9 +11,10 @@ import pytest
 from actors.core.caps import CAP_TOKENS_MIN, POINTER_TOKENS, cap_tokens
 from actors.core.entry import ESTIMATE_BYTES_PER_TOKEN, EXACT_BYTES_MAX
 from actors.core.flow import next_actor
-from actors.spill.decide import Spilled, claims, degraded, spill
+from actors.spill.decide import Spilled, claims, spill
 from actors.spill.labels import KEY_CHARS
 from actors.spill.pointer import CLOSING_CHARS, OPENING_CHARS, ends_of
+from actors.spill.without_store import degraded
 from protocol.facts import (
     Claim,
     CompactionDeclined,

@@ -13,8 +13,8 @@ from actors.core.caps import CAP_TOKENS_MIN, cap_tokens
 from actors.core.entry import IMAGE_TOKENS
 from actors.core.flow import next_actor
 from actors.core.text.error_text import ERROR_CHARS, error_text, is_error
-from actors.spill.decide import degraded
 from actors.spill.labels import KEY_CHARS
+from actors.spill.without_store import degraded
 from protocol.facts import CompactionDeclined, ToolOutputSpilled, ToolOutputTrimmed
 from protocol.policy import Policy
 from protocol.tools import READ_TOOL

@@ -6,7 +6,7 @@ import pytest
 
 from actors.host.bootstrap import Runtime
 from protocol.ids import Address, address, fresh_id
-from storage.jetstream_batches import READ_BATCH
+from storage.jetstream_reads import READ_BATCH
 from storage.memory import MemoryLog
 from storage.ports import EventLog, Record
 

@@ -1,4 +1,4 @@
-"""Batches: many records of one conversation by one request to JetStream, from any replica."""
+"""Reads: what one request to JetStream returns: records of a conversation, from any replica, or names of many."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from nats.aio.client import Client as NatsConnection
 from nats.aio.msg import Msg
 
 from protocol import guarded, subjects
-from protocol.connection import TRANSIENT
+from protocol.connection import STREAM_NOT_FOUND, TRANSIENT, check_there, told
+from protocol.errors import LogUnavailable, NotProvisioned
 from protocol.ids import Address
 
 from .ports import Record
@@ -18,6 +19,8 @@ from .ports import Record
 READ_BATCH = 512
 READ_BYTES = 8 << 20
 READ_SECONDS = 5.0
+
+NO_STREAM = "the streams do not exist on this server; run `jettison provision`"
 
 
 async def read_batch(connection: NatsConnection, at: Address, *, first: int, last: int) -> list[Record]:
@@ -57,3 +60,24 @@ def record_of(subject: str, seq: int, body: bytes, headers: Mapping[str, str], t
     """Return a message of the stream as a record; its subject says who wrote it."""
     side: Literal["said", "done"] = "said" if subject.endswith(".said") else "done"
     return Record(seq=seq, side=side, body=body, headers=headers, time=time)
+
+
+async def subjects_page(connection: NatsConnection, *, offset: int) -> tuple[list[str], int]:
+    """Return one page of the log's subjects (the server's pages have 100,000), and how many there are in all.
+
+    Raises `NotProvisioned`, `LogUnavailable`.
+    """
+    request = {"subjects_filter": subjects.LOG_SUBJECTS, "offset": offset}
+    try:
+        answer = await connection.request(
+            f"$JS.API.STREAM.INFO.{subjects.LOG_STREAM}", json.dumps(request).encode(), timeout=READ_SECONDS
+        )
+    except TRANSIENT as error:
+        await check_there(connection)
+        raise LogUnavailable(f"the conversations cannot be listed ({told(error)}); try again") from None
+    found = json.loads(answer.data)
+    if failed := found.get("error"):
+        if failed.get("err_code") == STREAM_NOT_FOUND:
+            raise NotProvisioned(NO_STREAM, stream=subjects.LOG_STREAM)
+        raise LogUnavailable(f"the conversations cannot be listed: {failed.get('description', '')}")
+    return list(found["state"].get("subjects") or ()), int(found.get("total", 0))

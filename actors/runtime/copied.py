@@ -1,0 +1,31 @@
+"""Copied: a log that is written as a copy of another one, or was repaired; what was remembered of it may be old."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from protocol import codec
+from protocol.facts import ConversationRepaired
+from storage.ports import Record
+
+COPIED_HEADER = "Jettison-Copied"
+"""On the first record of a log that is written as a copy: how many records the copy has."""
+
+
+def still_missing(records: Sequence[Record], before: int, *, fresh: bool) -> int:
+    """Return how many records of a copy are to come after *records*; 0 where the log is none, or was repaired since."""
+    copied = records[0].headers.get(COPIED_HEADER, "") if fresh else ""
+    left = int(copied) if copied.isascii() and copied.isdecimal() else before
+    repaired = any(b"ConversationRepaired" in record.body for record in records if record.side == "done")
+    return 0 if repaired else max(0, left - len(records))
+
+
+def repaired_behind(records: Iterable[Record], seq: int) -> bool:
+    """Tell whether the log was repaired after *seq*: what was remembered of it is then no longer true."""
+    return any(
+        record.seq > seq
+        and b"ConversationRepaired" in record.body
+        and any(isinstance(fact, ConversationRepaired) for fact in codec.decode_commit(record.body).facts)
+        for record in records
+        if record.side == "done"
+    )
