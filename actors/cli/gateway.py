@@ -98,7 +98,6 @@ async def served(settings: Settings, *, port: int | None = None) -> AsyncIterato
             upstream=upstream,
             callers=callers,
             planner=planner,
-            body_bytes_max=section.body_bytes_max,
             refuses=section.on_failure == "refuse",
         )
         app = Gateway(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from starlette.types import Receive, Scope, Send
 
 from protocol.errors import Rejected, Unavailable
 
 from .apis import CHAT_API, MESSAGES_API, RESPONSES_API, Api, Host, host_of
-from .callers import Callers
+from .bodies import Body, read_of
+from .callers import Caller, Callers
 from .headers import Header, forwarded
 from .incoming import HungUp, Incoming, incoming, while_heard
 from .managed import Managed
@@ -30,6 +33,16 @@ COUNTERS: dict[str, Api] = {
     "/v1/responses/input_tokens": RESPONSES_API,
 }
 MODELS = "/v1/models"
+_OF_MODELS = "/v1/models/"
+
+
+class _No(NamedTuple):
+    """An answer of the gateway's own, instead of the provider's."""
+
+    status: int
+    kind: str
+    message: str
+    headers: Sequence[Header] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,34 +71,18 @@ class Gateway:
     async def _answered(self, asked: Incoming, send: Send) -> None:
         api = ROUTES.get(asked.path) or COUNTERS.get(asked.path)
         host = api.host if api else host_of({key.decode("latin-1").lower(): "" for key, _ in asked.headers})
-        if asked.header("upgrade"):
-            # the one answer after which agents come back by HTTP at once
-            message = "this gateway speaks HTTP; ask again without an upgrade"
-            await refused(send, host, 426, kind="invalid_request_error", message=message, headers=_UPGRADE)
-            return
         caller = self.callers.caller(asked.headers, host)
-        if caller is None:
-            await refused(
-                send, host, 401, kind="authentication_error", message="this token is not a caller's, or expired"
-            )
+        # a large request is read once, whoever wants to know what is in it
+        read = read_of(asked, api, bytes_max=self.body_bytes_max) if api and self._looks_at(asked, host) else None
+        if no := self._no(asked, api, host, caller, read):
+            await refused(send, host, no.status, kind=no.kind, message=no.message, headers=no.headers)
             return
-        if (
-            self.callers.own.get(host)
-            and api is None
-            and not (asked.path == MODELS or asked.path.startswith(f"{MODELS}/"))
-        ):
-            message = "with the gateway's own keys nothing is served here but models' answers, counters and lists"
-            await refused(send, host, 403, kind="permission_error", message=message)
-            return
-        shared = bool(self.callers.own.get(host) and self.callers.admitted)
-        if shared and api and (why := unlike_its_own(asked, api, bytes_max=self.body_bytes_max)):
-            await refused(send, host, 403, kind="permission_error", message=why)
-            return
+        assert caller is not None
         try:
-            if self.managed is None or api is None or asked.method != "POST" or asked.rest is not None:
+            if self.managed is None or api is None or read is None or asked.method != "POST" or asked.rest is not None:
                 await self._passed(asked, host, send)
             else:
-                await self.managed.answer(asked, api, caller, send, counts=asked.path in COUNTERS)
+                await self.managed.answer(asked, api, read, caller, send, counts=asked.path in COUNTERS)
         except BrokenOff:
             # without an end of its answer the connection is closed, as the provider's was
             log.info("an answer of %s broke off", host)
@@ -93,6 +90,36 @@ class Gateway:
             await refused(send, host, 404, kind="not_found_error", message=str(error))
         except Unavailable as error:
             await refused(send, host, 502, kind="api_error", message=str(error), code="upstream_unreachable")
+
+    def _looks_at(self, asked: Incoming, host: Host) -> bool:
+        """Tell whether it matters what is in a request: it is managed, or another caller's must not be in it."""
+        return self._is_shared(host) or (self.managed is not None and asked.rest is None and asked.method == "POST")
+
+    def _is_shared(self, host: Host) -> bool:
+        """Tell whether callers ask *host* with one key, whose account holds what each of them left there."""
+        return bool(self.callers.own.get(host) and self.callers.admitted)
+
+    def _no(
+        self, asked: Incoming, api: Api | None, host: Host, caller: Caller | None, read: Body | Rejected | None
+    ) -> _No | None:
+        """Return why a request is not even passed on; None where it may be."""
+        if asked.header("upgrade"):
+            # the one answer after which agents come back by HTTP at once
+            message = "this gateway speaks HTTP; ask again without an upgrade"
+            return _No(426, "invalid_request_error", message, _UPGRADE)
+        if caller is None:
+            return _No(401, "authentication_error", "this token is not a caller's, or expired")
+        if (
+            self.callers.own.get(host)
+            and api is None
+            and asked.path != MODELS
+            and not asked.path.startswith(_OF_MODELS)
+        ):
+            message = "with the gateway's own keys nothing is served here but models' answers, counters and lists"
+            return _No(403, "permission_error", message)
+        if read is not None and self._is_shared(host) and (why := unlike_its_own(read)):
+            return _No(403, "permission_error", why)
+        return None
 
     async def _passed(self, asked: Incoming, host: Host, send: Send) -> None:
         """Forward the very bytes that came, and return those of the answer."""

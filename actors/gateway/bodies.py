@@ -15,6 +15,8 @@ from protocol.formats.messages import INSTRUCTION_ROLES
 from protocol.jsonbytes import decode_value, encode_value
 
 from .apis import Api
+from .encodings import unfolded
+from .incoming import Incoming
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError)
 
@@ -65,6 +67,16 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
         listed = b"[" + b",".join((*self.head, *shown, *self.tail)) + b"]"
         fields = {**self.fields, self.api.field: listed, **others}
         return b"{" + b",".join(encode_value(name) + b":" + raw for name, raw in fields.items()) + b"}"
+
+
+def read_of(asked: Incoming, api: Api, *, bytes_max: int) -> Body | Rejected:
+    """Return what a request is, unfolded where it came compressed; why not, where it cannot be read."""
+    if asked.rest is not None:
+        return Rejected(f"the request has more than {bytes_max:,} bytes")
+    try:
+        return body_of(unfolded(asked.body, asked.header("content-encoding"), bytes_max=bytes_max), api)
+    except Rejected as error:
+        return error
 
 
 def body_of(raw: bytes, api: Api) -> Body:

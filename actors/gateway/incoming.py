@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,6 +32,8 @@ class Incoming:
     rest: AsyncIterator[bytes] | None = field(default=None, compare=False)
     whole: asyncio.Event = field(default_factory=asyncio.Event, compare=False)
     """Set once all of it was read: what comes after that is that its agent hangs up."""
+    came: float = field(default_factory=time.monotonic, compare=False)
+    """When it was there, as far as it is looked at."""
 
     def header(self, name: str) -> str:
         """Return the first value of the header *name*; empty if there is none."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -19,10 +18,9 @@ from protocol.overflow import is_overflow
 from protocol.tracing import extract, span, traced
 
 from .apis import Api
-from .bodies import Body, body_of
+from .bodies import Body
 from .callers import Caller, Callers
 from .dialects import dialect_of
-from .encodings import unfolded
 from .headers import forwarded, value_of
 from .incoming import Incoming
 from .plan import Plan, Planner, bypass
@@ -51,22 +49,17 @@ class Managed:
     upstream: Upstream
     callers: Callers
     planner: Planner
-    body_bytes_max: int
     refuses: bool = False
     _reports: set[asyncio.Task[Any]] = field(default_factory=set)
 
-    async def answer(self, asked: Incoming, api: Api, caller: Caller, send: Send, *, counts: bool = False) -> None:
+    async def answer(
+        self, asked: Incoming, api: Api, read: Body | Rejected, caller: Caller, send: Send, *, counts: bool = False
+    ) -> None:
         """Answer one request; *counts*: it only asks how many tokens it has. Raises `Unavailable`."""
         headers = {key.decode("latin-1").lower(): value.decode("latin-1") for key, value in asked.headers}
-        began = time.monotonic()
         with span(f"gateway {api.name}", kind="server", parent=extract(headers)):
-            body, plan = None, bypass(asked.body, "")
             try:
-                body = body_of(self._plain(asked), api)
-                if _is_foreign(body):
-                    plan = bypass(asked.body, "its provider keeps the conversation")
-                else:
-                    plan = await self.planner.plan(asked.body, body, caller=caller, headers=headers, counts=counts)
+                plan = await self._plan(asked, read, caller, headers, counts=counts)
             except BudgetRefused as error:
                 if not counts:
                     await _too_long(send, api, error)
@@ -74,7 +67,7 @@ class Managed:
                 plan = bypass(asked.body, "no view of it is small enough")
             except Rejected as error:
                 plan = bypass(asked.body, str(error))
-            told = Told(api=api, body=body, plan=plan, began=began)
+            told = Told(api=api, body=read if isinstance(read, Body) else None, plan=plan, began=asked.came)
             try:
                 if plan.away and self.refuses and not counts:
                     await _away(send, api, plan)
@@ -83,8 +76,14 @@ class Managed:
             finally:
                 told.end()
 
-    def _plain(self, asked: Incoming) -> bytes:
-        return unfolded(asked.body, asked.header("content-encoding"), bytes_max=self.body_bytes_max)
+    async def _plan(
+        self, asked: Incoming, read: Body | Rejected, caller: Caller, headers: dict[str, str], *, counts: bool
+    ) -> Plan:
+        if isinstance(read, Rejected):
+            return bypass(asked.body, str(read))
+        if _is_foreign(read):
+            return bypass(asked.body, "its provider keeps the conversation")
+        return await self.planner.plan(asked.body, read, caller=caller, headers=headers, counts=counts)
 
     async def _send(self, asked: Incoming, told: Told, send: Send) -> None:
         """Ask the provider, with a shorter view where it refuses one as too long; what it says goes to the agent."""
