@@ -11,6 +11,7 @@ from typing import Any
 
 from actors.gateway.app import Gateway
 from actors.gateway.callers import Callers, admitted_in, check_open
+from actors.gateway.claims import Claims
 from actors.gateway.keeper import Keeper
 from actors.gateway.managed import Managed
 from actors.gateway.plan import Planner
@@ -142,7 +143,7 @@ async def _keeping(settings: Settings, planner: Planner, first: asyncio.Event) -
         read = JetStreamKeys(connection, tenants=keys, read="direct")
         planner.keeper = Keeper(
             client=Client(connection=connection, keys=read if keys else None),
-            places=JetStreamPlaces(connection),
+            claims=Claims(places=JetStreamPlaces(connection)),
             keys=read,
             layers=settings.layers,
             window=settings.gateway.window,

@@ -21,6 +21,9 @@ HEADS_MAX = 64
 """Conversations with the same opening in the same scope that are known; the least recently used one is forgotten, and
 what goes on with it is a new one."""
 
+POINTS_MAX = 32
+"""Ends of earlier requests at which a conversation can branch; of the older half every second one is forgotten."""
+
 HIDDEN_MAX = 8
 """Answers of one conversation that a model gave after it had read back, and that their agent has not sent back yet."""
 
@@ -51,6 +54,21 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """Which of them, from where to where, were hidden turns, and these."""
 
 
+class Point(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """Where an earlier request of a conversation ended: another one can begin with all up to here."""
+
+    length: int
+    chain: bytes
+    logged: int
+
+
+class Origin(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """What a branch begins with: the conversation `name`, up to a point. Its log is a fork of the other's."""
+
+    name: str
+    point: Point
+
+
 class Head(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """How far one conversation goes: its first `length` messages, as agents send them, have the hash `chain`."""
 
@@ -67,6 +85,10 @@ class Head(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     hidden: tuple[Hidden, ...] = ()
     changed: bool = False
     """A view of it was sent that is not what its agent had sent."""
+    points: tuple[Point, ...] = ()
+    """Oldest first."""
+    origin: Origin | None = None
+    """Of a branch, until it is known that its log was begun."""
 
 
 class Known(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
@@ -86,29 +108,87 @@ class Begins(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation of its own."""
 
 
+class Branches(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation of its own that begins as `head` did, up to `point`: something behind it was edited."""
+
+    head: Head
+    point: Point
+
+
 class Aside(msgspec.Struct, frozen=True, kw_only=True):
     """A question beside the conversation `head`, which goes on without it: nothing of it is stored."""
 
     head: Head
 
 
-Decision = GoesOn | Begins | Aside | None
+Decision = GoesOn | Begins | Branches | Aside | None
 """None: a question beside a conversation that nobody knows."""
 
 
-def decide(known: Known, chain: Sequence[bytes], *, tools: bool, beside: bool, first: bool) -> Decision:
+def decide(known: Known, chain: Sequence[bytes], *, tools: bool, beside: bool, first: bool, answered: int) -> Decision:
     """Return what a request is whose messages have the hashes *chain*; `chain[i]` covers the first `i` of them.
 
     *tools*: its model is given some. *beside*: the agent says that it only asks something. *first*: nothing tells that
-    it was sent before.
+    it was sent before. *answered*: messages up to its first answer; who shares fewer with another shares an opening.
     """
     n = len(chain) - 1
     found = [one for one in known.heads if 0 < one.length <= n and chain[one.length] == one.chain]
     # of several with all the same messages the one that waits longest
     head = max(found, key=lambda one: one.length, default=None)
+    if not beside and (
+        branch := _branch(known, chain, tools=tools, least=max(answered, head.length + 1 if head else 1))
+    ):
+        return branch
     if head is None or (first and head.length == n):
         return None if beside else Begins()
     return Aside(head=head) if beside or (head.tools and not tools) else GoesOn(head=head)
+
+
+def _branch(known: Known, chain: Sequence[bytes], *, tools: bool, least: int) -> Branches | None:
+    """Return the longest beginning of at least *least* messages that a request shares with a conversation."""
+    best: Branches | None = None
+    for head in known.heads:
+        for point in reversed(head.points if head.tools == tools else ()):
+            if point.length < least:
+                break
+            if point.length < len(chain) and chain[point.length] == point.chain:
+                best, least = Branches(head=head, point=point), point.length + 1
+                break
+    return best
+
+
+def branched(head: Head, point: Point, *, name: str) -> Head:
+    """Return the conversation *name* that begins as *head* did up to *point*."""
+    points = tuple(one for one in head.points if one.length < point.length)
+    origin = Origin(name=head.name, point=point)
+    return replace(
+        head,
+        name=name,
+        length=point.length,
+        chain=point.chain,
+        logged=point.logged,
+        waiting=(),
+        hidden=(),
+        points=points,
+        origin=origin,
+    )
+
+
+def left_over(head: Head, *, copied: int, key: bytes) -> Batch | None:
+    """Return what a branch has to be given behind the *copied* messages of its fork, up to its origin's point.
+
+    None if nothing. Raises `ValueError` where hidden turns lie between, which nobody can give any more.
+    """
+    assert head.origin is not None
+    point = head.origin.point
+    more = point.logged - point.length
+    if copied == point.logged:
+        return None
+    # a point before it with as many hidden messages as here: none lie between
+    before = [one for one in head.points if one.logged <= copied and one.logged - one.length == more]
+    if copied > point.logged or (more and not before):
+        raise ValueError("the fork does not end where a request did")
+    return Batch(start=copied - more, end=point.length, key=key)
 
 
 def known_with(known: Known, head: Head) -> Known:
@@ -136,7 +216,24 @@ def grown(head: Head, chain: Sequence[bytes], digests: Sequence[bytes]) -> Head:
             real.append((at, at + len(one.seen), one.turns))
             logged += one.messages - len(one.seen)
     batch = Batch(start=head.length, end=n, key=chain[n], real=tuple(real))
-    return replace(head, length=n, chain=chain[n], logged=logged, waiting=(*head.waiting, batch), hidden=tuple(hidden))
+    return replace(
+        head,
+        length=n,
+        chain=chain[n],
+        logged=logged,
+        waiting=(*head.waiting, batch),
+        hidden=tuple(hidden),
+        points=_pointed(head),
+    )
+
+
+def _pointed(head: Head) -> tuple[Point, ...]:
+    """Return the points of *head* with its end among them."""
+    if not head.length:
+        return head.points
+    points = (*head.points, Point(length=head.length, chain=head.chain, logged=head.logged))
+    half = len(points) // 2
+    return points if len(points) <= POINTS_MAX else (*points[:half:2], *points[half:])
 
 
 def with_hidden(head: Head, one: Hidden) -> Head:

@@ -7,13 +7,15 @@ that dies in between, or two that are asked at once, store nothing twice and not
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import hashlib
+import logging
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from weakref import WeakValueDictionary
 
-import msgspec
 from cachetools import LRUCache
 from msgspec.structs import replace
 
@@ -21,27 +23,24 @@ from actors.spill.policy_layers import Layers
 from protocol.cipher import Key
 from protocol.client import Client, Conversation
 from protocol.context import Context
-from protocol.errors import UNREADABLE, BadPolicy, Contended, Erased, LogUnavailable, Rejected
+from protocol.errors import BadPolicy, Erased, JettisonError, NotFound, Rejected
 from protocol.ids import Token, address, fresh_id, token
 from protocol.jsonbytes import decode, decode_value, encode_value
 from protocol.keys import JetStreamKeys
 from protocol.policy import Policy
-from storage.gateway_places import GatewayPlaces
 
 from . import identity
 from .bodies import Body
 from .cache_marks import unmarked
 from .callers import Caller
 from .canon import DIGEST_BYTES, digest
+from .claims import Claims, Search
 from .dialects import dialect_of
-from .identity import Aside, Begins, GoesOn, Head, Hidden, Known
+from .identity import Head, Hidden
 from .outside import Outside
 from .thinking import thinks, without_thinking
 
-CLAIMS_MAX = 8
-"""Conflicts in a row before a request is forwarded as it came."""
-
-CLAIM_PAUSE_SECONDS = 0.02
+log = logging.getLogger("jettison.gateway")
 
 TALKS_MAX = 4096
 ROUND_TOKENS = 1024
@@ -52,9 +51,11 @@ BYTES_PER_TOKEN_MIN = 3
 HIDDEN_BYTES_MAX = 128 * 1024
 """Of the turns that one answer really took; of longer ones the log gets what the agent sends back."""
 
-PLACE_BYTES_MAX = 900 * 1024
-"""Of one document, which is one frame of NATS."""
 DIGESTS_MAX = 65_536
+
+FORKS_PAUSE_SECONDS = 300.0
+"""After a fork that was refused, or that nobody made: until then branches get their whole history appended."""
+
 Retrieval = Literal["inject", "mcp", "off"]
 """How models follow pointers: by a tool of ours, by one that their agent brings, or not at all."""
 
@@ -75,6 +76,7 @@ class Kept:
     """A request whose messages are all in the log, or that is beside it; and its conversation."""
 
     head: Head
+    tenant: str
     place: Token
     talk: Conversation
     digests: tuple[bytes, ...]
@@ -84,29 +86,21 @@ class Kept:
     outside: int
 
 
-@dataclass
-class _Note:
-    """What is known of a conversation and is not in its document yet."""
-
-    stored: int = 0
-    changed: bool = False
-
-
 @dataclass(kw_only=True)
 class Keeper:
     """One of any number, with the same documents."""
 
     client: Client
-    places: GatewayPlaces
+    claims: Claims
     keys: JetStreamKeys
     layers: Layers
     window: int = 0
     retrieval: Retrieval = "inject"
     outside: Outside = field(default_factory=Outside)
     _talks: LRUCache[str, Conversation] = field(default_factory=lambda: LRUCache(TALKS_MAX))
-    _notes: LRUCache[str, _Note] = field(default_factory=lambda: LRUCache(TALKS_MAX))
     _digests: LRUCache[bytes, bytes] = field(default_factory=lambda: LRUCache(DIGESTS_MAX))
     _locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
+    _forks_from: float = 0.0
 
     async def kept(
         self, caller: Caller, body: Body, headers: Mapping[str, str], *, store: bool = True, loose: bool = False
@@ -126,16 +120,17 @@ class Keeper:
         scope = identity.scope_of(headers, fields)
         place = token(identity.place_of(f"{caller.partition}/{body.api.name}", scope, digests[0], secret=secret))
         again = headers.get("x-stainless-retry-count", "0") != "0"
-        answered = any(mark in raw for raw in body.messages for mark in ANSWERED)
+        answered = next((at for at, raw in enumerate(body.messages, 1) if any(map(raw.__contains__, ANSWERED))), 0)
         first = not (scope or again or answered)
-        asked = _Search(
-            tenant=token(caller.tenant),
+        asked = Search(
+            tenant=caller.tenant,
             place=place,
             chain=chain,
             digests=digests,
             tools=body.has_tools,
             beside=not store or identity.is_beside(headers),
             first=first,
+            answered=answered if answered and time.monotonic() >= self._forks_from else len(chain),
             new=Head(
                 name=_name(headers, body),
                 length=0,
@@ -147,17 +142,26 @@ class Keeper:
         )
         lock = self._locks.setdefault(f"{caller.tenant}/{place}", asyncio.Lock())
         async with lock:
-            head = await self._claimed(asked)
+            head = await self.claims.claimed(asked)
+            if head.origin is not None:
+                head = await self._branched(asked, head, body, model)
             policy, layer = self._policy(asked.tenant, head, body, model)
-            talk = await self._talk(caller.tenant, head, layer, model if isinstance(model, str) else "")
+            talk = await self._talk(asked.tenant, head.name, layer, model)
             try:
                 await self._append(talk, head, body, loose=loose)
             except Erased:
-                await self._forgotten(asked, head)
+                await self.claims.forget(asked.tenant, asked.place, head.name)
                 raise
             beside = len(digests) - head.length
             return Kept(
-                head=head, place=place, talk=talk, digests=digests, beside=beside, policy=policy, outside=outside
+                head=head,
+                tenant=caller.tenant,
+                place=place,
+                talk=talk,
+                digests=digests,
+                beside=beside,
+                policy=policy,
+                outside=outside,
             )
 
     async def view(self, kept: Kept, body: Body, *, wait_seconds: float, less_than: int = 0) -> Context:
@@ -179,11 +183,11 @@ class Keeper:
 
     def say_changed(self, kept: Kept) -> None:
         """Remember that a view was sent that is not what the agent had sent."""
-        self._note(kept.head.name).changed = True
+        self.claims.note(kept.head.name).changed = True
 
     def is_changed(self, kept: Kept) -> bool:
         """Tell whether one ever was."""
-        return kept.head.changed or self._note(kept.head.name).changed
+        return kept.head.changed or self.claims.note(kept.head.name).changed
 
     def _digest(self, raw: bytes) -> bytes:
         # by their hash, since a history has megabytes
@@ -193,55 +197,23 @@ class Keeper:
             found = self._digests[key] = digest(decode(raw))
         return found
 
-    async def _claimed(self, asked: _Search) -> Head:
-        """Return the conversation that a request goes on with, as it is with all of the request's messages."""
-        failed: LogUnavailable | None = None
-        for tries in range(CLAIMS_MAX):
-            # a replica that was asked may not know yet who was faster
-            await asyncio.sleep(CLAIM_PAUSE_SECONDS * tries)
-            try:
-                if (head := await self._claim(asked)) is not None:
-                    return head
-            except LogUnavailable as error:
-                # whether it landed is seen at the next look
-                failed = error
-        raise failed or Contended("other gateways go on with the same conversation, too often")
-
-    async def _claim(self, asked: _Search) -> Head | None:
-        """Try once; None where another gateway was faster."""
-        known, revision = await self._known(asked.tenant, asked.place)
-        match identity.decide(known, asked.chain, tools=asked.tools, beside=asked.beside, first=asked.first):
-            case None:
-                raise Rejected("nothing is kept of the conversation that this is asked beside")
-            case Aside(head=head):
-                return head
-            case GoesOn(head=before):
-                head = before
-            case Begins():
-                head = asked.new
-        grown = identity.grown(head, asked.chain, asked.digests)
-        if grown == head:
-            return head
-        wanted = msgspec.msgpack.encode(identity.known_with(known, grown))
-        landed = await self.places.write(asked.tenant, asked.place, wanted, revision=revision)
-        return None if landed is None else grown
-
-    async def _known(self, tenant: Token, place: Token) -> tuple[Known, int]:
-        raw, revision = await self.places.read(tenant, place)
-        if not raw:
-            return Known(), revision
+    async def _branched(self, asked: Search, head: Head, body: Body, model: Any) -> Head:
+        """Begin the log of a branch as a fork; where that cannot be, return a conversation that begins anew."""
+        assert head.origin is not None
+        _, layer = self._policy(asked.tenant, head, body, model)
         try:
-            known = msgspec.msgpack.decode(raw, type=Known)
-        except UNREADABLE:
-            raise Rejected("a newer gateway wrote what is known of this conversation") from None
-        return replace(known, heads=tuple(map(self._noted, known.heads))), revision
-
-    def _noted(self, head: Head) -> Head:
-        note = self._notes.get(head.name)
-        if note is None:
-            return head
-        waiting = tuple(one for one in head.waiting if one.end > note.stored)
-        return replace(head, waiting=waiting, changed=head.changed or note.changed)
+            parent = await self._talk(asked.tenant, head.origin.name, layer, model)
+            fork = await parent.fork(head.name, upto=head.origin.point.logged, wait_seconds=0.0)
+            more = identity.left_over(head, copied=fork.upto, key=asked.chain[head.origin.point.length])
+        except (JettisonError, ValueError) as error:
+            log.info("a branch of %s has its history appended: %s", head.origin.name, error)
+            if not isinstance(error, (NotFound, ValueError)):
+                self._forks_from = time.monotonic() + FORKS_PAUSE_SECONDS
+            await self.claims.forget(asked.tenant, asked.place, head.name)
+            return await self.claims.claimed(dataclasses.replace(asked, answered=len(asked.chain)))
+        self.claims.note(head.name).begun = True
+        self._talks[head.name] = fork
+        return replace(head, origin=None, waiting=(*((more,) if more else ()), *head.waiting))
 
     async def _append(self, talk: Conversation, head: Head, body: Body, *, loose: bool) -> None:
         for batch in head.waiting:
@@ -250,14 +222,14 @@ class Keeper:
             # what stands in the first request of a conversation was thought without our tool
             strips = loose or (batch.start == 0 and head.tools and self.retrieval == "inject")
             if strips and any(map(thinks, body.messages[batch.start : batch.end])):
-                self._note(head.name).changed = True
+                self.claims.note(head.name).changed = True
             for start, end, turns in (*batch.real, (batch.end, batch.end, b"")):
                 new = [unmarked(decode(raw)) for raw in body.messages[at:start]]
                 said += map(without_thinking, new) if strips else new
                 said += await self._opened(talk, turns) if turns else []
                 at = end
             await talk.append(said, key=f"gateway/{batch.start}/{batch.key.hex()}")
-            self._note(head.name).stored = batch.end
+            self.claims.note(head.name).stored = batch.end
 
     async def hide(self, kept: Kept, seen: Sequence[Mapping[str, Any]], real: Sequence[Mapping[str, Any]]) -> None:
         """Keep the messages that an answer really was, until its agent sends back *seen*. Raises `Unavailable`."""
@@ -265,18 +237,13 @@ class Keeper:
         one = Hidden(seen=tuple(map(digest, seen)), turns=turns, messages=len(real))
         if not seen or len(turns) > HIDDEN_BYTES_MAX:
             return
-        self._note(kept.head.name).changed = True
-        tenant = kept.talk.at.tenant
-        for _ in range(CLAIMS_MAX):
-            known, revision = await self._known(tenant, kept.place)
-            head = next((head for head in known.heads if head.name == kept.head.name), None)
-            if head is None or head.length != kept.head.length:
-                return  # it went on meanwhile, without this answer
-            wanted = msgspec.msgpack.encode(identity.known_with(known, identity.with_hidden(head, one)))
-            if len(wanted) > PLACE_BYTES_MAX:
-                return
-            if await self.places.write(tenant, kept.place, wanted, revision=revision) is not None:
-                return
+        self.claims.note(kept.head.name).changed = True
+
+        def hidden(head: Head) -> Head | None:
+            # one that went on meanwhile went on without this answer
+            return identity.with_hidden(head, one) if head.length == kept.head.length else None
+
+        await self.claims.change(kept.tenant, kept.place, kept.head.name, hidden)
 
     async def _closed(self, talk: Conversation, turns: bytes) -> bytes:
         """Return *turns* as they may be kept: as what is said is, so that an erasure takes them too."""
@@ -288,12 +255,7 @@ class Keeper:
         turns = kept if keys is None else (await keys.key(talk.at)).decrypt(kept, f"gateway {talk.at}")
         return list(decode_value(turns)) if turns else []
 
-    async def _forgotten(self, asked: _Search, head: Head) -> None:
-        known, revision = await self._known(asked.tenant, asked.place)
-        left = msgspec.msgpack.encode(identity.known_without(known, head.name))
-        await self.places.write(asked.tenant, asked.place, left, revision=revision)
-
-    def _policy(self, tenant: Token, head: Head, body: Body, model: Any) -> tuple[Policy, dict[str, Any]]:
+    def _policy(self, tenant: str, head: Head, body: Body, model: Any) -> tuple[Policy, dict[str, Any]]:
         """Return a conversation's policy, and its own layer: the same in every process. Raises `BadPolicy`."""
         budget = {"tools": head.outside, **({"window": self.window} if self.window else {})}
         layer: dict[str, Any] = {"shape": {"profile": body.api.profile}, "budget": budget}
@@ -301,42 +263,22 @@ class Keeper:
             layer |= NO_POINTERS
         named = model if isinstance(model, str) else ""
         try:
-            return self.layers.resolved(tenant, model=named, layer=layer).policy, layer
+            return self.layers.resolved(token(tenant), model=named, layer=layer).policy, layer
         except BadPolicy:
             # keys that the operator locked: the format alone has to be right
             layer = {"shape": layer["shape"]}
-            return self.layers.resolved(tenant, model=named, layer=layer).policy, layer
+            return self.layers.resolved(token(tenant), model=named, layer=layer).policy, layer
 
-    async def _talk(self, tenant: str, head: Head, layer: dict[str, Any], model: str) -> Conversation:
+    async def _talk(self, tenant: str, name: str, layer: dict[str, Any], model: Any) -> Conversation:
         """Return the handle of a conversation, opened once in each process."""
-        found = self._talks.get(head.name)
+        found = self._talks.get(name)
         if found is None:
-            found = await self.client.open(head.name, tenant=tenant, model=model, policy=layer)
-            self._talks[head.name] = found
-        return found
-
-    def _note(self, name: str) -> _Note:
-        found = self._notes.get(name)
-        if found is None:
-            found = self._notes[name] = _Note()
+            named = model if isinstance(model, str) else ""
+            found = self._talks[name] = await self.client.open(name, tenant=tenant, model=named, policy=layer)
         return found
 
     async def _key(self, tenant: str) -> Key:
         return await self.keys.key(address(STATE, tenant))
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Search:
-    """What is looked for."""
-
-    tenant: Token
-    place: Token
-    chain: Sequence[bytes]
-    digests: tuple[bytes, ...]
-    tools: bool
-    beside: bool
-    first: bool
-    new: Head
 
 
 def _name(headers: Mapping[str, str], body: Body) -> str:

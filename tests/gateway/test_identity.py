@@ -14,17 +14,22 @@ from hypothesis import strategies as st
 from actors.gateway.canon import digest
 from actors.gateway.identity import (
     HEADS_MAX,
+    POINTS_MAX,
     Aside,
     Begins,
+    Branches,
     GoesOn,
     Head,
     Hidden,
     Known,
+    Point,
+    branched,
     chain_of,
     decide,
     grown,
     is_beside,
     known_with,
+    left_over,
     place_of,
     scope_of,
     with_hidden,
@@ -80,6 +85,8 @@ class Gateway:
     known: dict[str, Known] = field(default_factory=dict)
     logs: dict[str, list[bytes]] = field(default_factory=dict)
     names: int = 0
+    forks: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """Of which conversation a branch is one, and with how many of its messages it begins."""
 
     def ask(self, messages: list[Json], *, scope: str, tools: bool = True, retried: bool = False) -> str:
         """Do what a request is decided to be; return the conversation whose view it gets, empty for none."""
@@ -87,10 +94,19 @@ class Gateway:
         chain = chain_of(digests, secret=SECRET)
         place = place_of("caller", scope, digests[0], secret=SECRET)
         known = self.known.get(place, Known())
-        first = not scope and not retried and all(one["role"] != "assistant" for one in messages)
-        match decide(known, chain, tools=tools, beside=False, first=first):
+        answered = next((at for at, one in enumerate(messages, 1) if one["role"] == "assistant"), len(chain))
+        first = not scope and not retried and answered == len(chain)
+        match decide(known, chain, tools=tools, beside=False, first=first, answered=answered):
             case GoesOn(head=head):
                 pass
+            case Branches(head=parent, point=point):
+                # nothing longer is known, and what is shared has an answer in it
+                shared = [one.length for one in known.heads if digests[: one.length] == self.logs[one.name]]
+                assert max(answered, *shared, 0) <= point.length
+                self.names += 1
+                head = branched(parent, point, name=f"c{self.names}")
+                self.logs[head.name] = self.logs[parent.name][: point.logged]
+                self.forks[head.name] = (parent.name, point.length)
             case Begins():
                 self.names += 1
                 head = Head(name=f"c{self.names}", length=0, chain=b"", logged=0, outside=0, tools=tools)
@@ -170,6 +186,57 @@ def test_three_equal_openings_at_once_are_three_conversations() -> None:
     assert again in {"c1", "c2", "c3"}
     ends = {gateway.ask([user("Go."), answer(f"I am {who}."), user("On.")], scope="") for who in range(3)}
     assert len(ends) == 3
+
+
+def test_what_is_edited_or_regenerated_is_a_branch_and_a_retry_is_none() -> None:
+    gateway = Gateway()
+    turns = [[answer(f"a{turn}.", f"c{turn}", x=1), result(f"c{turn}", f"done {turn}")] for turn in range(4)]
+    mine = [user("Go.")]
+    for turn in turns:
+        gateway.ask(mine, scope="s")
+        mine += turn
+    assert gateway.ask(mine, scope="s") == gateway.ask(mine, scope="s") == "c1"
+    edited = [*mine[:5], answer("Other."), user("No.")]
+    assert gateway.ask(edited, scope="s") == "c2"
+    regenerated = gateway.ask(mine[:7], scope="s")
+    assert gateway.forks == {"c2": ("c1", 5), regenerated: ("c1", 7)}
+    # all of them go on where they are
+    assert [gateway.ask([*one, answer("On."), user("?")], scope="s") for one in (mine, edited, mine[:7])] == [
+        "c1",
+        "c2",
+        regenerated,
+    ]
+    # who shares the opening alone shares no conversation, and without tools it is another model's
+    assert gateway.ask([user("Go."), answer("Hello."), user("?")], scope="s") not in gateway.forks
+    assert gateway.ask([*edited[:5], user("Title?")], scope="s", tools=False) not in gateway.forks
+
+
+def test_a_fork_that_ends_earlier_is_given_what_is_missing_unless_hidden_turns_are() -> None:
+    def at(length: int, logged: int) -> Point:
+        return Point(length=length, chain=b"c", logged=logged)
+
+    def missing(copied: int) -> tuple[int, int] | None:
+        head = Head(
+            name="", length=9, chain=b"", logged=12, outside=0, tools=True, points=(at(1, 1), at(3, 3), at(5, 7))
+        )
+        found = left_over(branched(head, at(7, 9), name="b"), copied=copied, key=b"k")
+        return (found.start, found.end) if found else None
+
+    assert [missing(9), missing(8), missing(7)] == [None, (6, 7), (5, 7)]
+    for copied in (10, 6, 3):
+        with pytest.raises(ValueError, match="does not end"):
+            missing(copied)
+
+
+def test_points_stay_few_and_the_newest_are_all_known() -> None:
+    digests = [digest(user(f"{at}")) for at in range(400)]
+    chain, head = chain_of(digests, secret=SECRET), NEW
+    for n in range(1, 400, 2):
+        head = grown(head, chain[: n + 1], digests[:n])
+    lengths = [one.length for one in head.points]
+    assert len(lengths) <= POINTS_MAX
+    assert lengths == sorted(set(lengths))
+    assert lengths[-POINTS_MAX // 2 :] == list(range(397 - POINTS_MAX + 2, 398, 2))
 
 
 def test_only_so_many_are_known_and_the_forgotten_begin_anew() -> None:

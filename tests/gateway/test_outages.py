@@ -20,9 +20,10 @@ from actors.host.bootstrap import Runtime
 from actors.host.settings import NatsSection, Settings
 from actors.services.read_back import said_messages
 from protocol import codec
-from protocol.facts import UsageReported
+from protocol.facts import ContextServed, ConversationForked, HistoryAccounted, UsageReported
 from protocol.formats import messages
 from protocol.ids import address, fresh_id
+from tests.conftest import done_facts
 from tests.gateway.model import Json, Reply, StrictModel
 from tests.gateway.provider import Answer, in_front_of, provider
 from tests.stack import LOOPBACK, free_port
@@ -236,10 +237,29 @@ async def test_two_gateways_in_turn_serve_one_agent(
             answer = (await got.json())["choices"][0]["message"]
             result = {"role": "tool", "tool_call_id": answer["tool_calls"][0]["id"], "content": f"{turn} {told}"}
             sent, history = history, [*history, answer, result]
+        edited = [*sent[:-4], {"role": "user", "content": "No, go back."}]
+        branches = [
+            await session.post(f"{url}/v1/chat/completions", json={**body, "messages": edited})
+            for url in (one, other, other)
+        ]
     assert (len(names), hows[-1]) == (1, "view")
+    await _is_a_branch(working, branches, of=str(next(iter(names))), said=edited[1:])
     at = address(str(names.pop()))
     said = [messages.decode(one.raw) for one in await said_messages(at, log=working.log)]
     assert said == sent[1:]
     records = await working.log.read(at, after=0)
     facts = [fact for record in records if record.side == "said" for fact in codec.decode_said(record.body).facts]
     assert [fact.input_tokens > 0 for fact in facts if isinstance(fact, UsageReported)]
+
+
+async def _is_a_branch(working: Runtime, got: list[aiohttp.ClientResponse], *, of: str, said: list[Json]) -> None:
+    """Check that an edit was answered with the view of a fork, and that its retries are no further ones."""
+    assert {one.headers["x-jettison"] for one in got} == {"view"}
+    (name,) = {one.headers["x-jettison-conversation"] for one in got}
+    at = address(name)
+    records = await working.log.read(at, after=0)
+    (forked,) = [one for one in done_facts(records) if isinstance(one, ConversationForked)]
+    assert forked.parent == str(address(of))
+    assert [messages.decode(one.raw) for one in await said_messages(at, log=working.log)] == said
+    # the compaction of what it was is its own too
+    assert {HistoryAccounted, ContextServed} <= {type(one) for one in done_facts(records)}

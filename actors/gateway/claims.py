@@ -1,0 +1,153 @@
+"""Claims: who goes on with which conversation, agreed by compare-and-set among any number of gateways."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+from cachetools import LRUCache
+from msgspec.structs import replace
+
+from protocol.errors import UNREADABLE, Contended, LogUnavailable, Rejected
+from protocol.ids import Token, token
+from storage.gateway_places import GatewayPlaces
+
+from . import identity
+from .identity import Aside, Begins, Branches, GoesOn, Head, Known
+
+CLAIMS_MAX = 8
+"""Conflicts in a row before a request is forwarded as it came."""
+
+CLAIM_PAUSE_SECONDS = 0.02
+
+NOTES_MAX = 4096
+
+PLACE_BYTES_MAX = 900 * 1024
+"""Of one document, which is one frame of NATS."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """What is looked for."""
+
+    tenant: str
+    place: Token
+    chain: Sequence[bytes]
+    digests: Sequence[bytes]
+    tools: bool
+    beside: bool
+    first: bool
+    answered: int
+    """Messages up to the first answer; as many as the chain has hashes where no branch may begin."""
+    new: Head
+
+
+@dataclass
+class Note:
+    """What this process knows of a conversation and is not in its document yet."""
+
+    stored: int = 0
+    changed: bool = False
+    begun: bool = False
+    """As a fork, so that its origin is of no use any more."""
+
+
+@dataclass(kw_only=True)
+class Claims:
+    """The documents, and what is to be written into them with the next claim."""
+
+    places: GatewayPlaces
+    _notes: LRUCache[str, Note] = field(default_factory=lambda: LRUCache(NOTES_MAX))
+
+    def note(self, name: str) -> Note:
+        """Return what is known of the conversation *name*."""
+        found = self._notes.get(name)
+        if found is None:
+            found = self._notes[name] = Note()
+        return found
+
+    async def claimed(self, asked: Search) -> Head:
+        """Return the conversation that a request goes on with, as it is with all of the request's messages.
+
+        Raises `Rejected` for a question beside what nobody knows, `Contended`, `LogUnavailable`.
+        """
+        failed: LogUnavailable | None = None
+        for tries in range(CLAIMS_MAX):
+            # a replica that was asked may not know yet who was faster
+            await asyncio.sleep(CLAIM_PAUSE_SECONDS * tries)
+            try:
+                if (head := await self._claim(asked)) is not None:
+                    return head
+            except LogUnavailable as error:
+                # whether it landed is seen at the next look
+                failed = error
+        raise failed or Contended("other gateways go on with the same conversation, too often")
+
+    async def change(self, tenant: str, place: Token, name: str, changed: Callable[[Head], Head | None]) -> None:
+        """Write the conversation *name* as *changed* returns it; None, or one that is not known: nothing is written."""
+        for _ in range(CLAIMS_MAX):
+            known, revision = await self._known(tenant, place)
+            head = next((head for head in known.heads if head.name == name), None)
+            after = changed(head) if head else None
+            if after is None:
+                return
+            wanted = msgspec.msgpack.encode(identity.known_with(known, after))
+            if len(wanted) > PLACE_BYTES_MAX:
+                return
+            if await self.places.write(token(tenant), place, wanted, revision=revision) is not None:
+                return
+
+    async def forget(self, tenant: str, place: Token, name: str) -> None:
+        """Know nothing of the conversation *name* any more, where nobody is faster."""
+        known, revision = await self._known(tenant, place)
+        left = msgspec.msgpack.encode(identity.known_without(known, name))
+        await self.places.write(token(tenant), place, left, revision=revision)
+
+    async def _claim(self, asked: Search) -> Head | None:
+        """Try once; None where another gateway was faster."""
+        known, revision = await self._known(asked.tenant, asked.place)
+        decision = identity.decide(
+            known,
+            asked.chain,
+            tools=asked.tools,
+            beside=asked.beside,
+            first=asked.first,
+            answered=asked.answered,
+        )
+        match decision:
+            case None:
+                raise Rejected("nothing is kept of the conversation that this is asked beside")
+            case Aside(head=head):
+                return head
+            case GoesOn(head=before):
+                head = before
+            case Branches(head=parent, point=point):
+                head = identity.branched(parent, point, name=asked.new.name)
+            case Begins():
+                head = asked.new
+        grown = identity.grown(head, asked.chain, asked.digests)
+        if isinstance(decision, GoesOn) and grown == head:
+            return head
+        wanted = msgspec.msgpack.encode(identity.known_with(known, grown))
+        landed = await self.places.write(token(asked.tenant), asked.place, wanted, revision=revision)
+        return None if landed is None else grown
+
+    async def _known(self, tenant: str, place: Token) -> tuple[Known, int]:
+        raw, revision = await self.places.read(token(tenant), place)
+        if not raw:
+            return Known(), revision
+        try:
+            known = msgspec.msgpack.decode(raw, type=Known)
+        except UNREADABLE:
+            raise Rejected("a newer gateway wrote what is known of this conversation") from None
+        return replace(known, heads=tuple(map(self._noted, known.heads))), revision
+
+    def _noted(self, head: Head) -> Head:
+        note = self._notes.get(head.name)
+        if note is None:
+            return head
+        waiting = tuple(one for one in head.waiting if one.end > note.stored)
+        origin = None if note.begun else head.origin
+        return replace(head, waiting=waiting, changed=head.changed or note.changed, origin=origin)
