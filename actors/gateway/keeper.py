@@ -79,7 +79,7 @@ class Kept:
     tenant: str
     place: Token
     talk: Conversation
-    digests: tuple[bytes, ...]
+    digests: Sequence[bytes]
     beside: int
     """Messages at the end of the request that are not in the log, and are sent as they came."""
     policy: Policy
@@ -110,37 +110,9 @@ class Keeper:
         *loose*: what is thought in it was made behind something else than the log's views.
         Raises `Rejected` where the request cannot be managed, `Unavailable`.
         """
-        digests = tuple(map(self._digest, body.messages))
+        asked = await self._search(caller, body, headers, store=store)
         model = body.field("model")
-        ours = encode_value(dialect_of(body.api).tool) if body.has_tools and self.retrieval == "inject" else b""
-        outside = self.outside.tokens(body.instructions + ours, model if isinstance(model, str) else "")
-        secret = (await self._key(caller.tenant)).secret
-        chain = identity.chain_of(digests, secret=secret)
-        fields = {name: body.field(name) for name in ("metadata", "prompt_cache_key")}
-        scope = identity.scope_of(headers, fields)
-        place = token(identity.place_of(f"{caller.partition}/{body.api.name}", scope, digests[0], secret=secret))
-        again = headers.get("x-stainless-retry-count", "0") != "0"
-        answered = next((at for at, raw in enumerate(body.messages, 1) if any(map(raw.__contains__, ANSWERED))), 0)
-        first = not (scope or again or answered)
-        asked = Search(
-            tenant=caller.tenant,
-            place=place,
-            chain=chain,
-            digests=digests,
-            tools=body.has_tools,
-            beside=not store or identity.is_beside(headers),
-            first=first,
-            answered=answered if answered and time.monotonic() >= self._forks_from else len(chain),
-            new=Head(
-                name=_name(headers, body),
-                length=0,
-                chain=b"",
-                logged=0,
-                outside=outside,
-                tools=body.has_tools,
-            ),
-        )
-        lock = self._locks.setdefault(f"{caller.tenant}/{place}", asyncio.Lock())
+        lock = self._locks.setdefault(f"{caller.tenant}/{asked.place}", asyncio.Lock())
         async with lock:
             head = await self.claims.claimed(asked)
             if head.origin is not None:
@@ -152,17 +124,41 @@ class Keeper:
             except Erased:
                 await self.claims.forget(asked.tenant, asked.place, head.name)
                 raise
-            beside = len(digests) - head.length
             return Kept(
                 head=head,
-                tenant=caller.tenant,
-                place=place,
+                tenant=asked.tenant,
+                place=asked.place,
                 talk=talk,
-                digests=digests,
-                beside=beside,
+                digests=asked.digests,
+                beside=len(asked.digests) - head.length,
                 policy=policy,
-                outside=outside,
+                outside=asked.new.outside,
             )
+
+    async def _search(self, caller: Caller, body: Body, headers: Mapping[str, str], *, store: bool) -> Search:
+        """Return what is looked for: where, and by which hashes."""
+        digests = tuple(map(self._digest, body.messages))
+        model = body.field("model")
+        ours = encode_value(dialect_of(body.api).tool) if body.has_tools and self.retrieval == "inject" else b""
+        outside = self.outside.tokens(body.instructions + ours, model if isinstance(model, str) else "")
+        secret = (await self._key(caller.tenant)).secret
+        fields = {name: body.field(name) for name in ("metadata", "prompt_cache_key")}
+        scope = identity.scope_of(headers, fields)
+        place = identity.place_of(f"{caller.partition}/{body.api.name}", scope, digests[0], secret=secret)
+        again = headers.get("x-stainless-retry-count", "0") != "0"
+        answered = next((at for at, raw in enumerate(body.messages, 1) if any(map(raw.__contains__, ANSWERED))), 0)
+        forks = answered and time.monotonic() >= self._forks_from
+        return Search(
+            tenant=caller.tenant,
+            place=token(place),
+            chain=identity.chain_of(digests, secret=secret),
+            digests=digests,
+            tools=body.has_tools,
+            beside=not store or identity.is_beside(headers),
+            first=not (scope or again or answered),
+            answered=answered if forks else len(digests) + 1,
+            new=Head(name=_name(headers, body), length=0, chain=b"", logged=0, outside=outside, tools=body.has_tools),
+        )
 
     async def view(self, kept: Kept, body: Body, *, wait_seconds: float, less_than: int = 0) -> Context:
         """Return the view of what is kept. Raises `Rejected` if it were of anything else, `BudgetRefused`."""
