@@ -203,23 +203,28 @@ def _words(text: str, chars: int, number: int, hindsight: Hindsight) -> str:
 
 def without_task_list(step: AccountStep) -> AccountStep:
     """Return *step* without the calls by which the assistant kept its own list: one is newer."""
+    if all(act.target != TASK_LIST for act in step.acts):
+        return step
     return msgspec.structs.replace(step, acts=tuple(act for act in step.acts if act.target != TASK_LIST))
 
 
-def without_older(step: AccountStep, newer: AccountStep) -> AccountStep:
-    """Return *step* with little of the outcome of a call that *newer* has again: that one tells how things are now."""
-    again = {act.call for act in newer.acts if act.outcome and not act.changes}
-    if step.level >= JOINED_LEVEL or not any(act.call in again for act in step.acts):
+def without_older(step: AccountStep, again: Collection[str], *, newer: int) -> AccountStep:
+    """Return *step* with little of the outcome of a call that step *newer* made *again*: that tells how things are."""
+    if step.level >= JOINED_LEVEL or not any(act.call in again and _is_long(act) for act in step.acts):
         return step
     acts = tuple(
         msgspec.structs.replace(
-            act, outcome=f"{clipped(one_line(act.outcome), OLDER_CHARS, head=REASON_HEAD)} [again in #{newer.first}]"
+            act, outcome=f"{clipped(one_line(act.outcome), OLDER_CHARS, head=REASON_HEAD)} [again in #{newer}]"
         )
-        if act.call in again and len(act.outcome) > 2 * OLDER_CHARS
+        if act.call in again and _is_long(act)
         else act
         for act in step.acts
     )
     return msgspec.structs.replace(step, acts=acts)
+
+
+def _is_long(act: AccountAct) -> bool:
+    return len(act.outcome) > 2 * OLDER_CHARS
 
 
 def joined(steps: Sequence[AccountStep], *, told: Collection[str] = ()) -> AccountStep:

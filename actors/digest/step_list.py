@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from actors.core.account_text import JOINED_LEVEL, step_text
@@ -48,37 +49,62 @@ class AccountSteps:
     steps: list[AccountStep] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     worths: list[float] = field(default_factory=list)
+    reports: list[bool] = field(default_factory=list)
     headers: dict[str, int] = field(default_factory=dict)
     """Names of columns, and the first step that has them."""
+    calls: Counter[str] = field(default_factory=Counter)
+    answered: Counter[str] = field(default_factory=Counter)
+    """How often each call stands in a step that is not joined, and how often with its outcome: most are never made
+    again, and then no step has to be looked at."""
+    pieces: Counter[str] = field(default_factory=Counter)
+    """How often joined steps tell each piece of what was said."""
     tokens: int = 0
     """The sum of the sizes."""
 
     def add(self, step: AccountStep) -> None:
         """Let *step* be the newest; of calls that it made again, older ones tell little from now on."""
-        ran = {act.call for older in self.steps for act in older.acts if act.outcome and older.level < JOINED_LEVEL}
-        step = with_reruns(step, ran)
-        for place, older in enumerate(self.steps):
-            if (short := without_older(older, step)) is not older:
+        step = with_reruns(step, self.answered)
+        again = {act.call for act in step.acts if act.outcome and not act.changes and act.call in self.calls}
+        for place, older in enumerate(self.steps) if again else ():
+            if (short := without_older(older, again, newer=step.first)) is not older:
                 self.put(slice(place, place + 1), short)
         self.put(slice(len(self.steps), len(self.steps)), step)
 
     def put(self, places: slice, step: AccountStep) -> None:
         """Let *step* stand for the steps at *places*."""
         size = self._size(step)
-        self.tokens += size - sum(self.sizes[places])
+        self._forget(places)
+        self.tokens += size
+        for known, more in self._known(step):
+            known.update(more)
         self.steps[places], self.sizes[places], self.worths[places] = [step], [size], [worth(step)]
+        self.reports[places] = [is_report(step)]
+
+    def _forget(self, places: slice) -> None:
+        """Take out of what is known of all steps what is known of those at *places*."""
+        self.tokens -= sum(self.sizes[places])
+        for step in self.steps[places]:
+            for known, gone in self._known(step):
+                _take(known, gone)
+
+    def _known(self, step: AccountStep) -> tuple[tuple[Counter[str], list[str]], ...]:
+        if step.level >= JOINED_LEVEL:
+            return ((self.pieces, pieces_of(step)),)
+        calls = [act.call for act in step.acts]
+        return (self.calls, calls), (self.answered, [act.call for act in step.acts if act.outcome])
 
     def forget_task_list(self) -> None:
         """Take the assistant's own list of tasks out of the steps: there is a newer one."""
         for place in reversed(range(len(self.steps))):
             step = without_task_list(self.steps[place])
-            if step == self.steps[place]:
+            if step is self.steps[place]:
                 continue
+            here = slice(place, place + 1)
             if step.said or step.acts:
-                self.put(slice(place, place + 1), step)
+                self.put(here, step)
             else:
-                self.tokens -= self.sizes[place]
-                del self.steps[place], self.sizes[place], self.worths[place]
+                self._forget(here)
+                del self.steps[here], self.sizes[here], self.worths[here], self.reports[here]
 
     def rewrite(self, room: int) -> None:
         """Make the steps coarser, the older the more, until they fit *room*; then join what only looked."""
@@ -86,7 +112,7 @@ class AccountSteps:
         while self.tokens > room and coarseness < COARSENESS_MAX:
             coarseness += COARSENESS_STEP
             last = max(1, len(self.steps) - 1)
-            report = next((place for place in reversed(range(len(self.steps))) if is_report(self.steps[place])), 0)
+            report = max((place for place, is_one in enumerate(self.reports) if is_one), default=0)
             for place, step in enumerate(self.steps):
                 if self.tokens <= room:
                     break
@@ -103,31 +129,42 @@ class AccountSteps:
         """Join neighbours that only looked and are as coarse as can be, up to a few messages together."""
         place = 0
         while place + 1 < len(self.steps) and self.tokens > room:
-            one, other = self.steps[place : place + 2]
-            coarse = min(one.level, other.level) >= JOINED_LEVEL - 1
-            looked = max(self.worths[place : place + 2]) < MATTERS_WORTH
-            if coarse and looked and other.last - one.first < JOINED_MESSAGES:
-                self.put(slice(place, place + 2), joined((one, other), told=self._told(beside=place)))
+            one, other = self.steps[place], self.steps[place + 1]
+            coarse = one.level >= JOINED_LEVEL - 1 and other.level >= JOINED_LEVEL - 1
+            if not (coarse and other.last - one.first < JOINED_MESSAGES):
+                place += 1
+            elif self.worths[place] < MATTERS_WORTH and self.worths[place + 1] < MATTERS_WORTH:
+                self._join_at(place)
             else:
                 place += 1
 
     def _join(self, room: int) -> None:
         """Join neighbours, those first that stand for the fewest messages and only looked, and are old."""
-        while len(self.steps) > 1 and self.tokens > room:
+        prices = [self._price(place) for place in range(len(self.steps) - 1)]
+        while prices and self.tokens > room:
             last = len(self.steps)
+            # the price of a joint, and how old it is among those that are left
+            by_age = [price * (0.2 + place / last) for place, price in enumerate(prices)]
+            place = by_age.index(min(by_age))
+            self._join_at(place)
+            del prices[place]
+            for beside in range(max(0, place - 1), min(place + 1, len(prices))):
+                prices[beside] = self._price(beside)
 
-            def price(place: int) -> float:
-                one, other = self.steps[place], self.steps[place + 1]
-                kept = max(sum(self.worths[place : place + 2]), SPOKEN_LATER * (not one.acts or not other.acts))
-                return (other.last - one.first + 1) * (1 + 2 * kept) * (0.2 + place / last)  # noqa: B023
+    def _price(self, place: int) -> float:
+        """Return what joining the steps at *place* and behind it costs, whatever their age."""
+        one, other = self.steps[place], self.steps[place + 1]
+        kept = max(sum(self.worths[place : place + 2]), SPOKEN_LATER * (not one.acts or not other.acts))
+        return (other.last - one.first + 1) * (1 + 2 * kept)
 
-            place = min(range(len(self.steps) - 1), key=price)
-            self.put(slice(place, place + 2), joined(self.steps[place : place + 2], told=self._told(beside=place)))
-
-    def _told(self, *, beside: int) -> frozenset[str]:
-        """Return what joined steps tell of what was said, but for the two at *beside*."""
-        others = (*self.steps[:beside], *self.steps[beside + 2 :])
-        return frozenset(piece for step in others for piece in pieces_of(step))
+    def _join_at(self, place: int) -> None:
+        """Join the steps at *place* and behind it; what others tell of what was said, they need not."""
+        two = self.steps[place : place + 2]
+        own = [piece for step in two for piece in pieces_of(step)]
+        _take(self.pieces, own)
+        step = joined(two, told=self.pieces)
+        self.pieces.update(own)
+        self.put(slice(place, place + 2), step)
 
     def _size(self, step: AccountStep) -> int:
         """Return the tokens of a step; the names of columns that another one has cost hardly anything."""
@@ -136,3 +173,11 @@ class AccountSteps:
             if is_header(line) and self.headers.setdefault(line, step.first) != step.first:
                 lines[place] = "(as above):"
         return self.count("\n".join(lines)) + 1
+
+
+def _take(known: Counter[str], gone: Iterable[str]) -> None:
+    """Take each of *gone* out of *known* once."""
+    for one in gone:
+        known[one] -= 1
+        if not known[one]:
+            del known[one]

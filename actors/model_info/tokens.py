@@ -13,7 +13,7 @@ import importlib.util
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import tiktoken
 
@@ -46,6 +46,8 @@ _PATTERNS: dict[EncodingName, str] = {
 }
 """Copies of tiktoken's own; a test compares them."""
 
+Key = TypeVar("Key")
+
 _LOOK_AHEAD = r"|\s+(?!\S)"
 
 _VALUES_MAX = 16_384
@@ -53,9 +55,14 @@ _VALUE_CHARS_MAX = 256
 """Values and names recur for as long as a conversation lives: so many that came newest, and as many before them. Of
 three times as many one conversation finds 1 % more again (41 %), and sixteen by turns in narrow windows 12 % (57 %)."""
 
-_RECENT_MAX = 16
-_RECENT_CHARS_MAX = 65_536
-"""A longer text is counted again by the next rule that looks at it, and then never more."""
+_HASHES_MAX = 8_192
+"""Of longer texts, which recur as often: each compaction asks for every request and step of an account again. Their
+hashes are kept, so that what this takes (3 MB at most) does not depend on them."""
+
+_BLOCKS_CHARS_MIN = 4_096
+_BLOCK = "\n#"
+"""Begins a block of a long text, behind its line end: a request or a step of an account, a part of a page. No
+tokenizer here joins a line end with what follows it, but for blanks and slashes: blocks are counted alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,35 +97,69 @@ class TokenCounter:
 
     def __init__(self, encoding: EncodingName) -> None:
         self._encoding = load(encoding)
-        self._values: dict[str, int] = {}
-        self._values_before: dict[str, int] = {}
-        # of the standard library: rules count in threads, several at a time
-        self._recent = lru_cache(_RECENT_MAX)(self._count)
+        self._values: _Recent[str] = _Recent(_VALUES_MAX)
+        self._hashes: _Recent[bytes] = _Recent(_HASHES_MAX)
 
     def __call__(self, text: str) -> int:
         """Return the tokens of *text*, exact up to one token for each piece of a very long one."""
-        if len(text) > _RECENT_CHARS_MAX:
-            return self._count(text)
+        if len(text) < _BLOCKS_CHARS_MIN:
+            return self._block(text)
+        if len(text) > COUNT_PIECE_CHARS:
+            pieces = range(0, len(text), COUNT_PIECE_CHARS)
+            return sum([self._piece(text[start : start + COUNT_PIECE_CHARS]) for start in pieces])
+        return self._piece(text)
+
+    def _piece(self, text: str) -> int:
+        if _BLOCK not in text:
+            return self._block(text)
+        first, *others = text.split(_BLOCK)
+        last = others.pop()
+        blocks = (f"{first}\n", *(f"#{one}\n" for one in others), f"#{last}")
+        return sum(map(self._block, blocks))
+
+    def _block(self, text: str) -> int:
+        known: _Recent[Any] = self._values
+        key: str | bytes = text
         if len(text) > _VALUE_CHARS_MAX:
-            return self._recent(text)
-        known = self._values.get(text)
-        if known is not None:
-            return known
-        tokens = self._values_before.get(text)
+            known = self._hashes
+            key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        tokens = known.get(key)
         if tokens is None:
-            tokens = self._count(text)
-        if len(self._values) >= _VALUES_MAX:
-            # a plain dict forgets all at once; one that forgets in order takes three times the memory
-            self._values_before, self._values = self._values, {}
-        self._values[text] = tokens
+            tokens = len(self._encoding.encode_ordinary(text))
+            known.put(key, tokens)
         return tokens
 
-    def _count(self, text: str) -> int:
-        encode = self._encoding.encode_ordinary
-        if len(text) <= COUNT_PIECE_CHARS:
-            return len(encode(text))
-        pieces = range(0, len(text), COUNT_PIECE_CHARS)
-        return sum(len(encode(text[start : start + COUNT_PIECE_CHARS])) for start in pieces)
+
+class _Recent(Generic[Key]):
+    """What was counted last: so many as came newest, and as many before them.
+
+    A plain dict forgets all at once; one that forgets in order takes three times the memory. Rules count in threads,
+    several at a time: each step here is one of a dict's own.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._newest: dict[Key, int] = {}
+        self._before: dict[Key, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._newest) + len(self._before)
+
+    def get(self, key: Key) -> int | None:
+        """Return the tokens of what *key* stands for, if they are still known."""
+        known = self._newest.get(key)
+        if known is not None:
+            return known
+        known = self._before.get(key)
+        if known is not None:
+            self.put(key, known)
+        return known
+
+    def put(self, key: Key, tokens: int) -> None:
+        """Remember *tokens* for *key*."""
+        if len(self._newest) >= self._most:
+            self._before, self._newest = self._newest, {}
+        self._newest[key] = tokens
 
 
 @lru_cache(maxsize=2)
