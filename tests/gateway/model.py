@@ -17,6 +17,8 @@ Json = dict[str, Any]
 
 EVENTS = {"content-type": "text/event-stream"}
 JSON = {"content-type": "application/json"}
+API_OF = {"/v1/chat/completions": CHAT, "/v1/responses": RESPONSES, "/v1/messages": ANTHROPIC}
+OVERFLOW = "overflow"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,21 +43,39 @@ class StrictModel:
     tokens: list[int] = field(default_factory=list)
 
     def __call__(self, asked: Asked) -> Answer:
-        body = asked.json
-        api = {"/v1/chat/completions": CHAT, "/v1/responses": RESPONSES, "/v1/messages": ANTHROPIC}[asked.target]
-        size = counter("o200k_base")(json.dumps(body, ensure_ascii=False))
-        if size > self.window:
-            self.refused.append("overflow")
-            return _error(api, f"prompt is too long: {size} tokens > {self.window} maximum", "context_length_exceeded")
-        if faults := list(_faults(api, body)):
-            self.refused.append("; ".join(faults))
-            return _error(api, self.refused[-1], "invalid")
+        body, api = asked.json, API_OF[asked.target]
+        size = size_of(body)
+        if why := refusal(api, body, size=size, window=self.window):
+            self.refused.append(why)
+            return refused(api, why, size=size, window=self.window)
         run = _run(api, body)
         turn = len(self.seen.setdefault(run, []))
         self.seen[run].append(body)
         self.tokens.append(size)
-        made = {CHAT: _chat, RESPONSES: _responses, ANTHROPIC: _messages}[api]
-        return made(body, self.replies(run, turn), f"{run}-{turn}", size)
+        return said(api, body, self.replies(run, turn), ident=f"{run}-{turn}", size=size)
+
+
+def size_of(body: Json) -> int:
+    """Return the tokens of a request, all that it is counted."""
+    return counter("o200k_base")(json.dumps(body, ensure_ascii=False))
+
+
+def refusal(api: str, body: Json, *, size: int, window: int) -> str:
+    """Return why a provider would not take a request: `overflow` or its faults; empty where it takes it."""
+    return OVERFLOW if size > window else "; ".join(_faults(api, body))
+
+
+def refused(api: str, why: str, *, size: int, window: int) -> Answer:
+    """Return a refusal in the provider's shape."""
+    if why == OVERFLOW:
+        return _error(api, f"prompt is too long: {size} tokens > {window} maximum", "context_length_exceeded")
+    return _error(api, why, "invalid")
+
+
+def said(api: str, body: Json, reply: Reply, *, ident: str, size: int) -> Answer:
+    """Return *reply* as the API answers it, streamed where *body* asks for that."""
+    made = {CHAT: _chat, RESPONSES: _responses, ANTHROPIC: _messages}[api]
+    return made(body, reply, ident, size)
 
 
 def _run(api: str, body: Json) -> str:
@@ -69,11 +89,11 @@ def _faults(api: str, body: Json) -> Any:
         yield from problems(given if isinstance(given, list) else [{"role": "user", "content": given}], RESPONSES)
         return
     yield from problems(body["messages"], ANTHROPIC if api == ANTHROPIC else CHAT)
-    named = {tool.get("name") or tool["function"]["name"] for tool in body.get("tools", ())}
+    named = {_named(tool) for tool in body.get("tools", ())}
     for message in body["messages"]:
         for call in message.get("tool_calls") or ():
-            if call["function"]["name"] not in named:
-                yield f"no tool {call['function']['name']}"
+            if _named(call) not in named:
+                yield f"no tool {_named(call)}"
         for block in message["content"] if isinstance(message.get("content"), list) else ():
             if block["type"] == "tool_use" and block["name"] not in named:
                 yield f"no tool {block['name']}"
@@ -81,6 +101,11 @@ def _faults(api: str, body: Json) -> Any:
         yield from _bound(body)
         if json.dumps(body).count('"cache_control"') > 4:
             yield "more than four cache marks"
+
+
+def _named(tool: Json) -> str:
+    """Return the name of a tool or a call: each kind of tool has its own place for it."""
+    return str(tool.get("name") or (tool.get("function") or tool.get("custom") or {}).get("name"))
 
 
 def _bound(body: Json) -> Any:

@@ -1,0 +1,1 @@
+"""Real clients of models' APIs, unmodified, before the gateway and before the same provider without it."""
