@@ -11,7 +11,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_RE
 MAKEFLAGS += --no-print-directory
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint quality exam bench chaos soak faults fuzz laws audit lock wheel clean
+.PHONY: help demo test lint quality exam bench chaos soak faults fuzz laws clients audit lock wheel clean
 
 help:
 	@echo 'make demo    see a conversation grow, spill, digest and stay readable'
@@ -25,6 +25,7 @@ help:
 	@echo 'make faults  10,000 single faults in a log and its artifacts: verify finds and locates each'
 	@echo 'make fuzz    bytes of strangers, changed at random, into whatever reads them: ten minutes each'
 	@echo 'make laws    the laws on 2,000 new random conversations each, instead of the same 100'
+	@echo 'make clients Claude Code, Codex, pi, Copilot and others before the gateway and without it (needs npm; twenty minutes)'
 	@echo 'make wheel   the client for agents, into dist/'
 	@echo 'make audit   what is known against the locked dependencies, where a database of advisories can be reached'
 	@echo 'make lock    pin all dependencies anew (needs uv)'
@@ -74,6 +75,10 @@ fuzz: .venv/.installed
 
 laws: .venv/.installed
 	@JETTISON_LAW_EXAMPLES=2000 $(BIN)/python -m pytest --quiet --timeout 3600 tests/core tests/presets tests/gateway/test_identity.py
+
+# Real clients, in a cache of their own: `make clients AGENTS='pi claude'` for some of them.
+clients: .venv/.installed
+	@$(BIN)/python -m tests.programs.clients $(AGENTS)
 
 audit: .venv-audit/.installed
 	@.venv-audit/bin/python -m tests.programs.advisories

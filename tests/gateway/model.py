@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.model_info.tokens import counter
-from protocol.formats.messages import ANTHROPIC, CHAT, RESPONSES
+from protocol.formats.messages import ANTHROPIC, CHAT, RESPONSES, Profile
 from protocol.formats.validate import problems
 from tests.gateway.provider import Answer, Asked, sse
 
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 EVENTS = {"content-type": "text/event-stream"}
 JSON = {"content-type": "application/json"}
-API_OF = {"/v1/chat/completions": CHAT, "/v1/responses": RESPONSES, "/v1/messages": ANTHROPIC}
+API_OF: dict[str, Profile] = {"/v1/chat/completions": CHAT, "/v1/responses": RESPONSES, "/v1/messages": ANTHROPIC}
 OVERFLOW = "overflow"
 
 
@@ -60,19 +60,19 @@ def size_of(body: Json) -> int:
     return counter("o200k_base")(json.dumps(body, ensure_ascii=False))
 
 
-def refusal(api: str, body: Json, *, size: int, window: int) -> str:
+def refusal(api: Profile, body: Json, *, size: int, window: int) -> str:
     """Return why a provider would not take a request: `overflow` or its faults; empty where it takes it."""
     return OVERFLOW if size > window else "; ".join(_faults(api, body))
 
 
-def refused(api: str, why: str, *, size: int, window: int) -> Answer:
+def refused(api: Profile, why: str, *, size: int, window: int) -> Answer:
     """Return a refusal in the provider's shape."""
     if why == OVERFLOW:
         return _error(api, f"prompt is too long: {size} tokens > {window} maximum", "context_length_exceeded")
     return _error(api, why, "invalid")
 
 
-def said(api: str, body: Json, reply: Reply, *, ident: str, size: int) -> Answer:
+def said(api: Profile, body: Json, reply: Reply, *, ident: str, size: int) -> Answer:
     """Return *reply* as the API answers it, streamed where *body* asks for that."""
     made = {CHAT: _chat, RESPONSES: _responses, ANTHROPIC: _messages}[api]
     return made(body, reply, ident, size)

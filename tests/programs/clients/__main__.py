@@ -100,8 +100,7 @@ async def _judged(done: Done, data: Path) -> list[str]:
     logs, mixed = await logs_of(data)
     if done.agent.sessions:
         out += faults(logs[run], done.agent.sessions(done.home), one_each=not done.run.side)
-    others = [one for one in done.run.others if one != run]
-    return [f"{run}: {one}" for one in [*out, *mixed, *others]]
+    return [f"{run}: {one}" for one in [*out, *mixed]]
 
 
 async def _at_once(url: str, upstream: Upstream, folder: Path) -> list[str]:

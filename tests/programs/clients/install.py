@@ -1,4 +1,4 @@
-"""Install: pinned versions of the clients, by npm and pip, in a folder outside of the repository; kept for the next time."""
+"""Install: pinned versions of the clients, by npm and pip, in a folder outside of the repository that is kept."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _by_pip(client: str) -> Path:
     if not done.exists():
         sys.stdout.write(f"install: {package} {wanted}\n")
         subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=INSTALL_SECONDS)
-        pip = [folder / "bin" / "python", "-m", "pip", "-qq", "--disable-pip-version-check", "install"]
+        pip = [str(folder / "bin" / "python"), "-m", "pip", "-qq", "--disable-pip-version-check", "install"]
         subprocess.run([*pip, f"{package}=={wanted}"], check=True, timeout=INSTALL_SECONDS)
         done.touch()
     return folder / "bin"

@@ -1,4 +1,4 @@
-"""Judge: whether the log of a run is what its client wrote down itself: nothing lost, nothing twice, nothing of others."""
+"""Judge: whether the log of a run is what its client wrote down itself: nothing lost, twice, or of others."""
 
 from __future__ import annotations
 

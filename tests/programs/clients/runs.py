@@ -17,7 +17,19 @@ from .transcripts import PROMPTS
 
 CLIENT_SECONDS = 300.0
 READS_EVERY = 13
-SCRUBBED = ("ANTHROPIC_", "OPENAI_", "CLAUDE", "CODEX", "COPILOT", "GITHUB_", "GH_", "JETTISON_", "XDG_", "NODE_", "PI_")
+SCRUBBED = (
+    "ANTHROPIC_",
+    "OPENAI_",
+    "CLAUDE",
+    "CODEX",
+    "COPILOT",
+    "GITHUB_",
+    "GH_",
+    "JETTISON_",
+    "XDG_",
+    "NODE_",
+    "PI_",
+)
 """Beginnings of what in our environment would tell a client something."""
 
 
@@ -62,7 +74,7 @@ class Done:
 
 
 def task_of(agent: Agent, turns: int) -> tuple[list[Step], list[Sitting]]:
-    """Return a task of *turns* looks, and its sittings: a resumed session, a fork and a summary where clients have them."""
+    """Return a task of *turns* looks and its sittings: resumed, forked and summarised where a client can."""
     cuts = {turns * 2 // 3: (*agent.again, f"{PROMPTS[1]}.")}
     if agent.fork:
         cuts |= {turns - 6: (*agent.fork, f"{PROMPTS[1]}."), turns - 3: (*agent.again, f"{PROMPTS[1]}.")}

@@ -69,8 +69,6 @@ class Run:
     """Tokens of each request that was answered."""
     refusals: list[str] = field(default_factory=list)
     side: int = 0
-    others: list[str] = field(default_factory=list)
-    """What it was sent of other runs."""
     bodies: list[bytes] = field(default_factory=list)
     sub: dict[str, int] = field(default_factory=dict)
 
@@ -113,7 +111,7 @@ def _name_of(asked: Asked) -> str:
 def _reply(run: Run, asked: Asked, body: Json) -> Reply:
     tools = {tool.get("name") or (tool.get("function") or {}).get("name"): tool for tool in body.get("tools") or ()}
     shell = next((name for name in SHELLS if name in tools), "")
-    last = json.dumps((body.get("messages") or body.get("input"))[-1])
+    last = json.dumps((body.get("messages") or body["input"])[-1])
     if not shell or any(words in last for words in COMPACTS):
         run.side += 1
         return Reply(text="Summary: the logs are read one by one, each is noted in notes.txt. Next: go on.")
@@ -164,12 +162,12 @@ def written(folder: Path, name: str, steps: int) -> None:
     """Write the logs that a run reads."""
     for step in range(steps):
         size = BIG_BYTES if step % BIG_EVERY == BIG_EVERY - 1 else SMALL_BYTES
-        lines = (f"{name} {step} request {n * 7919 % 100_003} took {n % 97} ms, {n * 31 % 101} rows\n" for n in range(size))
+        lines = (
+            f"{name} {step} request {n * 7919 % 100_003} took {n % 97} ms, {n * 31 % 101} rows\n" for n in range(size)
+        )
         text = ""
         for line in lines:
             if len(text) + len(line) > size:
                 break
             text += line
         (folder / f"log-{step:02}.txt").write_text(text)
-
-

@@ -117,4 +117,5 @@ def _of_copilot(line: Json) -> Json | None:
             return {"role": "assistant", "content": data.get("content"), "tool_calls": calls}
         case "tool.execution_complete":
             return {"role": "tool", "tool_call_id": data["toolCallId"], "content": data["result"]["content"]}
-    return None
+        case _:
+            return None
