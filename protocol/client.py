@@ -92,6 +92,8 @@ class Client:
         `BadId` for an empty name. While nobody serves, the first `context()` raises it.
         """
         check_counts(budget=budget)
+        if not isinstance(model, str):
+            raise Rejected(f"model is a name, not {type(model).__name__}")
         declared = format or _declared_in(policy or {})
         if declared and declared not in messages.PROFILES:
             raise Rejected(f"format is one of {', '.join(messages.PROFILES)}, not {declared!r:.40}")

@@ -104,11 +104,13 @@ def encode_commit(commit: Commit) -> bytes:
 def decode_commit(body: bytes) -> Commit:
     """Return the commit in *body*; raises `BadEnvelope` for anything else, newer or with a wrong hash.
 
-    `UnknownRules` where its bytes are sound and rules that this release does not know decided it.
+    `UnknownRules` where its bytes are sound and a newer release wrote them, by its form or by its rules.
     """
     try:
         commit = _COMMIT.decode(body)
     except UNREADABLE as error:
+        if is_whole(body):
+            raise UnknownRules(f"a newer release wrote this commit: {error}"[:300], bytes=len(body)) from None
         raise BadEnvelope(_unreadable("commit", body, error), bytes=len(body)) from None
     # over the bytes as they are kept: encoded anew, an old commit has the fields that facts got since
     if len(commit.hash) != HASH_BYTES or _hash_of(body[: -HASH_BYTES - 2] + _NO_HASH) != commit.hash:

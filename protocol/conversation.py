@@ -105,7 +105,7 @@ class Conversation:
         appended under a key is stored once (of a conversation's last 256 keys and writers), and whatever
         comes under it later is taken for a repeat.
         """
-        if isinstance(new, (Mapping, str, bytes)):
+        if isinstance(new, (Mapping, str, bytes)) or not isinstance(new, Iterable):
             raise BadMessage(f"append takes a list of messages, not one {type(new).__name__}", at="")
         said = []
         for index, message in enumerate(new):

@@ -69,7 +69,7 @@ class BadEnvelope(Rejected):
 
 
 class UnknownRules(BadEnvelope):
-    """A step was decided by a version of the rules that this release does not know."""
+    """A newer release wrote a step: its form or its rules are not known to this one. Nothing is damaged."""
 
 
 class BudgetRefused(Rejected):

@@ -6,6 +6,7 @@ as a timeout, since the refusal comes apart from all answers. Here it comes as t
 
 from __future__ import annotations
 
+import asyncio
 import re
 import ssl
 from collections import OrderedDict
@@ -25,6 +26,7 @@ ASKED_MAX = 8192
 """Questions that are remembered until they are answered; an older one that is refused waits for its time."""
 
 _VIOLATION = re.compile(r'permissions violation for (publish|subscription) (?:with reply of )?(?:to )?"([^"]*)"')
+_END = "unexpected eof"
 _WAY_BACK = "_r_."
 """Subjects that NATS makes for an answer to another account; they end with the connection of who is to answer."""
 
@@ -113,6 +115,11 @@ class Guarded(NatsConnection):
             info["tls_required"] = True  # nats-py goes by this alone
         await super()._process_info(info, initial_connection)
 
+    async def _process_pong(self) -> None:
+        if self._pongs and self._pongs[0].done():
+            self._pongs[0] = asyncio.Future()  # nobody waits for it any more; nats-py would cease to read
+        await super()._process_pong()
+
     async def _connect_to_server(self, server: Srv) -> None:
         if self._transport:
             # nats-py leaves it open where a server let nobody in: five a second
@@ -139,7 +146,7 @@ def check(message: Msg) -> None:
 def is_final(error: Exception) -> bool:
     """Tell whether a server will say the same again to who tries once more."""
     return isinstance(error, ssl.SSLError | nats.errors.SecureConnWantedError) or bool(
-        str(error) and type(error) is nats.errors.Error and "unexpected eof" not in str(error).lower()
+        str(error) and type(error) is nats.errors.Error and _END not in str(error).lower()
     )
 
 
@@ -159,6 +166,8 @@ def told_of(error: Exception, login: Login) -> str:
         return "it speaks plain text, and TLS is wanted; nothing was said to it"
     if isinstance(error, TimeoutError) or "empty response" in text:
         return "it does not greet: it hangs, or wants TLS first (tls_first, JETTISON_NATS__TLS_FIRST)"
+    if _END in text.lower():
+        return "the server ended the connection, reconnecting"
     if isinstance(error, nats.errors.Error) and text:
         return f"{text} ({login.who})"
     return type(error).__name__

@@ -150,8 +150,8 @@ async def stored(url: str, body: bytes) -> None:
 def check_counts(**counts: int) -> None:
     """Raise `Rejected` for what cannot be a number of tokens."""
     for name, value in counts.items():
-        if value < 0:
-            raise Rejected(f"{name} is a number of tokens, and cannot be {value}")
+        if not isinstance(value, int) or value < 0:
+            raise Rejected(f"{name} is a number of tokens, and cannot be {value!r:.40}")
 
 
 def _put(request: urllib.request.Request) -> None:

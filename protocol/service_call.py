@@ -104,6 +104,8 @@ async def _ask_once(
 
 async def _check_alive(connection: NatsConnection) -> None:
     """Raise `LogUnavailable` where NATS itself is what says nothing."""
+    if not connection.is_connected:  # nats-py's flush would return at once, as if it had been answered
+        raise LogUnavailable("NATS does not answer: the connection was lost, and is tried again all the time")
     try:
         await connection.flush(ALIVE_SECONDS)  # type: ignore[arg-type]  # seconds, handed to asyncio.wait_for
     except TRANSIENT as error:

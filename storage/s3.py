@@ -129,7 +129,7 @@ class S3Artifacts:
         return await self._run(method, key, lambda: call(self._client, self._bucket))
 
     async def _run(self, method: str, key: str, call: Callable[[], T], *, seconds: float = READ_SECONDS) -> T:
-        with s3_span(method, bucket=self._bucket, key=key), _faults(method, key):
+        with s3_span(method, bucket=self._bucket, key=key), _faults(method, key, self._settings.endpoint or "AWS"):
             async with asyncio.timeout(seconds):
                 return await asyncio.get_running_loop().run_in_executor(self._pool, call)
 
@@ -238,8 +238,8 @@ def _put_new(client: Any, bucket: str, key: str, body: bytes) -> bool:
 
 
 @contextmanager
-def _faults(method: str, key: str) -> Iterator[None]:
-    """Turn boto3's errors into ours: not there, or not reachable."""
+def _faults(method: str, key: str, where: str) -> Iterator[None]:
+    """Turn boto3's errors into ours: not there, or not reachable. *where* is the store."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
@@ -248,14 +248,14 @@ def _faults(method: str, key: str) -> Iterator[None]:
         code = error.response.get("Error", {}).get("Code", "")
         if code in ("NoSuchKey", "404", "NotFound"):
             raise NotFound(f"no artifact at {key!r:.120}", key=key) from None
-        raise _unavailable(method, key, code) from None
+        raise _unavailable(method, key, code, where) from None
     except TimeoutError:
-        raise _unavailable(method, key, "no answer in time") from None
+        raise _unavailable(method, key, "no answer in time", where) from None
     except (BotoCoreError, OSError) as error:
-        raise _unavailable(method, key, type(error).__name__) from None
+        raise _unavailable(method, key, type(error).__name__, where) from None
 
 
-def _unavailable(method: str, key: str, code: str) -> ArtifactsUnavailable:
+def _unavailable(method: str, key: str, code: str, where: str) -> ArtifactsUnavailable:
     denied = code in ("NoCredentialsError", "InvalidAccessKeyId", "SignatureDoesNotMatch", "AccessDenied")
-    fix = "; set JETTISON_S3__ACCESS_KEY and JETTISON_S3__SECRET_KEY" if denied else ""
-    return ArtifactsUnavailable(f"S3 {method} failed: {code}{fix}", method=method, key=key, code=code)
+    fix = "set JETTISON_S3__ACCESS_KEY and JETTISON_S3__SECRET_KEY" if denied else f"is the store at {where} well?"
+    return ArtifactsUnavailable(f"S3 {method} failed: {code}; {fix}", method=method, key=key, code=code)

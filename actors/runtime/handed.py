@@ -11,7 +11,7 @@ from cachetools import LRUCache
 
 from actors.core.state import State
 from protocol import codec
-from protocol.errors import UNREADABLE, BadEnvelope, ChainBroken, JettisonError, LogRegression
+from protocol.errors import UNREADABLE, BadEnvelope, ChainBroken, JettisonError, LogRegression, UnknownRules
 from protocol.ids import Address
 from storage.ports import EventLog, Record
 
@@ -21,6 +21,11 @@ DOUBTS_MAX = 512
 WHAT_TO_DO = (
     "what is kept of {at} is damaged: ask an operator, who sees it with `jettison verify {at}` and mends it with "
     "`jettison repair {at}`"
+)
+
+UPDATE = (
+    "nothing of {at} is damaged, this release is older than what wrote it: update all workers, then "
+    "`jettison dlq retry {at}`"
 )
 
 
@@ -107,7 +112,8 @@ class Doubts:
 
 def with_remedy(error: JettisonError, at: Address) -> JettisonError:
     """Return *error* with what to do about it: agents are told it too, and can do nothing themselves."""
-    return type(error)(f"{error}; {WHAT_TO_DO.format(at=at)}", **{"address": str(at), **error.fields})
+    what_to_do = (UPDATE if isinstance(error, UnknownRules) else WHAT_TO_DO).format(at=at)
+    return type(error)(f"{error}; {what_to_do}", **{"address": str(at), **error.fields})
 
 
 def _doubt(at: Address, state: State, what: Handed) -> JettisonError:

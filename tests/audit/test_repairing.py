@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from actors.cli.session import located
@@ -15,7 +16,7 @@ from actors.host.settings import Settings
 from protocol import codec, subjects
 from protocol.client import Client, Conversation
 from protocol.errors import BadEnvelope, ChainBroken, JettisonError
-from protocol.ids import Address, fresh_id
+from protocol.ids import Address, Token, fresh_id
 from storage.erasure import removed
 from tests.audit.test_undo_commands import told
 from tests.builders import assistant, result, user
@@ -165,5 +166,10 @@ async def test_damaged_conversations_are_named(data: Path, operator: Runtime, ta
         if any(letter.at == talk.at for letter in letters):
             break
         await asyncio.sleep(0.2)
+    letter = next(one for one in letters if one.at == talk.at)
+    newer = msgspec.structs.replace(letter, conversation=Token("of-tomorrow"), error="UnknownRules")
+    await operator.dead_letters.put(newer, headers={})
     text = ran(data, "doctor")[1]
     assert f"jettison repair {talk.at}" in text
+    assert "1 conversation written by a newer release: default/of-tomorrow\n     fix: update all workers" in text
+    assert "repair default/of-tomorrow" not in text

@@ -19,7 +19,8 @@ import pytest
 from botocore.config import Config
 from nats.js import JetStreamContext
 
-from actors.host.embedded import RESTARTS_MAX, EmbeddedStack, StackError, embedded_stack
+from actors.host.embedded import RESTARTS_MAX, EmbeddedStack, embedded_stack
+from actors.host.stack_folder import StackError
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -176,6 +177,20 @@ async def test_a_second_start_continues_on_other_ports_when_the_old_ones_are_tak
         assert got(second, "new") == BODY
         assert await message(second, sequence) == b"hello"
         assert await publish(second, "again") == sequence + 1
+
+
+@pytest.mark.parametrize("below", ["file", "file/folder"])
+async def test_a_folder_that_cannot_be_used_is_named_with_the_reason(tmp_path: Path, below: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StackError, match=f"{tmp_path}/{below} cannot be used: .*; name a folder"):
+        async with embedded_stack(tmp_path / below):
+            pass
+
+
+async def test_one_port_for_both_servers_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StackError, match="port 14000 is wanted for NATS and for S3"):
+        async with embedded_stack(tmp_path, nats_port=14000, s3_port=14000):
+            pass
 
 
 async def test_a_wanted_port_is_used_and_a_taken_one_refused(tmp_path: Path) -> None:

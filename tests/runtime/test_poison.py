@@ -1,13 +1,17 @@
 """Poison: what fails by itself is given up after a bounded number of tries, with a letter, and others go on."""
 
 import asyncio
+import hashlib
 import time
+
+import pytest
 
 from actors.core.seal import sealed
 from actors.host.bootstrap import Runtime
 from actors.runtime.retries import ATTEMPTS_MAX
 from protocol import codec, subjects
 from protocol.client import Client
+from protocol.errors import UnknownRules
 from protocol.ids import Address, fresh_id
 from protocol.subjects import Actor
 from storage.ports import DeadLetter, StoredLetter
@@ -80,6 +84,21 @@ async def test_a_step_of_rules_that_this_release_does_not_know_parks_its_convers
     assert (kept.letter.reason, kept.letter.error) == ("unreadable", "UnknownRules")
     assert "rules '999'" in kept.letter.detail
     await freed(working, talk.at)
+    # nobody is told to repair what is sound
+    with pytest.raises(UnknownRules, match="update all workers") as refused:
+        await talk.context()
+    assert "jettison repair" not in f"{refused.value} {kept.letter.detail}"
+
+
+async def test_a_commit_of_a_newer_form_is_not_called_damaged(working: Runtime, client: Client) -> None:
+    talk = await client.open(f"form-{fresh_id()}")
+    body = b"\x93\xa8commit.9\x01\xc4\x20"
+    sealed_body = body + hashlib.sha256(body[:-2] + b"\xc4\x00").digest()
+    await working.connection.jetstream().publish(subjects.done(talk.at), sealed_body)
+    await talk.append([{"role": "user", "content": "hello"}])
+    kept = await letter(working, talk.at)
+    assert (kept.letter.reason, kept.letter.error) == ("unreadable", "UnknownRules")
+    assert "a newer release wrote this commit" in kept.letter.detail
 
 
 async def test_a_broken_chain_is_given_up_as_damaged(working: Runtime, client: Client) -> None:
