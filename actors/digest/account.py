@@ -43,7 +43,7 @@ from .values import values_beside
 REQUESTS_SHARE = 0.3
 """Of what the instructions leave of the budget: what the user said, together."""
 
-VALUES_SHARE = 0.08
+VALUES_SHARE = 0.055
 """Of what the instructions leave of the budget: values that no step tells, each with what it stood beside."""
 
 REWRITTEN_SHARE = 0.8

@@ -11,7 +11,6 @@ from actors.core.account_text import JOINED_LEVEL
 from actors.core.message_texts import MessageText, texts_of
 from actors.core.text.error_text import error_text
 from actors.core.text.excerpt import GAP, Sought, excerpt, sentences_excerpt
-from actors.core.text.kinds import parsed_json
 from actors.core.text.phrases import telling
 from actors.core.text.table import is_summary
 from actors.core.units import Unit
@@ -36,6 +35,7 @@ from .calls import (
     writes_task_list,
 )
 from .hindsight import Hindsight
+from .records import record_in, without_known
 
 
 class LevelChars(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +59,9 @@ SMALL_ROOM_TOKENS = 2400
 GROWTH_MAX = 6.0
 SPOKEN_MORE = 5
 """Times the room of what was said, where nothing was called: the assistant told somebody something."""
+
+SPOKEN_CHARS, REPORT_CHARS = 300, 1100
+"""At least, of what was said where nothing was called: of a report, its findings."""
 
 CHANGED_MORE = 2
 """Times the room of a call that changed something."""
@@ -105,8 +108,6 @@ NOTHING = "(no output)"
 FAILED_CHARS = 300
 """Of the words in which a failed call says why, before anything else."""
 
-RECORD_CHARS_MAX = 4000
-RECORD_FIELDS_MIN = 4
 JOINED_HEADS_MAX = 8
 OTHERS = "other calls"
 
@@ -176,7 +177,8 @@ def coarser(step: AccountStep, level: int, hindsight: Hindsight, levels: Sequenc
         room = max(least, int(most.outcome * share) + spare)
         short = _shorter_outcome(act, room, sought)
         acts.append(msgspec.structs.replace(act, call=one_line(call) if level >= 2 else call, outcome=short))
-    words = _words(step.said, most.said if acts else max(300, most.said * SPOKEN_MORE), step.last, hindsight)
+    spoken = max(REPORT_CHARS if is_report(step) else SPOKEN_CHARS, most.said * SPOKEN_MORE)
+    words = _words(step.said, most.said if acts else spoken, step.last, hindsight)
     return msgspec.structs.replace(
         step, said=one_line(words) if level >= 2 else words, acts=tuple(acts), level=min(level, len(levels) - 1)
     )
@@ -335,16 +337,18 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
         return AccountAct(call=text, target=TASK_LIST)
     sought = hindsight.seeker(after=call.number, own=call.text)
     result = hindsight.unframed(result, own=call.text)
+    record = record_in(result)
     changes = changes_something(call)
     failed = rejection_in(result) or error_text(result) or (refusal_in(result) if changes else "")
     failed = failed or ("" if only_looks(call) else failure_in(result))
-    short = excerpt(result, chars=most.outcome, sought=sought) if result.strip() else NOTHING
+    told = without_known(record, call, hindsight.first_fields) if record and not failed else result
+    short = excerpt(told, chars=most.outcome, sought=sought) if result.strip() else NOTHING
     short = _why_first(failed, short) if failed else short
     return AccountAct(
         call=call_text(call.tool, call.text, chars=most.call, hindsight=hindsight, said=said),
         outcome=short,
         # a record that was looked up is there to be used later
-        used=USED_MIN if _is_record(result) else hindsight.used(short, after=call.number, own=call.text),
+        used=USED_MIN if record else hindsight.used(short, after=call.number, own=call.text),
         changes=changes,
         target=target_of(call),
         failed=bool(failed),
@@ -365,9 +369,3 @@ def _why_first(failed: str, outcome: str) -> str:
     why = one_line(failed)
     others = (line for line in outcome.split("\n") if line.strip(f"{GAP} ") not in why)
     return "\n".join([clipped(why, FAILED_CHARS, head=REASON_HEAD), *others])
-
-
-def _is_record(result: str) -> bool:
-    """Tell a JSON object of several fields, each of them short."""
-    value = parsed_json(result) if result.lstrip()[:1] == "{" and len(result) < RECORD_CHARS_MAX else None
-    return isinstance(value, dict) and len(value) >= RECORD_FIELDS_MIN

@@ -16,6 +16,8 @@ from actors.core.message_texts import MessageText, texts_of
 from actors.core.text.excerpt import Sought, flat, words_of
 from protocol.account import AccountRequest
 
+from .records import identifiers, record_in
+
 USED = 0.6
 """Worth of a word that the assistant used afterwards, at least; a name or a number is worth 1."""
 
@@ -145,6 +147,8 @@ class Hindsight:
     """The number of the newest call of each tool."""
     habits: frozenset[tuple[str, str, str]]
     """Tool, argument and value that most calls of the tool have, where the value is no name."""
+    first_fields: dict[tuple[str, str, str], int]
+    """Tool, field and value of records that tools returned, with the number of the first such call."""
 
     @classmethod
     def of(cls, live: Iterable[Entry], requests: Iterable[AccountRequest]) -> Hindsight:
@@ -154,16 +158,21 @@ class Hindsight:
         often: Counter[str] = Counter()
         firsts: Counter[str] = Counter()
         habits: Counter[tuple[str, str, str]] = Counter()
-        calls: dict[str, str] = {}
+        calls: dict[str, MessageText] = {}
+        first_fields: dict[tuple[str, str, str], int] = {}
         newest_call: dict[str, int] = {}
         for part in texts_of(live):
             if part.tool:
-                calls[part.call] = part.text
+                calls[part.call] = part
                 newest_call[part.tool] = part.number
                 habits.update(_plain_arguments(part))
             if part.trust == "tool":
+                call = calls.get(part.call)
                 often.update(set(words_of(part.text)))
-                firsts[_frame(part.text.lstrip().split("\n", 1)[0], frozenset(words_of(calls.get(part.call, ""))))] += 1
+                first_line = part.text.lstrip().split("\n", 1)[0]
+                firsts[_frame(first_line, frozenset(words_of(call.text if call else "")))] += 1
+                for field in identifiers(record_in(part.text)):
+                    first_fields.setdefault((call.tool if call else "", *field), part.number)
             elif part.trust == "assistant":
                 said.update(dict.fromkeys(words_of(part.text), part.number))
             else:
@@ -181,6 +190,7 @@ class Hindsight:
             often=often,
             frames=frozenset(frames),
             newest_call=newest_call,
+            first_fields=first_fields,
             habits=frozenset(one for one, times in habits.items() if times >= HABIT_CALLS_MIN),
         )
 

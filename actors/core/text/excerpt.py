@@ -33,12 +33,18 @@ OBJECT_CHARS_MAX = 160
 LINE_CHARS_MAX = 300
 """A longer line is shown around the word that mattered most in it."""
 
+HEADED_MAX = 40
+"""Lines below the names of columns in which rows are looked for."""
+
 GAP = "…"
 FIELDS_MIN = 4
 """A line of so many fields is shortened by leaving fields out."""
 
 FILL_SHARE = 0.2
 """Of the room, for what stands between lines that were chosen."""
+
+FEW_LINES = 12
+"""Of so few, nothing is kept back: what stands between them says little more."""
 
 RARE_IN_LINES = 4
 """A word that stands in more lines than this tells them apart less and less."""
@@ -87,7 +93,7 @@ def excerpt(text: str, *, chars: int, sought: Sought) -> str:
 
     What was shortened before may be shortened again.
     """
-    lines = [line.strip(GAP).rstrip() if GAP in line else line for line in readable_lines(text)]
+    lines = [_without_gaps(line) if GAP in line else line for line in readable_lines(text)]
     lines = [line for line in lines if line.strip()]
     whole = "\n".join(lines)
     if len(whole) <= chars:
@@ -95,10 +101,14 @@ def excerpt(text: str, *, chars: int, sought: Sought) -> str:
     table = None if any(map(is_summary, lines)) else table_of(lines)
     worths = line_worths(lines, sought, table)
     most = min(LINE_CHARS_MAX, max(60, chars - 4))
-    shown = [_clipped(line, sought, most) for line in lines]
+    shown = [line if is_header(line) else _clipped(line, sought, most) for line in lines]
     summary = table.summary if table else ""
     out = _rendered(shown, _chosen(shown, worths, max(chars - len(summary) - 2, chars // 2)))
     return f"{out}\n{summary}" if summary else out
+
+
+def _without_gaps(line: str) -> str:
+    return (line[len(GAP) :].lstrip() if line.startswith(GAP) else line).rstrip(GAP).rstrip()
 
 
 def sentences_excerpt(text: str, *, chars: int, sought: Sought) -> str:
@@ -280,17 +290,25 @@ def _chosen(lines: list[str], worths: list[float], chars: int) -> list[int]:
     order = sorted(range(len(lines)), key=lambda number: (-worths[number] / (30 + len(lines[number])) ** 0.5, number))
     chosen: set[int] = set()
     left = chars
+    kept_back = chars * FILL_SHARE if len(lines) > FEW_LINES else 0
     for number in order:
         cost = len(lines[number]) + 3
         if is_header(lines[number]) and len(lines) > 1:
             continue
-        if cost > left - (chars * FILL_SHARE if chosen else 0) or (chosen and worths[number] <= 0):
+        if cost > left - (kept_back if chosen else 0) or (chosen and worths[number] <= 0):
             continue
         left -= cost
         chosen.add(number)
     # the names of the columns, where a row stands
     for number, line in enumerate(lines):
-        if is_header(line) and any(below in chosen for below in range(number + 1, min(number + 40, len(lines)))):
+        if (
+            is_header(line)
+            and len(line) <= chars
+            and any(
+                below in chosen and lines[below].count(", ") == line.count(", ")
+                for below in range(number + 1, min(number + HEADED_MAX, len(lines)))
+            )
+        ):
             chosen.add(number)
             left -= len(line)
     # a hole of a line or two says less than the lines
@@ -308,9 +326,11 @@ def _rendered(lines: list[str], chosen: list[int]) -> str:
     out: list[str] = []
     following = 0
     for number in chosen:
-        if number > following and out:
+        gap = number > following
+        below_header = gap and bool(out) and is_header(out[-1])
+        if gap and out and not below_header:
             out[-1] = f"{out[-1].rstrip(GAP)} {GAP}"
-        out.append(lines[number] if number == following or out else f"{GAP} {lines[number]}")
+        out.append(f"{GAP} {lines[number]}" if below_header or (gap and not out) else lines[number])
         following = number + 1
     if following < len(lines) and out:
         out[-1] = f"{out[-1].rstrip(GAP)} {GAP}"
