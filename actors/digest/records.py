@@ -9,7 +9,7 @@ from typing import Any
 from actors.core.message_texts import MessageText
 from actors.core.text.kinds import parsed_json
 
-_IDENTIFIER = re.compile(r"(?=\S*\d)[\w.:/@-]{6,64}")
+_IDENTIFIER = re.compile(r"(?=\S*\d)[\w.:/@-]{5,64}")
 
 CHARS_MAX = 4000
 FIELDS_MIN = 4

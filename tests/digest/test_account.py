@@ -93,6 +93,27 @@ def test_speech_is_kept_before_what_a_program_printed_though_an_assistant_says_b
     assert sum(len(act.outcome) for step in account(of).steps for act in step.acts if act.call == "output") < 2_000
 
 
+def test_a_report_to_the_user_keeps_its_findings_through_what_follows() -> None:
+    findings = [
+        f"**{at}. Pod worker-{at}** crashes: variable KEY_{at} is not set.\n- Fix: set KEY_{at}" for at in range(12)
+    ]
+    report = "\n".join(["## What I found", *findings])
+    of = play(talk(4_000), user("Look at the pods."), *looks(0, 4), said(report), user("Go on."), *looks(10, 16))
+    assert sum(f"KEY_{at} is not set" in told(of) for at in range(12)) >= 8
+
+
+def test_a_record_says_what_an_earlier_one_said_only_where_it_differs() -> None:
+    of = play(talk(1_500), user("Which of my bookings are in business?"))
+    for at in range(12):
+        booking = {"id": f"BK10{at}", "user": "omar_davis_3817", "cabin": "business", "notes": "n " * 200}
+        play(of, *called(at, "get_booking", json.dumps(booking), id=f"BK10{at}"))
+    play(of, *looks(20, 1))
+    steps = "\n".join(act.outcome for step in account(of).steps for act in step.acts)
+    assert steps.count("cabin business") >= 8
+    assert 1 <= steps.count("omar_davis_3817") <= 4
+    assert told(of).count("BK103") == 1
+
+
 def test_what_is_said_again_stands_once_and_a_decision_outlasts_confirmations() -> None:
     of = talk(1_500, digest={"cap": 0.45})
     play(of, user("宿を決めます。予算は四十五万円です。"), said("はい。"))

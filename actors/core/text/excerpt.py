@@ -75,6 +75,9 @@ _RULE = re.compile(r"(?i)\b(?:never|always|must|do not|don't|only)\b")
 _RULE_WORTH = 0.4
 """Of a line that says what one must do, or must not."""
 
+SENTENCE_CHARS, PIECE_CHARS_MIN = 200, 40
+"""A longer line of prose is read by its sentences; a shorter sentence stands with the next one."""
+
 _SENTENCE_END = re.compile(r"(?<=[.!?:;])\s+|(?<=[。！？；])")
 _FIGURES = re.compile(r"\d[\d.,:%-]*")
 _TOLD_WORTH, _FIGURE_WORTH = 1.0, 0.25
@@ -98,6 +101,7 @@ def excerpt(text: str, *, chars: int, sought: Sought) -> str:
     whole = "\n".join(lines)
     if len(whole) <= chars:
         return whole
+    lines = [piece for line in lines for piece in _sentences(line)]
     table = None if any(map(is_summary, lines)) else table_of(lines)
     worths = line_worths(lines, sought, table)
     most = min(LINE_CHARS_MAX, max(60, chars - 4))
@@ -120,6 +124,19 @@ def sentences_excerpt(text: str, *, chars: int, sought: Sought) -> str:
     worths = [worth + _told_worth(part) for worth, part in zip(line_worths(parts, sought), parts, strict=True)]
     shown = [_clipped(part, sought, max(60, chars - 4)) for part in parts]
     return _rendered(shown, _chosen(shown, worths, chars)).replace("\n", " ")
+
+
+def _sentences(line: str) -> list[str]:
+    """Return the sentences of a long line of prose, short ones with what follows; any other line as it is."""
+    if len(line) <= SENTENCE_CHARS or line.count(", ") >= FIELDS_MIN * 3:
+        return [line]
+    pieces = [""]
+    for piece in _SENTENCE_END.split(line):
+        if pieces[-1] and len(pieces[-1]) >= PIECE_CHARS_MIN:
+            pieces.append(piece)
+        else:
+            pieces[-1] = f"{pieces[-1]} {piece}".strip()
+    return pieces
 
 
 def _told_worth(said: str) -> float:

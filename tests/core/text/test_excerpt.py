@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+
+from actors.core.text.excerpt import excerpt, is_header
 
 WORTHS = """
 from actors.core.text.excerpt import line_worths
@@ -27,3 +30,30 @@ def test_lines_weigh_the_same_whatever_the_hash_seed_is() -> None:
         for seed in range(3)
     }
     assert len(printed) == 1
+
+
+def flights(count: int, airport: str = "MIA") -> str:
+    row = {"flight_number": "", "origin": airport, "destination": "DEN", "price": 0}
+    rows = [row | {"flight_number": f"HAT{at:03}", "price": 90 + at} for at in range(count)]
+    return json.dumps({"reservation": "X7BYG1", "flights": rows, "paid_by": "card_77", "seats": ["s" * 80, "t" * 80]})
+
+
+def test_the_names_of_columns_stay_such_when_rows_are_left_out_once_and_again() -> None:
+    text = flights(30)
+    for chars in (300, 180):
+        text = excerpt(text, chars=chars, sought=lambda word: float(word == "hat020"))
+        lines = text.split("\n")
+        (names,) = [place for place, line in enumerate(lines) if is_header(line)]
+        assert "HAT020, MIA, DEN, 110" in "\n".join(lines[names + 1 :])
+
+
+def test_the_names_of_columns_do_not_stand_without_a_row() -> None:
+    short = excerpt(flights(30, airport="M" * 150), chars=120, sought=lambda word: float(word == "card_77"))
+    assert "paid_by card_77" in short
+    assert "flight_number" not in short
+
+
+def test_prose_is_shortened_by_sentences_whatever_stands_on_a_line() -> None:
+    page = "She likes to sail. " * 30 + "In April 2014 she became president of Grameen America. " + "It rained. " * 40
+    short = excerpt(f"{page}\n{page}", chars=160, sought=lambda word: float(word in ("president", "2014")))
+    assert "In April 2014 she became president of Grameen America." in short
