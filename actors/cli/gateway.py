@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from typing import Any
 
+from actors.gateway.answers import Answers
 from actors.gateway.app import Gateway
 from actors.gateway.callers import Callers, admitted_in, check_open
 from actors.gateway.claims import Claims
@@ -141,9 +142,11 @@ async def _keeping(settings: Settings, planner: Planner, first: asyncio.Event) -
         await asyncio.to_thread(counter, "o200k_base")
         await asyncio.to_thread(window_of, "gpt-4o")
         read = JetStreamKeys(connection, tenants=keys, read="direct")
+        client, places = Client(connection=connection, keys=read if keys else None), JetStreamPlaces(connection)
         planner.keeper = Keeper(
-            client=Client(connection=connection, keys=read if keys else None),
-            claims=Claims(places=JetStreamPlaces(connection)),
+            client=client,
+            claims=Claims(places=places),
+            answers=Answers(client=client, places=places, keys=read),
             keys=read,
             layers=settings.layers,
             window=settings.gateway.window,

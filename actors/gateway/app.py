@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from protocol.errors import Rejected, Unavailable
 
+from . import compacting
 from .apis import CHAT_API, MESSAGES_API, RESPONSES_API, Api, Host, host_of
 from .bodies import Body, read_of
 from .callers import Caller, Callers
@@ -27,6 +28,7 @@ ROUTES: dict[str, Api] = {
     "/v1/chat/completions": CHAT_API,
     "/v1/messages": MESSAGES_API,
     "/v1/responses": RESPONSES_API,
+    compacting.PATH: RESPONSES_API,
 }
 COUNTERS: dict[str, Api] = {
     "/v1/messages/count_tokens": MESSAGES_API,
@@ -117,7 +119,7 @@ class Gateway:
         ):
             message = "with the gateway's own keys nothing is served here but models' answers, counters and lists"
             return _No(403, "permission_error", message)
-        if read is not None and self._is_shared(host) and (why := unlike_its_own(read)):
+        if read is not None and self._is_shared(host) and (why := unlike_its_own(read, kept=self.managed is not None)):
             return _No(403, "permission_error", why)
         return None
 

@@ -16,6 +16,7 @@ from protocol.jsonbytes import decode_value, encode_value
 
 from .apis import Api
 from .encodings import unfolded
+from .identity import Earlier
 from .incoming import Incoming
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError)
@@ -35,6 +36,21 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
     head: tuple[bytes, ...]
     messages: tuple[bytes, ...]
     tail: tuple[bytes, ...]
+    earlier: Earlier | None = None
+    """What stands before its messages, where it does not repeat that."""
+    changed: bool = False
+    """It is not what its bytes say: something was added that its agent only named."""
+
+    @property
+    def skipped(self) -> int:
+        """Return how many messages of its conversation are not in it."""
+        return self.earlier.length if self.earlier else 0
+
+    def given(self, start: int, end: int) -> tuple[bytes, ...]:
+        """Return messages by their places in the conversation. Raises `Rejected` for what is not in the request."""
+        if start < self.skipped:
+            raise Rejected("messages of an earlier request are not in the log yet")
+        return self.messages[start - self.skipped : end - self.skipped]
 
     def field(self, name: str) -> Any:
         """Return the value of a field; None where there is none, or it cannot be read."""
@@ -83,7 +99,8 @@ def body_of(raw: bytes, api: Api) -> Body:
     """Return a request taken apart. Raises `Rejected` for one without a conversation that we can read."""
     try:
         fields = {name: bytes(value) for name, value in msgspec.json.decode(raw, type=dict[str, msgspec.Raw]).items()}
-        given = fields[api.field].strip()
+        named = "previous_response_id" in fields and api.field not in fields
+        given = b"[]" if named else fields[api.field].strip()
         if given.startswith(b'"'):
             # a bare text is the user's
             listed = [b'{"role":"user","content":' + given + b"}"]
@@ -96,7 +113,7 @@ def body_of(raw: bytes, api: Api) -> Body:
             end -= 1
     except (KeyError, *UNREADABLE) as error:
         raise Rejected(f"the request's {api.field} cannot be read: {type(error).__name__}") from None
-    if start == end:
+    if start == end and "previous_response_id" not in fields:
         raise Rejected(f"the request's {api.field} has no message")
     return Body(
         api=api,

@@ -27,6 +27,8 @@ class Caller:
 
     tenant: str
     partition: str
+    shared: bool = False
+    """The provider is asked with a key that other tenants are served with too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +59,7 @@ class Callers:
         found = [one for one in self.admitted if hmac.compare_digest(one.sha256, sha256)]
         if not shown or not found or found[0].until <= time.time():
             return None
-        return Caller(tenant=found[0].tenant, partition=found[0].tenant)
+        return Caller(tenant=found[0].tenant, partition=found[0].tenant, shared=True)
 
     def headers_for(self, headers: list[Header], host: Host) -> list[Header]:
         """Return *headers* as the provider gets them: with the gateway's key where there is one, and no other's."""

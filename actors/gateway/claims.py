@@ -42,6 +42,8 @@ class Search:
     answered: int
     """Messages up to the first answer; as many as the chain has hashes where no branch may begin."""
     new: Head
+    whole: bool = True
+    """All of the conversation is in the request, so that one can begin with it."""
 
 
 @dataclass
@@ -126,6 +128,8 @@ class Claims:
             case Branches(head=parent, point=point):
                 head = identity.branched(parent, point, name=asked.new.name)
             case Begins():
+                if not asked.whole:
+                    raise Rejected("what this goes on from is not known any more")
                 head = asked.new
         grown = identity.grown(head, asked.chain, asked.digests)
         if isinstance(decision, GoesOn) and grown == head:

@@ -91,6 +91,15 @@ class Head(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """Of a branch, until it is known that its log was begun."""
 
 
+class Earlier(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """What stands before a request that does not repeat it: so many messages at a place, with the hash `chain`."""
+
+    place: str
+    length: int
+    chain: bytes
+    tools: bool
+
+
 class Known(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """The conversations of one scope with the same first message, the most recently used one last."""
 
@@ -242,9 +251,12 @@ def with_hidden(head: Head, one: Hidden) -> Head:
     return replace(head, hidden=(*others, one)[-HIDDEN_MAX:], changed=True)
 
 
-def chain_of(digests: Iterable[bytes], *, secret: bytes) -> list[bytes]:
-    """Return the hashes of the first 0, 1, 2, … messages; without *secret* nobody can tell what they are of."""
-    chain = [b""]
+def chain_of(digests: Iterable[bytes], *, secret: bytes, earlier: Earlier | None = None) -> list[bytes]:
+    """Return the hashes of the first 0, 1, 2, … messages; without *secret* nobody can tell what they are of.
+
+    Those within what stands *earlier* are empty, which is the hash of nothing.
+    """
+    chain = [b""] * earlier.length + [earlier.chain] if earlier else [b""]
     for one in digests:
         chain.append(hashlib.blake2b(chain[-1] + one, digest_size=DIGEST_BYTES, key=secret).digest())
     return chain

@@ -23,13 +23,14 @@ from actors.spill.policy_layers import Layers
 from protocol.cipher import Key
 from protocol.client import Client, Conversation
 from protocol.context import Context
-from protocol.errors import BadPolicy, Erased, JettisonError, NotFound, Rejected
+from protocol.errors import BadPolicy, BudgetRefused, Erased, JettisonError, NotFound, Rejected
 from protocol.ids import Token, address, fresh_id, token
 from protocol.jsonbytes import decode, decode_value, encode_value
 from protocol.keys import JetStreamKeys
 from protocol.policy import Policy
 
 from . import identity
+from .answers import STATE, Answers, closed, opened
 from .bodies import Body
 from .cache_marks import unmarked
 from .callers import Caller
@@ -44,6 +45,9 @@ log = logging.getLogger("jettison.gateway")
 
 TALKS_MAX = 4096
 ROUND_TOKENS = 1024
+
+COMPACTED_SHARE = 0.25
+"""Of the usable tokens: what a history is made to have whose agent asks for it to be made shorter."""
 
 BYTES_PER_TOKEN_MIN = 3
 """Of what is sent and not counted: rather too many tokens than too few."""
@@ -62,9 +66,6 @@ Retrieval = Literal["inject", "mcp", "off"]
 ANSWERED = (b'"assistant"', b'_call"', b'"reasoning"')
 """One of them is in whatever a model said, in each API."""
 
-STATE = "jettison-gateway"
-"""The conversation whose key is that of the gateway's own documents: no log has this name."""
-
 NO_POINTERS: dict[str, Any] = {
     "spill": {"share": 1.0, "tokens": 2**40, "bytes": 2**40, "batch": 1.0, "medium": 1.0, "repeated": "keep"}
 }
@@ -76,7 +77,7 @@ class Kept:
     """A request whose messages are all in the log, or that is beside it; and its conversation."""
 
     head: Head
-    tenant: str
+    caller: Caller
     place: Token
     talk: Conversation
     digests: Sequence[bytes]
@@ -92,6 +93,7 @@ class Keeper:
 
     client: Client
     claims: Claims
+    answers: Answers
     keys: JetStreamKeys
     layers: Layers
     window: int = 0
@@ -103,10 +105,17 @@ class Keeper:
     _forks_from: float = 0.0
 
     async def kept(
-        self, caller: Caller, body: Body, headers: Mapping[str, str], *, store: bool = True, loose: bool = False
+        self,
+        caller: Caller,
+        body: Body,
+        headers: Mapping[str, str],
+        *,
+        store: bool | None = None,
+        loose: bool = False,
     ) -> Kept:
         """Put what is new of a request into its log; with *store* false nothing is, for one that only counts.
 
+        By default it is, unless the agent says that it asks beside its conversation; with true in any case.
         *loose*: what is thought in it was made behind something else than the log's views.
         Raises `Rejected` where the request cannot be managed, `Unavailable`.
         """
@@ -126,7 +135,7 @@ class Keeper:
                 raise
             return Kept(
                 head=head,
-                tenant=asked.tenant,
+                caller=caller,
                 place=asked.place,
                 talk=talk,
                 digests=asked.digests,
@@ -135,28 +144,33 @@ class Keeper:
                 outside=asked.new.outside,
             )
 
-    async def _search(self, caller: Caller, body: Body, headers: Mapping[str, str], *, store: bool) -> Search:
+    async def _search(self, caller: Caller, body: Body, headers: Mapping[str, str], *, store: bool | None) -> Search:
         """Return what is looked for: where, and by which hashes."""
         digests = tuple(map(self._digest, body.messages))
         model = body.field("model")
         ours = encode_value(dialect_of(body.api).tool) if body.has_tools and self.retrieval == "inject" else b""
         outside = self.outside.tokens(body.instructions + ours, model if isinstance(model, str) else "")
         secret = (await self._key(caller.tenant)).secret
-        fields = {name: body.field(name) for name in ("metadata", "prompt_cache_key")}
-        scope = identity.scope_of(headers, fields)
-        place = identity.place_of(f"{caller.partition}/{body.api.name}", scope, digests[0], secret=secret)
+        earlier = body.earlier
+        scope = identity.scope_of(headers, {name: body.field(name) for name in ("metadata", "prompt_cache_key")})
+        if earlier:
+            place, answered = earlier.place, earlier.length
+        else:
+            place = identity.place_of(f"{caller.partition}/{body.api.name}", scope, digests[0], secret=secret)
+            said = (at for at, raw in enumerate(body.messages, 1) if any(map(raw.__contains__, ANSWERED)))
+            answered = next(said, 0)
         again = headers.get("x-stainless-retry-count", "0") != "0"
-        answered = next((at for at, raw in enumerate(body.messages, 1) if any(map(raw.__contains__, ANSWERED))), 0)
         forks = answered and time.monotonic() >= self._forks_from
         return Search(
             tenant=caller.tenant,
             place=token(place),
-            chain=identity.chain_of(digests, secret=secret),
-            digests=digests,
-            tools=body.has_tools,
-            beside=not store or identity.is_beside(headers),
+            chain=identity.chain_of(digests, secret=secret, earlier=earlier),
+            digests=(*(b"" for _ in range(body.skipped)), *digests),
+            tools=earlier.tools if earlier else body.has_tools or bool(store),
+            beside=identity.is_beside(headers) if store is None else not store,
             first=not (scope or again or answered),
-            answered=answered if forks else len(digests) + 1,
+            answered=answered if forks else body.skipped + len(digests) + 1,
+            whole=earlier is None,
             new=Head(name=_name(headers, body), length=0, chain=b"", logged=0, outside=outside, tools=body.has_tools),
         )
 
@@ -176,6 +190,16 @@ class Keeper:
                 conversation=kept.head.name,
             )
         return context
+
+    async def compacted(self, kept: Kept, *, wait_seconds: float) -> Context:
+        """Return the view after a compaction to a share of its window: as much shorter as it can be."""
+        try:
+            await kept.talk.set_budget(int(kept.policy.usable_tokens * COMPACTED_SHARE))
+            return await kept.talk.context(wait_seconds=wait_seconds)
+        except BudgetRefused:
+            return await kept.talk.context(budget=kept.policy.usable_tokens, wait_seconds=wait_seconds)
+        finally:
+            await kept.talk.set_budget(0)
 
     def say_changed(self, kept: Kept) -> None:
         """Remember that a view was sent that is not what the agent had sent."""
@@ -201,6 +225,8 @@ class Keeper:
             parent = await self._talk(asked.tenant, head.origin.name, layer, model)
             fork = await parent.fork(head.name, upto=head.origin.point.logged, wait_seconds=0.0)
             more = identity.left_over(head, copied=fork.upto, key=asked.chain[head.origin.point.length])
+            if more and more.start < body.skipped:
+                raise ValueError("what the fork lacks is not in the request")
         except (JettisonError, ValueError) as error:
             log.info("a branch of %s has its history appended: %s", head.origin.name, error)
             if not isinstance(error, (NotFound, ValueError)):
@@ -212,15 +238,16 @@ class Keeper:
         return replace(head, origin=None, waiting=(*((more,) if more else ()), *head.waiting))
 
     async def _append(self, talk: Conversation, head: Head, body: Body, *, loose: bool) -> None:
-        for batch in head.waiting:
+        # what is not in the request was answered, so it is there
+        for batch in (one for one in head.waiting if one.end > body.skipped):
             said: list[dict[str, Any]] = []
-            at = batch.start
+            at, given = batch.start, body.given
             # what stands in the first request of a conversation was thought without our tool
             strips = loose or (batch.start == 0 and head.tools and self.retrieval == "inject")
-            if strips and any(map(thinks, body.messages[batch.start : batch.end])):
+            if strips and any(map(thinks, given(batch.start, batch.end))):
                 self.claims.note(head.name).changed = True
             for start, end, turns in (*batch.real, (batch.end, batch.end, b"")):
-                new = [unmarked(decode(raw)) for raw in body.messages[at:start]]
+                new = [unmarked(decode(raw)) for raw in given(at, start)]
                 said += map(without_thinking, new) if strips else new
                 said += await self._opened(talk, turns) if turns else []
                 at = end
@@ -229,7 +256,7 @@ class Keeper:
 
     async def hide(self, kept: Kept, seen: Sequence[Mapping[str, Any]], real: Sequence[Mapping[str, Any]]) -> None:
         """Keep the messages that an answer really was, until its agent sends back *seen*. Raises `Unavailable`."""
-        turns = await self._closed(kept.talk, encode_value(list(real)))
+        turns = await closed(self.client, kept.talk.at, encode_value(list(real)))
         one = Hidden(seen=tuple(map(digest, seen)), turns=turns, messages=len(real))
         if not seen or len(turns) > HIDDEN_BYTES_MAX:
             return
@@ -239,16 +266,10 @@ class Keeper:
             # one that went on meanwhile went on without this answer
             return identity.with_hidden(head, one) if head.length == kept.head.length else None
 
-        await self.claims.change(kept.tenant, kept.place, kept.head.name, hidden)
-
-    async def _closed(self, talk: Conversation, turns: bytes) -> bytes:
-        """Return *turns* as they may be kept: as what is said is, so that an erasure takes them too."""
-        keys = self.client.keys
-        return turns if keys is None else (await keys.key(talk.at)).encrypt(turns, f"gateway {talk.at}")
+        await self.claims.change(kept.caller.tenant, kept.place, kept.head.name, hidden)
 
     async def _opened(self, talk: Conversation, kept: bytes) -> list[dict[str, Any]]:
-        keys = self.client.keys
-        turns = kept if keys is None else (await keys.key(talk.at)).decrypt(kept, f"gateway {talk.at}")
+        turns = await opened(self.client, talk.at, kept)
         return list(decode_value(turns)) if turns else []
 
     def _policy(self, tenant: str, head: Head, body: Body, model: Any) -> tuple[Policy, dict[str, Any]]:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -17,13 +18,16 @@ from protocol.errors import BudgetRefused, JettisonError, Rejected, Unavailable
 from protocol.overflow import is_overflow
 from protocol.tracing import extract, span, traced
 
+from . import compacting
+from .answers import is_named, must_be_known
 from .apis import Api
 from .bodies import Body
 from .callers import Caller, Callers
 from .dialects import dialect_of
+from .ends import Ends
 from .headers import forwarded, value_of
 from .incoming import Incoming
-from .plan import Plan, Planner, bypass
+from .plan import BYTES_PER_TOKEN, Plan, Planner, bypass
 from .reading import Reading, reads_in
 from .relay import BrokenOff, is_stream, pieces, refused, relayed
 from .told import Told
@@ -67,10 +71,15 @@ class Managed:
                 plan = bypass(asked.body, "no view of it is small enough")
             except Rejected as error:
                 plan = bypass(asked.body, str(error))
+            if isinstance(read, Body) and plan.kept is None and must_be_known(read, caller):
+                await (_away(send, api, plan) if plan.away else _unknown(send, api, read))
+                return
             told = Told(api=api, body=read if isinstance(read, Body) else None, plan=plan, began=asked.came)
             try:
                 if plan.away and self.refuses and not counts:
                     await _away(send, api, plan)
+                elif plan.kept and told.body and compacting.is_asked(asked.path, told.body):
+                    await self._compacted(asked, told.body, plan, send)
                 else:
                     await self._send(asked, told, send)
             finally:
@@ -83,7 +92,20 @@ class Managed:
             return bypass(asked.body, str(read))
         if _is_foreign(read):
             return bypass(asked.body, "its provider keeps the conversation")
+        if compacting.is_asked(asked.path, read):
+            read = msgspec.structs.replace(read, messages=compacting.without_trigger(read))
+            return await self.planner.compacted(asked.body, read, caller=caller, headers=headers)
         return await self.planner.plan(asked.body, read, caller=caller, headers=headers, counts=counts)
+
+    async def _compacted(self, asked: Incoming, body: Body, plan: Plan, send: Send) -> None:
+        """Answer who asked for a compaction, without its provider."""
+        kept, keeper, context = plan.kept, self.planner.keeper, plan.context
+        assert kept is not None
+        assert keeper is not None
+        assert context is not None
+        item = await keeper.answers.compaction(kept.caller, kept.head, kept.place)
+        tokens = sum(map(len, body.messages)) // BYTES_PER_TOKEN, context.tokens
+        await compacting.told(send, asked.path, body, item, tokens=tokens, headers=plan.headers)
 
     async def _send(self, asked: Incoming, told: Told, send: Send) -> None:
         """Ask the provider, with a shorter view where it refuses one as too long; what it says goes to the agent."""
@@ -127,6 +149,7 @@ class Managed:
         """Send the agent what the provider says, and listen to what it cost."""
         api, plan, keeper = told.api, told.plan, self.planner.keeper
         heard = Overheard(api, stream=is_stream(answer))
+        ends = self._ends(told, answer)
         if plan.tools and plan.kept and keeper and reads_in(answer):
             reading = Reading(
                 api=api,
@@ -136,13 +159,25 @@ class Managed:
                 plan=plan,
                 ask=lambda body: self._asked(asked, api, plan, body),
                 heard=heard.hear,
+                ends=ends,
             )
             await reading.answered(answer, send)
         else:
-            await relayed(answer, send, added=plan.headers, heard=heard.hear if plan.kept else None, read=read)
+            hears = heard.hear if plan.kept else None
+            await relayed(answer, send, added=plan.headers, heard=hears, read=read, ends=ends)
         told.usage = heard.usage
         if plan.kept and not plan.kept.beside and answer.status == 200 and told.usage:
             self._later(_reported(plan, told.usage))
+
+    def _ends(self, told: Told, answer: aiohttp.ClientResponse) -> Ends | None:
+        """Return who keeps the answer for who will go on from it by its id; None where nobody may."""
+        kept, keeper, request = told.plan.kept, self.planner.keeper, told.plan.request
+        if kept is None or kept.beside or keeper is None or request is None or told.body is None:
+            return None
+        if answer.status != 200 or not is_named(told.body) or not reads_in(answer):
+            return None
+        keep = partial(keeper.answers.keep, kept.caller, kept.head, kept.place, request)
+        return Ends(keep, stream=is_stream(answer))
 
     def _later(self, report: Coroutine[Any, Any, None]) -> None:
         """Report without anybody waiting for it."""
@@ -174,9 +209,8 @@ def _is_foreign(body: Body) -> bool:
     several = body.field("n")
     return (
         (isinstance(several, int) and several > 1)
-        or body.field("previous_response_id") is not None
         or body.field("conversation") is not None
-        or any(b'"compaction_trigger"' in raw for raw in body.messages[-1:])
+        or body.field("background") is True
     )
 
 
@@ -217,6 +251,15 @@ async def _too_long(send: Send, api: Api, error: BudgetRefused) -> None:
         )
         code = "context_length_exceeded"
     kind, headers = "invalid_request_error", [(b"x-jettison", b"refused")]
+    await refused(send, api.host, 400, kind=kind, message=message, code=code, headers=headers)
+
+
+async def _unknown(send: Send, api: Api, body: Body) -> None:
+    """Say that nobody knows what a request goes on from, in its provider's words."""
+    previous = body.field("previous_response_id")
+    message = f"Previous response with id '{previous}' not found." if previous else "The compaction cannot be read."
+    kind, code = "invalid_request_error", "previous_response_not_found" if previous else "invalid_encrypted_content"
+    headers = [(b"x-jettison", b"refused")]
     await refused(send, api.host, 400, kind=kind, message=message, code=code, headers=headers)
 
 

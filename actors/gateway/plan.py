@@ -34,6 +34,11 @@ PAYS_SHARE = 0.25
 
 BYTES_PER_TOKEN = 4
 
+COMPACT_SECONDS = 30.0
+"""For a compaction that an agent asks for: it waits for nothing else."""
+
+NOT_REACHED = "NATS was not reached yet"
+
 _NAMED = b'"' + READ_TOOL.encode() + b'"'
 """A tool of this name that an agent brings is its own."""
 
@@ -104,13 +109,14 @@ class Planner:
         async def work(wait_seconds: float) -> Plan:
             assert keeper is not None
             loose = self._threads.is_loose(thread)
-            kept = await keeper.kept(caller, body, headers, store=not counts, loose=loose)
-            if not _pays(keeper, kept, body):
-                return _plan(raw, body, keeper, kept, body.messages)
-            context = await keeper.view(kept, body, wait_seconds=wait_seconds)
-            return _of_view(raw, body, keeper, kept, context)
+            whole = await keeper.answers.whole(caller, body)
+            kept = await keeper.kept(caller, whole, headers, store=False if counts else None, loose=loose)
+            if not _pays(keeper, kept, whole):
+                return _plan(raw, whole, keeper, kept, whole.messages)
+            context = await keeper.view(kept, whole, wait_seconds=wait_seconds)
+            return _of_view(raw, whole, keeper, kept, context)
 
-        plan = await self._within(raw, work) if keeper else bypass(raw, "NATS was not reached yet", away=True)
+        plan = await self._within(raw, work) if keeper else bypass(raw, NOT_REACHED, away=True)
         if not thread or counts:
             return plan
         if plan.kept is not None:
@@ -127,6 +133,7 @@ class Planner:
         kept, keeper = plan.kept, self.keeper
         if kept is None or keeper is None:
             return None
+        body = plan.request or body
         before = plan.context.tokens if plan.context else 0
 
         async def work(wait_seconds: float) -> Plan:
@@ -146,16 +153,35 @@ class Planner:
             return None
         return found
 
-    async def _within(self, raw: bytes, work: Callable[[float], Coroutine[Any, Any, Plan]]) -> Plan:
+    async def compacted(self, raw: bytes, body: Body, *, caller: Caller, headers: Mapping[str, str]) -> Plan:
+        """Return the plan after the conversation of *body* was compacted; a bypass where it was not."""
+        keeper = self.keeper
+
+        async def work(wait_seconds: float) -> Plan:
+            assert keeper is not None
+            whole = await keeper.answers.whole(caller, body)
+            kept = await keeper.kept(caller, whole, headers, store=True)
+            context = await keeper.compacted(kept, wait_seconds=wait_seconds)
+            keeper.say_changed(kept)
+            return _plan(raw, whole, keeper, kept, whole.messages, context)
+
+        if keeper is None:
+            return bypass(raw, NOT_REACHED, away=True)
+        return await self._within(raw, work, seconds=max(COMPACT_SECONDS, self.deadline_seconds))
+
+    async def _within(
+        self, raw: bytes, work: Callable[[float], Coroutine[Any, Any, Plan]], *, seconds: float = 0.0
+    ) -> Plan:
         """Do *work* within the deadline; what is not done by then goes on by itself, and is not waited for."""
         if not self.breaker.lets_through():
             return bypass(raw, "what it needs was away a moment ago", away=True)
-        task = asyncio.ensure_future(work(self.deadline_seconds))
+        seconds = seconds or self.deadline_seconds
+        task = asyncio.ensure_future(work(seconds))
         self._late.add(task)
         task.add_done_callback(self._ended)
         try:
             # not cancelled at the deadline: an append that was begun must come to its end
-            await asyncio.wait({task}, timeout=self.deadline_seconds)
+            await asyncio.wait({task}, timeout=seconds)
             if not task.done():
                 self.breaker.failed()
                 return bypass(raw, "the deadline is over", away=True)
@@ -194,7 +220,7 @@ def _thread_of(body: Body, caller: Caller, headers: Mapping[str, str]) -> bytes:
 def _pays(keeper: Keeper, kept: Kept, body: Body) -> bool:
     """Tell whether a view is asked for: once one was sent, always, so that its beginning stays the same."""
     size = sum(map(len, body.messages)) / BYTES_PER_TOKEN
-    return keeper.is_changed(kept) or size > PAYS_SHARE * kept.policy.usable_tokens
+    return body.earlier is not None or keeper.is_changed(kept) or size > PAYS_SHARE * kept.policy.usable_tokens
 
 
 def _of_view(raw: bytes, body: Body, keeper: Keeper, kept: Kept, context: Context) -> Plan:
@@ -203,7 +229,7 @@ def _of_view(raw: bytes, body: Body, keeper: Keeper, kept: Kept, context: Contex
     if context.system:
         shown.insert(0, encode({"role": "system", "content": context.system}))
     stored = len(body.messages) - kept.beside
-    if [digest(decode(one)) for one in shown] == list(kept.digests[:stored]):
+    if not body.earlier and [digest(decode(one)) for one in shown] == list(kept.digests[:stored]):
         return _plan(raw, body, keeper, kept, body.messages, context)
     keeper.say_changed(kept)
     shown += body.messages[stored:]
@@ -222,7 +248,7 @@ def _plan(
     given = body.fields.get("tools", b"")
     if keeper.retrieval == "inject" and kept.head.tools and body.has_tools and _NAMED not in given:
         tools = with_tool(given, dialect_of(body.api).tool)
-    own = shown is body.messages and not tools
+    own = shown is body.messages and not tools and not body.changed
     return Plan(
         body=raw if own else body.written(shown, **({"tools": tools} if tools else {})),
         as_it_came=own,

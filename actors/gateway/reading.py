@@ -21,6 +21,7 @@ from protocol.jsonbytes import decode, encode
 from .apis import Api, error_event
 from .dialects import Called, Dialect, Json
 from .encodings import unfolding
+from .ends import Ends
 from .headers import returned, value_of
 from .keeper import BYTES_PER_TOKEN_MIN, Keeper, Kept
 from .plan import Plan
@@ -62,6 +63,7 @@ class Reading:
     ask: Ask
     heard: Callable[[bytes], None]
     """Gets what the provider said of its first turn, which the view was for."""
+    ends: Ends | None = None
     _real: list[Json] = field(default_factory=list)
     _seen: list[Json] = field(default_factory=list)
     _turns: int = 0
@@ -92,7 +94,7 @@ class Reading:
             assert turn is not None
             await self._hidden()
             raw = encode(self.dialect.with_turn(body, self.dialect.joined(self._seen)))
-        await said(send, raw)
+        await said(send, raw if self.ends is None else await self.ends.fed(raw) + await self.ends.rest())
 
     async def _streamed(self, answer: aiohttp.ClientResponse, send: Send) -> None:
         splice = splice_of(self.api)
@@ -111,7 +113,7 @@ class Reading:
         if self._turns:
             await self._hidden()
         for piece in splice.ended():
-            await said(send, piece)
+            await said(send, await self.ends.fed(piece) if self.ends else piece)
 
     async def _turn(self, answer: aiohttp.ClientResponse, splice: Splice, send: Send, *, first: bool) -> None:
         """Send what goes on at once of one turn."""

@@ -8,6 +8,7 @@ import aiohttp
 from starlette.types import Send
 
 from .apis import Host, error_body, error_event
+from .ends import Ends
 from .headers import Header, returned, value_of
 from .sse import WholeEvents
 
@@ -56,6 +57,7 @@ async def relayed(
     added: Iterable[Header] = (),
     heard: Callable[[bytes], None] | None = None,
     read: bytes = b"",
+    ends: Ends | None = None,
 ) -> None:
     """Send *answer* to the agent as it is, with the headers *added*; *heard* gets each piece after the agent.
 
@@ -67,11 +69,13 @@ async def relayed(
     events = WholeEvents() if is_stream(answer) and not value_of(answer.raw_headers, "content-encoding") else None
     try:
         async for piece in pieces(answer):
-            if whole := piece if events is None else events.fed(piece):
+            whole = piece if events is None else events.fed(piece)
+            if whole := await ends.fed(whole) if ends else whole:
                 await said(send, whole)
             if heard is not None:
                 heard(piece)
         last = events.rest() if events is not None else b""
+        last = last + await ends.rest() if ends else last
     except BrokenOff as error:
         if events is None:
             raise

@@ -85,7 +85,11 @@ def _run(api: str, body: Json) -> str:
 
 def _faults(api: str, body: Json) -> Any:
     if api == RESPONSES:
+        # it keeps nothing, and takes no state but its own
+        yield from (f"unknown {name}" for name in ("previous_response_id", "conversation") if name in body)
         given = body["input"]
+        if '"jet1:' in json.dumps(given):
+            yield "the encrypted content is not ours"
         yield from problems(given if isinstance(given, list) else [{"role": "user", "content": given}], RESPONSES)
         return
     yield from problems(body["messages"], ANTHROPIC if api == ANTHROPIC else CHAT)

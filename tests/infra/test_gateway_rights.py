@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import nats.errors
 import pytest
 
-from actors.gateway.keeper import STATE
+from actors.gateway.answers import STATE
 from protocol import subjects
 from protocol.client import Client
 from protocol.connection import connect

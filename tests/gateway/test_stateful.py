@@ -1,0 +1,139 @@
+"""Callers of Responses who name an answer, or bring a compaction, and send nothing of what came before it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import pytest
+from openai import AsyncOpenAI, BadRequestError
+
+from actors.host.bootstrap import Runtime
+from actors.host.settings import Settings
+from actors.services.read_back import said_messages
+from protocol.facts import ConversationForked
+from protocol.formats import messages
+from protocol.ids import Token, fresh_id
+from protocol.keys import JetStreamKeys
+from tests.conftest import done_facts
+from tests.gateway.model import Json, Reply, StrictModel
+from tests.gateway.provider import Provider, in_front_of, provider
+
+pytestmark = pytest.mark.slow
+
+WINDOW = 8_000
+TURNS = 8
+TOOLS: Any = [{"type": "function", "name": "look", "parameters": {"type": "object"}, "strict": False}]
+TOLD = " ".join(f"word{number * 31 % 1009}" for number in range(500))
+
+
+def replies(run: str, turn: int) -> Reply:
+    reads = (("read_artifact", {"key": "messages:1"}),) if turn == 3 else ()
+    return Reply(text=f"{turn}.", calls=reads or (("look", {"at": turn}),))
+
+
+def client(url: str, key: str) -> AsyncOpenAI:
+    return AsyncOpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0)
+
+
+async def asked(llm: AsyncOpenAI, run: str, items: list[Json], *, streams: bool = False, **more: Any) -> Any:
+    """Ask once, streamed or not; return the response."""
+    given: Any = {"model": "gpt-4o", "instructions": f"run {run} ", "input": items, "tools": TOOLS, **more}
+    if not streams:
+        return await llm.responses.create(**given)
+    async with llm.responses.stream(**given) as events:
+        return await events.get_final_response()
+
+
+def results(response: Any) -> list[Json]:
+    calls = [item for item in response.output if item.type == "function_call"]
+    return [{"type": "function_call_output", "call_id": one.call_id, "output": TOLD} for one in calls]
+
+
+async def test_who_names_an_answer_goes_on_from_it_in_a_window_that_the_history_does_not_fit(
+    working: Runtime, settings: Settings
+) -> None:
+    model, run = StrictModel(window=WINDOW, replies=replies), f"s{fresh_id()[:8]}"
+    before = set(await working.log.addresses())
+    section = {"mode": "manage", "window": WINDOW, "deadline_seconds": 20.0}
+    async with provider(model) as there, in_front_of(there, settings, **section) as url, client(url, "k") as llm:
+        items: list[Json] = [{"role": "developer", "content": "Be short."}, {"role": "user", "content": "Look."}]
+        answers = [await asked(llm, run, items)]
+        for turn in range(TURNS):
+            named = {"previous_response_id": answers[-1].id, "streams": bool(turn % 2)}
+            answers.append(await asked(llm, run, results(answers[-1]), **named))
+        (trunk,) = set(await working.log.addresses()) - before
+        assert model.refused == []
+        said = [messages.decode(one.raw) for one in await said_messages(trunk, log=working.log)]
+        # each word once, the read too, and instructions with each request
+        assert json.dumps(said).count(TOLD) == TURNS
+        assert [json.dumps(said).count(f'"{turn}."') for turn in range(TURNS)] == [1] * TURNS
+        assert all(json.dumps(body).count("Be short.") == 1 for body in model.seen[run])
+        await _branched(working, llm, run, answers, trunk=before | {trunk})
+        # to its provider it is unknown, and so it is with another caller's key
+        async with client(url, "other") as other:
+            for who, ident in ((llm, "resp_of_nobody"), (other, answers[1].id)):
+                with pytest.raises(BadRequestError, match="unknown previous_response_id"):
+                    await asked(who, run, items, previous_response_id=ident)
+        await _compacted(llm, run, answers, there)
+
+
+async def _branched(working: Runtime, llm: AsyncOpenAI, run: str, answers: list[Any], *, trunk: set[Any]) -> None:
+    """Go on from an earlier answer twice: the conversation that is there already goes on as it was."""
+    other = await asked(llm, run, results(answers[-3]), previous_response_id=answers[-3].id)
+    assert other.output_text
+    (branch,) = set(await working.log.addresses()) - trunk
+    (forked,) = [
+        fact for fact in done_facts(await working.log.read(branch, after=0)) if isinstance(fact, ConversationForked)
+    ]
+    assert forked.parent in {str(at) for at in trunk}
+
+
+async def _compacted(llm: AsyncOpenAI, run: str, answers: list[Any], there: Provider) -> None:
+    """Ask for a compaction by its route and by its item, and go on with what came of it."""
+    count = len(there.asked)
+    more: Any = {"model": "gpt-4o", "previous_response_id": answers[-1].id, "input": results(answers[-1])}
+    short = await llm.responses.compact(**more)
+    assert (short.object, [item.type for item in short.output][-1]) == ("response.compaction", "compaction")
+    more = {**more, "input": [*more["input"], {"type": "compaction_trigger"}], "stream": True}
+    events: list[Any] = [event async for event in await llm.responses.create(**more)]
+    done = [event.item for event in events if event.type == "response.output_item.done"]
+    assert [item.type for item in done] == ["compaction"]
+    assert events[-1].type == "response.completed"
+    # nobody else was asked
+    assert len(there.asked) == count
+    last: Any = short.output[-1]
+    for item in (last, done[0]):
+        given: Json = item.model_dump(exclude_none=True, include={"id", "type", "encrypted_content"})
+        items = [{"role": "user", "content": "repeated"}, given, {"role": "user", "content": "And now?"}]
+        assert (await asked(llm, run, items)).output_text
+        assert '"repeated"' not in there.asked[-1].body.decode()
+        assert len(there.asked[-1].body) < WINDOW * 2
+    given["encrypted_content"] = given["encrypted_content"][:-9] + "AAAAAAAA="
+    with pytest.raises(BadRequestError, match="compaction cannot be read"):
+        await asked(llm, run, [given, {"role": "user", "content": "And now?"}])
+
+
+async def test_callers_of_one_key_go_on_from_their_own_answers_alone(working: Runtime, settings: Settings) -> None:
+    model, run = StrictModel(window=WINDOW, replies=replies), f"o{fresh_id()[:8]}"
+    for tenant in ("one", "two"):
+        await JetStreamKeys(working.connection, tenants=working.tenants).prepare(Token(tenant))
+    lines = [f"{tenant} {hashlib.sha256(f'of-{tenant}'.encode()).hexdigest()}" for tenant in ("one", "two")]
+    section: Json = {"mode": "manage", "deadline_seconds": 20.0, "openai_key": "sk", "callers": "\n".join(lines)}
+    async with (
+        provider(model) as there,
+        in_front_of(there, settings, **section) as url,
+        client(url, "of-one") as one,
+        client(url, "of-two") as two,
+    ):
+        first = await asked(one, run, [{"role": "user", "content": "Look."}], reasoning={"effort": "low"})
+        assert there.asked[-1].json["store"] is False
+        assert there.asked[-1].json["include"] == ["reasoning.encrypted_content"]
+        for who, ident in ((two, first.id), (one, "resp_of_nobody")):
+            with pytest.raises(BadRequestError, match="not found"):
+                await asked(who, run, results(first), previous_response_id=ident)
+        again = await asked(one, run, results(first), previous_response_id=first.id)
+        assert again.output_text
+        assert len(there.asked) == 2
+    assert [key for key in there.asked[-1].json if key in ("previous_response_id", "store")] == ["store"]
