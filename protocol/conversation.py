@@ -97,13 +97,13 @@ class Conversation:
     def __post_init__(self) -> None:
         self._uploads = Uploads(self.client.connection, self.at)
 
-    async def append(self, new: Iterable[Mapping[str, Any]], *, key: str = "") -> int:
+    async def append(self, new: Iterable[Mapping[str, Any]], *, key: str = "", at_ms: int = 0) -> int:
         """Append messages in order; returned means durable. Returns the stream sequence of the last.
 
         Raises `BadMessage` before anything is sent, `OutcomeUnknown` when the server did not confirm; the
         same call again is then harmless. With a *key* it is so even from another process: what was
         appended under a key is stored once (of a conversation's last 256 keys and writers), and whatever
-        comes under it later is taken for a repeat.
+        comes under it later is taken for a repeat. Cooldowns in seconds go by *at_ms*, milliseconds since 1970; 0: now.
         """
         if isinstance(new, (Mapping, str, bytes)) or not isinstance(new, Iterable):
             raise BadMessage(f"append takes a list of messages, not one {type(new).__name__}", at="")
@@ -116,12 +116,12 @@ class Conversation:
         if key:
             for index, batch in enumerate(batches, 1):
                 facts = (MessagesAppended(messages=batch),)
-                await self._send(codec.Said(writer=writer, count=index, facts=facts, at_ms=_now_ms()))
+                await self._send(codec.Said(writer=writer, count=index, facts=facts, at_ms=at_ms or _now_ms()))
             return self._seq
         confirmed = next((one for one in self._broken_off.taken() if batches[: len(one)] == one), [])
         for index in range(len(confirmed), len(batches)):
             try:
-                await self.say((MessagesAppended(messages=batches[index]),))
+                await self.say((MessagesAppended(messages=batches[index]),), at_ms=at_ms)
             except BaseException:
                 # the same call again goes on here: what was confirmed before must not be said twice
                 self._broken_off.keep(batches[:index])
@@ -305,7 +305,7 @@ class Conversation:
         finally:
             await subscription.unsubscribe()
 
-    async def say(self, facts: tuple[SaidFact, ...]) -> int:
+    async def say(self, facts: tuple[SaidFact, ...], *, at_ms: int = 0) -> int:
         """Publish one envelope, after all that was not confirmed before. Returns its stream sequence.
 
         Raises `Rejected` for values that no reader could take, before anything is sent.
@@ -313,7 +313,7 @@ class Conversation:
         async with self._lock:
             said = self._repeated(facts)
             if said is None:
-                said = codec.Said(writer=self._writer, count=self._count + 1, facts=facts, at_ms=_now_ms())
+                said = codec.Said(writer=self._writer, count=self._count + 1, facts=facts, at_ms=at_ms or _now_ms())
                 check_readable(said)
                 self._count += 1
                 self._unconfirmed.append(said)

@@ -39,25 +39,16 @@ async def prepared(index: int, message: Mapping[str, Any], *, uploads: Uploads, 
     Raises `BadMessage`, `ArtifactsUnavailable`.
     """
     raw, plain, parsed = checked(index, message, declared=declared)
-    if len(raw) < CLAIM_BYTES_MIN:
-        return SaidMessage(raw=raw)
-    claims, texts = [], {}
-    # instructions and what the assistant said are not spilled: they stay in the log as long as they fit
-    least = CLAIM_BYTES_MIN if parsed.role in ("user", "tool") or len(raw) > ENVELOPE_BYTES_MAX else len(raw) + 1
+    claims: list[Claim] = []
     down: ArtifactsUnavailable | None = None
     inline: list[bytes] = []
-    for part in parsed.parts:
-        body = part.text.encode("utf-8", "surrogatepass")
-        if len(body) < least:
-            continue
+    for pointer, body in large_parts(raw, parsed):
         try:
-            claims.append(Claim(pointer=part.pointer, sha256=await uploads.stored(body), bytes=len(body)))
+            claims.append(Claim(pointer=pointer, sha256=await uploads.stored(body), bytes=len(body)))
         except ArtifactsUnavailable as error:
             down = error
             inline.append(body)
-            continue
-        texts[part.pointer] = ""
-    raw = messages.encode(messages.with_leaves(plain, texts)) if claims else raw
+    raw = without_parts(plain, claims) if claims else raw
     if down is not None and len(raw) > INLINE_BYTES_MAX:
         raise down
     uploads.keep_inline(inline)
@@ -67,6 +58,21 @@ async def prepared(index: int, message: Mapping[str, Any], *, uploads: Uploads, 
             at=f"/{index}",
         )
     return SaidMessage(raw=raw, claims=tuple(claims))
+
+
+def large_parts(raw: bytes, parsed: messages.Message) -> list[tuple[str, bytes]]:
+    """Return the pointers and bytes of the parts that a message of the bytes *raw* is said without."""
+    if len(raw) < CLAIM_BYTES_MIN:
+        return []
+    # instructions and what the assistant said are not spilled: they stay in the log as long as they fit
+    least = CLAIM_BYTES_MIN if parsed.role in ("user", "tool") or len(raw) > ENVELOPE_BYTES_MAX else len(raw) + 1
+    bodies = [(part.pointer, part.text.encode("utf-8", "surrogatepass")) for part in parsed.parts]
+    return [(pointer, body) for pointer, body in bodies if len(body) >= least]
+
+
+def without_parts(plain: Mapping[str, Any], claims: Iterable[Claim]) -> bytes:
+    """Return the bytes of a message without what its *claims* stand for."""
+    return messages.encode(messages.with_leaves(plain, dict.fromkeys((one.pointer for one in claims), "")))
 
 
 def checked(

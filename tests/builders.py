@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from actors.core.apply_done import apply_done
 from actors.core.apply_said import apply_said
+from actors.core.entry import ARTIFACT, media
 from actors.core.flow import next_actor
 from actors.core.older_rules import under
 from actors.core.rewind import Transition
@@ -26,10 +27,13 @@ from actors.runtime.registry import ACTOR_SPECS
 from actors.squeeze.decide import Ask, Completion, next_ask
 from protocol import codec
 from protocol import policy as policies
-from protocol.facts import CompactionDeclined, DoneFact, MessagesAppended, SaidFact, SaidMessage
+from protocol.errors import BadMessage
+from protocol.facts import Claim, CompactionDeclined, DoneFact, MessagesAppended, SaidFact, SaidMessage
 from protocol.formats import messages
+from protocol.formats.uploads import filled
 from protocol.ids import Address, address
 from protocol.policy import Policy
+from protocol.prepared import large_parts, without_parts
 from storage.ports import Record
 
 COUNT = counter("o200k_base")
@@ -115,6 +119,18 @@ def appended(new: Iterable[Mapping[str, Any]]) -> MessagesAppended:
     return MessagesAppended(messages=tuple(SaidMessage(raw=messages.encode(message)) for message in new))
 
 
+def claimed(message: Mapping[str, Any]) -> tuple[SaidMessage, dict[str, bytes]]:
+    """Return *message* as a client says it, and by its SHA-256 what it uploads first: parts that are large."""
+    raw = messages.encode(message)
+    try:
+        parts = large_parts(raw, messages.parse(messages.decode(raw)))
+    except BadMessage:
+        parts = []  # a client of ours says no such message
+    claims = [Claim(pointer=at, sha256=hashlib.sha256(body).hexdigest(), bytes=len(body)) for at, body in parts]
+    said = SaidMessage(raw=without_parts(message, claims) if claims else raw, claims=tuple(claims))
+    return said, {claim.sha256: body for claim, (_, body) in zip(claims, parts, strict=True)}
+
+
 class Talk:
     """One conversation, every step of it in the hand of the test, with its log."""
 
@@ -144,10 +160,10 @@ class Talk:
         """Return all facts that actors committed, in order."""
         return [fact for commit in self.commits for fact in commit.facts]
 
-    def say(self, *facts: SaidFact, writer: str = "w") -> bytes:
+    def say(self, *facts: SaidFact, writer: str = "w", at_ms: int = 0) -> bytes:
         """Publish one envelope and return its bytes."""
         self._counts[writer] = self._counts.get(writer, 0) + 1
-        body = codec.encode_said(codec.Said(writer=writer, count=self._counts[writer], facts=facts))
+        body = codec.encode_said(codec.Said(writer=writer, count=self._counts[writer], facts=facts, at_ms=at_ms))
         self.hear(body)
         return body
 
@@ -160,14 +176,18 @@ class Talk:
         """Go on behind the envelopes that were heard, as a writer does that comes back."""
         self._counts = dict(self.state.heard.writers)
 
-    def append(self, *new: Mapping[str, Any]) -> None:
-        """Say *new* in one envelope; nobody acts yet."""
-        self.say(appended(new))
+    def append(self, *new: Mapping[str, Any], at_ms: int = 0) -> None:
+        """Say *new* in one envelope, as a client does at a time; nobody acts yet."""
+        said = [claimed(message) for message in new]
+        for _, bodies in said:
+            self.bodies |= bodies
+            self.uploads |= {key: body.decode("utf-8", "replace") for key, body in bodies.items()}
+        self.say(MessagesAppended(messages=tuple(message for message, _ in said)), at_ms=at_ms)
 
-    def play(self, *new: Mapping[str, Any]) -> None:
-        """Say *new* one by one, and let the actors act after each."""
+    def play(self, *new: Mapping[str, Any], at_ms: int = 0) -> None:
+        """Say *new* one by one at a time, and let the actors act after each."""
         for message in new:
-            self.append(message)
+            self.append(message, at_ms=at_ms)
             self.settle()
 
     def decided(self) -> codec.Commit | None:
@@ -217,8 +237,12 @@ class Talk:
         return view(self.state, budget=budget or self.state.usable_tokens, count=self.count)
 
     def shown(self, budget: int | None = None) -> list[dict[str, Any]]:
-        """Return the messages of the view, parsed."""
-        return [json.loads(raw) for raw in self.view(budget).messages]
+        """Return the messages of the view, parsed; uploaded images are put back, as the service does."""
+        raws = self.view(budget).messages
+        for sha256 in {part.sha256 for entry in self.state.entries for part in media(entry)}:
+            text = self.bodies.get(sha256, b"").decode()
+            raws = tuple(filled(raw, ARTIFACT + sha256, text) if text else raw for raw in raws)
+        return [json.loads(raw) for raw in raws]
 
     def _answered(self, asked: Ask) -> Completion | DoneFact:
         if not self.answer:

@@ -27,7 +27,7 @@ class Jettison:
 
     def view(self) -> list[dict[str, Any]]:
         """Return the view for the next call."""
-        return [messages.decode(raw) for raw in self._talk.view().messages]
+        return self._talk.shown()
 
     def recover(self, view: list[dict[str, Any]]) -> str:
         """Return what the pointers in *view* lead to, and nothing else."""

@@ -5,37 +5,24 @@ A document is a decoded file: an object, or a list of its rows. What a view has 
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from protocol.errors import BadMessage
-from protocol.formats.messages import ANTHROPIC, CHAT, RESPONSES, Profile
+from protocol.formats.messages import ANTHROPIC, RESPONSES
 
-Json = dict[str, Any]
-
-
-class Transcript(msgspec.Struct, frozen=True, kw_only=True):
-    """One conversation of a file."""
-
-    name: str
-    messages: list[Any]
-    profile: Profile = CHAT
-    """Whose requests the messages are from."""
-    tools: tuple[Any, ...] = ()
-    """Definitions that go with every request."""
-    left_out: Mapping[str, int] = {}
-    """By what it was: how many pieces are in no message."""
+from .gemini_logs import gemini, gemini_cli
+from .log_pieces import Json, Transcript, blocks, called, decoded, in_order, moment, name_of, tools_of, written
 
 
 def openai(document: Any) -> Transcript:
     """Read OpenAI's chat: a list of messages, or a request with its tools."""
     if isinstance(document, list):
         return Transcript(name="", messages=document)
-    return Transcript(name=_name(document), messages=document["messages"], tools=_tools(document))
+    return Transcript(name=name_of(document), messages=document["messages"], tools=tools_of(document))
 
 
 def anthropic(document: Any) -> Transcript:
@@ -45,7 +32,7 @@ def anthropic(document: Any) -> Transcript:
     system = document.get("system")
     led = [{"role": "system", "content": system}] if system else []
     messages = [*led, *document["messages"]]
-    return Transcript(name=_name(document), messages=messages, tools=_tools(document), profile=ANTHROPIC)
+    return Transcript(name=name_of(document), messages=messages, tools=tools_of(document), profile=ANTHROPIC)
 
 
 def responses(document: Any) -> Transcript:
@@ -58,21 +45,16 @@ def responses(document: Any) -> Transcript:
     items = [{"role": "user", "content": given}] if isinstance(given, str) else [*given]
     answered = document.get("output")
     items += answered if isinstance(answered, list) else []
-    return Transcript(name=_name(document), messages=[*led, *items], tools=_tools(document), profile=RESPONSES)
+    return Transcript(name=name_of(document), messages=[*led, *items], tools=tools_of(document), profile=RESPONSES)
 
 
 def claude_code(rows: Any) -> Transcript:
     """Read a session file of Claude Code: the branch that its last message ends, without sub-agents' turns."""
     left: Counter[str] = Counter()
     said = {row["uuid"]: row for row in rows if row.get("type") in ("user", "assistant") and "uuid" in row}
-    links = {row["uuid"]: row.get("parentUuid") or row.get("logicalParentUuid") for row in rows if "uuid" in row}
-    mine = [row for row in said.values() if not row.get("isSidechain")]
-    branch: set[str] = set()
-    at = mine[-1]["uuid"] if mine else None
-    while at is not None and at not in branch:
-        branch.add(at)
-        at = links.get(at)
+    branch = _branch(rows, [row for row in said.values() if not row.get("isSidechain")])
     out: list[Json] = []
+    times: list[int] = []
     before = ""
     for row in rows:
         kind, message = str(row.get("type")), row.get("message")
@@ -84,18 +66,49 @@ def claude_code(rows: Any) -> Transcript:
             left["messages of other branches"] += 1
         elif kind == "assistant" and out and out[-1]["role"] == kind and before and message.get("id") == before:
             # one answer is kept a block at a time
-            out[-1]["content"] = [*_blocks(out[-1]["content"]), *_blocks(message.get("content"))]
+            out[-1]["content"] = [*blocks(out[-1]["content"]), *blocks(message.get("content"))]
         else:
             out.append({"role": message.get("role", kind), "content": message.get("content")})
+            times.append(moment(row.get("timestamp")))
             before = str(message.get("id") or "")
     name = next((str(row["sessionId"]) for row in rows if row.get("sessionId")), "")
-    return Transcript(name=name, messages=out, profile=ANTHROPIC, left_out=left)
+    return Transcript(name=name, messages=out, profile=ANTHROPIC, left_out=left, times=times)
+
+
+def _branch(rows: list[Json], mine: list[Json]) -> set[str]:
+    """Return the rows that lead to the last one, and results of its calls: of calls at once each hangs on its own."""
+    links = {row["uuid"]: row.get("parentUuid") or row.get("logicalParentUuid") for row in rows if "uuid" in row}
+    branch: set[str] = set()
+    at = mine[-1]["uuid"] if mine else None
+    while at is not None and at not in branch:
+        branch.add(at)
+        at = links.get(at)
+    wanted: set[str] = set()
+    for row in mine:
+        wanted |= _idents(row, "tool_use", "id") if row["uuid"] in branch else set()
+    for row in mine:
+        wanted -= _idents(row, "tool_result", "tool_use_id") if row["uuid"] in branch else set()
+    for row in mine:
+        answers = _idents(row, "tool_result", "tool_use_id")
+        if answers and answers <= wanted:
+            branch.add(row["uuid"])
+            wanted -= answers
+    return branch
+
+
+def _idents(row: Json, kind: str, key: str) -> set[str]:
+    """Return what the blocks of one *kind* in a message have as *key*."""
+    message = row.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    found = [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
+    return {str(one.get(key)) for one in found if one.get("type") == kind}
 
 
 def codex(rows: Any) -> Transcript:
     """Read a session file of Codex: its items, and the instructions that it began with."""
     left: Counter[str] = Counter()
     out: list[Json] = []
+    times: list[int] = []
     name = ""
     for row in rows:
         kind, payload = str(row.get("type")), row.get("payload")
@@ -111,7 +124,8 @@ def codex(rows: Any) -> Transcript:
             out.append(row)  # before there were envelopes
         else:
             left[f"rows of type {kind}"] += 1
-    return Transcript(name=name, messages=out, profile=RESPONSES, left_out=left)
+        times += [moment(row.get("timestamp"))] * (len(out) - len(times))
+    return Transcript(name=name, messages=out, profile=RESPONSES, left_out=left, times=times)
 
 
 def chatgpt(document: Json) -> Transcript:
@@ -128,6 +142,7 @@ def chatgpt(document: Json) -> Transcript:
     if others:
         left["messages of other branches"] = others
     out: list[Json] = []
+    times: list[int] = []
     call = ""
     for node in reversed(branch):
         message = node.get("message") or {}
@@ -138,7 +153,7 @@ def chatgpt(document: Json) -> Transcript:
             left.update([f"messages of type {kind}"] if message else [])
         elif role == "assistant" and message.get("recipient", "all") != "all":
             call = str(message.get("id") or f"call_{len(out)}")
-            out.append(_called(call, str(message["recipient"]), text))
+            out.append(called(call, str(message["recipient"]), text))
         elif role == "tool" and call:
             out.append({"role": "tool", "tool_call_id": call, "content": text})
             call = ""
@@ -146,7 +161,8 @@ def chatgpt(document: Json) -> Transcript:
             out.append({"role": "user", "content": f"[{author.get('name') or 'tool'}]\n{text}"})
         else:
             out.append({"role": role, "content": text})
-    return Transcript(name=str(document.get("title") or ""), messages=out, left_out=left)
+        times += [moment(message.get("create_time"))] * (len(out) - len(times))
+    return Transcript(name=str(document.get("title") or ""), messages=out, left_out=left, times=times)
 
 
 def _chatgpt_text(content: Json, left: Counter[str]) -> str:
@@ -180,7 +196,7 @@ def langchain(document: Any) -> Transcript:
         message: Json = {"role": role, "content": _langchain_content(data.get("content"), left)}
         if role == "tool":
             message["tool_call_id"] = data.get("tool_call_id")
-        calls = [_called(str(one["id"]), one["name"], one["args"]) for one in data.get("tool_calls") or ()]
+        calls = [called(str(one["id"]), one["name"], one["args"]) for one in data.get("tool_calls") or ()]
         if calls:
             message["tool_calls"] = [one["tool_calls"][0] for one in calls]
         out.append(message)
@@ -213,58 +229,6 @@ def _langchain_content(content: Any, left: Counter[str]) -> Any:
     return parts
 
 
-def gemini(document: Any) -> Transcript:
-    """Read Gemini's contents: a list of them, a request with its system instruction, or a prompt of AI Studio's."""
-    left: Counter[str] = Counter()
-    request = document.get("request", document) if isinstance(document, dict) else {"contents": document}
-    contents = request.get("contents")
-    if contents is None:
-        chunks = request.get("chunkedPrompt", {}).get("chunks", [])
-        contents = [{"role": one.get("role"), "parts": [{**one, "thought": one.get("isThought")}]} for one in chunks]
-    out: list[Json] = []
-    system = request.get("systemInstruction") or request.get("system_instruction")
-    if system:
-        parts = [system] if isinstance(system, str) else _parts_of(system)
-        out.append({"role": "system", "content": "\n".join(_text_of(part) for part in parts)})
-    calls: list[tuple[str, str]] = []
-    for content in contents:
-        for message in _gemini_messages(content, calls, left, number=len(out)):
-            out.append(message)
-    return Transcript(name="", messages=out, tools=_tools(request), left_out=left)
-
-
-def _gemini_messages(content: Json, calls: list[tuple[str, str]], left: Counter[str], *, number: int) -> Iterator[Json]:
-    """Yield what one content says; *calls* are those without an answer, each with its name."""
-    role = "assistant" if content.get("role") == "model" else "user"
-    said: list[Json] = []
-    made: list[Json] = []
-    for index, part in enumerate(_parts_of(content)):
-        call = part.get("functionCall") or part.get("function_call")
-        answer = part.get("functionResponse") or part.get("function_response")
-        data = part.get("inlineData") or part.get("inline_data")
-        if part.get("thought"):
-            left["thoughts"] += 1
-        elif call:
-            ident = str(call.get("id") or f"call_{number}_{index}")
-            calls.append((ident, str(call["name"])))
-            made += _called(ident, str(call["name"]), call.get("args") or {})["tool_calls"]
-        elif answer:
-            named = [one for one in calls if one[0] == answer.get("id") or one[1] == answer.get("name")]
-            ident = named[0][0] if named else str(answer.get("id") or answer.get("name"))
-            calls[:] = [one for one in calls if one[0] != ident]
-            yield {"role": "tool", "tool_call_id": ident, "content": _written(answer.get("response"))}
-        elif isinstance(part.get("text"), str):
-            said.append({"type": "text", "text": part["text"]})
-        elif data and role == "user" and str(data.get("mimeType") or data.get("mime_type")).startswith("image/"):
-            url = f"data:{data.get('mimeType') or data.get('mime_type')};base64,{data.get('data')}"
-            said.append({"type": "image_url", "image_url": {"url": url}})
-        else:
-            left["files and other parts"] += 1
-    plain = said[0]["text"] if len(said) == 1 and said[0]["type"] == "text" else said
-    if said or made:
-        yield {"role": role, "content": plain or None} | ({"tool_calls": made} if made else {})
-
-
 _SHAREGPT_ROLES = {
     **dict.fromkeys(("human", "user"), "user"),
     **dict.fromkeys(("gpt", "chatgpt", "assistant", "model", "bing", "bard"), "assistant"),
@@ -287,17 +251,17 @@ def sharegpt(document: Any) -> Transcript:
             out.append({"role": _SHAREGPT_ROLES[role], "content": value})
         elif role in ("function_call", "tool_call"):
             call = f"call_{len(out)}"
-            made = _decoded(value)
+            made = decoded(value)
             name = str(made.get("name", "tool")) if isinstance(made, dict) else "tool"
-            out.append(_called(call, name, made.get("arguments", {}) if isinstance(made, dict) else _written(value)))
+            out.append(called(call, name, made.get("arguments", {}) if isinstance(made, dict) else written(value)))
         elif role in ("observation", "tool", "function_response") and call:
-            out.append({"role": "tool", "tool_call_id": call, "content": _written(value)})
+            out.append({"role": "tool", "tool_call_id": call, "content": written(value)})
             call = ""
         else:
             left[f"turns of {role}"] += 1
     tools = document.get("tools") if isinstance(document, dict) else None
-    given = _decoded(tools) if isinstance(tools, str) else tools
-    name = _name(document) if isinstance(document, dict) else ""
+    given = decoded(tools) if isinstance(tools, str) else tools
+    name = name_of(document) if isinstance(document, dict) else ""
     return Transcript(name=name, messages=out, tools=tuple(given) if isinstance(given, list) else (), left_out=left)
 
 
@@ -310,6 +274,7 @@ READERS: Mapping[str, Callable[[Any], Transcript]] = {
     "chatgpt": chatgpt,
     "langchain": langchain,
     "gemini": gemini,
+    "gemini-cli": gemini_cli,
     "sharegpt": sharegpt,
 }
 """By what `--format` calls it."""
@@ -321,50 +286,6 @@ def read(document: Any, name: str) -> Transcript:
         found = READERS[name](document)
         if not isinstance(found.messages, list):
             raise TypeError("its messages are no list")
-        return found
+        return msgspec.structs.replace(found, times=in_order(found.times))
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         raise BadMessage(f"this is not {name}: {type(error).__name__} {error}"[:200], at="") from None
-
-
-def _name(document: Json) -> str:
-    return str(document.get("id") or "")
-
-
-def _tools(document: Json) -> tuple[Any, ...]:
-    tools = document.get("tools")
-    return tuple(tools) if isinstance(tools, list) else ()
-
-
-def _blocks(content: Any) -> list[Any]:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content or [])
-
-
-def _parts_of(content: Json) -> list[Json]:
-    parts = content.get("parts") or []
-    return [
-        {"text": part} if isinstance(part, str) else part for part in ([parts] if isinstance(parts, dict) else parts)
-    ]
-
-
-def _text_of(part: Any) -> str:
-    return part if isinstance(part, str) else str(part.get("text") or "")
-
-
-def _called(ident: str, name: str, arguments: Any) -> Json:
-    function = {"name": name, "arguments": _written(arguments)}
-    return {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [{"id": ident, "type": "function", "function": function}],
-    }
-
-
-def _written(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _decoded(text: Any) -> Any:
-    try:
-        return json.loads(text) if isinstance(text, str) else text
-    except ValueError:
-        return text

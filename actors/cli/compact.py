@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,9 +31,10 @@ from protocol.policy import resolve
 from protocol.prepared import checked
 from protocol.subjects import ACTORS
 
+from .log_pieces import Transcript
 from .options import StackOptions
 from .session import json_bytes, located, run, running_stack, said, settings_of, started_stack, writable
-from .transcripts import Read, Transcript, read_transcripts
+from .transcripts import Read, read_transcripts
 
 CONCURRENT_MAX = 4
 """Conversations of one file that are played at once."""
@@ -82,6 +83,7 @@ async def _compact(job: CompactJob, settings: Settings, as_json: bool) -> int:
     talks = found.talks
     layer = policy_layer(job)
     _tell(job.file, found)
+    _tell_times(talks, layer)
     failures = 0
     if job.model and not (settings.llm.base_url or settings.llm.api_key):
         said(
@@ -130,7 +132,7 @@ async def play(client: Client, talk: Transcript, layer: dict[str, Any], job: Com
             if context.squeezing and job.pace_seconds:
                 await _squeezed(conversation, job.pace_seconds)
         try:
-            await conversation.append([message])
+            await conversation.append([message], at_ms=talk.times[index] if talk.times else 0)
         except JettisonError as error:
             # each append is of one message, which calls itself the first
             what = str(error).removeprefix("message 0: ")
@@ -159,6 +161,14 @@ def _tell(file: Path, found: Read) -> None:
     said(f"{file}: read as {', '.join(found.formats)}{kept}{f'; left out: {told}' if told else ''}")
     for note in found.notes:
         said(f"note: {note}")
+
+
+def _tell_times(talks: Sequence[Transcript], layer: dict[str, Any]) -> None:
+    """Say where what waits for seconds waits as if all were said now."""
+    wanted = resolve([layer])
+    waits = wanted.cooldown.seconds or any(hook.cooldown_seconds for hook in wanted.hooks)
+    if waits and any(not talk.times for talk in talks):
+        said("note: there are no times in it; the policy's cooldowns in seconds take all of it as said now")
 
 
 def layer_of(talk: Transcript, layer: dict[str, Any]) -> dict[str, Any]:

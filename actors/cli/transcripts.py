@@ -14,9 +14,8 @@ import msgspec
 from protocol.errors import UNREADABLE, BadMessage
 from protocol.formats import messages as wire
 
-from .chat_logs import READERS, Transcript, langchain_kind, read
-
-__all__ = ["STDIN", "Read", "Transcript", "read_transcripts", "transcripts"]
+from .chat_logs import READERS, langchain_kind, read
+from .log_pieces import Transcript
 
 STDIN = Path("-")
 
@@ -71,6 +70,7 @@ def format_of(document: Any) -> str:
         raise BadMessage("a transcript is a list of messages or an object with `messages`", at="")
     rows = document.get("messages")
     tests: Mapping[str, Callable[[], bool]] = {
+        "gemini-cli": lambda: isinstance(rows, list) and "sessionId" in document and _is_gemini_cli([document, *rows]),
         "chatgpt": lambda: "mapping" in document,
         "sharegpt": lambda: "conversations" in document or "conversation" in document,
         "gemini": lambda: not {"contents", "chunkedPrompt", "request"}.isdisjoint(document),
@@ -95,6 +95,8 @@ def _format_of_rows(rows: list[Any]) -> str:
         return "codex"
     if any(isinstance(row.get("message"), dict) and "uuid" in row for row in seen):
         return "claude-code"
+    if _is_gemini_cli(seen):
+        return "gemini-cli"
     if any("from" in row and "value" in row for row in seen):
         return "sharegpt"
     if any("parts" in row and "role" in row for row in seen):
@@ -103,6 +105,13 @@ def _format_of_rows(rows: list[Any]) -> str:
         return "langchain"
     formats = {wire.format_of(row) for row in seen}
     return "responses" if wire.RESPONSES in formats else "anthropic" if wire.ANTHROPIC in formats else "openai"
+
+
+def _is_gemini_cli(rows: list[Any]) -> bool:
+    seen = [row for row in rows if isinstance(row, dict)]
+    return any("sessionId" in row and "projectHash" in row for row in seen) or any(
+        row.get("type") == "gemini" and "content" in row for row in seen
+    )
 
 
 def _bytes(path: Path) -> bytes:
@@ -158,7 +167,7 @@ def _rows(path: Path, text: str, notes: list[str]) -> list[Any]:
         row = _json(line)
         if isinstance(row, (dict, list)):
             rows.append(row)
-        elif number == last and rows and _format_of_rows(rows) in ("claude-code", "codex"):
+        elif number == last and rows and _format_of_rows(rows) in ("claude-code", "codex", "gemini-cli"):
             notes.append(f"line {number} is cut off and left out: the session was still being written")
         else:
             raise BadMessage(f"{path}, line {number}: neither JSON nor JSON lines", at=f"line {number}")

@@ -107,7 +107,7 @@ def oversized(entry: Entry, policy: Policy, usable_tokens: int) -> tuple[PartSiz
             part.pointer in together
             or (part.sha256 and part.kind not in MEDIA)
             or over_cap(entry, part, policy, usable_tokens)
-            or (not entry.looked and (repeats(entry, part, policy) or _is_medium(entry, part, policy, usable_tokens)))
+            or (not entry.looked and (repeats(entry, part, policy) or is_medium(entry, part, policy, usable_tokens)))
         )
     )
 
@@ -169,7 +169,8 @@ def repeats(entry: Entry, part: PartSize, policy: Policy) -> bool:
     return part.kind == "text" and part.tokens > CAP_TOKENS_MIN
 
 
-def _is_medium(entry: Entry, part: PartSize, policy: Policy, usable_tokens: int) -> bool:
+def is_medium(entry: Entry, part: PartSize, policy: Policy, usable_tokens: int) -> bool:
+    """Tell a tool's result that stays within its cap and is shortened all the same."""
     if part.kind != "text" or part.tokens <= MEDIUM_TOKENS_MIN or not is_result(entry, part):
         return False
     tool = tool_of(entry, part)

@@ -6,7 +6,7 @@ Decides only. `results.py` says which parts are large, `part.py` what takes thei
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -38,6 +38,9 @@ from .results import large_parts, whole_result
 GAIN_MIN = 0.1
 """Share of a result that may stay that a pointer must win; for less, reading it back costs more than it saves."""
 
+COMMIT_BYTES_MAX = 256 * 1024
+"""Of texts in the facts of one step, and one more: a commit fits into a frame."""
+
 Fact = (
     ToolOutputSpilled
     | ToolOutputTrimmed
@@ -68,7 +71,7 @@ def spill(state: State, *, uploads: Mapping[str, str | None], count: Count) -> S
     *uploads* holds the text of each of `claims`, None where it was never uploaded. What an outage left unstored is
     stored now; the model goes on to see the text that it saw.
     """
-    moved = [_moved(large, uploads, count) for large in large_parts(state)]
+    moved = list(within_commit(_moved(large, uploads, count) for large in large_parts(state)))
     owed = owed_parts(state)
     facts = (*in_order(state, (fact for _, found in moved for fact in found), count), *(fact for _, fact in owed))
     bodies = [body for stored, _ in moved for body in stored] + [body for body, _ in owed if body is not None]
@@ -90,6 +93,19 @@ def _moved(large: Large, uploads: Mapping[str, str | None], count: Count) -> tup
     if gains_little(large, fact.text_tokens):
         return (), (declined(large.entry),)
     return () if part.sha256 else (body,), (fact,)
+
+
+def within_commit(
+    moved: Iterable[tuple[Sequence[bytes], Sequence[Fact]]],
+) -> Iterator[tuple[Sequence[bytes], Sequence[Fact]]]:
+    """Yield of *moved* as much as one commit should hold; what is left is the next step's."""
+    held = 0
+    for bodies, facts in moved:
+        yield bodies, facts
+        texts = (fact.text for fact in facts if isinstance(fact, ToolOutputSpilled | ToolOutputTrimmed))
+        held += sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+        if held > COMMIT_BYTES_MAX:
+            return
 
 
 def in_order(state: State, found: Iterable[Fact], count: Count) -> tuple[Fact, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from actors.core.caps import bytes_cap, is_result, pointer_room, repeats, tool_of
+from actors.core.caps import bytes_cap, is_medium, is_result, over_cap, pointer_room, repeats, tool_of
 from actors.core.entry import ESTIMATE_BYTES_PER_TOKEN, EXACT_BYTES_MAX, IMAGE_TOKENS, Entry, PartSize
 from actors.core.state import State
 from actors.core.text.count import Count
@@ -19,6 +19,7 @@ from actors.core.text.kinds import Kind, kind_of
 from protocol.facts import ToolOutputSpilled, ToolOutputTrimmed
 from protocol.formats import messages
 from protocol.formats.messages import MEDIA
+from protocol.limits import ENVELOPE_BYTES_MAX
 from protocol.policy import Policy, share_of
 from protocol.tools import READ_TOOL
 
@@ -27,6 +28,9 @@ from .pointer import GAP_TOKENS, ends_of, shown_failure, shown_reading, shown_re
 
 REPEATED_TOKENS = 120
 """Of a result that is there already: enough to know it again."""
+
+SHOWN_BYTES_MAX = 256 * 1024
+"""Of one part, in the largest window too: it stands in a commit, and a commit is one frame."""
 
 FITTING_TRIES = 3
 """Texts put together may have a few tokens more than their parts."""
@@ -45,6 +49,8 @@ class Large(msgspec.Struct, frozen=True, kw_only=True):
     part: PartSize
     policy: Policy
     cap: int
+    usable: int
+    """Tokens that a view may have."""
     may_stay: bool
     """It may also stay as it is."""
     together: tuple[PartSize, ...] = ()
@@ -81,7 +87,8 @@ def spilled_part(
             lead = lead_stored(text, kind, sha256=sha256, bytes=len(body), tokens=tokens, exact=exact)
         if files is not None:
             lead = "\n".join(filter(None, (lead, files(pointer_room(large.cap, large.policy) // 2, count))))
-        shown = pointer_text(large, text, found, lead, count)
+        fits = files is None and _fits(large, tokens, len(body))
+        shown = text if fits else pointer_text(large, text, found, lead, count)
     return ToolOutputSpilled(
         number=entry.number,
         pointer=part.pointer,
@@ -93,6 +100,22 @@ def spilled_part(
         text=shown,
         text_tokens=count(shown),
     )
+
+
+def _fits(large: Large, tokens: int, size: int) -> bool:
+    """Tell an upload that is within its cap, or has none: it was too large for a message, and not for the window."""
+    entry, policy = large.entry, large.policy
+    if (
+        not large.part.sha256
+        or large.part.kind != "text"
+        or size > ENVELOPE_BYTES_MAX
+        or repeats(entry, large.part, policy)
+    ):
+        return False
+    if policy.spill.users == "keep" and _is_words(large):
+        return True
+    part = msgspec.structs.replace(large.part, tokens=tokens, bytes=size, sha256="")
+    return not over_cap(entry, part, policy, large.usable) and not is_medium(entry, part, policy, large.usable)
 
 
 def pointer_text(large: Large, text: str, kind: Kind, lead: str, count: Count) -> str:
@@ -110,6 +133,10 @@ def pointer_text(large: Large, text: str, kind: Kind, lead: str, count: Count) -
         if room <= 0:
             break
         shown = framed(part, lead, body(room))
+        size = len(shown.encode("utf-8", "surrogatepass"))
+        if size > SHOWN_BYTES_MAX:
+            room = room * SHOWN_BYTES_MAX // (size + size // 8)
+            continue
         excess = count(shown) - whole
         if excess <= 0:
             return shown

@@ -36,13 +36,16 @@ def large_parts(state: State) -> tuple[Large, ...]:
         for group in groups:
             cap = part_cap_tokens(entry, group[0], policy, usable)
             one = as_one(group)
-            found.append(Large(entry=entry, part=one, policy=policy, cap=cap, may_stay=False, together=group))
+            found.append(
+                Large(entry=entry, part=one, policy=policy, cap=cap, usable=usable, may_stay=False, together=group)
+            )
         found += [
             Large(
                 entry=entry,
                 part=part,
                 policy=policy,
                 cap=part_cap_tokens(entry, part, policy, usable),
+                usable=usable,
                 may_stay=not part.sha256 and not over_cap(entry, part, policy, usable),
             )
             for part in oversized(entry, policy, usable)

@@ -5,7 +5,7 @@ An inline part is in the log, and an upload was stored before it was said.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from actors.core.caps import is_result
 from actors.core.state import State
@@ -13,7 +13,7 @@ from actors.core.text.count import Count
 from actors.core.text.error_text import error_text
 from actors.core.text.kinds import kind_of
 
-from .decide import Fact, Spilled, declined, gains_little, in_order
+from .decide import Fact, Spilled, declined, gains_little, in_order, within_commit
 from .labels import lead_unstored, refusal
 from .part import Large, framed, is_reading, pointer_text, text_of, trimmed_part, trimmed_reading
 from .results import degraded_result, large_parts
@@ -21,8 +21,10 @@ from .results import degraded_result, large_parts
 
 def degraded(state: State, *, reason: str, count: Count) -> Spilled | None:
     """Return what `spill` would, but with previews only, or refusals: for a store that stays down."""
-    shown = (fact for large in large_parts(state) for fact in _shown(large, reason, count))
-    facts = in_order(state, shown, count)
+    shown: Iterable[tuple[Sequence[bytes], Sequence[Fact]]] = (
+        ((), _shown(large, reason, count)) for large in large_parts(state)
+    )
+    facts = in_order(state, (fact for _, found in within_commit(shown) for fact in found), count)
     return Spilled(bodies=(), facts=facts) if facts else None
 
 

@@ -100,6 +100,30 @@ GEMINI = {
         {"role": "model", "parts": [{"text": "done"}]},
     ],
 }
+CLI = [
+    {"id": "1", "timestamp": "2026-01-02T03:04:05.000Z", "type": "user", "content": [{"text": "q"}]},
+    {"id": "2", "timestamp": "2026-01-02T03:04:06Z", "type": "info", "content": "Update available."},
+    {
+        "id": "3", "timestamp": "2026-01-02T03:05:05Z", "type": "gemini", "content": "I look.", "thoughts": [{}],
+        "toolCalls": [
+            {"id": "t1", "name": "look", "args": {"path": "/a"}, "status": "success", "result": [
+                {"functionResponse": {"id": "t1", "name": "look", "response": {"output": "found"}}}]},
+            {"id": "t2", "name": "look", "args": {}, "status": "cancelled", "result": None},
+        ],
+    },
+    {"id": "4", "timestamp": "2026-01-02T03:06:05Z", "type": "gemini", "content": "done", "model": "m"},
+]  # fmt: skip
+CLI_HEAD = {"sessionId": "s-9", "projectHash": "p", "startTime": "t", "lastUpdated": "t"}
+CLI_SAID: list[Json] = [
+    user("q"),
+    {"role": "assistant", "content": "I look.", "tool_calls": [
+        {"id": "t1", "type": "function", "function": {"name": "look", "arguments": '{"path": "/a"}'}},
+        {"id": "t2", "type": "function", "function": {"name": "look", "arguments": "{}"}},
+    ]},
+    result("t1", "found"),
+    result("t2", "[cancelled]"),
+    assistant("done"),
+]  # fmt: skip
 SHAREGPT = {
     "id": "g-1",
     "system": "s",
@@ -173,6 +197,14 @@ CASES: dict[str, tuple[str, Any, list[Json], str, int, dict[str, int]]] = {
             result("call_2_1", '{"out": 1}'), assistant("done"),
         ], CHAT, 1, {"thoughts": 1},
     ),
+    "a session of Gemini CLI": (
+        "gemini-cli", CLI_HEAD | {"messages": CLI}, CLI_SAID, CHAT, 0, {"messages of type info": 1, "thoughts": 1},
+    ),
+    "a session of Gemini CLI in rows": (
+        "gemini-cli",
+        [CLI_HEAD, CLI[0], CLI[3], {"$rewindTo": "4"}, *CLI[1:], {"$set": {"lastUpdated": "t"}}],
+        CLI_SAID, CHAT, 0, {"messages of type info": 1, "thoughts": 1, "messages that were rewound": 1},
+    ),
     "ShareGPT's turns": (
         "sharegpt", SHAREGPT,
         [system("s"), user("q"), call("call_2", "look", '{"path": "/a"}'), result("call_2", "found"),
@@ -195,6 +227,37 @@ def test_a_log_is_found_out_and_read_whole(case: str, lines: bool, tmp_path: Pat
     assert (talk.profile, len(talk.tools), dict(talk.left_out)) == (profile, tools, left)
     assert [one.messages for one in read_transcripts(file, format=name).talks] == [wanted]
     check_all(talk, declared=talk.profile if talk.profile != CHAT else "")
+
+
+def test_results_of_calls_at_once_are_all_of_the_branch(tmp_path: Path) -> None:
+    """Each hangs on the row of its own call, and the last one alone leads on."""
+    other, told = {**USE, "id": "t2"}, {**TOLD, "tool_use_id": "t2"}
+    rows = [
+        row("u1", None, "user", "Why?"),
+        row("u2", "u1", "assistant", [USE], message={"id": "m1"}),
+        row("u3", "u2", "assistant", [other], message={"id": "m1"}),
+        row("u4", "u2", "user", [TOLD]),
+        row("u5", "u3", "user", [told]),
+        row("u6", "u5", "assistant", [{"type": "text", "text": "The key is old."}], message={"id": "m2"}),
+    ]
+    file = tmp_path / "session.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)))
+    (talk,) = transcripts(file)
+    assert [message["content"] for message in talk.messages[1:4]] == [[USE, other], [TOLD], [told]]
+    assert talk.left_out == {}
+
+
+def test_messages_have_the_times_of_their_file(tmp_path: Path) -> None:
+    file = tmp_path / "session.json"
+    file.write_text(json.dumps(CLI_HEAD | {"messages": CLI}))
+    at = 1_767_323_045_000
+    assert transcripts(file)[0].times == (at, at + 60_000, at + 60_000, at + 60_000, at + 120_000)
+    told = ("", "x", "2026-01-02T03:04:05Z")
+    rows = [CODEX[0], *(one | {"timestamp": at} for one, at in zip(CODEX[2:5], told, strict=True))]
+    file.write_text("\n".join(map(json.dumps, rows)))
+    assert transcripts(file)[0].times == (at,) * 4
+    file.write_text(json.dumps([user("q")]))
+    assert transcripts(file)[0].times == ()
 
 
 @pytest.mark.parametrize("document", [CHATGPT, SHAREGPT, GEMINI, {"messages": [user("q")]}])

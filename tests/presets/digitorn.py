@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from protocol import codec
 from protocol.facts import ContextServed
 from protocol.policy import Policy, resolve
-from tests.builders import Talk, appended, assistant, user, words
+from tests.builders import Talk, assistant, user, words
 from tests.presets.cases import Cases
 
 CASES = Cases(K=31, Y=14)
@@ -28,12 +27,7 @@ def digitorn(window: int = 4000, *, preset: str = "digitorn-truncate", **section
 
 def said_at(talk: Talk, seconds: float, *new: Mapping[str, Any]) -> None:
     """Say each of *new* at a time of the agent's clock, and let the actors act."""
-    for message in new:
-        body = codec.Said(
-            writer="w", count=talk.state.messages + 1, facts=(appended([message]),), at_ms=int(seconds * 1000)
-        )
-        talk.hear(codec.encode_said(body))
-        talk.settle()
+    talk.play(*new, at_ms=int(seconds * 1000))
 
 
 def turn(number: int, tokens: int = 90) -> tuple[dict[str, Any], dict[str, Any]]:

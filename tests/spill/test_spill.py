@@ -15,6 +15,7 @@ from actors.spill.decide import Spilled, claims, spill
 from actors.spill.labels import KEY_CHARS
 from actors.spill.pointer import CLOSING_CHARS, OPENING_CHARS, ends_of
 from actors.spill.without_store import degraded
+from protocol import codec
 from protocol.facts import (
     Claim,
     CompactionDeclined,
@@ -243,14 +244,22 @@ def test_a_claimed_part_is_read_from_the_store_and_not_stored_again() -> None:
     (fact,) = found.facts
     assert found.bodies == ()
     assert isinstance(fact, ToolOutputSpilled)
-    assert (fact.bytes, fact.tokens, fact.text.endswith("\ntiny")) == (4, 1, True)
+    # it was too large for a message, and not for the window
+    assert (fact.bytes, fact.tokens, fact.text, fact.text_tokens) == (4, 1, "tiny", 1)
+
+
+@pytest.mark.parametrize("role", ["assistant", "user"])
+def test_a_claimed_part_leaves_whoever_said_it_where_it_is_over_its_cap(role: str) -> None:
+    talk = claimed(words(2000), role=role)
+    talk.settle()
+    assert "are kept as an artifact" in talk.shown()[0]["content"]
 
 
 @pytest.mark.parametrize("role", ["system", "assistant", "user"])
-def test_a_claimed_part_leaves_whoever_said_it(role: str) -> None:
+def test_a_claimed_part_within_its_cap_is_shown_whole(role: str) -> None:
     talk = claimed("tiny", role=role)
     talk.settle()
-    assert talk.shown()[0]["content"].endswith("\ntiny")
+    assert talk.shown()[0]["content"] == "tiny"
 
 
 def test_a_claimed_part_that_was_never_uploaded_says_so() -> None:
@@ -284,6 +293,22 @@ def test_claimed_arguments_stay_json() -> None:
     talk.settle()
     arguments = talk.shown()[0]["tool_calls"][0]["function"]["arguments"]
     assert sha256[:KEY_CHARS] in json.loads(arguments)["spilled"]
+
+
+def test_one_step_holds_as_many_texts_as_one_commit_and_the_next_ones_the_rest() -> None:
+    talk = Talk(policy(2_000_000, spill={"tokens": 60_000, "share": 1.0, "preview": 1.0}))
+    said = [user(f"{at} " + words(60_100)) for at in range(9)]
+    talk.append(*said)
+    talk.settle()
+    assert max(len(codec.encode_commit(commit)) for commit in talk.commits) < 900_000
+    assert sum(isinstance(fact, ToolOutputSpilled) for fact in talk.facts) == len(said)
+
+
+def test_what_is_shown_of_one_part_fits_into_a_commit_whatever_the_window() -> None:
+    talk = Talk(policy(800_000, spill={"tokens": 2**40, "share": 0.5, "bytes": 2**40, "preview": 1.0}))
+    talk.play(user(words(500_000)))
+    assert max(len(codec.encode_commit(commit)) for commit in talk.commits) < 900_000
+    assert "are kept as an artifact" in talk.shown()[0]["content"]
 
 
 def test_a_very_large_part_is_estimated_and_says_about() -> None:

@@ -152,9 +152,9 @@ def picture(size: int) -> str:
 
 @pytest.mark.parametrize("role", ["user", "tool"])
 def test_an_inline_image_over_the_bytes_cap_becomes_an_artifact_with_a_description(role: str) -> None:
-    url = picture(60_000)
+    url = picture(40_000)  # larger ones are uploaded, and shown
     content = [{"type": "text", "text": "what is this?"}, {"type": "image_url", "image_url": {"url": url}}]
-    talk = Talk(WANTED)
+    talk = Talk(policy(spill={"bytes": 50_000}))
     talk.append(*([user(content)] if role == "user" else [assistant(None, "c"), result("c", content)]))
     talk.settle()
     (fact,) = [fact for fact in talk.facts if isinstance(fact, ToolOutputSpilled)]
