@@ -1,7 +1,8 @@
 """Canon: what of a message stays the same each time its agent sends it.
 
-Agents move cache marks, write a text as a string or as a block, and encode arguments anew; none of that makes another
-message. Whatever else differs does: two messages that are taken for one could show an agent what another one said.
+Agents move cache marks, write a text as a string or as a block, encode arguments anew, and leave out what was thought;
+none of that makes another message. Whatever else differs does: two messages that are taken for one could show an agent
+what another one said.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import msgspec
 
 from protocol.errors import BadMessage
+from protocol.formats.anthropic import THINKING
 from protocol.formats.responses import CALLS
 from protocol.jsonbytes import decode_value
 
@@ -49,7 +51,7 @@ def canonical(message: Mapping[str, Any]) -> dict[str, Any]:
         if key == "id" and CALLS.get(str(kind)) != "id" and kind != "item_reference":
             continue
         if key in ("content", "output"):
-            value = list(_joined(value))
+            value = list(_joined(_worded(value)))
         elif key == "arguments" and kind == "function_call":
             value = _arguments(value)
         elif key == "tool_calls" and isinstance(value, list):
@@ -57,6 +59,13 @@ def canonical(message: Mapping[str, Any]) -> dict[str, Any]:
         if value not in (None, "", [], {}):
             out[key] = value
     return out
+
+
+def _worded(content: Any) -> Any:
+    """Return *content* without its thoughts, which some agents leave out later; they count where nothing else is."""
+    if not isinstance(content, list):
+        return content
+    return [one for one in content if not (isinstance(one, dict) and one.get("type") in THINKING)] or content
 
 
 def _joined(content: Any) -> Iterator[Any]:

@@ -38,6 +38,8 @@ class Search:
     digests: Sequence[bytes]
     tools: bool
     beside: bool
+    alone: bool
+    """It may begin a conversation, where it is beside none that is known."""
     first: bool
     answered: int
     """Messages up to the first answer; as many as the chain has hashes where no branch may begin."""
@@ -115,6 +117,7 @@ class Claims:
             asked.chain,
             tools=asked.tools,
             beside=asked.beside,
+            alone=asked.alone,
             first=asked.first,
             answered=asked.answered,
         )

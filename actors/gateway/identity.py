@@ -134,22 +134,31 @@ Decision = GoesOn | Begins | Branches | Aside | None
 """None: a question beside a conversation that nobody knows."""
 
 
-def decide(known: Known, chain: Sequence[bytes], *, tools: bool, beside: bool, first: bool, answered: int) -> Decision:
+def decide(
+    known: Known,
+    chain: Sequence[bytes],
+    *,
+    tools: bool,
+    beside: bool,
+    first: bool,
+    answered: int,
+    alone: bool = False,
+) -> Decision:
     """Return what a request is whose messages have the hashes *chain*; `chain[i]` covers the first `i` of them.
 
     *tools*: its model is given some. *beside*: the agent says that it only asks something. *first*: nothing tells that
-    it was sent before. *answered*: messages up to its first answer; who shares fewer with another shares an opening.
+    it was sent before. *alone*: asked beside what nobody knows, it is a conversation of its own. *answered*: messages
+    up to its first answer; who shares fewer with another shares an opening.
     """
     n = len(chain) - 1
     found = [one for one in known.heads if 0 < one.length <= n and chain[one.length] == one.chain]
     # of several with all the same messages the one that waits longest
     head = max(found, key=lambda one: one.length, default=None)
-    if not beside and (
-        branch := _branch(known, chain, tools=tools, least=max(answered, head.length + 1 if head else 1))
-    ):
+    stored = not beside or (alone and head is None)
+    if stored and (branch := _branch(known, chain, tools=tools, least=max(answered, head.length + 1 if head else 1))):
         return branch
     if head is None or (first and head.length == n):
-        return None if beside else Begins()
+        return Begins() if stored else None
     return Aside(head=head) if beside or (head.tools and not tools) else GoesOn(head=head)
 
 

@@ -63,6 +63,9 @@ FORKS_PAUSE_SECONDS = 300.0
 Retrieval = Literal["inject", "mcp", "off"]
 """How models follow pointers: by a tool of ours, by one that their agent brings, or not at all."""
 
+ASIDE_BYTES_MAX = 32 * 1024
+"""Of a question beside what nobody knows that goes on as it came: titles are shorter, summaries of histories longer."""
+
 ANSWERED = (b'"assistant"', b'_call"', b'"reasoning"')
 """One of them is in whatever a model said, in each API."""
 
@@ -168,6 +171,7 @@ class Keeper:
             digests=(*(b"" for _ in range(body.skipped)), *digests),
             tools=earlier.tools if earlier else body.has_tools or bool(store),
             beside=identity.is_beside(headers) if store is None else not store,
+            alone=store is not False and sum(map(len, body.messages)) > ASIDE_BYTES_MAX,
             first=not (scope or again or answered),
             answered=answered if forks else body.skipped + len(digests) + 1,
             whole=earlier is None,

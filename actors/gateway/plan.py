@@ -23,7 +23,7 @@ from .dialects import dialect_of
 from .headers import Header
 from .identity import scope_of
 from .keeper import Keeper, Kept
-from .thinking import Threads, raw_without_thinking, thinks
+from .thinking import Threads, raw_without_thinking, thinks, thoughts_in
 
 log = logging.getLogger("jettison.gateway")
 
@@ -229,7 +229,7 @@ def _of_view(raw: bytes, body: Body, keeper: Keeper, kept: Kept, context: Contex
     if context.system:
         shown.insert(0, encode({"role": "system", "content": context.system}))
     stored = len(body.messages) - kept.beside
-    if not body.earlier and [digest(decode(one)) for one in shown] == list(kept.digests[:stored]):
+    if not body.earlier and is_sent(shown, body.messages[:stored], kept.digests[:stored]):
         return _plan(raw, body, keeper, kept, body.messages, context)
     keeper.say_changed(kept)
     shown += body.messages[stored:]
@@ -238,6 +238,13 @@ def _of_view(raw: bytes, body: Body, keeper: Keeper, kept: Kept, context: Contex
         elsewhere = sum(map(marks_in, (*beside, *body.head, *body.tail)))
         shown = marked(shown, like=body.messages, elsewhere=elsewhere)
     return _plan(raw, body, keeper, kept, tuple(shown), context)
+
+
+def is_sent(shown: Sequence[bytes], sent: Sequence[bytes], digests: Sequence[bytes]) -> bool:
+    """Tell whether a view is what its agent sent, thoughts too: what was left out of it must not go on."""
+    if [digest(decode(one)) for one in shown] != list(digests):
+        return False
+    return all(thoughts_in(one) == thoughts_in(other) for one, other in zip(shown, sent, strict=True))
 
 
 def _plan(

@@ -23,6 +23,14 @@ def thinks(raw: bytes) -> bool:
     return any(name in raw for name in _NAMED)
 
 
+def thoughts_in(raw: bytes) -> list[Any]:
+    """Return the thoughts of a message as JSON, each by its seal: two messages with the same words may have others."""
+    content = decode(raw).get("content") if thinks(raw) else None
+    blocks = content if isinstance(content, list) else []
+    found = [block for block in blocks if isinstance(block, dict) and block.get("type") in THINKING]
+    return [block.get("signature") or block.get("data") for block in found]
+
+
 def without_thinking(message: dict[str, Any]) -> dict[str, Any]:
     """Return an assistant's *message* without its thoughts; any other as it is."""
     content = message.get("content")

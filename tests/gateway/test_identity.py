@@ -261,6 +261,9 @@ def test_what_a_model_read_back_is_in_the_log_where_its_agent_saw_one_answer() -
     assert after.hidden == ()
 
 
+THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -272,14 +275,14 @@ def test_what_a_model_read_back_is_in_the_log_where_its_agent_saw_one_answer() -
         ({"type": "reasoning", "encrypted_content": "a"}, {"type": "reasoning", "encrypted_content": "b"}),
         ({"type": "local_shell_call", "id": "a"}, {"type": "local_shell_call", "id": "b"}),
         (user("a"), {"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": "a"}}]}),
+        (
+            {"role": "assistant", "content": [THOUGHT]},
+            {"role": "assistant", "content": [{**THOUGHT, "signature": "t"}]},
+        ),
     ],
 )
 def test_messages_that_differ_are_two(one: Json, other: Json) -> None:
     assert digest(one) != digest(other)
-
-
-SEALED = {"type": "reasoning", "encrypted_content": "e"}
-THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
 
 
 @pytest.mark.parametrize(
@@ -293,11 +296,32 @@ THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
             {"type": "reasoning", "encrypted_content": "e"},
         ),
         (answer("", "x", p=1), {**answer("", "x", p=1), "content": None}),
+        # Claude Code's summaries are asked for without the thoughts of the turns before
+        (
+            answer("ab"),
+            {"role": "assistant", "content": [{"type": "text", "text": "a"}, THOUGHT, {"type": "text", "text": "b"}]},
+        ),
         (user("\ud800"), {"role": "user", "content": [{"type": "text", "text": "\ud800"}]}),
     ],
 )
 def test_forms_of_one_message_are_one(one: Json, other: Json) -> None:
     assert digest(one) == digest(other)
+
+
+def test_a_summary_of_what_nobody_knows_as_it_stands_is_a_branch_or_a_conversation_of_its_own() -> None:
+    told = [user("a"), answer("", "x", p=1), result("x", "b"), answer("", "y", p=1)]
+    digests = [*map(digest, told), digest(result("y", "c"))]
+    head = NEW
+    for sent in (3, 5):
+        head = grown(head, chain_of(digests[:sent], secret=SECRET), digests[:sent])
+    known = Known(heads=(head,))
+    # Claude Code puts what it asks into the last message of all, with the last result
+    asked = chain_of([*digests[:4], digest(result("y", "c, now sum up"))], secret=SECRET)
+    how: Json = {"tools": True, "beside": True, "first": False, "answered": 2}
+    assert decide(known, asked, **how) is None
+    assert decide(known, asked, **how, alone=True) == Branches(head=head, point=head.points[0])
+    assert decide(Known(), asked, **how, alone=True) == Begins()
+    assert decide(known, chain_of(digests, secret=SECRET), **how, alone=True) == Aside(head=head)
 
 
 def test_what_clients_say_of_their_conversation() -> None:
