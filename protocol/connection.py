@@ -21,7 +21,7 @@ import nats.errors
 from nats.aio.client import Client as NatsConnection
 from nats.js.errors import APIError, NoStreamResponseError, ServiceUnavailableError
 
-from .errors import Busy, LogUnavailable, NotPermitted, NotProvisioned, OutcomeUnknown, Rejected
+from .errors import Busy, JettisonError, LogUnavailable, NotPermitted, NotProvisioned, OutcomeUnknown, Rejected
 from .guarded import Guarded, is_final, told_of
 from .limits import HEADER_BYTES_RESERVED, PAYLOAD_BYTES_MAX
 from .login import Login, parted
@@ -93,23 +93,7 @@ async def connect(
     random.shuffle(servers)  # here, and not at each reconnection: who leaves a server gets another one
 
     connection = Guarded(login, encrypts=login.encrypts(url))
-    stood, refused = False, asyncio.Queue[str]()
-
-    async def on_error(error: Exception) -> None:
-        told = connection.heed(error)
-        if stood and told:
-            _say(connection, told, final=is_final(error))
-        elif not stood and is_final(error):
-            refused.put_nowait(told_of(error, login))
-
-    async def on_disconnect() -> None:
-        if stood and not connection.is_closed:
-            outage_of(connection).failed(f"disconnected from {url}, reconnecting")
-
-    async def on_reconnect() -> None:
-        connection.refused = ""
-        outage_of(connection).succeeded()
-
+    heard = _Heard(connection, url)
     connecting = asyncio.ensure_future(
         connection.connect(
             servers,
@@ -119,24 +103,56 @@ async def connect(
             reconnect_time_wait=0.2,  # type: ignore[arg-type]  # seconds, handed to asyncio.sleep
             max_reconnect_attempts=-1,
             ping_interval=PING_SECONDS,  # type: ignore[arg-type]  # seconds, handed to asyncio.sleep
-            error_cb=on_error,
-            disconnected_cb=on_disconnect,
-            reconnected_cb=on_reconnect,
+            error_cb=heard.error,
+            disconnected_cb=heard.disconnected,
+            reconnected_cb=heard.reconnected,
             **wanted,
         )
     )
     # the rest of the time, and at least a moment for who answered late
     patience = max(0.5, CONNECT_SECONDS * len(servers) - (time.monotonic() - started))
-    if not await _connected(connecting, refused, servers=len(servers), seconds=patience):
+    stands = await _connected(connecting, heard.refused, servers=len(servers), seconds=patience)
+    await _check_taken(heard, stands=stands)
+    heard.stood = True
+    return connection
+
+
+class _Heard:
+    """What nats-py tells of one connection: while it is made, who refused it; from then on, what becomes of it."""
+
+    def __init__(self, connection: Guarded, url: str) -> None:
+        self.connection = connection
+        self.url = url
+        self.stood = False
+        self.refused: asyncio.Queue[str] = asyncio.Queue()
+
+    async def error(self, error: Exception) -> None:
+        told = self.connection.heed(error)
+        if self.stood and told:
+            _say(self.connection, told, final=is_final(error))
+        elif not self.stood and is_final(error):
+            self.refused.put_nowait(told_of(error, self.connection.login))
+
+    async def disconnected(self) -> None:
+        if self.stood and not self.connection.is_closed:
+            outage_of(self.connection).failed(f"disconnected from {self.url}, reconnecting")
+
+    async def reconnected(self) -> None:
+        self.connection.refused = ""
+        outage_of(self.connection).succeeded()
+
+
+async def _check_taken(heard: _Heard, *, stands: bool) -> None:
+    """Close a connection that nobody took, or whose server is not fit for us, and raise why."""
+    connection, url = heard.connection, heard.url
+    if not stands:
         await connection.close()
-        if refused.empty():
+        if heard.refused.empty():
             raise LogUnavailable(f"NATS at {url} {SILENT}", url=url)
-        raise NotPermitted(f"NATS at {url} refused: {refused.get_nowait()}", url=url)
+        raise NotPermitted(f"NATS at {url} refused: {heard.refused.get_nowait()}", url=url)
     if lacking := _lacking(connection):
         await connection.close()
         raise NotProvisioned(f"NATS at {url} {lacking}", url=url)
-    stood = True
-    return connection
 
 
 async def _connected(
@@ -221,48 +237,66 @@ async def until(
     Raises `Busy` at once where the server has no room, `NotPermitted` and `NotProvisioned` where it will never take it,
     `OutcomeUnknown` at the deadline.
     """
-    started = time.monotonic()
-    tries = 0
-    looked_at = False
-    if isinstance(connection, Guarded) and connection.refused and not connection.is_connected:
+    started, tries, looked_at = time.monotonic(), 0, False
+    if refused := _refused_by(connection):
         # kept by who says it, and said first when this user is let in again
-        raise LogUnavailable(f"NATS refused: {connection.refused}; nothing was sent", what=what)
+        raise LogUnavailable(f"NATS refused: {refused}; nothing was sent", what=what)
     while True:
         try:
             landed = await attempt()
             if connection is not None:
                 outage_of(connection).succeeded()
             return landed
-        except APIError as error:
-            if error.err_code != IN_PROCESS and not isinstance(error, ServiceUnavailableError):
-                raise
-            if tries == 0 and _is_full(error):
-                # the only try, and it was refused: nothing of it can land later
-                raise Busy(f"NATS has no room for it: {error.description} ({what})", err_code=error.err_code) from None
-            failure: BaseException = error
-        except TRANSIENT as error:
+        except (APIError, *TRANSIENT) as error:
+            _raise_final(error, tries, what)
             failure = error
-        waited = time.monotonic() - started
-        shut_out = isinstance(connection, Guarded) and connection.refused and not connection.is_connected
-        if waited >= deadline_seconds or shut_out:
-            if isinstance(failure, NoStreamResponseError):
-                raise LogUnavailable("no stream takes it on this server; run `jettison provision`", what=what) from None
-            raise OutcomeUnknown(
-                f"NATS did not confirm in {waited:.1f} s ({_reason(connection, failure)}): {what}; "
-                "it may still land, and the same call again is harmless",
-                what=what,
-                tries=tries + 1,
-            ) from None
-        if connection is not None and waited > UNCONFIRMED_SECONDS:
-            await _leave(connection)
-        if connection is not None and waited > NOBODY_SECONDS and isinstance(failure, NoStreamResponseError):
-            if not looked_at:
-                await check_there(connection)
-            looked_at = True
+        tries, waited = tries + 1, time.monotonic() - started
+        if waited >= deadline_seconds or _refused_by(connection):
+            raise _unconfirmed(connection, failure, waited, tries, what) from None
         if connection is not None:
+            looked_at = await _try_elsewhere(connection, failure, waited, looked_at)
             outage_of(connection).failed(f"no confirmation yet ({type(failure).__name__}), trying again: {what}")
-        await asyncio.sleep(PAUSE_SECONDS[min(tries, len(PAUSE_SECONDS) - 1)])
-        tries += 1
+        await asyncio.sleep(PAUSE_SECONDS[min(tries, len(PAUSE_SECONDS)) - 1])
+
+
+def _refused_by(connection: NatsConnection | None) -> str:
+    """Return why the server lets this user in no more; empty while it does."""
+    return connection.refused if isinstance(connection, Guarded) and not connection.is_connected else ""
+
+
+def _raise_final(error: BaseException, tries: int, what: str) -> None:
+    """Raise what another try does not mend."""
+    if not isinstance(error, APIError):
+        return
+    if error.err_code != IN_PROCESS and not isinstance(error, ServiceUnavailableError):
+        raise error
+    if tries == 0 and _is_full(error):
+        # the only try, and it was refused: nothing of it can land later
+        raise Busy(f"NATS has no room for it: {error.description} ({what})", err_code=error.err_code) from None
+
+
+def _unconfirmed(
+    connection: NatsConnection | None, failure: BaseException, waited: float, tries: int, what: str
+) -> JettisonError:
+    if isinstance(failure, NoStreamResponseError):
+        return LogUnavailable("no stream takes it on this server; run `jettison provision`", what=what)
+    return OutcomeUnknown(
+        f"NATS did not confirm in {waited:.1f} s ({_reason(connection, failure)}): {what}; "
+        "it may still land, and the same call again is harmless",
+        what=what,
+        tries=tries,
+    )
+
+
+async def _try_elsewhere(connection: NatsConnection, failure: BaseException, waited: float, looked_at: bool) -> bool:
+    """Leave a server that does not confirm; tell whether by now it was looked at whether the log is there at all."""
+    if waited > UNCONFIRMED_SECONDS:
+        await _leave(connection)
+    if waited > NOBODY_SECONDS and isinstance(failure, NoStreamResponseError):
+        if not looked_at:
+            await check_there(connection)
+        return True
+    return looked_at
 
 
 def told(error: BaseException) -> str:

@@ -117,7 +117,12 @@ class Conversation:
             for index, batch in enumerate(batches, 1):
                 facts = (MessagesAppended(messages=batch),)
                 await self._send(codec.Said(writer=writer, count=index, facts=facts, at_ms=at_ms or _now_ms()))
-            return self._seq
+        else:
+            await self._say_batches(batches, at_ms)
+        return self._seq
+
+    async def _say_batches(self, batches: list[tuple[SaidMessage, ...]], at_ms: int) -> None:
+        """Say all of *batches* but those that a call of the same messages said before it broke off."""
         confirmed = next((one for one in self._broken_off.taken() if batches[: len(one)] == one), [])
         for index in range(len(confirmed), len(batches)):
             try:
@@ -126,7 +131,6 @@ class Conversation:
                 # the same call again goes on here: what was confirmed before must not be said twice
                 self._broken_off.keep(batches[:index])
                 raise
-        return self._seq
 
     async def check(self, wait_seconds: float) -> None:
         """Have the service look at what the conversation is opened with. Raises `BadPolicy`, `PolicyDiffers`."""

@@ -318,12 +318,10 @@ def resolve(layers: Iterable[Mapping[str, Any]]) -> Policy:
     if not isinstance(preset, str) or preset not in PRESETS:
         raise BadPolicy(f"preset must be one of {', '.join(PRESETS)}, not {preset!r:.40}", key="preset")
     policy = converted(merge(PRESETS[preset], merged))
-    budget = merged.get("budget", {})
     most = share_of(policy.budget.window, policy.budget.reserve_share)
-    if "reserve" not in budget and policy.budget.reserve > most:
+    if "reserve" not in merged.get("budget", {}) and policy.budget.reserve > most:
         # nobody asked for a reserve: a small window keeps most of itself
-        fitting = msgspec.structs.replace(policy.budget, reserve=most)
-        policy = msgspec.structs.replace(policy, budget=fitting)
+        policy = msgspec.structs.replace(policy, budget=msgspec.structs.replace(policy.budget, reserve=most))
     _check(policy)
     return policy
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -100,45 +101,30 @@ async def monitored(monitor_url: str, page: str) -> dict[str, Any]:
         raise LogUnavailable(f"no NATS server answers at {monitor_url}: {type(error).__name__}") from None
 
 
-def _of_config(config: StreamConfig) -> list[Hazard]:
-    found = []
-
-    def add(what: str, fix: str) -> None:
-        found.append(Hazard(name=subjects.LOG_STREAM, what=what, fix=fix))
-
+def _of_config(config: StreamConfig) -> Iterator[Hazard]:
     if config.storage == StorageType.MEMORY:
-        add("it is kept in memory: a restart of the server loses every fact", "make the stream anew with file storage")
+        lost = "it is kept in memory: a restart of the server loses every fact"
+        yield _of_log(lost, "make the stream anew with file storage")
     if config.max_age:
-        add(
-            f"facts are dropped after {config.max_age:.0f} s (max_age)",
-            "jettison provision; archive by `jettison export`",
-        )
+        dropped = f"facts are dropped after {config.max_age:.0f} s (max_age)"
+        yield _of_log(dropped, "jettison provision; archive by `jettison export`")
     limits = {"max_msgs": config.max_msgs, "max_bytes": config.max_bytes}
     limits["max_msgs_per_subject"] = config.max_msgs_per_subject
-    if config.discard != DiscardPolicy.NEW:
-        for setting, limit in limits.items():
-            if limit is not None and limit > 0:
-                add(f"the oldest facts are dropped at {setting} {limit}", "remove the limit, or set discard: new")
-    return found
+    for setting, limit in limits.items() if config.discard != DiscardPolicy.NEW else ():
+        if limit is not None and limit > 0:
+            dropped = f"the oldest facts are dropped at {setting} {limit}"
+            yield _of_log(dropped, "remove the limit, or set discard: new")
 
 
-def _of_copies(info: StreamInfo, copies: int, wanted: int) -> list[Hazard]:
-    found = []
+def _of_copies(info: StreamInfo, copies: int, wanted: int) -> Iterator[Hazard]:
     if copies < wanted:
-        found.append(
-            Hazard(
-                name=subjects.LOG_STREAM,
-                what=f"there are {copies} copies of it, wanted are {wanted}",
-                fix=f"jettison provision --replicas {wanted}",
-            )
-        )
+        few = f"there are {copies} copies of it, wanted are {wanted}"
+        yield _of_log(few, f"jettison provision --replicas {wanted}")
     away = [peer.name or "?" for peer in (info.cluster.replicas or () if info.cluster else ()) if peer.offline]
     if away:
-        found.append(
-            Hazard(
-                name=subjects.LOG_STREAM,
-                what=f"a copy is on a server that is gone: {', '.join(away)}; one more and nothing is acknowledged",
-                fix="start that server again, or remove it from the cluster",
-            )
-        )
-    return found
+        gone = f"a copy is on a server that is gone: {', '.join(away)}; one more and nothing is acknowledged"
+        yield _of_log(gone, "start that server again, or remove it from the cluster")
+
+
+def _of_log(what: str, fix: str) -> Hazard:
+    return Hazard(name=subjects.LOG_STREAM, what=what, fix=fix)

@@ -54,25 +54,18 @@ class JetStreamLog:
         self, at: Address, body: bytes, *, expected_seq: int, commit_id: str, headers: Mapping[str, str]
     ) -> int | None:
         """See `EventLog.append`."""
-        all_headers = {
-            **headers,
-            "Nats-Msg-Id": commit_id,
-            "Nats-Expected-Last-Subject-Sequence": str(expected_seq),
-        }
-        check_frame(body, all_headers)
+        expected = {"Nats-Msg-Id": commit_id, "Nats-Expected-Last-Subject-Sequence": str(expected_seq)}
+        check_frame(body, {**headers, **expected})
+        return await self._until(lambda: self._commit(at, body, {**headers, **expected}), "commit") or None
 
-        async def attempt() -> int:
-            try:
-                ack = await self._jetstream.publish(
-                    subjects.done(at), body, timeout=TRY_SECONDS, headers=dict(all_headers)
-                )
-            except APIError as error:
-                if error.err_code in WRONG_LAST_SEQUENCES:
-                    return 0
-                raise
-            return 0 if ack.duplicate else ack.seq
-
-        return await self._until(attempt, "commit") or None
+    async def _commit(self, at: Address, body: bytes, headers: dict[str, str]) -> int:
+        try:
+            ack = await self._jetstream.publish(subjects.done(at), body, timeout=TRY_SECONDS, headers=headers)
+        except APIError as error:
+            if error.err_code in WRONG_LAST_SEQUENCES:
+                return 0
+            raise
+        return 0 if ack.duplicate else ack.seq
 
     async def read(self, at: Address, *, after: int) -> list[Record]:
         """See `EventLog.read`."""

@@ -5,21 +5,26 @@ A consumer that a worker could make is a consumer that a second worker could mak
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Any
 
 from nats.aio.client import Client as NatsConnection
+from nats.js import JetStreamContext
 from nats.js.api import (
     AckPolicy,
     ConsumerConfig,
+    ConsumerInfo,
     DiscardPolicy,
     RePublish,
     RetentionPolicy,
     StorageType,
     StoreCompression,
     StreamConfig,
+    StreamInfo,
 )
 from nats.js.errors import APIError, NotFoundError
 
@@ -41,6 +46,9 @@ GATEWAY_DAYS = 30
 
 UNLIMITED = -1
 
+DEFAULT_WINDOW_SECONDS = 120.0
+"""The server's own default, written down: left out, it would be reported as a drift."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Drift:
@@ -52,93 +60,74 @@ class Drift:
     found: str
 
 
-def streams(replicas: int = 1) -> tuple[StreamConfig, ...]:
-    """Return the wanted streams, in the order in which they must be made."""
-    return (
-        StreamConfig(
-            name=subjects.WAKE_STREAM,
-            subjects=[subjects.WAKE_SUBJECTS, subjects.PRIORITY_SUBJECTS],
-            retention=RetentionPolicy.WORK_QUEUE,
-            storage=StorageType.FILE,
-            num_replicas=replicas,
-            max_msgs_per_subject=1,
-            discard=DiscardPolicy.NEW,
-            discard_new_per_subject=True,
-            duplicate_window=1.0,
-        ),
-        StreamConfig(
-            name=subjects.LOG_STREAM,
-            subjects=[subjects.LOG_SUBJECTS],
-            retention=RetentionPolicy.LIMITS,
-            storage=StorageType.FILE,
-            num_replicas=replicas,
-            allow_direct=True,
-            # who may delete a message is a matter of permissions: erasing overwrites each one on the disk
-            deny_delete=False,
-            # no rollup, no per-message TTL: one header of one tenant could erase what others wrote
-            allow_rollup_hdrs=False,
-            duplicate_window=DUPLICATE_WINDOW_SECONDS,
-            # in a cluster S2 damages what is on the disk (see `infra/docs/decisions.md`)
-            compression=StoreCompression.NONE,
-            republish=RePublish(src=subjects.SAID_SUBJECTS, dest=subjects.SPILL_WAKE_TRANSFORM, headers_only=True),
-        ),
-        StreamConfig(
-            name=subjects.SNAPSHOT_STREAM,
-            subjects=[subjects.SNAPSHOT_SUBJECTS, subjects.SWEEP_SUBJECT, subjects.BEGUN_SUBJECTS],
-            retention=RetentionPolicy.LIMITS,
-            storage=StorageType.FILE,
-            num_replicas=replicas,
-            max_msgs_per_subject=2,
-            allow_direct=True,
-            # the server's own default, written down: left out, it would be reported as a drift
-            duplicate_window=120.0,
-            compression=StoreCompression.NONE,
-        ),
-        _keys(replicas),
-        StreamConfig(
-            name=subjects.DEAD_LETTER_STREAM,
-            subjects=[subjects.DEAD_LETTER_SUBJECTS],
-            retention=RetentionPolicy.LIMITS,
-            storage=StorageType.FILE,
-            num_replicas=replicas,
-            # no age: what was given up waits for a person, and is at most one letter for each actor's conversation
-            max_msgs_per_subject=1,
-            duplicate_window=120.0,
-        ),
-        _gateway(replicas),
-    )
+_on_disk = partial(StreamConfig, retention=RetentionPolicy.LIMITS, storage=StorageType.FILE)
 
-
-def _keys(replicas: int) -> StreamConfig:
-    return StreamConfig(
+STREAMS = (
+    StreamConfig(
+        name=subjects.WAKE_STREAM,
+        subjects=[subjects.WAKE_SUBJECTS, subjects.PRIORITY_SUBJECTS],
+        retention=RetentionPolicy.WORK_QUEUE,
+        storage=StorageType.FILE,
+        max_msgs_per_subject=1,
+        discard=DiscardPolicy.NEW,
+        discard_new_per_subject=True,
+        duplicate_window=1.0,
+    ),
+    _on_disk(
+        name=subjects.LOG_STREAM,
+        subjects=[subjects.LOG_SUBJECTS],
+        allow_direct=True,
+        # who may delete a message is a matter of permissions: erasing overwrites each one on the disk
+        deny_delete=False,
+        # no rollup, no per-message TTL: one header of one tenant could erase what others wrote
+        allow_rollup_hdrs=False,
+        duplicate_window=DUPLICATE_WINDOW_SECONDS,
+        # in a cluster S2 damages what is on the disk (see `infra/docs/decisions.md`)
+        compression=StoreCompression.NONE,
+        republish=RePublish(src=subjects.SAID_SUBJECTS, dest=subjects.SPILL_WAKE_TRANSFORM, headers_only=True),
+    ),
+    _on_disk(
+        name=subjects.SNAPSHOT_STREAM,
+        subjects=[subjects.SNAPSHOT_SUBJECTS, subjects.SWEEP_SUBJECT, subjects.BEGUN_SUBJECTS],
+        max_msgs_per_subject=2,
+        allow_direct=True,
+        duplicate_window=DEFAULT_WINDOW_SECONDS,
+        compression=StoreCompression.NONE,
+    ),
+    _on_disk(
         name=subjects.KEY_STREAM,
         subjects=[subjects.KEY_SUBJECTS],
-        retention=RetentionPolicy.LIMITS,
-        storage=StorageType.FILE,
-        num_replicas=replicas,
         # the first key of a conversation stays: an agent may make one, and nobody writes over it
         max_msgs_per_subject=1,
         discard=DiscardPolicy.NEW,
         discard_new_per_subject=True,
         allow_direct=True,
         deny_delete=False,
-        duplicate_window=120.0,
-    )
-
-
-def _gateway(replicas: int) -> StreamConfig:
-    return StreamConfig(
+        duplicate_window=DEFAULT_WINDOW_SECONDS,
+    ),
+    _on_disk(
+        name=subjects.DEAD_LETTER_STREAM,
+        subjects=[subjects.DEAD_LETTER_SUBJECTS],
+        # no age: what was given up waits for a person, and is at most one letter for each actor's conversation
+        max_msgs_per_subject=1,
+        duplicate_window=DEFAULT_WINDOW_SECONDS,
+    ),
+    _on_disk(
         name=subjects.GATEWAY_STREAM,
         subjects=[subjects.GATEWAY_SUBJECTS],
-        retention=RetentionPolicy.LIMITS,
-        storage=StorageType.FILE,
-        num_replicas=replicas,
         # the newest is all that counts; what nobody asked for in so long begins anew
         max_msgs_per_subject=1,
         max_age=GATEWAY_DAYS * 86_400.0,
         allow_direct=True,
-        duplicate_window=120.0,
-    )
+        duplicate_window=DEFAULT_WINDOW_SECONDS,
+    ),
+)
+"""The wanted streams, in the order in which they must be made."""
+
+
+def streams(replicas: int = 1) -> tuple[StreamConfig, ...]:
+    """Return the wanted streams with *replicas* copies each, in the order in which they must be made."""
+    return tuple(config.evolve(num_replicas=replicas) for config in STREAMS)
 
 
 def consumer(actor: subjects.Actor, lane: subjects.Lane = "normal") -> ConsumerConfig:
@@ -168,14 +157,7 @@ async def provision(connection: NatsConnection, *, replicas: int = 1) -> None:
     jetstream = connection.jetstream(timeout=5)
     try:
         for config in streams(replicas):
-            try:
-                found = await jetstream.stream_info(config.name or "")
-            except NotFoundError:
-                await jetstream.add_stream(config)
-            else:
-                # never fewer copies than there are: forgetting `--replicas` must not cost a cluster its safety
-                copies = max(replicas, found.config.num_replicas or 1)
-                await jetstream.update_stream(config.evolve(num_replicas=copies))
+            await _made_or_updated(jetstream, config)
         for wanted in consumers():
             await jetstream.add_consumer(subjects.WAKE_STREAM, wanted)
     except APIError as error:
@@ -188,27 +170,37 @@ async def provision(connection: NatsConnection, *, replicas: int = 1) -> None:
         raise LogUnavailable(f"JetStream does not answer ({told(error)}); is it enabled on this server?") from None
 
 
+async def _made_or_updated(jetstream: JetStreamContext, config: StreamConfig) -> None:
+    try:
+        found = await jetstream.stream_info(config.name or "")
+    except NotFoundError:
+        await jetstream.add_stream(config)
+    else:
+        # never fewer copies than there are: forgetting `--replicas` must not cost a cluster its safety
+        copies = max(config.num_replicas or 1, found.config.num_replicas or 1)
+        await jetstream.update_stream(config.evolve(num_replicas=copies))
+
+
 async def drift(connection: NatsConnection, *, replicas: int = 1) -> list[Drift]:
     """Return the differences of the server's streams and consumers from the wanted ones."""
     jetstream = connection.jetstream(timeout=5)
     found: list[Drift] = []
     for config in streams(replicas):
         name = config.name or ""
-        try:
-            there = (await jetstream.stream_info(name)).config
-        except NotFoundError:
-            found.append(Drift(name=name, setting="stream", wanted="present", found="missing"))
-            continue
-        found += _differences(name, config, there)
+        found += await _compared("stream", name, config, jetstream.stream_info(name))
     for wanted in consumers():
-        name = f"{subjects.WAKE_STREAM}/{wanted.durable_name}"
-        try:
-            info = await jetstream.consumer_info(subjects.WAKE_STREAM, wanted.durable_name or "")
-        except NotFoundError:
-            found.append(Drift(name=name, setting="consumer", wanted="present", found="missing"))
-            continue
-        found += _differences(name, wanted, info.config)
+        durable = wanted.durable_name or ""
+        asking = jetstream.consumer_info(subjects.WAKE_STREAM, durable)
+        found += await _compared("consumer", f"{subjects.WAKE_STREAM}/{durable}", wanted, asking)
     return found
+
+
+async def _compared(kind: str, name: str, wanted: Any, asking: Awaitable[StreamInfo | ConsumerInfo]) -> list[Drift]:
+    try:
+        there = (await asking).config
+    except NotFoundError:
+        return [Drift(name=name, setting=kind, wanted="present", found="missing")]
+    return _differences(name, wanted, there)
 
 
 def _differences(name: str, wanted: Any, there: Any) -> list[Drift]:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from statistics import median
+from typing import TypeVar
 
 import msgspec
 
@@ -28,130 +29,17 @@ from protocol.ids import Address
 from storage.ports import Record
 
 from .loss import recorded
+from .sums import ConversationStats, Course, FateSum, Reason, SlowStep, StageSum, Stats, Sums
 from .trail import reasons, stage_of, trail
 from .versions import rebuilt, served_fact
 from .why import dollars_of
+
+_Sum = TypeVar("_Sum", bound=msgspec.Struct)
 
 _NUMBER = re.compile(r"\d[\d,.]*")
 
 SLOWEST_MAX = 10
 REASONS_MAX = 20
-
-
-class StageSum(msgspec.Struct, kw_only=True):
-    """All steps of one stage together. `saved_tokens` counts a token once for each call that went without it."""
-
-    applied: int = 0
-    declined: int = 0
-    failed: int = 0
-    removed_tokens: int = 0
-    saved_tokens: int = 0
-    saved_dollars: float = 0.0
-    llm_dollars: float = 0.0
-    seconds_median: float = 0.0
-    seconds_max: float = 0.0
-
-
-class SlowStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One step, and the time from what it had to act upon to its commit."""
-
-    address: str
-    version: int
-    stage: str
-    seconds: float
-    time: str
-
-
-class Reason(msgspec.Struct, frozen=True, kw_only=True, order=True):
-    """Why steps of a stage were declined or failed, and how often."""
-
-    times: int
-    stage: str
-    outcome: str
-    reason: str
-
-
-class Sums(msgspec.Struct, kw_only=True):
-    """What a group of conversations came to. Dollars leave out calls whose model has no known price."""
-
-    conversations: int = 0
-    messages: int = 0
-    versions: int = 0
-    calls: int = 0
-    """Contexts that were served."""
-    said_tokens: int = 0
-    """Of those contexts, had nothing been taken away."""
-    served_tokens: int = 0
-    same_prefix_tokens: int = 0
-    """Of those contexts, at their beginning and the same as in the call before: a provider may have them cached."""
-    overflows_avoided: int = 0
-    """Calls whose whole conversation would not have fitted the budget."""
-    saved_dollars: float = 0.0
-    """At the price of uncached tokens; of each call, at most what the model's window could have been sent."""
-    saved_dollars_cached: float = 0.0
-    """If providers cache every prefix that stays the same, with Jettison and without."""
-    llm_dollars: float = 0.0
-    unpriced_calls: int = 0
-    reported_input_tokens: int = 0
-    """What providers counted themselves, as far as agents reported it."""
-    reported_cached_tokens: int = 0
-
-    @property
-    def saved_tokens(self) -> int:
-        """Return the tokens that all calls together went without."""
-        return self.said_tokens - self.served_tokens
-
-
-class FateSum(msgspec.Struct, kw_only=True):
-    """What became of the values of one category, all compactions together; of old logs, only what they recorded.
-
-    Steps and sentences are counted alike.
-    """
-
-    retained: int = 0
-    recoverable: int = 0
-    lost: int = 0
-
-
-class Course(msgspec.Struct, kw_only=True):
-    """The calls with the same number of all conversations, from 1."""
-
-    calls: int = 0
-    said_tokens: int = 0
-    served_tokens: int = 0
-
-
-class ConversationStats(msgspec.Struct, frozen=True, kw_only=True):
-    """One conversation. `damage` says where its log could not be read on."""
-
-    address: Address
-    model: str
-    sums: Sums
-    stages: dict[str, StageSum]
-    waits: tuple[SlowStep, ...]
-    reasons: dict[tuple[str, str, str], int]
-    values: dict[str, FateSum]
-    course: tuple[Course, ...] = ()
-    repairs: dict[str, int] = {}
-    damage: str = ""
-
-
-class Stats(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything together, and by stage, tenant and model."""
-
-    total: Sums
-    stages: dict[str, StageSum]
-    tenants: dict[str, Sums]
-    models: dict[str, Sums]
-    reasons: tuple[Reason, ...]
-    slowest: tuple[SlowStep, ...]
-    values: dict[str, FateSum]
-    """By category, as far as any was taken out of a view; `steps` and `sentences` are two of them."""
-    course: tuple[Course, ...]
-    """Of the first, second, … call of every conversation."""
-    repairs: dict[str, int]
-    """By kind: messages that no provider would have taken as they were, and what of policies was refused."""
-    damaged: dict[str, str]
 
 
 class _Calls:
@@ -235,38 +123,20 @@ def _window(decision: Decision, model: str) -> int:
 def conversation_stats(at: Address, records: Sequence[Record], *, price_as: str = "") -> ConversationStats:
     """Add up one conversation. Where its model is not named, calls are priced as those of *price_as*."""
     calls = _Calls(price_as)
-    times = {record.seq: record.time for record in records}
-    waits: list[SlowStep] = []
-    why_not: dict[tuple[str, str, str], int] = {}
-    values: dict[str, FateSum] = {}
-    repairs: Counter[str] = Counter()
+    steps = _StepSums(at, {record.seq: record.time for record in records})
     model = damage = ""
     copied_messages = copied_seq = 0
     last: Decision | None = None
     try:
-        for decision in trail(at, records):
-            if any(isinstance(fact, ConversationForked) for fact in decision.commit.facts):
+        for last in trail(at, records):
+            if any(isinstance(fact, ConversationForked) for fact in last.commit.facts):
                 calls.begin()
-                waits, why_not, values = [], {}, {}
-                repairs.clear()
-                copied_messages, copied_seq = decision.before.messages, decision.record.seq
+                steps.begin()
+                copied_messages, copied_seq = last.before.messages, last.record.seq
+            model = last.before.terms.model
             calls.sums.versions += 1
-            last = decision
-            model = decision.before.terms.model
-            calls.heard(decision.before)
-            repairs.update(one.kind for one in decision.commit.facts if isinstance(one, MessageRepaired))
-            fact = served_fact(decision)
-            if fact is not None:
-                calls.served(decision, fact.tokens, fact.budget)
-                continue
-            stage = stage_of(decision.commit)
-            if not stage:
-                continue
-            _add_step(calls.stages.setdefault(stage, StageSum()), decision, calls, why_not)
-            _add_values(values, decision)
-            seconds = _seconds(decision, times)
-            if seconds is not None:
-                waits.append(_step(at, decision, stage, seconds))
+            calls.heard(last.before)
+            _count(last, calls, steps)
         calls.sums.messages = head(last, at, records).messages - copied_messages
     except (BadEnvelope, ChainBroken) as error:
         damage = str(error)
@@ -278,45 +148,85 @@ def conversation_stats(at: Address, records: Sequence[Record], *, price_as: str 
         model=model,
         sums=sums,
         stages=calls.stages,
-        waits=tuple(waits),
-        reasons=why_not,
-        values=values,
+        waits=tuple(steps.waits),
+        reasons=steps.why_not,
+        values=steps.values,
         course=tuple(calls.course),
-        repairs=dict(repairs),
+        repairs=dict(steps.repairs),
         damage=damage,
     )
+
+
+def _count(decision: Decision, calls: _Calls, steps: _StepSums) -> None:
+    """Add one commit: a call that was served, or what a stage did."""
+    fact, stage = served_fact(decision), stage_of(decision.commit)
+    steps.repairs.update(one.kind for one in decision.commit.facts if isinstance(one, MessageRepaired))
+    if fact is not None:
+        calls.served(decision, fact.tokens, fact.budget)
+    elif stage:
+        removed = tokens_of(decision.before) - tokens_of(decision.after)
+        calls.removed(stage, removed)
+        steps.add(decision, calls.stages.setdefault(stage, StageSum()), removed)
+
+
+class _StepSums:
+    """Adds up the steps of one conversation: how long they took, why some did not work, what became of values."""
+
+    def __init__(self, at: Address, times: Mapping[int, str]) -> None:
+        self._at = at
+        self._times = times
+        self.begin()
+
+    def begin(self) -> None:
+        """Add up from here on."""
+        self.waits: list[SlowStep] = []
+        self.why_not: Counter[tuple[str, str, str]] = Counter()
+        self.values: dict[str, FateSum] = {}
+        self.repairs: Counter[str] = Counter()
+
+    def add(self, decision: Decision, stage: StageSum, removed: int) -> None:
+        """Add one step of *stage*, which *removed* so many tokens."""
+        outcome, name = outcome_of(decision.commit.facts), stage_of(decision.commit)
+        stage.removed_tokens += removed
+        stage.applied += outcome == "applied"
+        stage.declined += outcome in ("declined", "rejected")
+        stage.failed += outcome == "failed"
+        # refused answers and failures were paid for too
+        paid = (dollars_of(fact) for fact in decision.commit.facts if hasattr(fact, "output_tokens"))
+        stage.llm_dollars += sum(dollars or 0.0 for dollars in paid)
+        if outcome in ("declined", "rejected", "failed"):
+            # the same reason with other numbers is the same reason
+            self.why_not.update((name, outcome, _NUMBER.sub("N", reason)) for reason in reasons(decision.commit))
+        found = recorded(*decision.commit.facts)
+        _add_each(self.values, found.rows if found else {}, FateSum)
+        seconds = _seconds(decision, self._times)
+        if seconds is not None:
+            self.waits.append(_step(self._at, decision, name, seconds))
 
 
 def stats(conversations: Iterable[ConversationStats]) -> Stats:
     """Add up *conversations*."""
     total, tenants, models = Sums(), dict[str, Sums](), dict[str, Sums]()
     stages: dict[str, StageSum] = {}
-    counted: dict[tuple[str, str, str], int] = {}
+    counted: Counter[tuple[str, str, str]] = Counter()
     waits: list[SlowStep] = []
     values: dict[str, FateSum] = {}
     course: list[Course] = []
     repairs: Counter[str] = Counter()
     damaged: dict[str, str] = {}
     for one in conversations:
-        for group in (
-            total,
-            tenants.setdefault(one.address.tenant, Sums()),
-            models.setdefault(one.model or "(not named)", Sums()),
-        ):
-            _add(group, one.sums)
-        for name, stage in one.stages.items():
-            _add(stages.setdefault(name, StageSum()), stage)
-        for key, times in one.reasons.items():
-            counted[key] = counted.get(key, 0) + times
+        _add(total, one.sums)
+        _add_each(tenants, {one.address.tenant: one.sums}, Sums)
+        _add_each(models, {one.model or "(not named)": one.sums}, Sums)
+        _add_each(stages, one.stages, StageSum)
+        _add_each(values, one.values, FateSum)
+        counted.update(one.reasons)
         waits += one.waits
-        for name, kept in one.values.items():
-            _add(values.setdefault(name, FateSum()), kept)
         course += [Course() for _ in one.course[len(course) :]]
         for total_call, call in zip(course, one.course, strict=False):
             _add(total_call, call)
         repairs.update(one.repairs)
-        if one.damage:
-            damaged[str(one.address)] = one.damage
+        damaged |= {str(one.address): one.damage} if one.damage else {}
     for name, stage in stages.items():
         seconds = [wait.seconds for wait in waits if wait.stage == name]
         stage.seconds_median, stage.seconds_max = median(seconds or [0.0]), max(seconds, default=0.0)
@@ -333,30 +243,6 @@ def stats(conversations: Iterable[ConversationStats]) -> Stats:
         repairs=dict(repairs.most_common()),
         damaged=damaged,
     )
-
-
-def _add_step(stage: StageSum, decision: Decision, calls: _Calls, why_not: dict[tuple[str, str, str], int]) -> None:
-    outcome, name = outcome_of(decision.commit.facts), stage_of(decision.commit)
-    removed = tokens_of(decision.before) - tokens_of(decision.after)
-    calls.removed(name, removed)
-    stage.removed_tokens += removed
-    stage.applied += outcome == "applied"
-    stage.declined += outcome in ("declined", "rejected")
-    stage.failed += outcome == "failed"
-    # refused answers and failures were paid for too
-    paid = (dollars_of(fact) for fact in decision.commit.facts if hasattr(fact, "output_tokens"))
-    stage.llm_dollars += sum(dollars or 0.0 for dollars in paid)
-    if outcome in ("declined", "rejected", "failed"):
-        for reason in reasons(decision.commit):
-            # the same reason with other numbers is the same reason
-            key = (name, outcome, _NUMBER.sub("N", reason))
-            why_not[key] = why_not.get(key, 0) + 1
-
-
-def _add_values(values: dict[str, FateSum], decision: Decision) -> None:
-    found = recorded(*decision.commit.facts)
-    for name, one in (found.rows if found else {}).items():
-        _add(values.setdefault(name, FateSum()), one)
 
 
 def _dollars(price: Price, tokens: int, *, cached: int) -> float:
@@ -396,3 +282,9 @@ def _add_reported(sums: Sums, at: Address, records: Iterable[Record], *, after: 
 def _add(into: msgspec.Struct, other: msgspec.Struct) -> None:
     for name in into.__struct_fields__:
         setattr(into, name, getattr(into, name) + getattr(other, name))
+
+
+def _add_each(into: dict[str, _Sum], others: Mapping[str, msgspec.Struct], kind: type[_Sum]) -> None:
+    """Add each of *others* to that of the same name, which begins at nothing."""
+    for name, other in others.items():
+        _add(into.setdefault(name, kind()), other)

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from actors.audit.diff import Change, Diff, Row, grouped, text_diff
 from actors.audit.loss import Loss, Tally
-from actors.audit.stats import FateSum, StageSum, Stats, Sums
+from actors.audit.sums import FateSum, StageSum, Stats, Sums
 from actors.audit.versions import Version
 from actors.audit.where import Where
 from actors.audit.why import Event, Why

@@ -12,8 +12,9 @@ import msgspec
 
 from actors.audit import bundle as bundles
 from actors.audit.diff import diff as compared
-from actors.audit.stats import ConversationStats, conversation_stats
+from actors.audit.stats import conversation_stats
 from actors.audit.stats import stats as added_up
+from actors.audit.sums import ConversationStats
 from actors.audit.trail import versioned
 from actors.audit.versions import served as rebuilt_context
 from actors.audit.versions import versions as listed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from actors.audit.stats import Course
+from actors.audit.sums import Course
 
 ROWS = 8
 COLUMNS_MAX = 64

@@ -42,12 +42,6 @@ def parse(message: Mapping[str, Any], role: Role) -> Message:
         Call(id=call["id"], name=call["function"]["name"], at=f"/tool_calls/{index}/id")
         for index, call in enumerate(_tool_calls(message, role))
     )
-    results: tuple[Result, ...] = ()
-    if role == "tool":
-        said = message.get("tool_call_id")
-        if not (isinstance(said, str) and said):
-            raise BadMessage("a tool message needs the tool_call_id that it answers", at="/tool_call_id")
-        results = (Result(id=said, at="/tool_call_id"),)
     name, refusal = message.get("name"), message.get("refusal")
     refused = (Part(pointer="/refusal", kind="text", text=refusal),) if isinstance(refusal, str) and refusal else ()
     return Message(
@@ -55,11 +49,19 @@ def parse(message: Mapping[str, Any], role: Role) -> Message:
         format=CHAT,
         parts=(*_content_parts(message.get("content")), *refused, *_argument_parts(message, role)),
         calls=calls,
-        results=results,
+        results=(Result(id=_answered(message), at="/tool_call_id"),) if role == "tool" else (),
         name=name if isinstance(name, str) else None,
         fixed=tuple(opaque(part) for _, part in unknown_parts(message)),
         native=_native(message, role),
     )
+
+
+def _answered(message: Mapping[str, Any]) -> str:
+    """Return the id of the call that a tool's *message* answers."""
+    said = message.get("tool_call_id")
+    if not (isinstance(said, str) and said):
+        raise BadMessage("a tool message needs the tool_call_id that it answers", at="/tool_call_id")
+    return said
 
 
 def unknown_parts(message: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

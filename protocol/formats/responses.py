@@ -64,45 +64,49 @@ _INSTRUCTING = frozenset(("additional_tools", "configuration_update"))
 def parse(item: Mapping[str, Any]) -> Message:
     """Return the parts of one item; types that are not known are kept verbatim. Raises `BadMessage`."""
     kind = item.get("type", "message")
-    native = (RESPONSES,)
     if not isinstance(kind, str):
         raise BadMessage(f"the type of an item must be text, not {type(kind).__name__}", at="/type")
     if kind == "message" or ("role" in item and kind not in _INSTRUCTING):
         return _message(item)
     if kind in CALLS:
-        key = CALLS[kind]
-        said = id_at(item, key, at="", what="a tool call")
-        name = item["name"] if isinstance(item.get("name"), str) else kind
-        parts = _call_parts(item, kind)
-        return Message(
-            role="assistant",
-            format=RESPONSES,
-            parts=parts,
-            calls=(Call(id=said, name=name, at=f"/{key}"),),
-            kind=kind,
-            fixed=() if parts else (_rest(item),),
-            native=native,
-        )
+        return _call(item, kind)
     if kind in OUTPUTS:
-        key = OUTPUTS[kind]
-        said = id_at(item, key, at="", what="a result")
-        outputs = tuple(_output_parts(item))
-        return Message(
-            role="tool",
-            format=RESPONSES,
-            parts=outputs,
-            results=(Result(id=said, at=f"/{key}"),),
-            kind=_ANSWERED.get(kind, kind.removesuffix("_output")),
-            fixed=() if outputs else (_rest(item),),
-            native=native,
-        )
+        return _output(item, kind)
     role: Role = "developer" if kind in _INSTRUCTING else "assistant"
     drawn = item.get("result") if kind == "image_generation_call" else None
-    if isinstance(drawn, str):
-        return Message(
-            role=role, format=RESPONSES, parts=(Part(pointer="/result", kind="image", text=drawn),), native=native
-        )
-    return Message(role=role, format=RESPONSES, parts=(), fixed=(_rest(item),), native=native)
+    parts = (Part(pointer="/result", kind="image", text=drawn),) if isinstance(drawn, str) else ()
+    return Message(role=role, format=RESPONSES, parts=parts, fixed=() if parts else (_rest(item),), native=(RESPONSES,))
+
+
+def _call(item: Mapping[str, Any], kind: str) -> Message:
+    key = CALLS[kind]
+    said = id_at(item, key, at="", what="a tool call")
+    parts = _call_parts(item, kind)
+    name = item["name"] if isinstance(item.get("name"), str) else kind
+    return Message(
+        role="assistant",
+        format=RESPONSES,
+        parts=parts,
+        calls=(Call(id=said, name=name, at=f"/{key}"),),
+        kind=kind,
+        fixed=() if parts else (_rest(item),),
+        native=(RESPONSES,),
+    )
+
+
+def _output(item: Mapping[str, Any], kind: str) -> Message:
+    key = OUTPUTS[kind]
+    said = id_at(item, key, at="", what="a result")
+    outputs = tuple(_output_parts(item))
+    return Message(
+        role="tool",
+        format=RESPONSES,
+        parts=outputs,
+        results=(Result(id=said, at=f"/{key}"),),
+        kind=_ANSWERED.get(kind, kind.removesuffix("_output")),
+        fixed=() if outputs else (_rest(item),),
+        native=(RESPONSES,),
+    )
 
 
 def read(item: Mapping[str, Any]) -> Turn:

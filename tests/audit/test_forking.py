@@ -6,7 +6,8 @@ import pytest
 
 from actors.audit.forking import forked
 from actors.audit.replay import replay
-from actors.audit.stats import Sums, conversation_stats, stats
+from actors.audit.stats import conversation_stats, stats
+from actors.audit.sums import Sums
 from actors.audit.verify import Evidence, verify
 from actors.runtime.fold import decisions, folded
 from protocol import codec

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from actors.audit.stats import ConversationStats, Course, Reason, conversation_stats, stats
+from actors.audit.stats import conversation_stats, stats
+from actors.audit.sums import ConversationStats, Course, Reason
 from actors.cli.plot import COLUMNS_MAX, course_text
 from actors.model_info.prices import price_of
 from protocol.facts import CompactionDeclined, ContextServed, HistoryDigested, UsageReported
