@@ -50,6 +50,8 @@ class Guarded(NatsConnection):
         """Why the server does not let this user in; empty while it does."""
         self._encrypts = encrypts
         self._asked: OrderedDict[str, str] = OrderedDict()
+        self._heard = ""
+        """The newest refusal that was somebody's answer."""
         self._deaf: NotPermitted | None = None
 
     async def publish(
@@ -81,7 +83,10 @@ class Guarded(NatsConnection):
         return told
 
     def _forbidden(self, what: str, subject: str) -> str:
-        """Answer all who wait for *subject*; nats-py tells it in lower case."""
+        """Answer all who wait for *subject*, who then say it; nats-py tells it in lower case.
+
+        Return the sentence where nobody does.
+        """
         if what == "publish" and subject.startswith(_WAY_BACK):
             return ""  # it came before this connection was made anew: who asked asks again
         if what == "publish":
@@ -97,18 +102,21 @@ class Guarded(NatsConnection):
             )
             self._deaf = NotPermitted(told, subject=subject)
             asked = list(self._asked)
-        for reply in asked:
-            self._answer(reply, told, self._asked.pop(reply))
-        return told
+        if any([self._answer(reply, told, self._asked.pop(reply)) for reply in asked]):
+            self._heard = told
+        # the server says it to each of several who asked at once, and the first time answered all
+        return "" if told == self._heard else told
 
-    def _answer(self, reply: str, told: str, subject: str) -> None:
+    def _answer(self, reply: str, told: str, subject: str) -> bool:
+        """Give *told* to who waits at *reply*; tell whether somebody does."""
         waiting = self._resp_map.get(reply.rpartition(".")[2])
         if waiting is not None and not waiting.done():
             waiting.set_exception(NotPermitted(told, subject=subject))
-            return
-        for subscription in list(self._subs.values()):
-            if subscription.subject == reply:
-                subscription._pending_queue.put_nowait(Refusal(_client=self, subject=reply, why=told))
+            return True
+        waiters = [one for one in self._subs.values() if one.subject == reply]
+        for subscription in waiters:
+            subscription._pending_queue.put_nowait(Refusal(_client=self, subject=reply, why=told))
+        return bool(waiters)
 
     async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
         if self._encrypts and info.get("tls_available"):

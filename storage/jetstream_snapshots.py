@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import time
+
 from nats.aio.client import Client as NatsConnection
 from nats.js.errors import APIError
 
@@ -12,12 +15,18 @@ from protocol.ids import Address
 
 from .jetstream_reads import READ_SECONDS
 
+log = logging.getLogger("jettison.snapshots")
+
+REFUSED_SECONDS = 60.0
+"""Who may not read snapshots, such as an auditor, does not ask for each conversation; but rights change."""
+
 
 class JetStreamSnapshots:
     """`Snapshots` on the stream `CTX_SNAP`. Losing one costs time only, so no failure is passed on."""
 
     def __init__(self, connection: NatsConnection) -> None:
         self._jetstream = connection.jetstream(timeout=READ_SECONDS)
+        self._refused_until = 0.0
 
     async def put(self, at: Address, body: bytes) -> None:
         """See `Snapshots.put`."""
@@ -28,8 +37,15 @@ class JetStreamSnapshots:
 
     async def newest(self, at: Address) -> bytes | None:
         """See `Snapshots.newest`."""
+        if time.monotonic() < self._refused_until:
+            return None
         try:
             message = await self._jetstream.get_msg(subjects.SNAPSHOT_STREAM, subject=subjects.snapshot(at))
-        except (APIError, NotPermitted, *TRANSIENT):
+        except NotPermitted as error:
+            if time.monotonic() >= self._refused_until:
+                log.warning("no snapshot is read, and none is compared with its log: %s", error)
+            self._refused_until = time.monotonic() + REFUSED_SECONDS
+            return None
+        except (APIError, *TRANSIENT):
             return None
         return message.data

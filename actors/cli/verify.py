@@ -102,6 +102,10 @@ def verdict_text(verdict: Verified) -> str:
         f"{verdict.address}: REPAIRED at version {one.version} by {one.by}: {one.problem}; {_repair_text(one)}\n"
         for one in verdict.repairs
     )
+    if verdict.first is None and verdict.erased:
+        text = f"{verdict.address}: erased; what is left, its tombstone, is fine: version {verdict.version} "
+        text += f"({verdict.head[:16]}), {counted(verdict.anchors, 'anchor')}"
+        return text + ("; not anchored yet\n" if verdict.unanchored_commits else "\n")
     if verdict.first is None:
         text = f"{plain(repaired)}{verdict.address}: {'since then ' if repaired else ''}"
         text += f"fine up to version {verdict.version} ({verdict.head[:16]}), "

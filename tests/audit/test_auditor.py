@@ -1,19 +1,24 @@
 """An auditor rebuilds contexts from log and keys alone: no S3, no LLM, and a NATS user that can only read."""
 
+import logging
+import secrets
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from actors.audit.evidence import all_verified
 from actors.audit.replay import replay
 from actors.cli.compact import CompactJob, play, policy_layer, stack_for
+from actors.cli.session import prepared
 from actors.cli.transcripts import transcripts
+from actors.cli.verify import sources_of
 from actors.host.bootstrap import runtime
 from actors.host.settings import KeysSection, S3Section, Settings
 from protocol.client import Client
 from protocol.errors import KeysUnavailable, NotPermitted
 from storage.jetstream import JetStreamLog
-from tests.infra.rights_server import rights_server
+from tests.infra.rights_server import PASSWORD, rights_server
 
 SAMPLE = Path(__file__).parents[1] / "data" / "sample.json"
 
@@ -24,6 +29,27 @@ def moved_to_the_account_of_the_log(data: Path, folder: Path) -> Path:
     streams.parent.mkdir(parents=True)
     (data / "nats" / "jetstream" / "$G").rename(streams)
     return folder
+
+
+async def test_an_auditor_is_told_once_that_no_snapshot_is_compared(
+    tmp_path: Path, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = msgspec.structs.replace(settings.s3, bucket=f"auditor-{secrets.token_hex(4)}")
+    with rights_server(tmp_path) as server:
+        operator = server.settings(Settings(s3=store), "operator")
+        async with runtime(operator, role="provision") as making:
+            await prepared(making, replicas=1)
+        async with Client.connect(server.url, user="agent-acme", password=PASSWORD) as client:
+            for number in range(6):
+                await client.open(f"talk-{number}", tenant="acme")
+        caplog.clear()
+        async with runtime(server.settings(Settings(s3=store), "auditor"), role="auditor") as reading:
+            verdicts = [verdict async for verdict in all_verified(sources_of(reading))]
+    assert [verdict.ok for verdict in verdicts] == [True] * 6
+    (said,) = (record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING)
+    assert said.startswith(
+        "no snapshot is read, and none is compared with its log: Permissions Violation: user auditor"
+    )
 
 
 async def test_a_reader_without_any_other_right_rebuilds_every_view(tmp_path: Path) -> None:

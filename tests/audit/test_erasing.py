@@ -16,6 +16,7 @@ from actors.audit.heads import Head, moved, start
 from actors.audit.replay import replay
 from actors.audit.verify import Evidence, verify
 from actors.cli.session import located
+from actors.cli.verify import verdict_text
 from actors.core.flow import next_actor
 from actors.host.bootstrap import runtime
 from actors.host.settings import Settings
@@ -55,7 +56,11 @@ def test_a_tombstone_follows_the_log_and_stands_without_it() -> None:
         assert (state.erased, state.version, state.live, state.messages) == (True, talk.state.version + 1, (), 0)
         assert next_actor(state) is None
         assert replay(AT, records).divergence is None
-    assert verify(Evidence(at=AT, records=[stone])).ok
+    judged = verify(Evidence(at=AT, records=[stone]))
+    assert judged.ok
+    told = verdict_text(judged)
+    assert told.startswith(f"{AT}: erased; what is left, its tombstone, is fine: version {talk.state.version + 1} (")
+    assert told.endswith("), 0 anchors; not anchored yet\n"), "nothing of rules: no rule decided it"
     (fact,) = codec.decode_commit(stone.body).facts
     assert fact == ConversationErased(
         at_ms=7,
