@@ -72,14 +72,14 @@ async def repaired(process: Runtime, at: Address, copies: list[Bundle]) -> Repai
 
 
 def outcome(records: list[Record]) -> list[bytes]:
-    """Return what a log tells: all but when it was repaired, what that found, and what of it was in a copy alone."""
+    """Return what a log tells: all but when and by whom it was repaired, what that found, and what was in a copy."""
     return [record.body if record.side == "said" else _facts(record.body) for record in records]
 
 
 def _facts(body: bytes) -> bytes:
     facts = codec.decode_commit(body).facts
     told = [
-        msgspec.structs.replace(fact, at_ms=0, problem="", from_copy=0, dropped=0)
+        msgspec.structs.replace(fact, at_ms=0, by="", problem="", from_copy=0, dropped=0, export="")
         if isinstance(fact, ConversationRepaired)
         else fact
         for fact in facts
