@@ -10,7 +10,8 @@ import msgspec
 from actors.core.account_text import JOINED_LEVEL
 from actors.core.message_texts import MessageText, texts_of
 from actors.core.text.error_text import error_text
-from actors.core.text.excerpt import GAP, Sought, excerpt, sentences_excerpt
+from actors.core.text.excerpt import GAP, excerpt, sentences_excerpt
+from actors.core.text.line_worths import Sought
 from actors.core.text.phrases import telling
 from actors.core.text.table import is_summary
 from actors.core.units import Unit

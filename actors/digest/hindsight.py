@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from actors.core.entry import Entry
 from actors.core.message_texts import MessageText, texts_of
-from actors.core.text.excerpt import Sought, flat, words_of
+from actors.core.text.excerpt import flat
+from actors.core.text.line_worths import Sought, words_of
 from protocol.account import AccountRequest
 
 from .records import identifiers, record_in
@@ -197,19 +199,33 @@ class Hindsight:
     def seeker(self, *, after: int, own: str = "") -> Sought:
         """Return what tells how much a word of a result of message *after* mattered; *own* is its call."""
         mine = frozenset(words_of(own))
+        last_said, (owned, used, asked) = self.said, self._worths
 
         def sought(word: str) -> float:
-            if (len(word) < 3 and not word.isdecimal()) or word in _STOP:
-                return 0.0
-            if word in mine:
-                worth = OWN
-            elif self.said.get(word, 0) > after:
-                worth = 1.0 if _is_name(word) else USED
-            else:
-                worth = ASKED if word in self.asked or any(part in self.asked for part in word.split("_")) else 0.0
-            return worth * min(1.0, COMMON_RESULTS / max(1, self.often.get(word, 1)))
+            worths = owned if word in mine else used if last_said.get(word, 0) > after else asked
+            return worths[word]
 
         return sought
+
+    @cached_property
+    def _worths(self) -> tuple[_Worths, _Worths, _Worths]:
+        """Return what a word is worth that is the call's own, that was used, and that was not: found out once."""
+        return _Worths(self._own), _Worths(self._used), _Worths(self._asked)
+
+    def _own(self, word: str) -> float:
+        return OWN * self._rare(word)
+
+    def _used(self, word: str) -> float:
+        return (1.0 if _is_name(word) else USED) * self._rare(word)
+
+    def _asked(self, word: str) -> float:
+        asked = word in self.asked or ("_" in word and any(part in self.asked for part in word.split("_")))
+        return (ASKED if asked else 0.0) * self._rare(word)
+
+    def _rare(self, word: str) -> float:
+        if (len(word) < 3 and not word.isdecimal()) or word in _STOP:
+            return 0.0
+        return min(1.0, COMMON_RESULTS / max(1, self.often.get(word, 1)))
 
     def used(self, text: str, *, after: int, own: str = "") -> int:
         """Return how many words of *text* the assistant used after message *after*, but for those of *own*."""
@@ -233,6 +249,18 @@ class Hindsight:
                 break
             rest = below
         return rest
+
+
+class _Worths(dict[str, float]):
+    """What words are worth; each is weighed when it is first asked for."""
+
+    def __init__(self, weigh: Callable[[str], float]) -> None:
+        super().__init__()
+        self._weigh = weigh
+
+    def __missing__(self, word: str) -> float:
+        self[word] = worth = self._weigh(word)
+        return worth
 
 
 def _frame(line: str, own: frozenset[str]) -> str:

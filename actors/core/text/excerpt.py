@@ -8,30 +8,22 @@ that what stands on every line counts for nothing. JSON becomes one line for eac
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator
-from itertools import chain
+from collections.abc import Iterator
 from typing import Any
 
 from protocol.formats import messages
 
 from .kinds import BASE64_CHARS_MIN, parsed_json
+from .line_worths import LINE_CHARS_MAX, WORD, Sought, line_worths, words_of
 from .phrases import telling
 from .shorten.binary import without_base64
-from .shorten.lines import shapes_of, telling_lines
-from .table import Table, is_summary, table_of
-
-Sought = Callable[[str], float]
-"""Tells how much a word (in lower case) matters: 0 not at all, 1 as one that the agent used."""
+from .table import summaries, table_of
 
 READ_CHARS_MAX = 200_000
 """Of a larger result, both halves of the bound are looked at: its beginning and its end."""
 
 OBJECT_CHARS_MAX = 160
 """A JSON object of fewer characters stands on one line."""
-
-LINE_CHARS_MAX = 300
-"""A longer line is shown around the word that mattered most in it."""
 
 HEADED_MAX = 40
 """Lines below the names of columns in which rows are looked for."""
@@ -46,35 +38,7 @@ FILL_SHARE = 0.2
 FEW_LINES = 12
 """Of so few, nothing is kept back: what stands between them says little more."""
 
-RARE_IN_LINES = 4
-"""A word that stands in more lines than this tells them apart less and less."""
-
-_TELLING_WORTH = 1.2
-_FIRST_WORTH, _LAST_WORTH = 0.8, 0.9
-_AGAIN_SHARE = 0.4
-_BESIDE_SHARE = 0.3
-"""Of a line's worth, for each of its two neighbours: what stands beside it explains it."""
-
-WORD = re.compile(r"[^\W_][\w.\-/]*[^\W_]|\d")
-_STACK = re.compile(r"\s*File \".+\", line \d+|\s+at \S+.*[:(]\d+")
-STACK_LINES = 3
-"""Of a stack trace, nearest to the error."""
-
-_REFUSED = re.compile(
-    r"(?i)\b(?:reject|refus|too (?:large|long|many)|not (?:found|allowed|permitted|supported)|invalid|cannot"
-    r"|unable|exceed|unknown|missing|no such|does not exist|aborted|cancel)"
-)
-REFUSED_LINES = 2
-"""Of those that say that something was not done, the first ones."""
-
-ODD_ROWS = 12
-"""Of a table, those that differ from most."""
-
 _WIDE = re.compile(r"(?<=\S) {3,}")
-_RULE = re.compile(r"(?i)\b(?:never|always|must|do not|don't|only)\b")
-_RULE_WORTH = 0.4
-"""Of a line that says what one must do, or must not."""
-
 SENTENCE_CHARS, PIECE_CHARS_MIN = 200, 40
 """A longer line of prose is read by its sentences; a shorter sentence stands with the next one."""
 
@@ -86,23 +50,18 @@ _TOLD_WORTH, _FIGURE_WORTH = 1.0, 0.25
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
-def words_of(text: str) -> list[str]:
-    """Return the words of *text* in lower case, paths and numbers whole."""
-    return WORD.findall(text.lower())
-
-
 def excerpt(text: str, *, chars: int, sought: Sought) -> str:
     """Return the lines of *text* that mattered, in their order, in at most *chars* characters; gaps are marked.
 
     What was shortened before may be shortened again.
     """
     lines = [_without_gaps(line) if GAP in line else line for line in readable_lines(text)]
-    lines = [line for line in lines if line.strip()]
+    lines = [line for line in lines if line and not line.isspace()]
     whole = "\n".join(lines)
     if len(whole) <= chars:
         return whole
     lines = [piece for line in lines for piece in _sentences(line)]
-    table = None if any(map(is_summary, lines)) else table_of(lines)
+    table = None if summaries(lines) else table_of(lines)
     worths = line_worths(lines, sought, table)
     most = min(LINE_CHARS_MAX, max(60, chars - 4))
     shown = [line if is_header(line) else _clipped(line, sought, most) for line in lines]
@@ -158,7 +117,8 @@ def readable_lines(text: str) -> list[str]:
     if len(text) > BASE64_CHARS_MIN:
         text = without_base64(text)
     # columns that are filled up with spaces stay apart by two
-    return [_WIDE.sub("  ", line.rstrip()) for line in text.replace("\r", "\n").split("\n") if line.strip()]
+    lines = [line.rstrip() for line in text.replace("\r", "\n").split("\n") if line and not line.isspace()]
+    return [_WIDE.sub("  ", line) if "   " in line else line for line in lines] if "   " in text else lines
 
 
 def is_header(line: str) -> bool:
@@ -234,43 +194,6 @@ def _is_small(value: Any) -> bool:
     return len(flat(value)) <= OBJECT_CHARS_MAX
 
 
-def line_worths(lines: list[str], sought: Sought, table: Table | None = None) -> list[float]:
-    """Return how much each of *lines* matters, which are *table*, if they are one."""
-    # in the order of the line: sums of fractions depend on it, and a set's is another one in each process
-    words = [dict.fromkeys(words_of(line)) for line in lines]
-    often = Counter(chain.from_iterable(words))
-    weights = {
-        word: sought(word) * min(1.0, RARE_IN_LINES / times) if times < len(lines) else 0.0
-        for word, times in often.items()
-    }
-    own = [sum([weights[word] for word in of_line]) for of_line in words]
-    for number in telling_lines(lines)[:20]:
-        own[number] += _TELLING_WORTH
-    for number in [number for number, line in enumerate(lines) if _REFUSED.search(line[:LINE_CHARS_MAX])][
-        :REFUSED_LINES
-    ]:
-        own[number] += _TELLING_WORTH
-    for number, line in enumerate(lines):
-        own[number] += 2 * _TELLING_WORTH * is_summary(line)
-    for number in table.odd[:ODD_ROWS] if table else ():
-        own[number] += _TELLING_WORTH
-    for number, line in enumerate(lines):
-        own[number] += _RULE_WORTH * bool(_RULE.search(line[:LINE_CHARS_MAX]))
-    frames = [number for number, line in enumerate(lines) if _STACK.match(line)]
-    for number in frames[-STACK_LINES:]:
-        own[number] += _TELLING_WORTH
-    # of lines that differ in numbers alone, the first one says it
-    seen: set[str] = set()
-    for number, shape in enumerate(shapes_of(lines)):
-        if shape in seen:
-            own[number] *= _AGAIN_SHARE
-        seen.add(shape)
-    own[0] += _FIRST_WORTH
-    own[-1] += _LAST_WORTH
-    ends = [0.0, *own, 0.0]
-    return [own[i] + _BESIDE_SHARE * min(1.0, ends[i] + ends[i + 2]) for i in range(len(lines))]
-
-
 def _clipped(line: str, sought: Sought, chars: int) -> str:
     """Return *line* in at most *chars* characters, a longer one around the word that mattered most."""
     if len(line) <= chars:
@@ -304,30 +227,28 @@ def _fields(fields: list[str], sought: Sought, chars: int) -> str:
 
 def _chosen(lines: list[str], worths: list[float], chars: int) -> list[int]:
     """Return the numbers of the lines worth most for their length that fit *chars*, and what stands between them."""
-    order = sorted(range(len(lines)), key=lambda number: (-worths[number] / (30 + len(lines[number])) ** 0.5, number))
+    headers = [number for number, line in enumerate(lines) if is_header(line)]
+    heads = frozenset(headers)
     chosen: set[int] = set()
     left = chars
     kept_back = chars * FILL_SHARE if len(lines) > FEW_LINES else 0
-    for number in order:
+    for number in _by_worth(lines, worths):
         cost = len(lines[number]) + 3
-        if is_header(lines[number]) and len(lines) > 1:
+        if number in heads and len(lines) > 1:
             continue
         if cost > left - (kept_back if chosen else 0) or (chosen and worths[number] <= 0):
             continue
         left -= cost
         chosen.add(number)
     # the names of the columns, where a row stands
-    for number, line in enumerate(lines):
-        if (
-            is_header(line)
-            and len(line) <= chars
-            and any(
-                below in chosen and lines[below].count(", ") == line.count(", ")
-                for below in range(number + 1, min(number + HEADED_MAX, len(lines)))
-            )
+    for number in headers:
+        columns = lines[number].count(", ")
+        if len(lines[number]) <= chars and any(
+            below in chosen and lines[below].count(", ") == columns
+            for below in range(number + 1, min(number + HEADED_MAX, len(lines)))
         ):
             chosen.add(number)
-            left -= len(line)
+            left -= len(lines[number])
     # a hole of a line or two says less than the lines
     for number in sorted(chosen):
         for hole in (range(number + 1, number + 2), range(number + 1, number + 3)):
@@ -337,6 +258,14 @@ def _chosen(lines: list[str], worths: list[float], chars: int) -> list[int]:
                     left -= cost
                     chosen.update(hole)
     return sorted(chosen)
+
+
+def _by_worth(lines: list[str], worths: list[float]) -> Iterator[int]:
+    """Yield the numbers of the lines, those first that are worth most for their length; the worthless last."""
+    some = [(-worth / (30 + len(lines[number])) ** 0.5, number) for number, worth in enumerate(worths) if worth > 0]
+    some.sort()
+    yield from [number for _, number in some]
+    yield from [number for number, worth in enumerate(worths) if worth <= 0]
 
 
 def _rendered(lines: list[str], chosen: list[int]) -> str:

@@ -67,6 +67,11 @@ def is_summary(line: str) -> bool:
     return line.startswith("(") and bool(_SUMMARY.fullmatch(line))
 
 
+def summaries(lines: Sequence[str]) -> list[int]:
+    """Return the numbers of the lines that say how many rows there were."""
+    return [number for number, line in enumerate(lines) if line[:1] == "(" and is_summary(line)]
+
+
 def table_of(lines: Sequence[str]) -> Table | None:
     """Return the table that *lines* are; None where they are none."""
     if len(lines) < ROWS_MIN:

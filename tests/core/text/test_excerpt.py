@@ -10,7 +10,7 @@ import sys
 from actors.core.text.excerpt import excerpt, is_header
 
 WORTHS = """
-from actors.core.text.excerpt import line_worths
+from actors.core.text.line_worths import line_worths
 words = [f"word{number}" for number in range(40)]
 lines = [" ".join(words[start:]) for start in range(0, 30, 3)]
 print([repr(worth) for worth in line_worths(lines, lambda word: 0.1 * len(word) + 0.01 * int(word[4:]))])

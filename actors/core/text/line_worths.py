@@ -1,0 +1,125 @@
+"""Line worths: how much each line of a text matters, by its words and by what it looks like.
+
+Patterns that most lines do not have are looked for in all lines at once, on RE2; only what may have one is looked into.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any
+
+import re2
+
+from .patterns import places
+from .shorten.lines import shapes_of, telling_lines
+from .table import Table, summaries
+
+Sought = Callable[[str], float]
+"""Tells how much a word (in lower case) matters: 0 not at all, 1 as one that the agent used."""
+
+LINE_CHARS_MAX = 300
+"""Of a line, looked at for what it says of rules and of refusals."""
+
+RARE_IN_LINES = 4
+"""A word that stands in more lines than this tells them apart less and less."""
+
+_TELLING_WORTH = 1.2
+_FIRST_WORTH, _LAST_WORTH = 0.8, 0.9
+_AGAIN_SHARE = 0.4
+_BESIDE_SHARE = 0.3
+"""Of a line's worth, for each of its two neighbours: what stands beside it explains it."""
+
+TELLING_LINES = 20
+WORD = re.compile(r"[^\W_][\w.\-/]*[^\W_]|\d")
+_STACK = re.compile(r"\s*File \".+\", line \d+|\s+at \S+.*[:(]\d+")
+STACK_LINES = 3
+"""Of a stack trace, nearest to the error."""
+
+_REFUSED = re.compile(
+    r"(?i)\b(?:reject|refus|too (?:large|long|many)|not (?:found|allowed|permitted|supported)|invalid|cannot"
+    r"|unable|exceed|unknown|missing|no such|does not exist|aborted|cancel)"
+)
+_MAY_REFUSE = re2.compile(
+    "(?i)reject|refus|too (?:large|long|many)|not (?:found|allowed|perm|supported)|[iıİ]nval|cannot"
+    "|unable|exceed|unknown|m[iıİ]ss|no such|does not ex|aborted|cancel"
+)
+REFUSED_LINES = 2
+"""Of those that say that something was not done, the first ones."""
+
+ODD_ROWS = 12
+"""Of a table, those that differ from most."""
+
+_RULE = re.compile(r"(?i)\b(?:never|always|must|do not|don't|only)\b")
+_MAY_RULE = re2.compile("(?i)never|always|must|do not|don't|only")
+_RULE_WORTH = 0.4
+"""Of a line that says what one must do, or must not."""
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of *text* in lower case, paths and numbers whole."""
+    return WORD.findall(text.lower())
+
+
+def line_worths(lines: list[str], sought: Sought, table: Table | None = None) -> list[float]:
+    """Return how much each of *lines* matters, which are *table*, if they are one."""
+    # in the order of the line: sums of fractions depend on it, and a set's is another one in each process
+    words = [dict.fromkeys(words_of(line)) for line in lines]
+    often = Counter(chain.from_iterable(words))
+    weights = {}
+    for word, times in often.items():
+        if times < len(lines) and (worth := sought(word)):
+            weights[word] = worth * min(1.0, RARE_IN_LINES / times)
+    own = [sum([weights[word] for word in of_line if word in weights], 0.0) for of_line in words]
+    for number, worth in _telling(lines, table):
+        own[number] += worth
+    for number in _matching(lines, _RULE, _MAY_RULE):
+        own[number] += _RULE_WORTH
+    for number in _frames(lines)[-STACK_LINES:]:
+        own[number] += _TELLING_WORTH
+    # of lines that differ in numbers alone, the first one says it
+    seen: set[str] = set()
+    for number, shape in enumerate(shapes_of(lines)):
+        if shape in seen:
+            own[number] *= _AGAIN_SHARE
+        seen.add(shape)
+    own[0] += _FIRST_WORTH
+    own[-1] += _LAST_WORTH
+    ends = [0.0, *own, 0.0]
+    return [one + _BESIDE_SHARE * min(1.0, ends[at] + ends[at + 2]) for at, one in enumerate(own)]
+
+
+def _telling(lines: Sequence[str], table: Table | None) -> Iterator[tuple[int, float]]:
+    """Yield the lines that tell of errors and refusals, sum rows up, or are odd, with what each is worth for it."""
+    refused = _matching(lines, _REFUSED, _MAY_REFUSE)
+    for number in (*telling_lines(lines)[:TELLING_LINES], *islice(refused, REFUSED_LINES)):
+        yield number, _TELLING_WORTH
+    for number in summaries(lines):
+        yield number, 2 * _TELLING_WORTH
+    for number in table.odd[:ODD_ROWS] if table else ():
+        yield number, _TELLING_WORTH
+
+
+def _matching(lines: Sequence[str], pattern: re.Pattern[str], may: Any) -> Iterator[int]:
+    """Yield the numbers of the lines in which *pattern* stands; *may* stands wherever it does."""
+    body = "\n".join(lines).encode()
+    if body.count(b"\n") != len(lines) - 1:
+        yield from (number for number, line in enumerate(lines) if pattern.search(line[:LINE_CHARS_MAX]))
+        return
+    number = following = 0
+    while following < len(body) and (found := places(may, body, start=following, most=1)):
+        hit = found[0][0][0]
+        number += body.count(b"\n", following, hit)
+        if pattern.search(lines[number][:LINE_CHARS_MAX]):
+            yield number
+        following = body.find(b"\n", hit) + 1
+        if not following:
+            return
+        number += 1
+
+
+def _frames(lines: Sequence[str]) -> list[int]:
+    """Return the numbers of the lines that are frames of a stack trace."""
+    return [number for number, line in enumerate(lines) if ("at " in line or 'File "' in line) and _STACK.match(line)]
