@@ -99,8 +99,8 @@ PIECES = " / "
 
 PIECES_CHARS_MAX = 240
 PIECE_CHARS = 120
-OLDER_CHARS = 80
-"""Of the outcome of a call that was made again later."""
+OLDER_CHARS_MIN = 160
+"""Of the outcome of a call that was made again later: a longer one gives way to its gist."""
 
 _MORE = re.compile(r"\((\d+) more\)")
 _FIGURE = re.compile(r"\d")
@@ -212,13 +212,11 @@ def without_task_list(step: AccountStep) -> AccountStep:
 
 
 def without_older(step: AccountStep, again: Collection[str], *, newer: int) -> AccountStep:
-    """Return *step* with little of the outcome of a call that step *newer* made *again*: that tells how things are."""
+    """Return *step* with the gist alone of what calls returned that *newer* made *again*: that tells how things are."""
     if step.level >= JOINED_LEVEL or not any(act.call in again and _is_long(act) for act in step.acts):
         return step
     acts = tuple(
-        msgspec.structs.replace(
-            act, outcome=f"{clipped(one_line(act.outcome), OLDER_CHARS, head=REASON_HEAD)} [again in #{newer}]"
-        )
+        msgspec.structs.replace(act, outcome=f"{_gist(act)} [again in #{newer}]".strip())
         if act.call in again and _is_long(act)
         else act
         for act in step.acts
@@ -227,7 +225,7 @@ def without_older(step: AccountStep, again: Collection[str], *, newer: int) -> A
 
 
 def _is_long(act: AccountAct) -> bool:
-    return len(act.outcome) > 2 * OLDER_CHARS
+    return len(act.outcome) > OLDER_CHARS_MIN
 
 
 def joined(steps: Sequence[AccountStep], *, told: Collection[str] = ()) -> AccountStep:

@@ -42,6 +42,8 @@ _WIDE = re.compile(r"(?<=\S) {3,}")
 SENTENCE_CHARS, PIECE_CHARS_MIN = 200, 40
 """A longer line of prose is read by its sentences; a shorter sentence stands with the next one."""
 
+_SPACES = re.compile(r"\s+")
+WORD_CHARS_MAX = 24
 _SENTENCE_END = re.compile(r"(?<=[.!?:;])\s+|(?<=[。！？；])")
 _FIGURES = re.compile(r"\d[\d.,:%-]*")
 _TOLD_WORTH, _FIGURE_WORTH = 1.0, 0.25
@@ -208,7 +210,13 @@ def _clipped(line: str, sought: Sought, chars: int) -> str:
             best, place = worth, found.start()
     start = max(0, min(place - chars // 3, len(line) - chars))
     end = start + chars - 2
-    return f"{GAP if start else ''}{line[start:end].strip()}{GAP if end < len(line) else ''}"
+    piece = line[start:end]
+    # whole words, where there are spaces to find them by
+    if start and (joint := _SPACES.search(piece, 0, WORD_CHARS_MAX)):
+        piece = piece[joint.end() :]
+    if end < len(line) and (joint := _SPACES.search(piece[::-1], 0, WORD_CHARS_MAX)):
+        piece = piece[: len(piece) - joint.end()]
+    return f"{GAP if start else ''}{piece.strip()}{GAP if end < len(line) else ''}"
 
 
 def _fields(fields: list[str], sought: Sought, chars: int) -> str:

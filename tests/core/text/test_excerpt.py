@@ -57,3 +57,11 @@ def test_prose_is_shortened_by_sentences_whatever_stands_on_a_line() -> None:
     page = "She likes to sail. " * 30 + "In April 2014 she became president of Grameen America. " + "It rained. " * 40
     short = excerpt(f"{page}\n{page}", chars=160, sought=lambda word: float(word in ("president", "2014")))
     assert "In April 2014 she became president of Grameen America." in short
+
+
+def test_a_long_line_is_cut_between_words() -> None:
+    line = " ".join(f"word{at}" for at in range(200))
+    short = excerpt(f"{line}\n{line}\n{line}", chars=100, sought=lambda word: float(word == "word120"))
+    cut = [word.strip("… ") for word in short.split()]
+    assert "word120" in cut
+    assert set(filter(None, cut)) <= set(line.split())
