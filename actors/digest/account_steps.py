@@ -19,6 +19,7 @@ from protocol.account import AccountAct, AccountStep
 
 from .calls import (
     TASK_LIST,
+    TRACE_TITLE,
     as_said,
     call_text,
     changes_something,
@@ -27,6 +28,7 @@ from .calls import (
     is_output,
     one_line,
     only_looks,
+    raised,
     reads_instructions,
     refusal_in,
     rejection_in,
@@ -340,9 +342,9 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
     changes = changes_something(call)
     failed = rejection_in(result) or error_text(result) or (refusal_in(result) if changes else "")
     failed = failed or ("" if only_looks(call) else failure_in(result))
-    told = without_known(record, call, hindsight.first_fields) if record and not failed else result
-    short = excerpt(told, chars=most.outcome, sought=sought) if result.strip() else NOTHING
-    short = _why_first(failed, short) if failed else short
+    told = without_known(record, call, hindsight.first_fields) if record else hindsight.without_end(result)
+    short = excerpt(result if failed and record else told, chars=most.outcome, sought=sought) or NOTHING
+    short = _why_first(raised(failed, result), short) if failed else short
     return AccountAct(
         call=call_text(call.tool, call.text, chars=most.call, hindsight=hindsight, said=said),
         outcome=short,
@@ -359,12 +361,12 @@ def _printed(text: str, number: int, most: LevelChars, hindsight: Hindsight) -> 
     """Return what was printed, where no call is known for it."""
     short = excerpt(text, chars=most.outcome, sought=hindsight.seeker(after=number))
     failed = error_text(text) or failure_in(text)
-    short = _why_first(failed, short) if failed else short
+    short = _why_first(raised(failed, text), short) if failed else short
     return AccountAct(call="output", outcome=short, failed=bool(failed), used=hindsight.used(short, after=number))
 
 
 def _why_first(failed: str, outcome: str) -> str:
     """Return *outcome* with the words that say why it *failed* as its first line, and once."""
     why = one_line(failed)
-    others = (line for line in outcome.split("\n") if line.strip(f"{GAP} ") not in why)
+    others = (line for line in outcome.split("\n") if line.strip(f"{GAP} ") not in f"{why}\n{TRACE_TITLE}")
     return "\n".join([clipped(why, FAILED_CHARS, head=REASON_HEAD), *others])

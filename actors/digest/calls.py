@@ -62,6 +62,13 @@ _REFUSED = re.compile(
 )
 """In the first or the last line of a short result: the tool did not do what it was asked."""
 
+TRACE_CHARS = 8000
+TRACE_TITLE = "Traceback (most recent call last):"
+PLACE_PARTS = 3
+"""Of a path, from its end: enough to tell a file from others of its name."""
+
+_FRAME = re.compile(r'File "([^"\n]+)", line (\d+), in (\S+)')
+
 SPOKEN_CHARS_MAX = 6000
 """A longer text was printed by a program: nobody says so much."""
 
@@ -221,6 +228,16 @@ def failure_in(result: str) -> str:
     """Return the line in which a test run or a build says that something failed, the last one; or an empty text."""
     lines = result[-TEST_CHARS:].split("\n")
     return next((line.strip() for line in reversed(lines) if _TESTS.search(line[:400])), "")
+
+
+def raised(failed: str, result: str) -> str:
+    """Return why something *failed*, where it is a Python trace with the place that raised it for its first line."""
+    frames = _FRAME.findall(result[-TRACE_CHARS:]) if failed.startswith(TRACE_TITLE) else []
+    if not frames:
+        return failed
+    path, line, function = frames[-1]
+    place = "/".join(path.split("/")[-PLACE_PARTS:])
+    return f"{failed.split(chr(10), 1)[-1]} (raised in {function}, {place}, line {line})"
 
 
 def as_said(entry: Entry) -> Entry:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 
 from actors.core.entry import Entry
 from actors.core.message_texts import MessageText, texts_of
@@ -35,9 +36,13 @@ LONG_CHARS = 8
 HABIT_CALLS_MIN = 4
 """An argument that so many calls of a tool have alike says nothing."""
 
+_TELLS = re.compile(r"\b\d+\b|(?i:\b(?:not?|never|cannot|unable|error|fail\w*|abort\w*|reject\w*|refus\w*|invalid)\b)")
 _HABIT = re.compile(r"[a-z_]{1,20}")
 FRAME_RESULTS_MIN = 2
 """What so many results begin with, but for the words of their own calls, is a frame and says nothing."""
+
+END_RESULTS_MIN = 3
+"""With the same words so many results end, as with a prompt, and say nothing by them; a line with figures does."""
 
 FRAME_SPACES_MIN = 2
 FRAME_LINES_MAX = 4
@@ -145,6 +150,8 @@ class Hindsight:
     """In how many results a word stands."""
     frames: frozenset[str]
     """What begins many results and says nothing, by its words."""
+    ends: frozenset[str]
+    """What many results end with, by its words."""
     newest_call: dict[str, int]
     """The number of the newest call of each tool."""
     habits: frozenset[tuple[str, str, str]]
@@ -159,6 +166,7 @@ class Hindsight:
         asked: set[str] = set()
         often: Counter[str] = Counter()
         firsts: Counter[str] = Counter()
+        lasts: Counter[str] = Counter()
         habits: Counter[tuple[str, str, str]] = Counter()
         calls: dict[str, MessageText] = {}
         first_fields: dict[tuple[str, str, str], int] = {}
@@ -173,6 +181,7 @@ class Hindsight:
                 often.update(set(words_of(part.text)))
                 first_line = part.text.lstrip().split("\n", 1)[0]
                 firsts[_frame(first_line, frozenset(words_of(call.text if call else "")))] += 1
+                lasts.update(_frame(line, frozenset()) for line in _last_lines(part.text))
                 for field in identifiers(record_in(part.text)):
                     first_fields.setdefault((call.tool if call else "", *field), part.number)
             elif part.trust == "assistant":
@@ -191,6 +200,7 @@ class Hindsight:
             asked=frozenset(asked),
             often=often,
             frames=frozenset(frames),
+            ends=frozenset(words for words, times in lasts.items() if words and times >= END_RESULTS_MIN),
             newest_call=newest_call,
             first_fields=first_fields,
             habits=frozenset(one for one, times in habits.items() if times >= HABIT_CALLS_MIN),
@@ -250,6 +260,15 @@ class Hindsight:
             rest = below
         return rest
 
+    def without_end(self, text: str) -> str:
+        """Return *text* without the lines with which every result ends; one that is nothing else stays."""
+        for line in _last_lines(text):
+            above = text.rstrip().removesuffix(line).rstrip()
+            if not above or _frame(line, frozenset()) not in self.ends:
+                break
+            text = above
+        return text
+
 
 class _Worths(dict[str, float]):
     """What words are worth; each is weighed when it is first asked for."""
@@ -266,6 +285,12 @@ class _Worths(dict[str, float]):
 def _frame(line: str, own: frozenset[str]) -> str:
     """Return the words of a line that are not its call's own: alike in every result, if a tool frames them so."""
     return " ".join(word for word in words_of(line[:FRAME_LINE_CHARS_MAX]) if word not in own)
+
+
+def _last_lines(text: str) -> list[str]:
+    """Return the last lines of *text* that may be a frame, the last one first: figures and failures are none."""
+    lines = text.rstrip().rsplit("\n", FRAME_LINES_MAX)[1:]
+    return list(takewhile(lambda line: not _TELLS.search(line), reversed(lines)))
 
 
 def _plain_arguments(call: MessageText) -> list[tuple[str, str, str]]:

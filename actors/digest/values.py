@@ -26,6 +26,9 @@ BESIDE_CHARS = 36
 CANDIDATES_MAX = 600
 FRAME_TOKENS = 3
 ALIKE_MAX = 2
+_SLICE = re.compile(r"[\d:]{2,8}")
+"""A slice in a program (`1::6`), or a time of day: no address."""
+
 _JOINT = re.compile(r"[\s。、，；！？]")
 
 
@@ -46,7 +49,7 @@ def values_beside(
 
     newest = max((item.number for item in known), default=0)
     ranked = sorted(
-        (item for item in known if item.category in KINDS),
+        (item for item in known if item.category in KINDS and not _SLICE.fullmatch(item.value)),
         key=lambda item: (-score(item, newest), -item.number, item.category, item.value),
     )
     chosen: list[AccountValue] = []

@@ -174,3 +174,26 @@ def test_an_account_never_makes_cut_take_what_it_could_have_told() -> None:
     assert of.state.live_tokens <= of.state.usable_tokens
     assert not [fact for fact in of.facts if type(fact).__name__ == "HistoryCut"]
     assert target_tokens(of.state) > 0
+
+
+TRACE = """Traceback (most recent call last):
+  File "/repo/run.py", line 4, in <module>
+    main()
+  File "/repo/pydicom/handlers/numpy_handler.py", line 293, in get_pixeldata
+    raise AttributeError(
+AttributeError: missing elements: PixelRepresentation
+(Open file: n/a)
+bash-$"""
+
+
+def test_a_trace_tells_where_it_was_raised_and_no_prompt_ends_an_outcome() -> None:
+    of = play(talk(), user("Mend it."), *called(1, "bash", TRACE, command="python run.py"))
+    for at in range(2, 8):
+        play(
+            of, *called(at, "bash", f"{FILLER}\nwritten to out_{at}.txt\n(Open file: n/a)\nbash-$", command=f"ls {at}")
+        )
+    play(of, *looks(20, 4))
+    assert "PixelRepresentation (raised in get_pixeldata, pydicom/handlers/numpy_handler.py, line 293)" in told(of)
+    outcomes = [act.outcome for step in account(of).steps for act in step.acts]
+    assert "bash-$" not in "\n".join(outcomes)
+    assert any("written to out_" in outcome for outcome in outcomes)
