@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Literal
 
 import msgspec
@@ -64,9 +65,16 @@ def error_body(host: Host, *, kind: str, message: str, code: str | None = None) 
     return msgspec.json.encode({"error": error})
 
 
-def error_event(*, message: str) -> bytes:
-    """Return an error as the last event of a stream that has begun; the readers of each API take it for one."""
-    error = {"type": "api_error", "message": message}
-    body = {"type": "error", "error": error, "message": message, "code": "upstream_failed", "param": None}
+def error_event(*, message: str, refusal: bytes = b"") -> bytes:
+    """Return an error as the last event of a stream that has begun; the readers of each API take it for one.
+
+    *refusal*: what the provider said instead of going on; where that is an error in its shape, it is told as it is.
+    """
+    error: dict[str, Any] = {"type": "api_error", "message": message}
+    code = "upstream_failed"
+    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError, TypeError, ValueError):
+        error = dict(msgspec.json.decode(refusal)["error"])
+        message, code = str(error.get("message", message)), str(error.get("code") or code)
+    body = {"type": "error", "error": error, "message": message, "code": code, "param": None}
     # line ends first: what came before may have been cut within an event
     return b"\n\nevent: error\ndata: " + msgspec.json.encode(body) + b"\n\n"

@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 import aiohttp
 from starlette.types import Send
 
-from protocol.errors import BadMessage, JettisonError
+from protocol.errors import BadMessage, JettisonError, Unavailable
 from protocol.jsonbytes import decode, encode
 
 from .apis import Api, error_event
 from .dialects import Called, Dialect, Json
 from .encodings import unfolding
 from .ends import Ends
-from .headers import returned, value_of
+from .headers import Header, returned, value_of
 from .keeper import BYTES_PER_TOKEN_MIN, Keeper, Kept
 from .plan import Plan
 from .relay import BrokenOff, is_stream, pieces, said, started
@@ -69,32 +69,37 @@ class Reading:
     _turns: int = 0
 
     async def answered(self, answer: aiohttp.ClientResponse, send: Send) -> None:
-        """Send the answer that begins with *answer*. Raises `BrokenOff`."""
-        headers = [*returned(answer.raw_headers, without=(b"content-length", b"content-encoding")), *self.plan.headers]
-        await started(send, answer.status, headers)
+        """Send the answer that begins with *answer*. Raises `Unavailable` for one of several that breaks off."""
         if is_stream(answer):
+            await started(send, answer.status, self._headers(answer))
             await self._streamed(answer, send)
+            await said(send, b"", more=False)
         else:
             await self._whole(answer, send)
-        await said(send, b"", more=False)
+
+    def _headers(self, answer: aiohttp.ClientResponse) -> list[Header]:
+        return [*returned(answer.raw_headers, without=(b"content-length", b"content-encoding")), *self.plan.headers]
 
     async def _whole(self, answer: aiohttp.ClientResponse, send: Send) -> None:
-        raw = b"".join([piece async for piece in _plain(answer)])
+        raw = await _all(answer)
         self.heard(raw)
         body = _object(raw)
         while (turn := self.dialect.turn_in(body)) is not None and await self._reads(turn):
             async with self.ask(self._next_body()) as following:
-                raw = b"".join([piece async for piece in _plain(following)])
-            if following.status != 200:
-                # the agent has its status by now: the words of the refusal are all that can be told
-                await said(send, raw)
-                return
+                answer, raw = following, await _all(following)
+            if answer.status != 200:
+                # a refusal is the agent's as it is; of what was read before it, nothing is kept
+                break
             body = _object(raw)
-        if self._turns:
-            assert turn is not None
-            await self._hidden()
-            raw = encode(self.dialect.with_turn(body, self.dialect.joined(self._seen)))
-        await said(send, raw if self.ends is None else await self.ends.fed(raw) + await self.ends.rest())
+        else:
+            if self._turns:
+                assert turn is not None
+                await self._hidden()
+                raw = encode(self.dialect.with_turn(body, self.dialect.joined(self._seen)))
+            if self.ends is not None:
+                raw = await self.ends.fed(raw) + await self.ends.rest()
+        await started(send, answer.status, self._headers(answer))
+        await said(send, raw, more=False)
 
     async def _streamed(self, answer: aiohttp.ClientResponse, send: Send) -> None:
         splice = splice_of(self.api)
@@ -104,10 +109,12 @@ class Reading:
                 splice.next_turn()
                 async with _kept_alive(self.ask(self._next_body()), send) as following:
                     if following.status != 200:
-                        raise BrokenOff
+                        # the stream has begun: its readers take this for the error that it is
+                        message = f"the provider refused to go on: {following.status}"
+                        await said(send, error_event(message=message, refusal=await _all(following)))
+                        return
                     await self._turn(following, splice, send, first=False)
         except (BrokenOff, JettisonError):
-            # the stream has begun: its readers take this for the error that it is
             await said(send, error_event(message="the provider's answer broke off"))
             return
         if self._turns:
@@ -196,6 +203,14 @@ async def _plain(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
     unfolds = unfolding(value_of(answer.raw_headers, "content-encoding"), bytes_max=ANSWER_BYTES_MAX)
     async for piece in pieces(answer):
         yield unfolds.piece(piece)
+
+
+async def _all(answer: aiohttp.ClientResponse) -> bytes:
+    """Return the whole body. Raises `Unavailable` where it breaks off: nothing of it was told to the agent yet."""
+    try:
+        return b"".join([piece async for piece in _plain(answer)])
+    except BrokenOff as error:
+        raise Unavailable(str(error)) from None
 
 
 def _object(raw: bytes) -> Json:
