@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from protocol.connection import connect, heed_cancellation
+from protocol.connection import PING_SECONDS, connect, heed_cancellation
 from protocol.errors import NotProvisioned
 from tests.promises.harness import Server, one
 from tests.stack import free_port, listened_on
@@ -48,6 +50,24 @@ async def test_a_server_that_takes_small_messages_only_is_refused_at_once(tmp_pa
             await connect(server.url, name="test")
     finally:
         server.kill()
+
+
+async def test_an_answer_that_nobody_waits_for_any_more_makes_nobody_deaf(tmp_path: Path) -> None:
+    """A server that hung answers late; what it says after that is heard, and not only by the next connection."""
+    async with one(tmp_path) as server:
+        connection = await connect(server.url, name="test")
+        heard = await connection.subscribe("x")
+        await connection.flush()
+        assert server.process is not None
+        os.kill(server.process.pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(TimeoutError):
+                await connection.flush(0.2)  # type: ignore[arg-type]  # seconds, handed to asyncio.wait_for
+        finally:
+            os.kill(server.process.pid, signal.SIGCONT)
+        await connection.publish("x", b"1")
+        assert (await heard.next_msg(timeout=PING_SECONDS)).data == b"1"
+        await connection.close()
 
 
 async def test_one_of_several_servers_that_hangs_keeps_nobody_out(tmp_path: Path) -> None:
