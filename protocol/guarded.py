@@ -118,12 +118,6 @@ class Guarded(NatsConnection):
             subscription._pending_queue.put_nowait(Refusal(_client=self, subject=reply, why=told))
         return bool(waiters)
 
-    async def _process_pong(self) -> None:
-        if self._pongs and self._pongs[0].done():
-            # nobody waits for it any more; nats-py would hear nothing more from this server
-            self._pongs[0] = asyncio.get_running_loop().create_future()
-        await super()._process_pong()
-
     async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
         if self._encrypts and info.get("tls_available"):
             info["tls_required"] = True  # nats-py goes by this alone

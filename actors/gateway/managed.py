@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ from .dialects import dialect_of
 from .ends import Ends
 from .headers import forwarded, value_of
 from .incoming import Incoming
-from .plan import BYTES_PER_TOKEN, Plan, Planner, bypass
+from .plan import BYTES_PER_TOKEN, Plan, Planner, bypass, unbound
 from .reading import Reading, reads_in
 from .relay import BrokenOff, is_stream, pieces, refused, relayed
 from .told import Told
@@ -40,6 +41,9 @@ RETRIES_MAX = 2
 """Shorter views of one request, after its provider refused one as too long."""
 
 REFUSALS = (400, 413, 422)
+
+THINKING_REFUSED = re.compile(rb"thinking.{0,80}bound to a different", re.DOTALL)
+"""A thought stands behind something else than its call saw: not its agent's fault, who was shown it by a gateway."""
 REFUSAL_BYTES_MAX = 256 * 1024
 RETRY_AFTER_SECONDS = 5
 REPORTS_MAX = 1000
@@ -114,14 +118,22 @@ class Managed:
             async with self._asked(asked, told.api, told.plan) as answer:
                 told.answering(answer.status)
                 said = await _refusal(answer)
-                shorter = None
-                if said and told.body is not None and attempt < RETRIES_MAX and _overflows(said):
-                    words = said.decode("utf-8", "replace")
-                    shorter = await self.planner.shorter(asked.body, told.body, told.plan, told=words)
-                if shorter is None:
+                other = await self._other(asked, told, said) if said and attempt < RETRIES_MAX else None
+                if other is None:
                     await self._returned(asked, answer, told, send, read=said)
                     return
-                told.plan = shorter
+                told.plan = other
+
+    async def _other(self, asked: Incoming, told: Told, said: bytes) -> Plan | None:
+        """Return what to send after a provider refused a request with *said*; None if that is its agent's to hear."""
+        if told.body is None:
+            return None
+        if THINKING_REFUSED.search(said):
+            return unbound(told.body, told.plan)
+        if _overflows(said):
+            words = said.decode("utf-8", "replace")
+            return await self.planner.shorter(asked.body, told.body, told.plan, told=words)
+        return None
 
     def _asked(
         self, asked: Incoming, api: Api, plan: Plan, body: bytes | None = None

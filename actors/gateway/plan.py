@@ -23,7 +23,7 @@ from .dialects import dialect_of
 from .headers import Header
 from .identity import scope_of
 from .keeper import Keeper, Kept
-from .thinking import Threads, raw_without_thinking, thinks, thoughts_in
+from .thinking import Threads, raw_without_thinking, thoughts_in
 
 log = logging.getLogger("jettison.gateway")
 
@@ -123,10 +123,9 @@ class Planner:
             self._threads.managed(thread, changed=not plan.as_it_came)
             return plan
         self._threads.passed(thread)
-        if not self._threads.is_changed(thread) or not any(map(thinks, body.messages)):
+        if not self._threads.is_changed(thread):
             return plan
-        shown = tuple(map(raw_without_thinking, body.messages))
-        return replace(plan, body=body.written(shown), as_it_came=False)
+        return unbound(body, plan) or plan
 
     async def shorter(self, raw: bytes, body: Body, plan: Plan, *, told: str) -> Plan | None:
         """Return the plan after a provider refused *plan* as too long, with the words *told*; None if it stays."""
@@ -271,6 +270,16 @@ def with_tool(tools: bytes, definition: Any) -> bytes:
     """Return the list of *tools*, as JSON, with one more at its end: what stands before it stays as it is."""
     inner = tools.strip().removeprefix(b"[").removesuffix(b"]").strip()
     return b"[" + inner + (b"," if inner else b"") + encode(definition) + b"]"
+
+
+def unbound(body: Body, plan: Plan) -> Plan | None:
+    """Return *plan* without the model's thoughts; None if there are none in it."""
+    shown = plan.shown or body.messages
+    bare = tuple(map(raw_without_thinking, shown))
+    if bare == shown:
+        return None
+    tools = {"tools": plan.tools} if plan.tools else {}
+    return replace(plan, body=body.written(bare, **tools), as_it_came=False, shown=bare if plan.kept else ())
 
 
 def bypass(raw: bytes, why: str, *, away: bool = False) -> Plan:

@@ -263,3 +263,20 @@ async def _is_a_branch(working: Runtime, got: list[aiohttp.ClientResponse], *, o
     assert [messages.decode(one.raw) for one in await said_messages(at, log=working.log)] == said
     # the compaction of what it was is its own too
     assert {HistoryAccounted, ContextServed} <= {type(one) for one in done_facts(records)}
+
+
+async def test_a_new_gateway_asks_again_without_thoughts_that_are_bound_to_a_view_before_it(
+    session: aiohttp.ClientSession,
+) -> None:
+    """Nobody can tell it, while NATS is away, what another gateway had sent."""
+    model = StrictModel(window=100_000, replies=lambda run, turn: Reply(text="On."))
+    thought = {"type": "thinking", "thinking": "hm", "signature": "made behind a view"}
+    answer = {"role": "assistant", "content": [thought, {"type": "text", "text": "On."}]}
+    said: list[Json] = [{"role": "user", "content": "Go on."}, answer, {"role": "user", "content": "And on."}]
+    body: Json = {"model": "claude-x", "max_tokens": 100, "system": "run thinking ", "messages": said}
+    async with provider(model) as there, in_front_of(there, without_nats(), mode="manage") as url:
+        got = await session.post(f"{url}/v1/messages", json=body)
+        assert (got.status, (await got.json())["content"]) == (200, [{"type": "text", "text": "On."}])
+    first, second = there.asked
+    assert first.json == body
+    assert second.json["messages"][1]["content"] == [{"type": "text", "text": "On."}]
