@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -161,10 +160,8 @@ async def test_a_client_a_worker_and_a_command_come_in_and_nobody_else(
             assert (encrypted is not None) == (way.scheme == "tls")
         # who vouches is known, so that it is not about that
         less = Login(ca_file=way.login.ca_file if made is by_certificate else "")
-        started = time.monotonic()
         with pytest.raises(LogUnavailable, match=way.refusal):
             await connect(url, name="test", login=less)
-        assert time.monotonic() - started < 2.5
 
 
 async def test_tls_is_never_plain_text_and_a_password_waits_for_it() -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -15,12 +14,11 @@ from nats.aio.msg import Msg
 
 from protocol import subjects
 from protocol.client import Client
-from protocol.connection import connect
 from protocol.errors import NotPermitted
 from protocol.ids import Address, address
 from storage.jetstream import JetStreamLog
 from storage.streams import provision
-from tests.infra.rights_server import PASSWORD, TICKET, WORKERS, RightsServer, rights_server, soon
+from tests.infra.rights_server import PASSWORD, TICKET, WORKERS, RightsServer, soon
 
 OURS, TICKETS, THEIRS = address("c"), address(TICKET), address("c", "acme")
 AGENTS = {"agent-default": (OURS, TICKETS), "agent-acme": (THEIRS,), TICKET: (TICKETS,)}
@@ -172,20 +170,6 @@ HEARABLE = sorted(
         *("ctx.v1.ask.*.default.*", "ctx.v1.ask.context.default.*", *map(subjects.ask_filter, subjects.VERBS)),
     }
 )
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RightsServer]:
-    with rights_server(tmp_path_factory.mktemp("rights")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-async def operator(server: RightsServer) -> AsyncIterator[NatsConnection]:
-    connection = await connect(server.url, name="operator", login=server.login("operator"))
-    await provision(connection)
-    yield connection
-    await connection.close()
 
 
 class Plain:
@@ -344,9 +328,7 @@ async def test_inboxes_of_somebody_else_are_told_with_the_setting_that_mends_it(
 ) -> None:
     login = replace(server.login("agent-default"), inbox_prefix="_INBOX.elsewhere")
     async with Client.connect(server.url, **vars(login)) as client:
-        started = time.monotonic()
         with pytest.raises(
             NotPermitted, match=r"user agent-default may not subscribe to _inbox\.elsewhere.*INBOX_PREFIX"
         ):
             await client.open("c")
-        assert time.monotonic() - started < 2

@@ -109,22 +109,16 @@ async def test_what_is_not_confirmed_goes_before_what_is_newer(working: Runtime,
 async def test_a_connection_that_is_cut_again_and_again_loses_and_repeats_nothing(
     working: Runtime, settings: Settings, name: str
 ) -> None:
-    wanted = chatter(30, words=200)
+    wanted = chatter(8, words=200)
     async with proxied(settings) as proxy, Client.connect(proxy.url) as client:
         talk = await opened(client, name)
-
-        async def cutting() -> None:
-            while True:
-                await asyncio.sleep(0.11)
+        for index, message in enumerate(wanted):
+            appending = asyncio.create_task(talk.append([message]))
+            for _ in range(2):
+                # at another moment of each: before it is sent, on its way, before its answer, while it connects
+                await asyncio.sleep(0.002 * index)
                 proxy.drop()
-
-        cutter = asyncio.create_task(cutting())
-        try:
-            for message in wanted:
-                await talk.append([message])
-                await asyncio.sleep(0.01)
-        finally:
-            cutter.cancel()
+            await appending
     assert await said(working, talk.at) == wanted
     assert (await settled(working, talk.at)).messages == len(wanted)
 
