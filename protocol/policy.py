@@ -151,6 +151,7 @@ class Digest(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The same in tokens; the smaller counts."""
     told: Share = 0.0
     """Of a list of values, for sentences in which a user told what no other request has words for."""
+    secrets: Literal["handle", "show"] = "handle"
     categories: dict[str, Count] = msgspec.field(default_factory=dict)
     """Most items of a category; 0 leaves it out. Not named: ranked by worth alone."""
 

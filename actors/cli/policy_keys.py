@@ -31,6 +31,11 @@ MORE: Mapping[str, str] = {
     "Spill.of": "What the shares are of.",
     "Spill.tokens": "Most tokens of one part.",
     "Digest.mode": "Whether old history is digested at all.",
+    "Digest.secrets": "What becomes of a password or a key. `handle`: the message that it stands in is named, and "
+    "it can be read there; `show`: as it was said, which an operator's layer alone can say. The "
+    "risk: it then stands in digests, in summaries, in what is sent to the model that squeezes, "
+    "and in the log for as long as that is kept. In spans and in what programs print it never "
+    "stands.",
     "Squeeze.deadline_seconds": "Seconds for all requests of one squeeze.",
     "Squeeze.attempts": "Tries of one request.",
     "Floor.blocks": "Newest blocks.",

@@ -143,8 +143,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
     """Profiles that take it as it was said."""
     kind: str = ""
     """Where calls are of several kinds: which one it makes or answers."""
-    joins: bool = False
-    """An item that the assistant said in one answer with the entry before it."""
+    joins: bool = False  # an item that the assistant said in one answer with the entry before it
     awaited: bool = False
     """The results of `answers` may still come."""
     late: tuple[str, ...] = ()
@@ -152,6 +151,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
     saw: Saw | None = None
     """Its reasoning holds behind this alone; None: anywhere, or there is none."""
     called_ms: int = 0  # when its calls were made, by who made them, where results may come late
+    open: bool = False  # an operator lets its secrets stand in digests and summaries
 
     @cached_property
     def tokens(self) -> int:

@@ -24,7 +24,7 @@ from .file_moves import Move, Told, gone, moves, told
 from .message_texts import MessageText, texts_of
 from .text.patterns import encoded, found
 from .text.phrases import telling
-from .text.secrets import hide
+from .text.secrets import hide, secrets_in
 from .text.values import VALUE_CHARS_MAX, key_of, values, within
 
 CATEGORIES: tuple[str, ...] = (
@@ -221,7 +221,8 @@ def _items(entry: Entry, parts: list[MessageText]) -> Iterator[DigestItem]:
     for part in parts:
         data = encoded(part.text[:left])
         left -= min(left, len(part.text))
-        named, bare, handles = hide(data, part.number) or (data, data, [])
+        hidden = hide(data, part.number)
+        named, bare, handles = (data, data, []) if hidden is None or part.open else hidden
         uses = 1 if part.trust == "tool" else SPOKEN
         asked = part.trust == "user" and not part.instructs and not request
         sentences = list(_sentences(named, part))
@@ -230,6 +231,7 @@ def _items(entry: Entry, parts: list[MessageText]) -> Iterator[DigestItem]:
             sentences.append(("request", named.decode("utf-8", "replace").strip()[:REQUEST_CHARS_MAX]))
         found_values = [(category, value, key) for (category, value), key in _keyed(bare, part).items()]
         secrets = [("secret", handle, " ".join(handle.split()[:2])) for handle in handles]
+        secrets += [("setting", one, "") for one in secrets_in(data)] if hidden and part.open else []
         for category, value, key in (*((*one, "") for one in sentences), *secrets, *found_values):
             known = items.get((category, value))
             trust = part.trust if known is None else most_trusted(known.trust, part.trust)

@@ -25,7 +25,7 @@ Keys = Mapping[str, Any]
 KEYS_SINCE: Mapping[str, Keys] = {
     "2": {
         "spill": {"of_result": "part"},
-        "digest": {"style": "values", "told": 0.0},
+        "digest": {"style": "values", "told": 0.0, "secrets": "handle"},
         "cooldown": {"model_calls": 0},
         "cut": {"kept": "take", "floor": {"calls": "stay"}},
         "reminder": {"few": 20},

@@ -17,7 +17,7 @@ from actors.core.account_text import FORM, account_text, request_text
 from actors.core.entry import MESSAGE_TOKENS, Entry
 from actors.core.ledger import Ledger, changes, known_after
 from actors.core.loss import fates
-from actors.core.message_texts import texts_of
+from actors.core.message_texts import telling_texts, texts_of
 from actors.core.packed_items import NO_ITEMS, write_account
 from actors.core.pins import pinned_numbers
 from actors.core.pressure import fixed_tokens, gain_tokens_min, moving_tokens, target_tokens
@@ -254,7 +254,7 @@ class _Ladder:
             self.steps.rewrite(share_of(self.room, REWRITTEN_SHARE))
 
     def _ask(self, unit: Unit) -> None:
-        text = "\n".join(part.text.strip() for part in texts_of(unit.entries) if part.trust != "tool")
+        text = "\n".join(part.text.strip() for part in telling_texts(unit.entries) if part.trust != "tool")
         before = self.requests
         said = next((place for place, one in enumerate(before) if is_again(text, one)), None)
         if said is not None:

@@ -10,7 +10,7 @@ from functools import cache
 from actors.core.entry import Entry
 from actors.core.extract import score
 from actors.core.ledger import Ledger
-from actors.core.message_texts import texts_of
+from actors.core.message_texts import telling_texts
 from actors.core.text.count import Count
 from actors.core.text.excerpt import readable_lines
 from actors.core.text.shorten.lines import shapes_of
@@ -44,7 +44,7 @@ def values_beside(
 
     @cache
     def lines_of(number: int) -> list[str]:
-        parts = texts_of((as_said(entries[number]),)) if number in entries else []
+        parts = telling_texts((as_said(entries[number]),)) if number in entries else []
         return [line for part in parts for line in readable_lines(part.text)]
 
     newest = max((item.number for item in known), default=0)

@@ -21,6 +21,9 @@ from protocol.policy import Policy
 
 Json = Mapping[str, Any]
 
+OPERATORS = ("digest.secrets",)
+"""Keys that are always locked: who could change them with a request could have secrets repeated."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TenantLayer:
@@ -52,7 +55,7 @@ class Layers:
         """Return the policy of a conversation of *tenant* that asks for *layer*. Raises `BadPolicy`."""
         below = self._below(tenant, model)
         policy = policies.resolve([*below, layer])
-        _check_locks(policies.resolve(below), policy, (*self.locked, *self._of(tenant).locked))
+        _check_locks(policies.resolve(below), policy, (*OPERATORS, *self.locked, *self._of(tenant).locked))
         notes = []
         if model and window_of(model) is None and not any(_names_window(one) for one in (*below, layer)):
             notes.append(

@@ -13,13 +13,12 @@ from actors.core.entry import MESSAGE_TOKENS
 from actors.core.extract import shortened
 from actors.core.state import State
 from actors.core.text.count import Count
-from actors.core.text.secrets import without_secrets
 from protocol.account import AccountStep
 from protocol.errors import UNREADABLE
 from protocol.facts import AccountSqueezed, CompactionDeclined
 
 from .answer_checks import cleaned, flaw
-from .chunks import piece
+from .chunks import piece, telling
 from .prompts import PROMPTS
 from .questions import Answers, Ask, Wish, asking, declined
 from .retell import squeezed
@@ -64,7 +63,7 @@ def selecting(state: State, answers: Answers, *, count: Count) -> Ask | AccountS
         last="Now name the numbers of the steps to leave out.",
         schema=_schema(len(offered), most),
     )
-    lines = "\n".join(f"{place}. {_line(step)}" for place, step in enumerate(offered, 1))
+    lines = "\n".join(f"{place}. {_line(state, step)}" for place, step in enumerate(offered, 1))
     asked = asking(state, wish, "", (piece("steps", lines, count=count),), more=False)
     if not answers:
         return asked
@@ -110,15 +109,15 @@ def _offered(state: State, *, count: Count) -> tuple[AccountStep, ...]:
     room = int(counted_window(state) * ROOM_SHARE) - 2 * FRAME_TOKENS - OFFERED_MAX * TOKENS_PER_NUMBER
     taken = 0
     for place, step in enumerate(some):
-        taken += count(_line(step)) + TOKENS_PER_NUMBER
+        taken += count(_line(state, step)) + TOKENS_PER_NUMBER
         if taken > room:
             return tuple(some[:place])
     return tuple(some)
 
 
-def _line(step: AccountStep) -> str:
+def _line(state: State, step: AccountStep) -> str:
     """Return a step on one short line."""
-    return shortened(without_secrets(step_text(step), step.first), STEP_CHARS)
+    return shortened(telling(state, step_text(step), step.first), STEP_CHARS)
 
 
 def _schema(offered: int, most: int) -> bytes:

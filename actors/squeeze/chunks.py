@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from actors.core.entry import ARTIFACT, Entry, said_by, shown_message
+from actors.core.state import State
 from actors.core.text.count import Count
 from actors.core.text.secrets import without_secrets
 from actors.core.written_words import ABORTED, RUNNING
@@ -113,6 +114,12 @@ def _parted(one: Piece, room: int, *, count: Count) -> tuple[Piece, Piece]:
     )
 
 
+def telling(state: State, text: str, number: int) -> str:
+    """Return what a model reads of a *text* of ours: a handle for each secret, unless an operator says otherwise."""
+    shows = state.policy is not None and state.policy.digest.secrets == "show"
+    return text if shows else without_secrets(text, number)
+
+
 def _title(entry: Entry) -> str:
     of = f" of {entry.tool[:40]}" if entry.tool else ""
     return f"message {entry.number}, {'result' + of if entry.role == 'tool' else entry.role}"
@@ -129,7 +136,8 @@ def _text(entry: Entry, most: int, *, count: Count) -> str:
             lines.append(f"[{part.kind}: {name}]")
             continue
         # before anything is cut: half a secret has no shape
-        text = without_secrets(messages.without_surrogates(part.text), entry.number)
+        text = messages.without_surrogates(part.text)
+        text = text if entry.open else without_secrets(text, entry.number)
         if part.kind == "arguments":
             lines.append(f"calls {next(names, 'a tool')}({text})")
         else:

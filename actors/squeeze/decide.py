@@ -18,13 +18,12 @@ from actors.core.packed_items import write_items
 from actors.core.state import State
 from actors.core.state_parts import Digest
 from actors.core.text.count import Count
-from actors.core.text.secrets import without_secrets
 from protocol.facts import CompactionDeclined, DigestItem, DigestSqueezed, HistorySummarized
 from protocol.formats import messages
 from protocol.policy import share_of
 
 from .choose import selecting
-from .chunks import Piece, piece, pieces
+from .chunks import Piece, piece, pieces, telling
 from .must_keep import put_back, required, unsaid
 from .prompts import PROMPTS, Task
 from .questions import Answers, Wish, declined, model_of, paid
@@ -102,18 +101,18 @@ def _size(state: State) -> str:
 def _input(state: State, digest: Digest, task: Task, *, count: Count) -> tuple[Piece, ...]:
     """Return what the model has to read, without the summary so far."""
     if task == "squeeze":
-        return (piece("notes", _notes(digest.items, digest), count=count),)
+        return (piece("notes", _notes(state, digest.items, digest), count=count),)
     history = pieces(digest.pending, count=count)
     # noted earlier and put back since: only this list still says it
     known = unsaid(required(state), "\n".join((digest.prose, *(one.text for one in history))))
     if not known:
         return history
-    return (piece("noted earlier", _notes(known, digest), count=count), *history)
+    return (piece("noted earlier", _notes(state, known, digest), count=count), *history)
 
 
-def _notes(items: tuple[DigestItem, ...], digest: Digest) -> str:
+def _notes(state: State, items: tuple[DigestItem, ...], digest: Digest) -> str:
     text = render(items, prose="", through=digest.through, form=digest.form).partition("\n")[2]
-    return without_secrets(text, digest.through)
+    return telling(state, text, digest.through)
 
 
 def _judged(

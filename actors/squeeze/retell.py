@@ -22,12 +22,11 @@ from actors.core.pressure import target_tokens
 from actors.core.state import State
 from actors.core.state_parts import Digest
 from actors.core.text.count import Count
-from actors.core.text.secrets import without_secrets
 from protocol.account import Account, AccountStep, AccountValue
 from protocol.facts import AccountSqueezed, CompactionDeclined
 from protocol.formats import messages
 
-from .chunks import Piece, piece, pieces, within
+from .chunks import Piece, piece, pieces, telling, within
 from .invented import Given, is_heading, without_inventions
 from .prompts import PROMPTS
 from .questions import Answers, Ask, Wish, declined, paid
@@ -86,7 +85,7 @@ def retelling(state: State, answers: Answers, *, count: Count) -> Ask | AccountS
         tokens_max=max(most, min(most * ANSWER_MARGIN, counted_window(state) // 4)),
         last="Now write the memory of all of it.",
     )
-    given = (*_input(state.digest, count=count), *_staying(state, count=count))
+    given = (*_input(state, state.digest, count=count), *_staying(state, count=count))
     found = walked(state, wish, given, answers, window=counted_window(state), count=count)
     if not isinstance(found, Walked):
         return found
@@ -114,7 +113,7 @@ def _room_tokens(state: State, digest: Digest, *, count: Count) -> int:
     return max(min(free, worth), digest.tokens - least_gain(state, digest)) - said - TITLES_TOKENS
 
 
-def _input(digest: Digest, *, count: Count) -> tuple[Piece, ...]:
+def _input(state: State, digest: Digest, *, count: Count) -> tuple[Piece, ...]:
     """Return what the model reads beside the summary so far: the account of older messages, and the messages."""
     account = _account(digest)
     first = digest.pending[0].number if digest.pending else digest.through + 1
@@ -122,7 +121,7 @@ def _input(digest: Digest, *, count: Count) -> tuple[Piece, ...]:
     values = tuple(value for value in account.values if value.number < first)
     requests = tuple(one for one in account.requests if one.number < first)
     before = msgspec.structs.replace(account, requests=requests, steps=older, values=values)
-    text = without_secrets(account_text(before, prose="", through=0).partition("\n")[2], digest.through)
+    text = telling(state, account_text(before, prose="", through=0).partition("\n")[2], digest.through)
     known = (piece("account of older messages", text, count=count),) if text.strip() else ()
     return (*known, *pieces(map(_whole, digest.pending), count=count, result_tokens_max=WHOLE_TOKENS_MAX))
 

@@ -133,6 +133,11 @@ def hide(data: bytes, number: int) -> tuple[bytes, bytes, list[str]] | None:
     return b"".join((*named, data[at:])), b"".join((*bare, data[at:])), list(dict.fromkeys(handles))
 
 
+def secrets_in(data: bytes) -> list[str]:
+    """Return the different secrets themselves, in order."""
+    return list(dict.fromkeys(data[start:end].decode("utf-8", "replace") for start, end in _places(data)))
+
+
 def _places(data: bytes) -> list[tuple[int, int]]:
     found = sorted(_found(data))
     places: list[tuple[int, int]] = []
