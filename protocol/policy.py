@@ -353,7 +353,7 @@ def converted(layer: Mapping[str, Any]) -> Policy:
 
 
 def encode(policy: Policy) -> bytes:
-    """Return the canonical bytes of *policy* (JSON, fields in declared order), a late key only where it says anything."""
+    """Return the canonical bytes of *policy* (JSON, fields in declared order), a late key where it says anything."""
     return msgspec.json.encode(policy).replace(b'"secrets":"handle",', b"")
 
 
