@@ -47,7 +47,9 @@ _TESTS = re.compile(
 TEST_CHARS = 6000
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
-REFUSAL_CHARS = 1500
+REFUSAL_CHARS, REFUSAL_LINES = 1500, 12
+"""Where it is looked for: at the beginning of a result, and in its last lines."""
+
 _UNCHANGED = re.compile(
     r"(?i)\bnot (?:been )?(?:applied|changed|saved|modified|performed|updated)\b|\bno (?:replacement|changes?|edits?)"
     r" (?:was|were|made)"
@@ -185,10 +187,9 @@ def _shortly(text: str) -> str:
 
 def refusal_in(result: str) -> str:
     """Return the line in which a result says that nothing was changed, or an empty text."""
-    for line in result[:REFUSAL_CHARS].split("\n"):
-        if _UNCHANGED.search(line):
-            return line.strip()
-    return ""
+    begin = result[:REFUSAL_CHARS].split("\n")
+    end = result[REFUSAL_CHARS:].rstrip().rsplit("\n", REFUSAL_LINES)[1:]
+    return next((line.strip() for line in (*begin, *end) if _UNCHANGED.search(line[:LONG_CHARS])), "")
 
 
 def is_output(text: str) -> bool:

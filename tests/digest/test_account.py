@@ -197,3 +197,12 @@ def test_a_trace_tells_where_it_was_raised_and_no_prompt_ends_an_outcome() -> No
     outcomes = [act.outcome for step in account(of).steps for act in step.acts]
     assert "bash-$" not in "\n".join(outcomes)
     assert any("written to out_" in outcome for outcome in outcomes)
+
+
+def test_an_edit_that_says_at_its_end_that_nothing_was_applied_changed_nothing() -> None:
+    wrong = f"Your edit has errors.\n{FILLER}\nYour changes have NOT been applied. Fix your command.\n(Open file: a.py)"
+    of = play(talk(), user("Mend it."), *called(1, "edit", wrong, path="a.py", text="x = 1"))
+    play(of, *called(2, "edit", "Saved.", path="b.py", text="x = 2"), *looks(3, 8))
+    assert "Changed: edit a.py" not in told(of)
+    acts = {act.target: act for step in account(of).steps for act in step.acts if act.changes}
+    assert [acts["a.py"].failed, acts["b.py"].failed] == [True, False]

@@ -42,6 +42,12 @@ _WIDE = re.compile(r"(?<=\S) {3,}")
 SENTENCE_CHARS, PIECE_CHARS_MIN = 200, 40
 """A longer line of prose is read by its sentences; a shorter sentence stands with the next one."""
 
+_LISTED = re.compile(
+    r"^([-dlbcps])[-rwxsStT]{9}[+.@]? +\d+ +\S+ +\S+ +([\d.,]+[kKMGT]?) +"
+    r"(?:\w{3} +\d+ +[\d:]+|\d+-\d\d-\d\d \S+) +(\S.*)$"
+)
+"""A line of `ls -l`: kind, size, name. Rights, owner and date say little afterwards."""
+
 _SPACES = re.compile(r"\s+")
 WORD_CHARS_MAX = 24
 _SENTENCE_END = re.compile(r"(?<=[.!?:;])\s+|(?<=[。！？；])")
@@ -62,7 +68,10 @@ def excerpt(text: str, *, chars: int, sought: Sought) -> str:
     whole = "\n".join(lines)
     if len(whole) <= chars:
         return whole
-    lines = [piece for line in lines for piece in _sentences(line)]
+    lines = [piece for line in lines for piece in _sentences(_LISTED.sub(_name_listed, line))]
+    listed = "\n".join(lines)
+    if len(listed) <= chars:
+        return listed
     table = None if summaries(lines) else table_of(lines)
     worths = line_worths(lines, sought, table)
     most = min(LINE_CHARS_MAX, max(60, chars - 4))
@@ -85,6 +94,12 @@ def sentences_excerpt(text: str, *, chars: int, sought: Sought) -> str:
     worths = [worth + _told_worth(part) for worth, part in zip(line_worths(parts, sought), parts, strict=True)]
     shown = [_clipped(part, sought, max(60, chars - 4)) for part in parts]
     return _rendered(shown, _chosen(shown, worths, chars)).replace("\n", " ")
+
+
+def _name_listed(found: re.Match[str]) -> str:
+    """Return the name of a file that `ls -l` lists, with its size; of a folder, its name with a slash."""
+    kind, size, name = found.groups()
+    return f"{name}/" if kind == "d" else f"{name} {size}"
 
 
 def _sentences(line: str) -> list[str]:

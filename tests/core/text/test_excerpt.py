@@ -65,3 +65,13 @@ def test_a_long_line_is_cut_between_words() -> None:
     cut = [word.strip("… ") for word in short.split()]
     assert "word120" in cut
     assert set(filter(None, cut)) <= set(line.split())
+
+
+def test_a_listing_of_files_keeps_names_and_sizes() -> None:
+    rows = [f"-rw-r--r--  1 root root {1000 + at:5} Apr 30 08:32 file_{at}.c" for at in range(20)]
+    short = excerpt(
+        "\n".join(["total 88", "drwxr-xr-x 2 me me 4096 2024-05-01 10:02 src", *rows]), chars=400, sought=lambda _: 0.0
+    )
+    assert "src/" in short.split("\n")
+    assert all(f"file_{at}.c {1000 + at}" in short for at in range(20))
+    assert "root" not in short
