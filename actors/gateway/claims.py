@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -46,6 +48,8 @@ class Search:
     new: Head
     whole: bool = True
     """All of the conversation is in the request, so that one can begin with it."""
+    until: float = math.inf
+    """By the monotonic clock: later, the next request may be claimed already, and this one would look like a branch."""
 
 
 @dataclass
@@ -75,12 +79,15 @@ class Claims:
     async def claimed(self, asked: Search) -> Head:
         """Return the conversation that a request goes on with, as it is with all of the request's messages.
 
-        Raises `Rejected` for a question beside what nobody knows, `Contended`, `LogUnavailable`.
+        Raises `Rejected` for a question beside what nobody knows, `Contended`, `LogUnavailable`, also once its time
+        is over: its agent was answered, and all of it is in the next request.
         """
         failed: LogUnavailable | None = None
         for tries in range(CLAIMS_MAX):
             # a replica that was asked may not know yet who was faster
             await asyncio.sleep(CLAIM_PAUSE_SECONDS * tries)
+            if time.monotonic() >= asked.until:
+                raise failed or LogUnavailable("a request was not claimed before its deadline")
             try:
                 if (head := await self._claim(asked)) is not None:
                     return head

@@ -10,6 +10,7 @@ import asyncio
 import dataclasses
 import hashlib
 import logging
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -115,14 +116,16 @@ class Keeper:
         *,
         store: bool | None = None,
         loose: bool = False,
+        until: float = math.inf,
     ) -> Kept:
         """Put what is new of a request into its log; with *store* false nothing is, for one that only counts.
 
         By default it is, unless the agent says that it asks beside its conversation; with true in any case.
-        *loose*: what is thought in it was made behind something else than the log's views.
+        *loose*: what is thought in it was made behind something else than the log's views. *until*: by the monotonic
+        clock, when it is claimed no more.
         Raises `Rejected` where the request cannot be managed, `Unavailable`.
         """
-        asked = await self._search(caller, body, headers, store=store)
+        asked = dataclasses.replace(await self._search(caller, body, headers, store=store), until=until)
         model = body.field("model")
         lock = self._locks.setdefault(f"{caller.tenant}/{asked.place}", asyncio.Lock())
         async with lock:

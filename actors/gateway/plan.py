@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -108,9 +109,10 @@ class Planner:
 
         async def work(wait_seconds: float) -> Plan:
             assert keeper is not None
-            loose = self._threads.is_loose(thread)
+            until, loose = time.monotonic() + wait_seconds, self._threads.is_loose(thread)
             whole = await keeper.answers.whole(caller, body)
-            kept = await keeper.kept(caller, whole, headers, store=False if counts else None, loose=loose)
+            store = False if counts else None
+            kept = await keeper.kept(caller, whole, headers, store=store, loose=loose, until=until)
             if not _pays(keeper, kept, whole):
                 return _plan(raw, whole, keeper, kept, whole.messages)
             context = await keeper.view(kept, whole, wait_seconds=wait_seconds)
@@ -186,6 +188,8 @@ class Planner:
                 return bypass(raw, "the deadline is over", away=True)
             plan = task.result()
         except BudgetRefused:
+            # all who were asked have answered
+            self.breaker.worked()
             raise
         except (NotProvisioned, Unavailable) as error:
             self.breaker.failed()
