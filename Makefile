@@ -11,7 +11,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_RE
 MAKEFLAGS += --no-print-directory
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint lint-style lint-types lint-imports quality exam bench chaos soak faults fuzz laws clients audit lock wheel clean
+.PHONY: help demo test lint lint-style lint-types lint-imports quality exam bench chaos soak faults gateway-faults fuzz laws clients audit lock wheel clean
 
 help:
 	@echo 'make demo    see a conversation grow, spill, digest and stay readable'
@@ -23,6 +23,7 @@ help:
 	@echo 'make chaos   25,000 turns while workers and servers are killed, 5,000 on a cluster, and the slow proofs of each promise'
 	@echo 'make soak    chaos for an hour; fails where memory, files or tasks of a worker grow'
 	@echo 'make faults  10,000 single faults in a log and its artifacts: verify finds and locates each'
+	@echo 'make gateway-faults  agents through two gateways in turn, while everything behind them fails'
 	@echo 'make fuzz    bytes of strangers, changed at random, into whatever reads them: ten minutes each'
 	@echo 'make laws    the laws on 2,000 new random conversations each, instead of the same 100'
 	@echo 'make clients Claude Code, Codex, pi, Copilot and others before the gateway and without it (needs npm; twenty minutes)'
@@ -75,6 +76,9 @@ soak: .venv/.installed
 faults: .venv/.installed
 	@TESTS_FAULTS=10000 $(BIN)/python -m pytest --quiet --timeout 1800 tests/audit/test_verify.py -k every_
 	@TESTS_FAULTS=30000 $(BIN)/python -m pytest --quiet --timeout 1800 tests/audit/test_bundle.py -k every_
+
+gateway-faults: .venv/.installed
+	@$(BIN)/python -m tests.programs.gateway_faults
 
 fuzz: .venv/.installed
 	@$(BIN)/python -m tests.programs.fuzz --seconds 600

@@ -28,7 +28,7 @@ from .dialects import dialect_of
 from .ends import Ends
 from .headers import forwarded, value_of
 from .incoming import Incoming
-from .plan import BYTES_PER_TOKEN, Plan, Planner, bypass, unbound
+from .plan import BYTES_PER_TOKEN, Plan, Planner, bypass
 from .reading import Reading, reads_in
 from .relay import BrokenOff, is_stream, pieces, refused, relayed
 from .told import Told
@@ -129,7 +129,7 @@ class Managed:
         if told.body is None:
             return None
         if THINKING_REFUSED.search(said):
-            return unbound(told.body, told.plan)
+            return self.planner.unbound(told.body, told.plan)
         if _overflows(said):
             words = said.decode("utf-8", "replace")
             return await self.planner.shorter(asked.body, told.body, told.plan, told=words)

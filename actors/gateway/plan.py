@@ -60,6 +60,8 @@ class Plan:
     request: Body | None = None
     shown: tuple[bytes, ...] = ()
     """The messages that are sent between its head and its tail."""
+    thread: bytes = b""
+    """What a bypassed conversation of Anthropic's is known by."""
     tools: bytes = b""
     """The tools with ours; empty where the model is given none of ours."""
 
@@ -125,9 +127,18 @@ class Planner:
             self._threads.managed(thread, changed=not plan.as_it_came)
             return plan
         self._threads.passed(thread)
+        plan = replace(plan, thread=thread)
         if not self._threads.is_changed(thread):
             return plan
-        return unbound(body, plan) or plan
+        return _unbound(body, plan) or plan
+
+    def unbound(self, body: Body, plan: Plan) -> Plan | None:
+        """Return *plan* without thoughts, after its provider refused them; None if there are none in it.
+
+        Another gateway had shown its agent a view: from now on this one knows.
+        """
+        self._threads.say_changed(plan.thread)
+        return _unbound(body, plan)
 
     async def shorter(self, raw: bytes, body: Body, plan: Plan, *, told: str) -> Plan | None:
         """Return the plan after a provider refused *plan* as too long, with the words *told*; None if it stays."""
@@ -276,7 +287,7 @@ def with_tool(tools: bytes, definition: Any) -> bytes:
     return b"[" + inner + (b"," if inner else b"") + encode(definition) + b"]"
 
 
-def unbound(body: Body, plan: Plan) -> Plan | None:
+def _unbound(body: Body, plan: Plan) -> Plan | None:
     """Return *plan* without the model's thoughts; None if there are none in it."""
     shown = plan.shown or body.messages
     bare = tuple(map(raw_without_thinking, shown))

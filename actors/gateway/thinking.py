@@ -58,6 +58,10 @@ class Threads:
         if changed:
             self._changed[thread] = True
 
+    def say_changed(self, thread: bytes) -> None:
+        """Say that its provider was sent something else than came, whoever did it."""
+        self._changed[thread] = True
+
     def passed(self, thread: bytes) -> None:
         """Say that a request went on as it came."""
         self._loose[thread] = True
