@@ -26,17 +26,24 @@ from .logs import logs_of
 from .runs import Done, ran
 from .script import Upstream
 from .table import row, table
+from .wraps import ARGUMENTS, wrapped
 
 WINDOW = 32_000
 STOP_SECONDS = 60
+WAYS = ("gateway", "direct", "told")
+"""Before the gateway; straight to the provider; the same, and the client is told its window."""
 
 
 def main() -> int:
     """Run the named agents, or all; print the table and what is wrong."""
     parser = argparse.ArgumentParser(prog="clients", description=__doc__)
-    parser.add_argument("agents", nargs="*", default=list(AGENTS), metavar="AGENT", help=", ".join(AGENTS))
+    parser.add_argument(
+        "agents", nargs="*", default=[*AGENTS, "aider"], metavar="AGENT", help=", ".join([*AGENTS, "aider"])
+    )
     parser.add_argument("--turns", type=int, default=62)
-    parser.add_argument("--only", choices=("gateway", "direct", "told", "at-once"), help="Of the ways to run each.")
+    parser.add_argument(
+        "--only", choices=("gateway", "direct", "told", "at-once", "wrap"), help="Of the ways to run each."
+    )
     parser.add_argument("--keep", action="store_true", help="Keep the folder of the runs, with each request.")
     asked = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="jettison-clients-"))
@@ -47,43 +54,56 @@ def main() -> int:
             sys.stdout.write(f"kept: {folder}\n")
         else:
             shutil.rmtree(folder, ignore_errors=True)
-    sys.stdout.writelines(f"wrong: {one}\n" for one in wrong)
     return 1 if wrong else 0
 
 
 async def _all(asked: argparse.Namespace, folder: Path) -> list[str]:
     upstream, wrong, rows = Upstream(window=WINDOW), list[str](), list[str]()
+
+    def found(more: list[str]) -> None:
+        wrong.extend(more)
+        sys.stdout.writelines(f"wrong: {one}\n" for one in more)
+        sys.stdout.flush()
+
     async with provider(upstream) as there:
         with gateway_up(folder / "data", there.url) as url:
-            for name in asked.agents:
-                ways: dict[str, Done] = {}
-                for way, window in (("gateway", 0), ("direct", 0), ("told", WINDOW)):
-                    if asked.only not in (None, way) or (way == "told" and not AGENTS[name].told):
-                        continue
-                    run = f"{name}-{way}"
-                    server = Server(url=url if way == "gateway" else there.url, run=run, key=f"sk-{run}", window=window)
-                    done = ways[way] = await ran(
-                        AGENTS[name], server, upstream=upstream, folder=folder, turns=asked.turns
-                    )
-                    sys.stdout.write(f"{told(done)}\n")
-                    _kept(done)
-                rows.append(row(name, ways))
-                if "gateway" in ways:
-                    wrong += await _judged(ways["gateway"], folder / "data")
+            for name in filter(AGENTS.__contains__, asked.agents):
+                ways = [way for way in WAYS if asked.only in (None, way) and (way != "told" or AGENTS[name].told)]
+                done = {way: await _ran(name, way, url, there.url, upstream, folder, asked.turns) for way in ways}
+                rows.append(row(name, done))
+                if "gateway" in done:
+                    found(await _judged(done["gateway"], folder / "data"))
             if asked.only in (None, "at-once"):
-                wrong += await _at_once(url, upstream, folder)
+                found(await _at_once(url, upstream, folder))
+            if asked.only in (None, "wrap"):
+                for client in filter(asked.agents.__contains__, ARGUMENTS):
+                    sys.stdout.write(f"wrap: {client}\n")
+                    told = settings(there.url)
+                    found(await wrapped(client, data=folder / "data", gateway=told, upstream=upstream, folder=folder))
         lines = (folder / "data" / "up.log").read_text().splitlines()
-        wrong += [f"not managed: {line}" for line in lines if " bypass " in line]
-    wrong += [f"asked for what no provider has: {one}" for one in sorted(set(upstream.unknown))]
+        found([f"not managed: {line}" for line in lines if " bypass " in line])
+    found([f"asked for what no provider has: {one}" for one in sorted(set(upstream.unknown))])
     sys.stdout.write(table(rows))
     return wrong
 
 
-def told(done: Done) -> str:
+async def _ran(name: str, way: str, url: str, straight: str, upstream: Upstream, folder: Path, turns: int) -> Done:
+    """Run one client in one way, and say how it went."""
+    run = f"{name}-{way}"
+    there = url if way == "gateway" else straight
+    server = Server(url=there, run=run, key=f"sk-{run}", window=WINDOW if way == "told" else 0)
+    done = await ran(AGENTS[name], server, upstream=upstream, folder=folder, turns=turns)
+    sys.stdout.write(f"{in_words(done)}\n")
+    sys.stdout.flush()
+    _kept(done)
+    return done
+
+
+def in_words(done: Done) -> str:
     """Return a run in a line, and the end of what its client said where it did not finish."""
     run = done.run
     line = (
-        f"{done.server.run}: {'finished' if done.finished else 'NOT FINISHED'} after {len(done.notes)} of {done.looks} "
+        f"{done.server.run}: {'finished' if done.finished else 'NOT FINISHED'} after {len(run.done)} of {done.looks} "
         f"steps, {run.requests} requests, {sum(run.sent):,} tokens, at most {max(run.sent, default=0):,}, "
         f"{run.side} summaries or titles, {len(run.refusals)} refused, {done.seconds:.0f} s"
     )
@@ -117,7 +137,7 @@ async def _at_once(url: str, upstream: Upstream, folder: Path) -> list[str]:
         for run in names
     ]
     found = await asyncio.gather(*tasks)
-    sys.stdout.writelines(f"at once: {told(done)}\n" for done in found)
+    sys.stdout.writelines(f"at once: {in_words(done)}\n" for done in found)
     wrong = [one for done in found for one in await _judged(done, folder / "data")]
     for done in found:
         _kept(done)
@@ -132,24 +152,27 @@ def _kept(done: Done) -> None:
         (done.home / f"request-{at:03}.json").write_bytes(body)
 
 
-@contextmanager
-def gateway_up(folder: Path, upstream: str) -> Iterator[str]:
-    """Run `jettison up --gateway` before a provider, as a user does; yield the gateway's URL without a slash."""
-    port = free_port()
-    plain = {key: value for key, value in os.environ.items() if not key.startswith("JETTISON_")}
-    settings = {
-        "JETTISON_GATEWAY__PORT": str(port),
+def settings(upstream: str) -> dict[str, str]:
+    """Return a gateway's settings, as environment."""
+    return {
         "JETTISON_GATEWAY__WINDOW": str(WINDOW),
         "JETTISON_GATEWAY__UPSTREAM__OPENAI": f"{upstream}/v1",
         "JETTISON_GATEWAY__UPSTREAM__ANTHROPIC": upstream,
         # a slow machine must not look like a fault
         "JETTISON_GATEWAY__DEADLINE_SECONDS": "20",
-        "JETTISON_LOG": "INFO",
     }
+
+
+@contextmanager
+def gateway_up(folder: Path, upstream: str) -> Iterator[str]:
+    """Run `jettison up --gateway` before a provider, as a user does; yield the gateway's URL without a slash."""
+    port = free_port()
+    plain = {key: value for key, value in os.environ.items() if not key.startswith("JETTISON_")}
+    told = {**plain, **settings(upstream), "JETTISON_GATEWAY__PORT": str(port), "JETTISON_LOG": "INFO"}
     command = [str(Path(sys.executable).with_name("jettison")), "up", "--gateway", "--data", str(folder)]
     folder.mkdir(parents=True)
     with (folder / "up.log").open("w") as log:
-        up = subprocess.Popen(command, cwd=ROOT, env=plain | settings, stderr=log, stdout=log)
+        up = subprocess.Popen(command, cwd=ROOT, env=told, stderr=log, stdout=log)
         try:
             listened_on(port)
             yield f"http://{LOOPBACK}:{port}"

@@ -15,7 +15,7 @@ from .install import installed
 from .script import Delegate, Look, ReadBack, Run, Say, Step, Upstream, written
 from .transcripts import PROMPTS
 
-CLIENT_SECONDS = 300.0
+CLIENT_SECONDS = 240.0
 READS_EVERY = 13
 SCRUBBED = (
     "ANTHROPIC_",
@@ -60,15 +60,9 @@ class Done:
         return sum(isinstance(step, Look) for step in self.run.steps)
 
     @property
-    def notes(self) -> list[int]:
-        """Return the steps whose commands ran."""
-        file = self.home / "work" / "notes.txt"
-        return [int(line) for line in file.read_text().split()] if file.exists() else []
-
-    @property
     def finished(self) -> bool:
         """Tell whether the client came to the end of its task, each step once."""
-        if len(self.ended) < len(self.sittings) or self.notes != list(range(self.looks)):
+        if len(self.ended) < len(self.sittings) or self.run.done != list(range(self.looks)):
             return False
         return all(not code and one.words in told for one, (code, told) in zip(self.sittings, self.ended, strict=True))
 
@@ -99,7 +93,9 @@ def task_of(agent: Agent, turns: int) -> tuple[list[Step], list[Sitting]]:
 async def ran(agent: Agent, server: Server, *, upstream: Upstream, folder: Path, turns: int) -> Done:
     """Run *agent* through a task of *turns* looks; a client that fails is not started again."""
     steps, sittings = task_of(agent, turns)
-    done = Done(agent=agent, server=server, home=folder / server.run, run=Run(steps=steps), sittings=sittings)
+    home = folder / server.run
+    run = Run(steps=steps, notes=home / "work" / "notes.txt")
+    done = Done(agent=agent, server=server, home=home, run=run, sittings=sittings)
     upstream.runs[server.run] = done.run
     (done.home / "work").mkdir(parents=True)
     written(done.home / "work", server.run, done.looks)
@@ -113,7 +109,9 @@ async def ran(agent: Agent, server: Server, *, upstream: Upstream, folder: Path,
     return done
 
 
-async def ended(argv: Sequence[str], client: str, *, home: Path, told: Mapping[str, str]) -> tuple[int, str]:
+async def ended(
+    argv: Sequence[str], client: str, *, home: Path, told: Mapping[str, str], seconds: float = CLIENT_SECONDS
+) -> tuple[int, str]:
     """Run a command of the client's to its end, in *home*; return its exit code and what it said."""
     paths = os.pathsep.join([*map(str, installed(client)), os.environ["PATH"]])
     plain = {key: value for key, value in os.environ.items() if not key.startswith(SCRUBBED)}
@@ -127,11 +125,11 @@ async def ended(argv: Sequence[str], client: str, *, home: Path, told: Mapping[s
         start_new_session=True,
     )
     try:
-        async with asyncio.timeout(CLIENT_SECONDS):
+        async with asyncio.timeout(seconds):
             out, _ = await process.communicate()
     except TimeoutError:
         # with whatever it has started
         os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
-        return 124, f"not done in {CLIENT_SECONDS:g} s"
+        return 124, f"not done in {seconds:g} s"
     return process.returncode or 0, out.decode("utf-8", "replace")

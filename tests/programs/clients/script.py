@@ -63,6 +63,8 @@ class Run:
     """One client's run: what its model does next, and what it was sent."""
 
     steps: Sequence[Step]
+    notes: Path
+    """Where each step that was done is noted."""
     at: int = 0
     requests: int = 0
     sent: list[int] = field(default_factory=list)
@@ -71,6 +73,17 @@ class Run:
     side: int = 0
     bodies: list[bytes] = field(default_factory=list)
     sub: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def done(self) -> list[int]:
+        """Return the steps whose commands ran, in order."""
+        return [int(line) for line in self.notes.read_text().split()] if self.notes.exists() else []
+
+    @property
+    def is_undone(self) -> bool:
+        """Tell whether the newest step is one that nobody did."""
+        step = self.steps[self.at - 1] if 0 < self.at <= len(self.steps) else None
+        return isinstance(step, Look) and step.step not in self.done
 
 
 @dataclass(kw_only=True)
@@ -117,6 +130,9 @@ def _reply(run: Run, asked: Asked, body: Json) -> Reply:
         return Reply(text="Summary: the logs are read one by one, each is noted in notes.txt. Next: go on.")
     if agent := asked.header("x-claude-code-agent-id"):
         return _of_sub_agent(run, agent, tools[shell])
+    if run.is_undone:
+        # its client threw the answer away, as with some summaries
+        run.at -= 1
     while True:
         step = run.steps[run.at] if run.at < len(run.steps) else Say("There is nothing left to do.")
         run.at += 1

@@ -28,7 +28,7 @@ def table(rows: Iterable[str]) -> str:
 
 def _cell(done: Done) -> str:
     run = done.run
-    ended = "done" if done.finished else f"**fails** after {len(done.notes)} of {done.looks}"
+    ended = "done" if done.finished else f"**fails** after {len(run.done)} of {done.looks}"
     more = [f"{len(run.refusals)} refused"] if run.refusals else []
     more += [f"{run.side} summaries"] if run.side else []
     return ", ".join([ended, f"{len(run.sent)} requests", f"{sum(run.sent):,} tokens", *more])

@@ -116,6 +116,10 @@ def _of_copilot(line: Json) -> Json | None:
             calls = [{"id": one["toolCallId"], "function": one} for one in data.get("toolRequests") or ()]
             return {"role": "assistant", "content": data.get("content"), "tool_calls": calls}
         case "tool.execution_complete":
-            return {"role": "tool", "tool_call_id": data["toolCallId"], "content": data["result"]["content"]}
+            return {
+                "role": "tool",
+                "tool_call_id": data["toolCallId"],
+                "content": (data.get("result") or {}).get("content"),
+            }
         case _:
             return None
