@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from pathlib import Path
-
-import msgspec
+from typing import Any
 
 from actors.cli.session import located
-from actors.host.bootstrap import runtime
+from actors.host.bootstrap import Runtime, runtime
 from actors.host.settings import Settings
 from actors.services.read_back import said_messages
+from protocol.facts import SaidMessage
+from protocol.formats.messages import decode, with_leaves
+from protocol.ids import Address
 
 from .judge import runs_in
 from .transcripts import Events, events_of
@@ -22,11 +24,19 @@ async def logs_of(data: Path) -> tuple[dict[str, list[Events]], list[str]]:
     mixed: list[str] = []
     async with runtime(located(Settings(data=str(data))), role="clients") as running:
         for at in await running.log.addresses():
-            said = [msgspec.json.decode(one.raw) for one in await said_messages(at, log=running.log)]
-            events = events_of(said)
+            events = events_of([await _whole(one, at, running) for one in await said_messages(at, log=running.log)])
             runs = runs_in(events)
             if len(runs) > 1:
                 mixed.append(f"{at} has messages of {', '.join(sorted(runs))}")
             for run in runs:
                 found[run].append(events)
     return found, mixed
+
+
+async def _whole(said: SaidMessage, at: Address, running: Runtime) -> dict[str, Any]:
+    """Return a message with the parts that were uploaded before it was said."""
+    uploads = {
+        one.pointer: (await running.artifacts.get(at.tenant, one.sha256)).decode("utf-8", "surrogatepass")
+        for one in said.claims
+    }
+    return dict(with_leaves(decode(said.raw), uploads))

@@ -118,7 +118,7 @@ async def ended(
     process = await asyncio.create_subprocess_exec(
         *argv,
         cwd=home / "work",
-        env={**plain, "HOME": str(home), "PATH": paths, "NO_COLOR": "1", **told},
+        env={**plain, "HOME": str(home), "PATH": paths, "PWD": str(home / "work"), "NO_COLOR": "1", **told},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

@@ -15,6 +15,9 @@ from tests.gateway.provider import Answer, Asked
 
 from .agents import RUN_HEADER
 
+REPEATS_MAX = 40
+"""Of steps in one run: a client that cannot work at all must come to an end."""
+
 BIG_EVERY = 6
 BIG_BYTES = 100_000
 SMALL_BYTES = 3_000
@@ -66,6 +69,7 @@ class Run:
     notes: Path
     """Where each step that was done is noted."""
     at: int = 0
+    repeats: int = 0
     requests: int = 0
     sent: list[int] = field(default_factory=list)
     """Tokens of each request that was answered."""
@@ -130,9 +134,9 @@ def _reply(run: Run, asked: Asked, body: Json) -> Reply:
         return Reply(text="Summary: the logs are read one by one, each is noted in notes.txt. Next: go on.")
     if agent := asked.header("x-claude-code-agent-id"):
         return _of_sub_agent(run, agent, tools[shell])
-    if run.is_undone:
+    if run.is_undone and run.repeats < REPEATS_MAX:
         # its client threw the answer away, as with some summaries
-        run.at -= 1
+        run.at, run.repeats = run.at - 1, run.repeats + 1
     while True:
         step = run.steps[run.at] if run.at < len(run.steps) else Say("There is nothing left to do.")
         run.at += 1
