@@ -132,7 +132,7 @@ def _reply(run: Run, asked: Asked, body: Json) -> Reply:
     if not shell or any(words in last for words in COMPACTS):
         run.side += 1
         return Reply(text="Summary: the logs are read one by one, each is noted in notes.txt. Next: go on.")
-    if agent := asked.header("x-claude-code-agent-id"):
+    if agent := asked.header("x-claude-code-agent-id") or asked.header("x-parent-session-id"):
         return _of_sub_agent(run, agent, tools[shell])
     if run.is_undone and run.repeats < REPEATS_MAX:
         # its client threw the answer away, as with some summaries
