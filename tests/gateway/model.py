@@ -232,6 +232,8 @@ def _responses(body: Json, reply: Reply, ident: str, size: int) -> Answer:
         "total_tokens": size + 10,
     }
     output: list[Json] = []
+    if reply.thinks and "reasoning.encrypted_content" in (body.get("include") or ()):
+        output.append({"id": f"rs_{ident}", "type": "reasoning", "summary": [], "encrypted_content": f"sealed {ident}"})
     if reply.text:
         text = {"type": "output_text", "text": reply.text, "annotations": []}
         output.append(
@@ -259,6 +261,9 @@ def _responses(body: Json, reply: Reply, ident: str, size: int) -> Answer:
 
 def _item_events(at: int, item: Json) -> list[Json]:
     place = {"output_index": at, "item_id": item["id"]}
+    if item["type"] == "reasoning":
+        kinds = ("added", "done")
+        return [{"type": f"response.output_item.{kind}", "output_index": at, "item": item} for kind in kinds]
     if item["type"] == "function_call":
         begun = {**item, "arguments": "", "status": "in_progress"}
         kind, text = "response.function_call_arguments", item["arguments"]

@@ -13,6 +13,9 @@ MODEL = "gpt-4o"
 CLAUDE_MODEL = "claude-sonnet-5-5"
 """One whose thoughts hold only behind what its call saw."""
 
+CODEX_MODEL = "gpt-5.1-codex"
+"""One that reasons, whose sealed thoughts are sent back."""
+
 ANSWER_TOKENS = 2000
 RUN_HEADER = "x-run"
 """Says of which run a request is, where clients can be told to send it; elsewhere their key does."""
@@ -66,7 +69,7 @@ def _codex(home: Path, server: Server) -> dict[str, str]:
     (home / "codex").mkdir(exist_ok=True)
     window = f"model_context_window = {server.window}\n" if server.window else ""
     (home / "codex" / "config.toml").write_text(
-        f'model = "{MODEL}"\nmodel_provider = "jet"\ntool_output_token_limit = 60000\n{window}'
+        f'model = "{CODEX_MODEL}"\nmodel_provider = "jet"\ntool_output_token_limit = 60000\n{window}'
         f'[model_providers.jet]\nname = "jet"\nbase_url = "{server.url}/v1"\nenv_key = "JET_KEY"\n'
         f'wire_api = "responses"\nhttp_headers = {{ "{RUN_HEADER}" = "{server.run}" }}\n'
     )
@@ -78,7 +81,7 @@ def _pi(api: str) -> Callable[[Path, Server], dict[str, str]]:
         folder = home / ".pi" / "agent"
         folder.mkdir(parents=True, exist_ok=True)
         base = server.url if api == "anthropic-messages" else f"{server.url}/v1"
-        model = {"id": MODEL, "maxTokens": ANSWER_TOKENS, "reasoning": api == "anthropic-messages"}
+        model = {"id": MODEL, "maxTokens": ANSWER_TOKENS, "reasoning": api != "openai-completions"}
         model |= {"contextWindow": server.window} if server.window else {}
         headers = {RUN_HEADER: server.run}
         one = {"baseUrl": base, "api": api, "apiKey": server.key, "headers": headers, "models": [model]}

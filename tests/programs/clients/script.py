@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from protocol.formats.messages import ANTHROPIC
+from protocol.formats.messages import RESPONSES
 from protocol.tools import READ_TOOL
 from tests.gateway.model import API_OF, Json, Reply, refusal, refused, said, size_of
 from tests.gateway.provider import Answer, Asked
@@ -115,7 +115,7 @@ class Upstream:
             return refused(api, why, size=size, window=self.window)
         run.sent.append(size)
         reply = _reply(run, asked, body)
-        if api == ANTHROPIC and (body.get("thinking") or {}).get("type", "disabled") != "disabled":
+        if api == RESPONSES or (body.get("thinking") or {}).get("type", "disabled") != "disabled":
             reply = Reply(text=reply.text, calls=reply.calls, thinks=f"thought {run.requests}")
         return said(api, body, reply, ident=f"{_name_of(asked)}x{run.requests}", size=size)
 
