@@ -110,6 +110,7 @@ class Spill(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """By the name of a tool, or by the beginning of one with a `*` behind it; the longest that fits counts."""
     preview: Share = 0.4
     """Share of the cap that the pointer with its preview may take."""
+    shown: Literal["kind", "first"] = "kind"
     on_store_error: Literal["degrade", "wait", "refuse"] = "degrade"
     """After the retries. `degrade`: a preview in its place, the original stays in the log and is stored later;
     `refuse`: an error that asks the model to narrow its request."""
@@ -354,7 +355,7 @@ def converted(layer: Mapping[str, Any]) -> Policy:
 
 def encode(policy: Policy) -> bytes:
     """Return the canonical bytes of *policy* (JSON, fields in declared order), a late key where it says anything."""
-    return msgspec.json.encode(policy).replace(b'"secrets":"handle",', b"")
+    return msgspec.json.encode(policy).replace(b'"secrets":"handle",', b"").replace(b'"shown":"kind",', b"")
 
 
 def decode(raw: bytes) -> Policy:

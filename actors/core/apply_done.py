@@ -36,7 +36,7 @@ from protocol.facts import (
 
 from .account_text import without_steps
 from .admit import admit
-from .entry import Entry, Noted
+from .entry import Entry, Noted, Shown
 from .flow import after_stage
 from .in_force import in_force
 from .ledger import Ledger, remembered
@@ -163,10 +163,14 @@ def _show(state: State, facts: Sequence[ToolOutputSpilled | ToolOutputTrimmed]) 
         by_number.setdefault(fact.number, []).append(fact)
 
     def changed(entry: Entry) -> Entry:
+        # all at once: a result may have thousands of parts
+        new: dict[str, Shown] = {}
         for fact in by_number.get(entry.number, ()):
             owed = isinstance(fact, ToolOutputTrimmed) and fact.owed
-            entry = entry.with_shown(fact.pointer, fact.text, fact.text_tokens, owed=owed)
-        return entry
+            new.pop(fact.pointer, None)
+            new[fact.pointer] = Shown(pointer=fact.pointer, raw=fact.text.encode(), tokens=fact.text_tokens, owed=owed)
+        others = (one for one in entry.shown if one.pointer not in new)
+        return replace(entry, shown=(*others, *new.values())) if new else entry
 
     waiting = tuple(
         replace(one, entry=changed(one.entry)) if isinstance(one, Arrived) else one for one in state.waiting

@@ -175,10 +175,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
             return self
         return msgspec.structs.replace(self, notes=tuple(note for note in self.notes if note.name != name))
 
-    def with_shown(self, pointer: str, text: str, tokens: int, *, owed: bool = False) -> Entry:
+    def with_shown(self, pointer: str, text: str, tokens: int) -> Entry:
         """Return the entry with another text at *pointer*."""
         others = tuple(one for one in self.shown if one.pointer != pointer)
-        shown = Shown(pointer=pointer, raw=text.encode(), tokens=tokens, owed=owed)
+        shown = Shown(pointer=pointer, raw=text.encode(), tokens=tokens)
         return msgspec.structs.replace(self, shown=(*others, shown))
 
     @cached_property

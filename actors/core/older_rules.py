@@ -24,7 +24,7 @@ Keys = Mapping[str, Any]
 
 KEYS_SINCE: Mapping[str, Keys] = {
     "2": {
-        "spill": {"of_result": "part"},
+        "spill": {"of_result": "part", "shown": "kind"},
         "digest": {"style": "values", "told": 0.0, "secrets": "handle"},
         "cooldown": {"model_calls": 0},
         "cut": {"kept": "take", "floor": {"calls": "stay"}},

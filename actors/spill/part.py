@@ -23,6 +23,7 @@ from protocol.limits import ENVELOPE_BYTES_MAX
 from protocol.policy import Policy, share_of
 from protocol.tools import READ_TOOL
 
+from .first_items import shown_first
 from .labels import lead_media, lead_repeated, lead_stored
 from .pointer import GAP_TOKENS, ends_of, shown_failure, shown_reading, shown_result, shown_words
 
@@ -125,6 +126,8 @@ def pointer_text(large: Large, text: str, kind: Kind, lead: str, count: Count) -
         body = shown_words(text, index=index, count=count)
     elif large.entry.role == "tool" and (said := error_text(text)):
         body = shown_failure(text, said, kind, index=index, count=count)
+    elif large.policy.spill.shown == "first" and is_result(large.entry, part):
+        body = shown_first(text, tool_of(large.entry, part), count=count)
     else:
         body = shown_result(text, kind, index=index, count=count)
     whole = _whole(large, text, lead, count)

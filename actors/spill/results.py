@@ -14,9 +14,10 @@ from actors.core.text.count import Count
 from actors.core.text.error_text import error_text
 from actors.core.text.kinds import kind_of
 from protocol.facts import ToolOutputSpilled, ToolOutputTrimmed
+from protocol.formats import messages
 
 from .labels import lead_files, lead_unstored, media_type, refusal
-from .part import Large, pointer_text, spilled_part, text_of, trimmed_part
+from .part import Large, pointer_text, spilled_part, trimmed_part
 
 Gone = ToolOutputSpilled | ToolOutputTrimmed
 
@@ -72,8 +73,10 @@ def whole_result(large: Large, uploads: Mapping[str, str | None], count: Count) 
     bodies: list[bytes] = []
     files: list[ToolOutputSpilled] = []
     named: list[tuple[str, int, str]] = []
+    # once for all parts: of thousands, each would read the whole message again
+    message = messages.decode(large.entry.raw)
     for part in large.together:
-        text = uploads[part.sha256] if part.sha256 else text_of(large.entry, part)
+        text = uploads[part.sha256] if part.sha256 else messages.leaf(message, part.pointer)
         if part.kind == "text":
             texts.append(f"[announced and never uploaded: {part.bytes:,} bytes]" if text is None else text)
             continue
@@ -96,7 +99,9 @@ def whole_result(large: Large, uploads: Mapping[str, str | None], count: Count) 
 def degraded_result(large: Large, *, reason: str, count: Count) -> list[Gone]:
     """Return the facts while the store is down: a preview, or a refusal where the policy wants one."""
     entry, part = large.entry, large.part
-    text = "\n".join(text_of(entry, one) for one in large.together if one.kind == "text" and not one.sha256)
+    message = messages.decode(entry.raw)
+    mine = (one.pointer for one in large.together if one.kind == "text" and not one.sha256)
+    text = "\n".join(messages.leaf(message, at) for at in mine)
     if large.policy.spill.on_store_error == "refuse":
         refused = refusal(bytes=part.bytes, tokens=part.tokens, cap=large.cap)
         shown = "\n".join(filter(None, (refused, error_text(text))))

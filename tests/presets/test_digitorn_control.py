@@ -283,6 +283,10 @@ class TestResultsAndReminder:
         (spilled,) = (fact for fact in talk.facts if isinstance(fact, ToolOutputSpilled))
         assert spilled.tokens > 2000 >= spilled.text_tokens
         assert list(talk.bodies.values()) == [body.encode()]
+        shown = talk.shown()[-1]["content"]
+        assert 1400 < COUNT(shown) <= 2000
+        assert '[{"row": "word word' in shown
+        assert talk.view().tokens <= 4000
 
     @CASES.of("Y8")
     def test_half_of_the_window_is_the_cap_of_one_result(self) -> None:

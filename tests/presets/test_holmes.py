@@ -14,9 +14,12 @@ import pytest
 from actors.audit.replay import replay
 from actors.cli.policy_import import from_holmes
 from actors.core.pressure import trigger_tokens
+from actors.squeeze.act import Asking
 from actors.squeeze.chunks import RESULT_TOKENS_MAX
 from actors.squeeze.decide import Ask, Completion, answer_tokens_max, fits, next_ask
-from protocol.facts import CompactionDeclined, HistoryDigested, HistorySummarized
+from actors.squeeze.model import ModelSettings, OpenAiModel
+from protocol.errors import BudgetRefused
+from protocol.facts import CompactionDeclined, HistoryDigested, HistorySummarized, StageFailed
 from protocol.policy import resolve
 from tests.builders import (
     AT,
@@ -35,6 +38,7 @@ from tests.presets import test_holmes_tools
 from tests.presets.cases import lightened_sample
 from tests.presets.holmes import CASES, NOT_OURS, holmes, lines, users
 from tests.squeeze.summarizers import extractive, history_of, naming
+from tests.stack import Refusal, Scripted, scripted_llm
 
 TOO_LONG = Completion(too_long=True)
 
@@ -102,30 +106,41 @@ def test_the_history_goes_to_the_model_as_text_and_the_view_is_system_summary_an
     assert (summary["role"], "Summary." in summary["content"]) == ("user", True)
 
 
+CALLED = {"tool_calls": [{"id": "c1", "type": "function", "function": {"name": "run", "arguments": "{}"}}]}
+UNUSABLE: dict[str, tuple[Scripted, str]] = {
+    "H22": (CALLED, "the model called a tool instead of answering"),
+    "H23": (Refusal(status=400), "HTTP 400"),
+    "H24": (Refusal(status=500), "HTTP 500"),
+    "H25": ("", "the answer is empty"),
+}
+
+
+async def squeezed(talk: Talk, answer: Scripted) -> CompactionDeclined | StageFailed:
+    """Let squeeze ask a real endpoint that answers so, and all four actors go on; return what it came to."""
+    async with scripted_llm([answer]) as llm:
+        asks = Asking(model=OpenAiModel(ModelSettings(base_url=llm.base_url, api_key="none")))
+        step = await asks.step(AT, talk.state, count=COUNT, make_room=lambda: None)
+    (fact,) = step.facts
+    assert isinstance(fact, CompactionDeclined | StageFailed), fact
+    talk.land(talk.sealed(step.facts))
+    talk.settle()
+    return fact
+
+
 @CASES.of("H22", "H23", "H24", "H25")
-@pytest.mark.parametrize(
-    ("answer", "reason"),
-    [
-        (said_by_model("I look it up.", tool_calls=True), "the model called a tool instead of answering"),
-        (
-            said_by_model("", finish_reason="content_filter"),
-            "the answer is not complete: finish reason 'content_filter'",
-        ),
-        (said_by_model(""), "the answer is empty"),
-    ],
-    ids=["H22", "H23-H24", "H25"],
-)
-def test_an_unusable_answer_leaves_the_rules_digest_and_its_reason(answer: Completion, reason: str) -> None:
+@pytest.mark.parametrize("case", UNUSABLE)
+async def test_an_unusable_answer_leaves_the_rules_digest_and_its_reason(case: str) -> None:
     # theirs asks again without tools (ours never sends any) and then keeps a history that is too long
-    talk = asking()
+    answer, reason = UNUSABLE[case]
+    talk = asking(squeeze={"model": "m", "attempts": 1})
     before = talk.state
     assert before.digest is not None
-    fact = refused(talk, answer)
-    assert fact.reason == reason
-    talk.land(talk.sealed((fact,)))
-    talk.settle()
+    fact = await squeezed(talk, answer)
+    assert reason in (fact.reason if isinstance(fact, CompactionDeclined) else fact.error)
     assert talk.state.digest == before.digest
-    assert {"/var/log/web-3.log", "HEAD-1003"} <= {item.value for item in before.digest.items}
+    head, notes, last = talk.shown()
+    assert (head, last) == (system("You investigate."), user("And now?"))
+    assert all(value in notes["content"] for value in ("/var/log/web-3.log", "HEAD-1003"))
     assert talk.view().tokens <= talk.state.usable_tokens
 
 
@@ -209,13 +224,21 @@ def test_images_go_to_the_summarizer_as_a_line_of_text() -> None:
 
 
 @CASES.of("H37")
-def test_whether_a_rate_limit_can_be_waited_out_is_told_by_the_room_that_is_left() -> None:
-    # the shell declines while it fits, and records a failure otherwise: tests/squeeze/test_path.py
-    wanted = holmes(trigger={"ratio": 1.0, "of": "usable", "expected": 0})
-    for more, fitting in ((0, True), (1, False)):
-        talk = Talk(wanted)
-        talk.append(*users(wanted.usable_tokens + more))
-        assert (talk.state.live_tokens, fits(talk.state)) == (wanted.usable_tokens + more, fitting)
+@pytest.mark.parametrize("fitting", [True, False])
+async def test_a_rate_limit_is_no_failure_while_the_view_fits_and_one_where_it_does_not(fitting: bool) -> None:
+    talk = Talk(holmes(20_000, spill={"share": 1.0, "users": "keep"}, squeeze={"model": "m", "attempts": 1}))
+    talk.append(*users(9_000), user(words(9_000 if fitting else 18_000)))
+    talk.until("squeeze")
+    assert fits(talk.state) is fitting
+    fact = await squeezed(talk, Refusal(status=429, retry_after_seconds=60.0))
+    assert isinstance(fact, CompactionDeclined) is fitting
+    if fitting:
+        assert fact.reason == "rate limited; the context still fits"  # type: ignore[union-attr]
+        assert talk.shown()[-1] == user(words(9_000))
+    else:
+        # theirs raises the provider's error; ours says what does not fit, and nothing is sent
+        with pytest.raises(BudgetRefused):
+            talk.view()
 
 
 @CASES.of("H38")

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from actors.core.caps import cap_tokens
-from actors.core.cut_plan import plan_cut
 from actors.squeeze.decide import Ask
 from protocol.errors import BudgetRefused
 from protocol.facts import (
@@ -112,14 +111,18 @@ def test_over_the_budget_the_oldest_pairs_leave_whole() -> None:
     ]
 
 
+FAR_OVER: dict[str, Any] = {"trigger": {"ratio": 0.001}, "target": {"low_water": 0.0}}
+"""Ten tokens would be enough, so that each message is over it: what stays, stays by the minimum of turns."""
+
+
 @CASES.of("O3")
 @pytest.mark.parametrize("preset", EVERY)
-def test_a_target_of_ten_tokens_leaves_the_last_three_turns_in_their_order(preset: str) -> None:
-    talk = Talk(wanted(preset), count=quarters)
+def test_a_target_of_nothing_leaves_the_last_three_turns_in_their_order(preset: str) -> None:
+    talk = Talk(wanted(preset, **FAR_OVER), count=quarters)
     talk.append(*turns(1, 50), NOW)
-    found = plan_cut(talk.state, talk.state.live, down_to=10, within=150_000, count=quarters)
-    assert (found.level, found.dropped, found.tokens) == ("units", tuple(range(1, 95)), 1206)
-    assert talk.state.live[94].raw.startswith(b'{"role":"user","content":"Question 48?')
+    talk.settle()
+    notes = preset == "octopus-summarize"
+    assert talk.shown()[notes:] == [*turns(48, 50), NOW]
 
 
 @CASES.of("O3")
@@ -149,9 +152,11 @@ def test_three_turns_that_nothing_can_make_fit_are_refused_by_name_and_nothing_i
 @pytest.mark.parametrize("preset", EVERY)
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
 def test_of_three_turns_or_fewer_all_stay(preset: str, count: int) -> None:
-    talk = Talk(wanted(preset), count=quarters)
+    talk = Talk(wanted(preset, **FAR_OVER), count=quarters)
     talk.append(*turns(1, count), NOW)
-    assert plan_cut(talk.state, talk.state.live, down_to=10, within=150_000, count=quarters).dropped == ()
+    talk.settle()
+    assert talk.shown() == [*turns(1, count), NOW]
+    assert not [fact for fact in talk.facts if isinstance(fact, HistoryCut | HistoryDigested)]
 
 
 @CASES.of("O5")
@@ -193,15 +198,12 @@ def test_the_window_leaves_the_last_ten_turns() -> None:
 
 
 @CASES.of("O7")
-@pytest.mark.parametrize(("count", "first"), [(9, 1), (10, 1), (11, 2), (12, 3)])
+@pytest.mark.parametrize(("count", "first"), [(9, 2), (10, 2), (11, 2), (12, 3)])
 def test_the_window_counts_whole_turns(count: int, first: int) -> None:
     """How fewer turns than the window come out is undefined in the document; here the budget decides alone."""
-    talk = Talk(wanted("octopus-window"), count=quarters)
-    talk.append(*turns(1, count), NOW)
-    within = talk.state.live_tokens - 1
-    left = plan_cut(talk.state, talk.state.live, down_to=within, within=within, count=quarters)
-    expected = 2 * (first - 1) or 2
-    assert left.dropped == tuple(range(1, expected + 1))
+    said = [*turns(1, count), NOW]
+    talk = pruned("octopus-window", 4 + len(turns(1, count)) * 200, *said)
+    assert talk.shown() == [*turns(first, count), NOW]
 
 
 @CASES.of("O8")

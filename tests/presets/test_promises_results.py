@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from protocol.formats.messages import ANTHROPIC, CHAT, RESPONSES
 from protocol.formats.validate import problems
 from protocol.policy import resolve
 from protocol.presets import PRESETS
-from tests.builders import Talk, assistant, result, user, words
+from tests.builders import COUNT, Talk, assistant, result, user, words
 
 IMAGE = "data:image/png;base64," + "iVBORw0KGgo" * 40
 
@@ -107,3 +108,50 @@ class TestHolmes:
         first, second = talk.shown()[-1]["content"]
         assert first["text"] == spilled(talk)[0].text
         assert second == image(1)
+
+
+ENDS = re.compile(r"\[Result truncated: showing ([\d,]+) of ([\d,]+) (\w+) from look\. To see others, narrow the query")
+ROWS: list[dict[str, Any]] = [{"path": f"/srv/app/module_{at}.py", "size": at} for at in range(5000)]
+
+
+class TestDigitorn:
+    """Half of the window, the first items that fit, how many of how many, and how to ask for less."""
+
+    @pytest.mark.parametrize(
+        ("said", "what"),
+        [
+            (json.dumps(ROWS), "results"),
+            (json.dumps({"root": "/srv", "entries": ROWS}), "results"),
+            ("\n".join(row["path"] for row in ROWS * 2), "lines"),
+            ([text(row["path"]) for row in ROWS * 2], "lines"),
+        ],
+        ids=["a list", "a list in an object", "lines", "many parts"],
+    )
+    def test_the_first_items_that_fit_are_shown_and_counted(self, said: Any, what: str) -> None:
+        talk = answered("digitorn-truncate", said)
+        content = talk.shown()[-1]["content"]
+        shown = content if isinstance(content, str) else content[0]["text"]
+        number, total, named = ENDS.search(shown).groups()  # type: ignore[union-attr]
+        count, of = int(number.replace(",", "")), int(total.replace(",", ""))
+        assert (of, named) == (10_000 if what == "lines" else 5000, what)
+        assert spilled(talk)[0].sha256[:16] in shown
+        lines = shown.split("\n")
+        if what == "lines":
+            assert lines[1:-1] == [row["path"] for row in (ROWS * 2)[:count]]
+        else:
+            found = json.loads(lines[1])
+            assert (found["entries"] if isinstance(found, dict) else found) == ROWS[:count]
+        # half of the window, and one item more would be over it
+        assert 24_500 < COUNT(shown) <= 25_000
+        assert problems(talk.shown()) == []
+
+    def test_what_failed_says_first_why(self) -> None:
+        talk = answered("digitorn", json.dumps({"error": "disk is full", "entries": ROWS}))
+        assert "disk is full" in talk.shown()[-1]["content"][:600]
+
+    def test_a_text_without_lines_shows_how_it_begins(self) -> None:
+        talk = answered("digitorn", words(60_000))
+        shown = talk.shown()[-1]["content"]
+        assert "word word word" in shown
+        assert "showing the beginning of the first of 1 lines from look" in shown
+        assert COUNT(shown) <= 25_000
