@@ -100,13 +100,8 @@ class _Read(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return frozenset([item.value for item in self.items if item.category in LINES])
 
 
-def items_of(entries: tuple[Entry, ...]) -> list[DigestItem]:
-    """Return the items worth keeping of *entries*, each value once, with its newest message and its weight."""
-    return list(found_in(entries).items)
-
-
 def found_in(entries: tuple[Entry, ...]) -> Found:
-    """Return the items worth keeping of *entries*, and the files that were moved."""
+    """Return the items worth keeping of *entries*, each value once, of its newest message, and the files that moved."""
     read = [_read(entry) for entry in entries]
     moved = moves([one.told for one in read])
     items: dict[tuple[str, str], DigestItem] = {}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.core.extract import found_in, items_of
+from actors.core.extract import found_in
 from actors.core.text import patterns
 from protocol.facts import DigestItem
 from tests.builders import Talk, assistant, policy, result, system, user
@@ -15,7 +15,7 @@ from tests.builders import Talk, assistant, policy, result, system, user
 def items(*said: dict[str, Any]) -> list[DigestItem]:
     talk = Talk(policy(200_000, spill={"share": 1.0, "medium": 1.0}))
     talk.append(*said)
-    return items_of(talk.state.live)
+    return list(found_in(talk.state.live).items)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.audit.replay import replay
-from actors.core.extract import items_of
+from actors.core.extract import found_in
 from actors.core.flow import next_actor
 from actors.spill.without_store import degraded
 from actors.squeeze.answer_checks import cleaned
@@ -359,7 +359,7 @@ def test_the_recorded_run_holds_all_of_them(preset: str) -> None:
     assert refolded(talk).state == talk.state
     whole = Talk(preset_policy("jettison", 10**6))
     whole.append(*(message for message in said if message["role"] == "user"))
-    rules = [item for item in items_of(whole.state.live) if item.category == "rule" and item.trust == "user"]
+    rules = [item for item in found_in(whole.state.live).items if item.category == "rule" and item.trust == "user"]
     ledger = json.dumps([item.value for item in talk.state.ledger])
     known = b"".join(entry.raw for entry in talk.state.live).decode() + ledger
     assert rules

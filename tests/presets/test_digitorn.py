@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors.core.extract import items_of
+from actors.core.extract import found_in
 from actors.digest.decide import digest
 from actors.squeeze.decide import Ask, next_ask
 from actors.squeeze.must_keep import required, unsaid
@@ -312,14 +312,14 @@ class TestFacts:
     def test_a_token_with_a_shape_is_a_fact(self, value: str) -> None:
         talk = Talk(digitorn())
         talk.append(user(f"It is about id: {value} here"))
-        assert [item.value for item in items_of(talk.state.live) if value in item.value or item.value in value]
+        assert [item.value for item in found_in(talk.state.live).items if value in item.value or item.value in value]
 
     @pytest.mark.parametrize("text", ["we looked at the build", "ok", "Good morning to all of you", "it was nice"])
     @CASES.of("K24")
     def test_plain_words_are_none(self, text: str) -> None:
         talk = Talk(digitorn())
         talk.append(assistant(text))
-        assert [item for item in items_of(talk.state.live) if item.category != "outcome"] == []
+        assert [item for item in found_in(talk.state.live).items if item.category != "outcome"] == []
 
     @CASES.of("Y9")
     def test_what_is_put_back_has_a_bound(self) -> None:

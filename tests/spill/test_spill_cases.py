@@ -12,7 +12,7 @@ import pytest
 from actors.core.caps import CAP_TOKENS_MIN, cap_tokens
 from actors.core.entry import IMAGE_TOKENS
 from actors.core.flow import next_actor
-from actors.core.text.error_text import ERROR_CHARS, error_text, is_error
+from actors.core.text.error_text import ERROR_CHARS, error_text
 from actors.spill.labels import KEY_CHARS
 from actors.spill.without_store import degraded
 from protocol.facts import CompactionDeclined, ToolOutputSpilled, ToolOutputTrimmed
@@ -78,7 +78,6 @@ TRACE = "Traceback (most recent call last):\n" + '  File "/a.py", line 1, in f\n
 )
 def test_a_failed_call_is_told_by_its_form(text: str, words_of_it: str) -> None:
     assert error_text(text) == words_of_it
-    assert is_error(text) is bool(words_of_it)
 
 
 def test_the_words_of_an_error_are_bounded() -> None:

@@ -43,11 +43,6 @@ CODE_KEYS = ("exit_code", "exitCode", "returncode", "return_code", "exit_status"
 FAILED = ("error", "failed", "failure")
 
 
-def is_error(text: str) -> bool:
-    """Tell whether *text* is the result of a call that failed."""
-    return bool(error_text(text))
-
-
 def error_text(text: str) -> str:
     """Return the words in which *text* says that its call failed, at most `ERROR_CHARS`; empty: it does not."""
     if text.lstrip()[:1] == "{":

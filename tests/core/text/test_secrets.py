@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from actors.core.extract import items_of, values_of
+from actors.core.extract import found_in, values_of
 from actors.core.text.patterns import encoded
 from actors.core.text.secrets import hide, without_secrets
 from actors.digest.decide import digest
@@ -112,5 +112,5 @@ def test_no_secret_enters_digest_ledger_or_index() -> None:
 def test_a_secret_inside_a_rule_leaves_the_rule() -> None:
     talk = Talk(policy(9000))
     talk.append(user("You must never print password=hunter2! anywhere"))
-    rules = [item.value for item in items_of(talk.state.live) if item.category == "rule"]
+    rules = [item.value for item in found_in(talk.state.live).items if item.category == "rule"]
     assert rules == ["You must never print password=[secret cb1ade2b in message 1] anywhere"]
