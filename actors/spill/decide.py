@@ -1,55 +1,22 @@
 """Spill: a part too big for the window becomes an artifact and a pointer.
 
-Decides only. `results.py` says which parts are large, `part.py` what takes their place; without a store it is
-`without_store.py`. `act.py` stores the bytes before the facts are appended, so that no pointer ever dangles.
+Decides only. `results.py` says which parts are large, `part.py` what takes their place, `step_facts.py` what one step
+holds; without a store it is `without_store.py`. `act.py` stores the bytes before the facts are appended, so that no
+pointer ever dangles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from actors.core.entry import Entry
-from actors.core.hooks import due_facts
 from actors.core.state import State
 from actors.core.text.count import Count
-from protocol.facts import (
-    CompactionDeclined,
-    HookFired,
-    MessageRepaired,
-    ReminderInjected,
-    StageFailed,
-    ToolOutputSpilled,
-    ToolOutputTrimmed,
-)
 
-from .part import (
-    Large,
-    is_reading,
-    missing_part,
-    owed_parts,
-    spilled_part,
-    text_of,
-    trimmed_reading,
-)
+from .part import Large, is_reading, missing_part, owed_parts, spilled_part, text_of, trimmed_reading
 from .results import large_parts, whole_result
-
-GAIN_MIN = 0.1
-"""Share of a result that may stay that a pointer must win; for less, reading it back costs more than it saves."""
-
-COMMIT_BYTES_MAX = 256 * 1024
-"""Of texts in the facts of one step, and one more: a commit fits into a frame."""
-
-Fact = (
-    ToolOutputSpilled
-    | ToolOutputTrimmed
-    | MessageRepaired
-    | CompactionDeclined
-    | HookFired
-    | ReminderInjected
-    | StageFailed
-)
+from .step_facts import Fact, declined, gains_little, in_order, within_commit
 
 
 class Spilled(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,39 +60,3 @@ def _moved(large: Large, uploads: Mapping[str, str | None], count: Count) -> tup
     if gains_little(large, fact.text_tokens):
         return (), (declined(large.entry),)
     return () if part.sha256 else (body,), (fact,)
-
-
-def within_commit(
-    moved: Iterable[tuple[Sequence[bytes], Sequence[Fact]]],
-) -> Iterator[tuple[Sequence[bytes], Sequence[Fact]]]:
-    """Yield of *moved* as much as one commit should hold; what is left is the next step's."""
-    held = 0
-    for bodies, facts in moved:
-        yield bodies, facts
-        texts = (fact.text for fact in facts if isinstance(fact, ToolOutputSpilled | ToolOutputTrimmed))
-        held += sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
-        if held > COMMIT_BYTES_MAX:
-            return
-
-
-def in_order(state: State, found: Iterable[Fact], count: Count) -> tuple[Fact, ...]:
-    """Return the repairs and what hooks have due, then what was *found*; what stays comes last, once for a message."""
-    moved: list[Fact] = []
-    staying: dict[int, Fact] = {}
-    for fact in found:
-        if isinstance(fact, CompactionDeclined):
-            staying[fact.boundary] = fact
-        else:
-            moved.append(fact)
-    return (*state.heard.unrecorded, *due_facts(state, count=count), *moved, *staying.values())
-
-
-def gains_little(large: Large, tokens: int) -> bool:
-    """Tell whether *large* may stay as it is, and *tokens* in its place save hardly any."""
-    return large.may_stay and tokens > large.part.tokens * (1 - GAIN_MIN)
-
-
-def declined(entry: Entry) -> CompactionDeclined:
-    """Return the fact that says that a part of *entry* stays."""
-    reason = f"shortening wins less than {GAIN_MIN:.0%} of a part"
-    return CompactionDeclined(boundary=entry.number, stage="spill", reason=reason)

@@ -13,10 +13,11 @@ from actors.core.text.count import Count
 from actors.core.text.error_text import error_text
 from actors.core.text.kinds import kind_of
 
-from .decide import Fact, Spilled, declined, gains_little, in_order, within_commit
+from .decide import Spilled
 from .labels import lead_unstored, refusal
 from .part import Large, framed, is_reading, pointer_text, text_of, trimmed_part, trimmed_reading
 from .results import degraded_result, large_parts
+from .step_facts import Fact, declined, gains_little, in_order, within_commit
 
 
 def degraded(state: State, *, reason: str, count: Count) -> Spilled | None:
