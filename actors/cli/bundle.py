@@ -28,12 +28,7 @@ def export(stack: StackOptions, conv: str, *, out: Path | None, as_json: bool) -
     async def main(running: Runtime) -> int:
         bundle = await exported(at, sources_of(running))
         body = bundles.packed(bundle)
-        partial = path.with_name(path.name + ".partial")
-        try:
-            partial.write_bytes(body)
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        _replaced(path, body)
         for sha256, why in bundle.missing.items():
             said(f"warning: artifact {sha256} is {why}; the bundle says so")
         row = {
@@ -55,6 +50,16 @@ def export(stack: StackOptions, conv: str, *, out: Path | None, as_json: bool) -
         return 0
 
     return connected(main, stack)
+
+
+def _replaced(path: Path, body: bytes) -> None:
+    """Write *body* to *path*, whole or not at all."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        partial.write_bytes(body)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def import_file(stack: StackOptions, file: Path, conv: str, *, as_json: bool) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from pathlib import Path
 
 import msgspec
@@ -252,6 +252,18 @@ async def _keys(running: Runtime, settings: Settings) -> Finding:
         detail = "none: the log is kept in plain text; erasing overwrites it, and no copy made before"
         return Finding(what="keys", ok=True, detail=detail, fix="set keys.folder (JETTISON_KEYS__FOLDER) to encrypt it")
     folder = Path(settings.keys.folder)
+    files = _key_files(folder, settings)
+    if isinstance(files, Finding):
+        return files
+    if (wrong := await _tenants_wrong(running, settings, folder, files)) is not None:
+        return wrong
+    files_of = counted(len(files), "tenant")
+    detail = f"of {files_of} in {folder}: what actors commit is encrypted, and what agents with keys say"
+    return Finding(what="keys", ok=True, detail=detail)
+
+
+def _key_files(folder: Path, settings: Settings) -> list[Path] | Finding:
+    """Return the files of tenants' keys, or what is wrong with them."""
     try:
         files = sorted(folder.glob("*.key"))
         open_to_others = [file.name for file in files if file.stat().st_mode & 0o077]
@@ -268,6 +280,11 @@ async def _keys(running: Runtime, settings: Settings) -> Finding:
             FolderKeys(folder=folder).check(Token(file.stem))
         except KeysUnavailable as error:
             return Finding(what="keys", ok=False, detail=str(error), fix=f"put the copy of {file.name} back")
+    return files
+
+
+async def _tenants_wrong(running: Runtime, settings: Settings, folder: Path, files: Sequence[Path]) -> Finding | None:
+    """Return whose keys are not among *files*; None if what is kept of everybody can be read."""
     # an auditor may not read every key; who speaks has a log, also where the tenant's file is gone
     try:
         tenants = {at.tenant for at in await running.log.addresses()}
@@ -282,9 +299,7 @@ async def _keys(running: Runtime, settings: Settings) -> Finding:
         above = f"put the lines of the copy of {tenant}.key above those that {folder} has, and keep all"
         fix = above if there else f"put the copy of {tenant}.key back"
         return Finding(what="keys", ok=False, detail=str(error), fix=fix)
-    files_of = counted(len(files), "tenant")
-    detail = f"of {files_of} in {folder}: what actors commit is encrypted, and what agents with keys say"
-    return Finding(what="keys", ok=True, detail=detail)
+    return None
 
 
 def _model(settings: Settings) -> Finding:

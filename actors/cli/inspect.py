@@ -46,26 +46,29 @@ def ls(stack: StackOptions, *, as_json: bool) -> int:
                 unreadable = unreadable or error
                 said(f"{at} cannot be read: {error}")
                 continue
-            row = {
-                "address": str(at),
-                "name": state.terms.name,
-                "version": state.version,
-                "messages": state.messages,
-                "tokens": state.live_tokens,
-                "usable": state.usable_tokens if state.policy else 0,
-            }
-            if as_json:
-                printed(row)
-            else:
-                line = "{address}  v{version}  {messages} messages  {tokens} of {usable} tokens".format(**row)
-                # what it was called, where the address cannot say it
-                name = "" if state.terms.name in ("", at.conversation) else f"  {one_line(state.terms.name, chars=60)}"
-                sys.stdout.write(f"{line}{name}\n")
+            _listed(at, state, as_json)
         if unreadable is not None:
             raise unreadable  # after all others were listed, for the exit code
         return 0
 
     return connected(main, stack, role=ROLE)
+
+
+def _listed(at: Address, state: State, as_json: bool) -> None:
+    row = {
+        "address": str(at),
+        "name": state.terms.name,
+        "version": state.version,
+        "messages": state.messages,
+        "tokens": state.live_tokens,
+        "usable": state.usable_tokens if state.policy else 0,
+    }
+    if as_json:
+        return printed(row)
+    line = "{address}  v{version}  {messages} messages  {tokens} of {usable} tokens".format(**row)
+    # what it was called, where the address cannot say it
+    name = "" if state.terms.name in ("", at.conversation) else f"  {one_line(state.terms.name, chars=60)}"
+    sys.stdout.write(f"{line}{name}\n")
 
 
 def log(stack: StackOptions, conv: str, *, as_json: bool) -> int:
@@ -98,21 +101,11 @@ def show(stack: StackOptions, conv: str, *, budget: int, full: bool, profile: st
             raise NotFound(f"{at} has no policy yet: no worker has seen it", address=str(at))
         count = count_of(state)
         seen = view(state, budget=min(budget or state.usable_tokens, state.usable_tokens), count=count, profile=shape)
+        decoded = [messages.decode(raw) for raw in seen.messages]
         if as_json:
-            printed(
-                {
-                    "address": str(at),
-                    "version": state.version,
-                    "upto": seen.upto,
-                    "tokens": seen.tokens,
-                    "hash": seen.hash,
-                    "level": seen.level,
-                    "categories": seen.categories,
-                    "messages": [messages.decode(raw) for raw in seen.messages],
-                }
-            )
+            about = {name: getattr(seen, name) for name in ("upto", "tokens", "hash", "level", "categories")}
+            printed({"address": str(at), "version": state.version, **about, "messages": decoded})
         else:
-            decoded = [messages.decode(raw) for raw in seen.messages]
             sys.stdout.write(drawn(decoded, chars=10**9 if full else 400))
             said(f"version {state.version}, {seen.tokens:,} tokens, hash {seen.hash[:16]}")
         return 0

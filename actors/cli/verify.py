@@ -50,19 +50,23 @@ def verify(stack: StackOptions, what: str, *, everything: bool, as_json: bool) -
                 return _told([await verified(at, sources)], as_json)
             except NotFound:
                 raise missing(what, at) from None
-        worst = count = 0
-        try:
-            async for verdict in all_verified(sources, told=_progress()):
-                worst = _worse(worst, _told([verdict], as_json))
-                count += 1
-        except KeysUnavailable as error:
-            if worst != MISMATCH:
-                raise
-            said(str(error))  # a difference that was found is the worse news
-        said(f"{counted(count, 'verdict')}, {SUMMARIES[worst]}")
-        return worst
+        return await _verified_all(sources, as_json)
 
     return connected(main, stack)
+
+
+async def _verified_all(sources: Sources, as_json: bool) -> int:
+    worst = count = 0
+    try:
+        async for verdict in all_verified(sources, told=_progress()):
+            worst = _worse(worst, _told([verdict], as_json))
+            count += 1
+    except KeysUnavailable as error:
+        if worst != MISMATCH:
+            raise
+        said(str(error))  # a difference that was found is the worse news
+    said(f"{counted(count, 'verdict')}, {SUMMARIES[worst]}")
+    return worst
 
 
 def anchor(stack: StackOptions, *, every: float, as_json: bool) -> int:
