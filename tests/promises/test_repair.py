@@ -25,10 +25,11 @@ from tests.stack import ROOT
 KILLS_MAX = 200
 
 
-async def repaired(settings: Settings, folder: Path, at: Address, *, dies_after: int = KILLS_MAX) -> int:
-    """Run the command in *folder*, as an operator does, with each bundle that lies there; return its exit code."""
-    copies = [word for file in sorted(folder.glob("*.tar")) for word in ("--from", str(file))]
-    ours = ("-m", "tests.promises.mortal_repair", str(dies_after), "repair", str(at), "--yes", *copies)
+async def repaired(settings: Settings, folder: Path, at: Address, *, copies: bool, dies_after: int = KILLS_MAX) -> int:
+    """Run the command in *folder*, as an operator does; return its exit code. *copies*: from all that lie there."""
+    files = sorted(folder.glob("*.tar")) if copies else []
+    copied = [word for file in files for word in ("--from", str(file))]
+    ours = ("-m", "tests.promises.mortal_repair", str(dies_after), "repair", str(at), "--yes", *copied)
     paths = {"PYTHONPATH": str(ROOT)}
     # its errors are ours; what it was killed in the middle of saying is nobody's
     process = await asyncio.create_subprocess_exec(
@@ -60,10 +61,10 @@ async def test_a_repair_that_is_killed_at_any_write_is_taken_up_again(
         folder.mkdir()
         if anew:
             (folder / "copy.jettison.tar").write_bytes(packed(whole))
-        code = await repaired(settings, folder, whole.at, dies_after=kills if kills >= 0 else KILLS_MAX)
+        code = await repaired(settings, folder, whole.at, copies=anew, dies_after=kills if kills >= 0 else KILLS_MAX)
         if code:
             assert code == -signal.SIGKILL
-            assert await repaired(settings, folder, whole.at) == os.EX_OK
+            assert await repaired(settings, folder, whole.at, copies=anew) == os.EX_OK
         records = await running.log.read(whole.at, after=0)
         fine(whole.at, records, folder)
         if kills < 0:
