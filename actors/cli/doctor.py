@@ -33,6 +33,8 @@ FILLED_SHARE_MAX = 0.9
 DAMAGED_REASONS = ("damaged", "unreadable")
 NAMED_MAX = 20
 
+RESTART = "then restart that nats-server (or `jettison up`): until then its stream takes no write"
+
 STORE_SECONDS = 5.0
 """For the store to write and read a few bytes, while a person waits."""
 
@@ -73,6 +75,7 @@ async def _findings(settings: Settings, monitor: str) -> AsyncIterator[Finding]:
             yield Finding(what="nats", ok=True, detail=f"{there.nats.url} answers")
             for finding in await _streams(running, there):
                 yield finding
+            monitor = monitor or _embedded_monitor(there)
             for finding in await _durability(running, there, monitor):
                 yield finding
             yield await _rules(there, monitor)
@@ -126,7 +129,7 @@ async def _durability(running: Runtime, settings: Settings, monitor: str) -> lis
     try:
         kept = await looked_at(running.connection, replicas=settings.nats.replicas)
         found = [Finding(what=f"log {one.name}", ok=False, detail=one.what, fix=one.fix) for one in kept.hazards]
-        synced = await is_synced(monitor) if monitor else _embedded_is_synced(settings)
+        synced = await is_synced(monitor) if monitor else None
         found += await _server(monitor) if monitor else []
     except Unavailable as error:
         return [Finding(what="durability", ok=False, detail=str(error), fix="give --monitor http://HOST:8222")]
@@ -185,20 +188,18 @@ async def _rules(settings: Settings, monitor: str) -> Finding:
 def _mended(trouble: str) -> str:
     """Return the advice on a server's own report."""
     if "no space left" in trouble:
-        return "make room on its disk, then restart that nats-server: until then its stream takes no write"
+        return f"make room on its disk, {RESTART}"
     if "write error" in trouble:
-        return "look at its disk, then restart that nats-server: until then its stream takes no write"
+        return f"look at its disk, {RESTART}"
     if "not current" in trouble:
         return "wait until it has caught up, and restart no other server before"
     return "see that server's log"
 
 
-def _embedded_is_synced(settings: Settings) -> bool | None:
-    """Tell whether the embedded server syncs each write; None if it is not the one that is asked about."""
+def _embedded_monitor(settings: Settings) -> str:
+    """Return the monitoring port of the embedded server; empty if that is not the one that is asked about."""
     stack = running_stack(data_folder(settings))
-    if stack is None or stack.endpoints.nats_url != settings.nats.url:
-        return None
-    return 'sync_interval: "always"' in (data_folder(settings) / "nats.conf").read_text(encoding="utf-8")
+    return stack.endpoints.monitor if stack and stack.endpoints.nats_url == settings.nats.url else ""
 
 
 async def _store(running: Runtime, settings: Settings) -> Finding:
@@ -211,7 +212,7 @@ async def _store(running: Runtime, settings: Settings) -> Finding:
         detail = f"{settings.s3.endpoint or 'AWS'} takes connections and does not answer in {STORE_SECONDS:g} s"
         return Finding(what="s3", ok=False, detail=detail, fix="look at its process and its disk, and restart it")
     except JettisonError as error:
-        fix = "check s3.endpoint, bucket and credentials; `jettison provision` makes the bucket"
+        fix = "check its disk, s3.endpoint, bucket and credentials; `jettison provision` makes the bucket"
         return Finding(what="s3", ok=False, detail=str(error), fix=fix)
     where = settings.s3.endpoint or "AWS"
     return Finding(what="s3", ok=same, detail=f"{where}, bucket {settings.s3.bucket}: written and read back")

@@ -50,6 +50,8 @@ class Endpoints:
     s3_endpoint: str
     s3_access_key: str
     s3_secret_key: str
+    monitor: str = ""
+    """NATS' monitoring port, also on loopback alone: what a server knows of its own troubles it says there."""
 
 
 class EmbeddedStack:
@@ -208,6 +210,7 @@ async def embedded_stack(
             s3_endpoint=f"http://{LOOPBACK}:{ports.s3}",
             s3_access_key=S3_ACCESS_KEY,
             s3_secret_key=secret,
+            monitor=f"http://{LOOPBACK}:{ports.monitor}",
         )
         stack = EmbeddedStack(endpoints=endpoints, children=children)
         held.push_async_callback(stack.stop)
@@ -220,7 +223,8 @@ def _nats(binary: str, data: Path, *, ports: Ports, sync_interval: str, lock: in
     config = data / "nats.conf"
     store, sync = (json.dumps(text, ensure_ascii=False) for text in (str(data / "nats"), sync_interval))
     config.write_text(
-        f'server_name: "jettison-embedded"\nlisten: "{LOOPBACK}:{ports.nats}"\nmax_payload: 1MB\n'
+        f'server_name: "jettison-embedded"\nlisten: "{LOOPBACK}:{ports.nats}"\n'
+        f'http: "{LOOPBACK}:{ports.monitor}"\nmax_payload: 1MB\n'
         f"jetstream {{\n  store_dir: {store}\n  sync_interval: {sync}\n}}\n",
         encoding="utf-8",
     )

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import secrets
+import shutil
 import socket
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -19,6 +20,8 @@ LOOPBACK = "127.0.0.1"
 LOCK_SECONDS = 1.0  # after a SIGKILL of the last owner, its children need a moment to die and free the lock
 POLL_SECONDS = 0.05
 LOG_BYTES_MAX = 16 * 1024 * 1024
+FREE_BYTES_MIN = 8 * 1024 * 1024
+"""For both servers to start; with less the S3 store breaks off with a trace that says nothing of a disk."""
 
 # With the offsets below 32768: above, an outgoing connection of a child may take a port promised to a listener.
 PORTS = range(10_000, 22_700)
@@ -37,9 +40,10 @@ class StackError(Unavailable):
 
 @dataclass(frozen=True, kw_only=True)
 class Ports:
-    """The ports of one run; *weed* is the base of the S3 store's inner ones."""
+    """The ports of one run; *monitor* is NATS' monitoring port, *weed* the base of the S3 store's inner ones."""
 
     nats: int
+    monitor: int
     s3: int
     weed: int
 
@@ -58,6 +62,9 @@ def made(data: Path) -> Path:
     """Make the folders and the lock, and set a long log aside, replacing the one before."""
     data = data.absolute()
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if (free := shutil.disk_usage(data).free) < FREE_BYTES_MIN:
+        what = f"the disk of {data} is full: {free:,} bytes are left"
+        raise StackError(what=what, fix=f"make room there, {FREE_BYTES_MIN:,} bytes at least")
     for name in ("nats", "s3", "logs"):
         (data / name).mkdir(exist_ok=True)
     (data / "lock").touch(mode=0o600)
@@ -112,6 +119,7 @@ def choose_ports(memory: Path, *, nats_port: int | None, s3_port: int | None) ->
     last = _last_ports(memory)
     ports = Ports(
         nats=nats_port or pick(last.get("nats")),
+        monitor=pick(last.get("monitor")),
         s3=s3_port or pick(last.get("s3")),
         weed=pick(last.get("weed"), *WEED_PORTS.values()),
     )

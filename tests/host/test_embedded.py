@@ -187,6 +187,13 @@ async def test_a_folder_that_cannot_be_used_is_named_with_the_reason(tmp_path: P
             pass
 
 
+async def test_a_disk_without_room_for_both_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.host.stack_folder.FREE_BYTES_MIN", 1 << 62)
+    with pytest.raises(StackError, match=f"the disk of {tmp_path} is full: .* make room"):
+        async with embedded_stack(tmp_path):
+            pass
+
+
 async def test_one_port_for_both_servers_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StackError, match="port 14000 is wanted for NATS and for S3"):
         async with embedded_stack(tmp_path, nats_port=14000, s3_port=14000):
