@@ -8,7 +8,7 @@ anew, and anchors stay with the file; those that the stack itself has still vouc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -51,8 +51,7 @@ async def imported(bundle: Bundle, *, log: EventLog, artifacts: Artifacts) -> Im
         if record.side == "said":
             await log.say(at, record.body, message_id=fresh_id(), headers=headers)
             continue
-        # an id of its own: the server may remember the commit's own id from before the log was lost
-        landed = await log.append(at, record.body, expected_seq=done_seq, commit_id=fresh_id(), headers=headers)
+        landed = await appended(log, at, record.body, expected_seq=done_seq, headers=headers)
         if landed is None:
             raise Contended(f"somebody wrote to {at} during the import; it is not complete", address=str(at))
         done_seq = landed
@@ -61,6 +60,19 @@ async def imported(bundle: Bundle, *, log: EventLog, artifacts: Artifacts) -> Im
         raise Contended(f"somebody wrote to {at} during the import; its log is another now", address=str(at))
     present = min(len(there), len(wanted))  # it may have gone on here since an earlier import
     return Imported(address=str(at), records=len(wanted) - present, present=present, artifacts=len(bundle.artifacts))
+
+
+async def appended(
+    log: EventLog, at: Address, body: bytes, *, expected_seq: int, headers: Mapping[str, str]
+) -> int | None:
+    """Append a commit; return its sequence, None if somebody else's came first. Raises `Unavailable`."""
+    # an id of its own: the server may remember the commit's own id from before the log was lost
+    landed = await log.append(at, body, expected_seq=expected_seq, commit_id=fresh_id(), headers=headers)
+    if landed is not None:
+        return landed
+    # a try whose answer was lost has landed, and the next one was refused for it
+    behind = [record for record in await log.read(at, after=expected_seq) if record.side == "done"]
+    return behind[0].seq if behind and behind[0].body == body else None
 
 
 def _begins_with(at: Address, wanted: Sequence[Record], there: Sequence[Record]) -> None:

@@ -20,7 +20,7 @@ from actors.runtime.fold import folded
 from protocol import codec, subjects
 from protocol.errors import Contended, NotFound, Rejected
 from protocol.facts import ConversationRepaired
-from protocol.ids import Address, fresh_id
+from protocol.ids import Address
 from storage.erasure import overwritten, removed
 from storage.ports import Record
 
@@ -28,7 +28,7 @@ from .anchoring import Anchoring, book_of
 from .bundle import Bundle
 from .evidence import Sources, exported, gathered
 from .heads import positions
-from .importing import imported
+from .importing import appended, imported
 from .repair_plan import BEGUN_HEADER, Plan, dense, plan
 from .verify import Evidence
 
@@ -113,7 +113,7 @@ class Repairing(msgspec.Struct, frozen=True, kw_only=True):
         records = found.damaged.records if found.damaged else ()
         last = max((record.seq for record in records if record.side == "done"), default=0)
         body = codec.encode_commit(commit)
-        if not await self.sources.log.append(at, body, expected_seq=last, commit_id=fresh_id(), headers={}):
+        if not await appended(self.sources.log, at, body, expected_seq=last, headers={}):
             raise Contended(f"somebody committed to {at} meanwhile; look at it again", address=str(at))
         gone = [record.seq for record in found.plan.dropped]
         await removed(self.connection, stream=subjects.LOG_STREAM, seqs=gone)

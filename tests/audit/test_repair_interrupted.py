@@ -123,3 +123,22 @@ async def test_a_repair_that_died_after_any_write_is_done_again(
     else:
         raise AssertionError("there is no end to its writes")
     assert writes > 2
+
+
+@pytest.mark.parametrize("anew", [False, True])
+async def test_an_answer_that_was_lost_is_no_other_writer(
+    running: Runtime, mortal: Runtime, monkeypatch: pytest.MonkeyPatch, anew: bool
+) -> None:
+    whole = await damaged(running, anew=anew)
+    publish = mortal.connection.publish
+
+    async def twice(subject: str, payload: bytes = b"", reply: str = "", headers: dict[str, Any] | None = None) -> None:
+        if subject == subjects.done(whole.at):
+            await publish(subject, payload, headers=headers)  # it lands, and nobody hears of it
+        await publish(subject, payload, reply, headers)
+
+    monkeypatch.setattr(mortal.connection, "publish", twice)
+    await repaired(mortal, whole.at, [whole] if anew else [])
+    records = await running.log.read(whole.at, after=0)
+    judged = verify(Evidence(at=whole.at, records=records))
+    assert (judged.ok, len(judged.repairs)) == (True, 1)
