@@ -48,8 +48,9 @@ def serve(stack: StackOptions, *, port: int) -> int:
 def access_of(settings: PageSection) -> Access | None:
     """Return who sees what behind a proxy; none where everybody on this machine sees all. Raises `Rejected`."""
     if not settings.users:
-        if settings.socket or settings.peers:
-            raise Rejected("page.socket and page.peers are for a proxy that names users: set page.users too")
+        if settings.socket or settings.peers or settings.listen != HOST:
+            what = "page.socket, page.peers and page.listen"
+            raise Rejected(f"{what} are for a proxy that names users: set page.users too")
         return None
     if not (settings.socket or settings.peers):
         raise Rejected("page.users needs to know where the proxy is: set page.socket, or page.peers to its addresses")

@@ -69,4 +69,6 @@ async def test_only_a_listed_address_is_believed(
 def test_users_without_a_place_for_the_proxy_are_refused() -> None:
     with pytest.raises(Rejected, match=r"page\.socket.*page\.peers"):
         access_of(PageSection(users=USERS))
+    with pytest.raises(Rejected, match=r"page\.listen are for a proxy"):
+        access_of(PageSection(listen="192.0.2.1"))
     assert access_of(PageSection()) is None
