@@ -94,7 +94,8 @@ def _faults(api: str, body: Json) -> Any:
         return
     yield from problems(body["messages"], ANTHROPIC if api == ANTHROPIC else CHAT)
     named = {_named(tool) for tool in body.get("tools", ())}
-    for message in body["messages"]:
+    # without any, OpenAI takes old calls: a summary of them is asked so
+    for message in body["messages"] if named or api == ANTHROPIC else ():
         for call in message.get("tool_calls") or ():
             if _named(call) not in named:
                 yield f"no tool {_named(call)}"

@@ -12,7 +12,7 @@ from .script import Look, Run, Say, Upstream, written
 from .transcripts import PROMPTS
 
 STEPS = 3
-SECONDS = 100.0
+SECONDS = 150.0
 LAST = "All three are read."
 _PLAIN_AIDER = ("--no-check-update", "--no-analytics", "--no-show-release-notes", "--no-show-model-warnings")
 
@@ -52,7 +52,12 @@ async def wrapped(
     own.write_text(OWN[client][1])
     keys = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "CODEX_API_KEY"), f"sk-{name}")
     command = [str(Path(sys.executable).with_name("jettison")), "gateway", "--data", str(data), "--wrap", client, "--"]
-    told = {**gateway, **keys, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "PI_OFFLINE": "1"}
+    offline = {
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "PI_OFFLINE": "1",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    }
+    told = {**gateway, **keys, **offline}
     code, said = await ended([*command, *ARGUMENTS[client]], client, home=home, told=told, seconds=SECONDS)
     out = [f"exit code {code}: {said[-300:]!r}"] if code else []
     if client != "aider" and (run.done != list(range(STEPS)) or LAST not in said):
