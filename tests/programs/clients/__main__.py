@@ -114,8 +114,8 @@ def in_words(done: Done) -> str:
 async def _judged(done: Done, data: Path) -> list[str]:
     """Return what is wrong with a run through the gateway."""
     run, out = done.server.run, []
-    if not done.finished:
-        out.append("not finished")
+    if not done.finished or done.codes:
+        out.append(f"finished: {done.finished}, exit codes {done.codes}")
     out += [f"the provider refused: {why:.200}" for why in done.run.refusals]
     logs, mixed = await logs_of(data)
     if done.agent.sessions:

@@ -64,7 +64,12 @@ class Done:
         """Tell whether the client came to the end of its task, each step once."""
         if len(self.ended) < len(self.sittings) or self.run.done != list(range(self.looks)):
             return False
-        return all(not code and one.words in told for one, (code, told) in zip(self.sittings, self.ended, strict=True))
+        return all(one.words in told for one, (_, told) in zip(self.sittings, self.ended, strict=True))
+
+    @property
+    def codes(self) -> list[int]:
+        """Return the exit codes that are not 0: some clients end so after an error that they got over."""
+        return [code for code, _ in self.ended if code]
 
 
 def task_of(agent: Agent, turns: int) -> tuple[list[Step], list[Sitting]]:
@@ -103,7 +108,7 @@ async def ran(agent: Agent, server: Server, *, upstream: Upstream, folder: Path,
     for sitting in sittings:
         told = agent.settings(done.home, server)
         done.ended.append(await ended(sitting.argv, agent.client, home=done.home, told=told))
-        if done.ended[-1][0]:
+        if done.ended[-1][0] and sitting.words not in done.ended[-1][1]:
             break
     done.seconds = time.monotonic() - began
     return done

@@ -31,4 +31,5 @@ def _cell(done: Done) -> str:
     ended = "done" if done.finished else f"**fails** after {len(run.done)} of {done.looks}"
     more = [f"{len(run.refusals)} refused"] if run.refusals else []
     more += [f"{run.side} summaries"] if run.side else []
+    more += [f"exit code {done.codes[0]}"] if done.finished and done.codes else []
     return ", ".join([ended, f"{len(run.sent)} requests", f"{sum(run.sent):,} tokens", *more])
