@@ -18,7 +18,9 @@ class Context(ContextMeta, frozen=True, kw_only=True):
     """
 
     messages: list[dict[str, Any]]
+    """To be sent as they are."""
     system: str | list[dict[str, Any]]
+    """What Anthropic takes beside them; empty elsewhere."""
 
 
 def context_of(meta: ContextMeta, body: bytes, marks: Marks = NO_MARKS) -> Context:

@@ -71,12 +71,15 @@ class Expanded(msgspec.Struct, frozen=True, kw_only=True):
     """What was put back, and what the view costs since. Nothing, where the view showed it all."""
 
     version: int
+    """The newest one after it."""
     restored: tuple[int, ...]
     """Numbers of messages."""
     parts: int
     """Spilled parts that are shown in full."""
     before_tokens: int
+    """Of the view before."""
     after_tokens: int
+    """Of the view since."""
 
 
 class RewindAsked(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,11 +94,15 @@ class Rewound(msgspec.Struct, frozen=True, kw_only=True):
     """What a rewind did; `version` is the newest one after it."""
 
     version: int
+    """The newest one after it."""
     to_version: int
+    """Whose context it is again."""
     upto: int
     """Number of the last message that is left."""
     before_tokens: int
+    """Of the view before."""
     after_tokens: int
+    """Of the view since."""
 
 
 class ForkAsked(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,7 +120,9 @@ class Forked(msgspec.Struct, frozen=True, kw_only=True):
     """What a fork did."""
 
     address: str
+    """Of the new conversation."""
     parent: str
+    """The address of the one that it began as."""
     version: int
     """Of the parent."""
     records: int
@@ -149,8 +158,11 @@ class PolicyChanged(msgspec.Struct, frozen=True, kw_only=True):
     """Since which version a policy holds, and the keys that have another value since; none: it was so already."""
 
     version: int
+    """The first one with it."""
     keys: tuple[str, ...]
+    """That have another value since."""
     notes: tuple[str, ...] = ()
+    """What is not known, and what to set."""
 
 
 class UploadAsked(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,14 +177,25 @@ class ContextMeta(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a served view, beside its messages."""
 
     version: int
+    """Of the conversation: `show CONV@N` rebuilds this view."""
     upto: int
+    """Number of the newest message that it is of."""
     tokens: int
+    """What its messages cost as `tokenizer` counts, frames included."""
     budget: int
+    """Tokens that it might have: the smallest of what was asked, the standing budget and the model's window."""
     hash: str
+    """SHA-256 of its messages, to be named in `report_usage` and `report_overflow`."""
     level: str
+    """How much this call's budget took of the standing view. `none`: nothing; `units`: whole units left, the oldest
+    first; `floor`: texts were shortened and the floor of the policy stays; `fewer`: units of a soft floor left too;
+    `shrink`: texts of all that must stay were shortened; `bare`: that, and what stands for older messages is gone."""
     profile: Profile
+    """The API that `messages` are written for."""
     tokenizer: str
+    """By which tokens are counted."""
     estimated: bool
+    """It is not the model's own."""
     squeezing: bool
     """An LLM is still shortening the digest: the next view may be smaller."""
     standing: int = 0
@@ -199,9 +222,13 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     """Announced when nobody has anything left to do: the state that the next view is made of."""
 
     version: int
+    """The newest one."""
     upto: int
+    """Number of the newest message in it."""
     tokens: int
+    """Of the standing view."""
     pressure: float
+    """Its tokens / the tokens usable."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

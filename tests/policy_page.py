@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Iterator
+from typing import Any
 
-from actors.cli.policy_keys import OTHERS, Key, keys, values_in
+import msgspec
+
+from actors.cli.policy_keys import OTHERS, Key, keys, lines_below, values_in
+from protocol import context, service_messages
 from protocol import policy as policies
+from protocol.context import Context
+from protocol.service_messages import Expanded, PolicyChanged, Ready, Rewound
 
 EXAMPLES = {
     "budget": "budget = { window = 200_000, reserve = 8_000 }",
@@ -23,6 +30,38 @@ EXAMPLES = {
     "shape": 'shape = { profile = "anthropic-messages" }',
 }
 """One line of TOML for each section; a test resolves them."""
+
+
+ANSWERS: dict[str, type[msgspec.Struct]] = {
+    "context()": Context, "expand(...)": Expanded, "rewind(...)": Rewound, "set_policy(...)": PolicyChanged,
+    "ready()": Ready,
+}  # fmt: skip
+"""What a call of a conversation returns, or yields."""
+
+
+def answers_page() -> str:
+    """Return a table for each answer: its fields, in the order of the code."""
+    told = lines_below(context, service_messages)
+    out = []
+    for call, answer in ANSWERS.items():
+        owners = [one.__name__ for one in answer.__mro__]
+        out.append(f"\n### `{call}`\n\n| field | value | what it says |\n|---|---|---|")
+        for field in msgspec.structs.fields(answer):
+            about = next(told[f"{owner}.{field.name}"] for owner in owners if f"{owner}.{field.name}" in told)
+            kind = _kind(field.type)
+            out.append(f"| `{field.name}` | {_cell(kind)} | {_cell(' '.join(about.split()))} |")
+    return "\n".join(out)
+
+
+def _kind(hint: Any) -> str:
+    """Return the type of a field in words."""
+    if typing.get_origin(hint) is typing.Literal:
+        return " or ".join(f"`{part}`" for part in typing.get_args(hint))
+    if typing.get_origin(hint) in (list, tuple):
+        return f"list of {_kind(typing.get_args(hint)[0])}"
+    if parts := typing.get_args(hint):
+        return "object" if typing.get_origin(hint) is dict else " or ".join(map(_kind, parts))
+    return {int: "number", float: "number", str: "text", bool: "true or false"}.get(hint, "object")
 
 
 def policy_page() -> str:

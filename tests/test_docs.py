@@ -11,7 +11,7 @@ import pytest
 from actors.cli.policy_keys import MORE, described, docstrings, keys
 from actors.core.flow import mermaid
 from protocol import policy as policies
-from tests.policy_page import EXAMPLES, policy_page
+from tests.policy_page import EXAMPLES, answers_page, policy_page
 from tests.walkthrough import walkthrough
 
 ROOT = Path(__file__).parents[1]
@@ -19,6 +19,7 @@ WRITTEN: dict[str, tuple[str, Callable[[], str]]] = {
     "flow": ("README.md", lambda: f"```mermaid\n{mermaid()}\n```"),
     "walkthrough": ("infra/docs/architecture.md", walkthrough),
     "policy": ("infra/docs/policy.md", policy_page),
+    "answers": ("infra/docs/policy.md", answers_page),
 }
 """By name: the document, and what stands in it between the comments of that name."""
 

@@ -9,6 +9,7 @@ import json
 import typing
 from collections.abc import Iterator, Mapping
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -189,8 +190,13 @@ def _at(value: Any, path: str) -> Any:
 @cache
 def docstrings() -> Mapping[str, str]:
     """Return the lines below the keys in the code, by class and field."""
+    return lines_below(policies, hooks)
+
+
+def lines_below(*modules: ModuleType) -> Mapping[str, str]:
+    """Return the lines below the fields of the classes in some modules, by class and field."""
     found: dict[str, str] = {}
-    for module in (policies, hooks):
+    for module in modules:
         for made in ast.parse(inspect.getsource(module)).body:
             body = made.body if isinstance(made, ast.ClassDef) else []
             for before, line in itertools.pairwise(body):
