@@ -112,6 +112,8 @@ def codex(rows: Any) -> Transcript:
     name = ""
     for row in rows:
         kind, payload = str(row.get("type")), row.get("payload")
+        if "type" not in row and "instructions" in row:
+            kind, payload = "session_meta", row  # before there were envelopes
         if kind == "session_meta" and isinstance(payload, dict):
             name = name or str(payload.get("id") or "")
             base = payload.get("base_instructions") or payload.get("instructions")
@@ -121,7 +123,7 @@ def codex(rows: Any) -> Transcript:
         elif kind == "response_item" and isinstance(payload, dict) and payload.get("type") != "ghost_snapshot":
             out.append(payload)
         elif "payload" not in row and "type" in row and kind not in ("state", "None"):
-            out.append(row)  # before there were envelopes
+            out.append(row)
         else:
             left[f"rows of type {kind}"] += 1
         times += [moment(row.get("timestamp"))] * (len(out) - len(times))

@@ -55,10 +55,13 @@ def read_transcripts(path: Path, *, format: str = "") -> Read:
         except BadMessage as error:
             hint = "" if format else "; --format names another one"
             raise BadMessage(f"{path}: {error}{hint}", at=f"/{number}") from None
-        if not talk.messages:
-            raise BadMessage(f"{path}: the conversation {number + 1} of {found} holds no messages", at=f"/{number}")
         formats[found] = None
+        if not talk.messages:
+            notes.append(f"the conversation {number + 1} of {found} holds no messages, and is left out")
+            continue
         talks.append(msgspec.structs.replace(talk, name=talk.name or f"{name}-{number}"))
+    if not talks:
+        raise BadMessage(f"{path}: read as {', '.join(formats)}, it holds no messages", at="/0")
     return Read(talks=talks, formats=tuple(formats), notes=tuple(notes))
 
 
@@ -91,7 +94,7 @@ def format_of(document: Any) -> str:
 
 def _format_of_rows(rows: list[Any]) -> str:
     seen = [row for row in rows if isinstance(row, dict)]
-    if any("payload" in row and row.get("type") in _ENVELOPES for row in seen):
+    if any(("payload" in row and row.get("type") in _ENVELOPES) or "record_type" in row for row in seen):
         return "codex"
     if any(isinstance(row.get("message"), dict) and "uuid" in row for row in seen):
         return "claude-code"

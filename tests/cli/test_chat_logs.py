@@ -247,6 +247,29 @@ def test_results_of_calls_at_once_are_all_of_the_branch(tmp_path: Path) -> None:
     assert talk.left_out == {}
 
 
+def test_an_export_with_an_empty_conversation_has_the_others(tmp_path: Path) -> None:
+    file = tmp_path / "all.json"
+    empty: Json = {"title": "New chat", "mapping": {}, "current_node": None}
+    file.write_text(json.dumps([CHATGPT, empty]))
+    found = read_transcripts(file)
+    assert [talk.name for talk in found.talks] == ["Payouts"]
+    assert found.notes == ("the conversation 2 of chatgpt holds no messages, and is left out",)
+    file.write_text(json.dumps([empty]))
+    with pytest.raises(BadMessage, match="read as chatgpt, it holds no messages"):
+        read_transcripts(file)
+
+
+def test_a_session_of_an_older_codex_is_one_too(tmp_path: Path) -> None:
+    file = tmp_path / "rollout.jsonl"
+    head = [{"id": "r-0", "timestamp": "2026-01-02T03:04:05Z", "instructions": "Be brief."}, {"record_type": "state"}]
+    file.write_text("\n".join(map(json.dumps, [*head, *({"type": "message", **one} for one in ITEMS[:1]), *ITEMS[1:]])))
+    found = read_transcripts(file)
+    (talk,) = found.talks
+    assert (found.formats, talk.name) == (("codex",), "r-0")
+    assert [one.get("content") for one in talk.messages[:2]] == ["Be brief.", "q"]
+    assert (len(talk.messages), dict(talk.left_out)) == (4, {"rows of type None": 1})
+
+
 def test_messages_have_the_times_of_their_file(tmp_path: Path) -> None:
     file = tmp_path / "session.json"
     file.write_text(json.dumps(CLI_HEAD | {"messages": CLI}))
