@@ -11,7 +11,15 @@ from protocol.facts import Trust
 from protocol.formats import messages
 
 from .entry import Entry, result_of, said_by, shown_message
+from .text.recent import Recent
 from .text.secrets import without_secrets
+
+READ_CHARS_MAX = 1_000_000
+"""Of messages whose texts stay in memory, and as many before them: what two views of the default window hold. A
+compaction reads a message up to six times."""
+
+FRAME_CHARS = 200
+"""What keeping a text takes beside its characters."""
 
 
 class MessageText(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +40,14 @@ class MessageText(msgspec.Struct, frozen=True, kw_only=True):
 
 def texts_of(entries: Iterable[Entry]) -> list[MessageText]:
     """Return the texts of *entries* as they are shown, in order."""
-    return [one for entry in entries for one in _parts(entry)]
+    out: list[MessageText] = []
+    for entry in entries:
+        parts = _read.get(entry)
+        if parts is None:
+            parts = _parts(entry)
+            _read.put(entry, parts)
+        out += parts
+    return out
 
 
 def telling_texts(entries: Iterable[Entry]) -> list[MessageText]:
@@ -40,12 +55,27 @@ def telling_texts(entries: Iterable[Entry]) -> list[MessageText]:
 
     A handle takes its place before anything is cut: half a secret has no shape.
     """
-    found = texts_of(entries)
-    return [one if one.open else replace(one, text=without_secrets(one.text, one.number)) for one in found]
+    out: list[MessageText] = []
+    for entry in entries:
+        parts = _told.get(entry)
+        if parts is None:
+            found = texts_of((entry,))
+            parts = tuple(one if one.open else replace(one, text=without_secrets(one.text, one.number)) for one in found)
+            _told.put(entry, parts)
+        out += parts
+    return out
 
 
-def _parts(entry: Entry) -> list[MessageText]:
-    parts = []
+def _chars(parts: tuple[MessageText, ...]) -> int:
+    return sum([len(part.text) + FRAME_CHARS for part in parts])
+
+
+_read: Recent[Entry, tuple[MessageText, ...]] = Recent(READ_CHARS_MAX, weigh=_chars)
+_told: Recent[Entry, tuple[MessageText, ...]] = Recent(READ_CHARS_MAX, weigh=_chars)
+
+
+def _parts(entry: Entry) -> tuple[MessageText, ...]:
+    parts: list[MessageText] = []
     calls = iter(zip(entry.call_ids, entry.call_names, strict=True))
     for part in messages.parse(shown_message(entry)).parts:
         if part.kind == "arguments":
@@ -60,4 +90,4 @@ def _parts(entry: Entry) -> list[MessageText]:
             instructs = role in messages.INSTRUCTION_ROLES
             one = MessageText(number=entry.number, trust=trust, text=part.text, instructs=instructs, call=call)
             parts.append(replace(one, open=entry.open))
-    return parts
+    return tuple(parts)

@@ -13,10 +13,11 @@ import importlib.util
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal
 
 import tiktoken
 
+from actors.core.text.recent import Recent
 from protocol.limits import COUNT_PIECE_CHARS
 
 EncodingName = Literal["o200k_base", "cl100k_base"]
@@ -45,8 +46,6 @@ _PATTERNS: dict[EncodingName, str] = {
     ),
 }
 """Copies of tiktoken's own; a test compares them."""
-
-Key = TypeVar("Key")
 
 _LOOK_AHEAD = r"|\s+(?!\S)"
 
@@ -97,8 +96,8 @@ class TokenCounter:
 
     def __init__(self, encoding: EncodingName) -> None:
         self._encoding = load(encoding)
-        self._values: _Recent[str] = _Recent(_VALUES_MAX)
-        self._hashes: _Recent[bytes] = _Recent(_HASHES_MAX)
+        self._values: Recent[str, int] = Recent(_VALUES_MAX)
+        self._hashes: Recent[bytes, int] = Recent(_HASHES_MAX)
 
     def __call__(self, text: str) -> int:
         """Return the tokens of *text*, exact up to one token for each piece of a very long one."""
@@ -118,7 +117,7 @@ class TokenCounter:
         return sum(map(self._block, blocks))
 
     def _block(self, text: str) -> int:
-        known: _Recent[Any] = self._values
+        known: Recent[Any, int] = self._values
         key: str | bytes = text
         if len(text) > _VALUE_CHARS_MAX:
             known = self._hashes
@@ -128,38 +127,6 @@ class TokenCounter:
             tokens = len(self._encoding.encode_ordinary(text))
             known.put(key, tokens)
         return tokens
-
-
-class _Recent(Generic[Key]):
-    """What was counted last: so many as came newest, and as many before them.
-
-    A plain dict forgets all at once; one that forgets in order takes three times the memory. Rules count in threads,
-    several at a time: each step here is one of a dict's own.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._newest: dict[Key, int] = {}
-        self._before: dict[Key, int] = {}
-
-    def __len__(self) -> int:
-        return len(self._newest) + len(self._before)
-
-    def get(self, key: Key) -> int | None:
-        """Return the tokens of what *key* stands for, if they are still known."""
-        known = self._newest.get(key)
-        if known is not None:
-            return known
-        known = self._before.get(key)
-        if known is not None:
-            self.put(key, known)
-        return known
-
-    def put(self, key: Key, tokens: int) -> None:
-        """Remember *tokens* for *key*."""
-        if len(self._newest) >= self._most:
-            self._before, self._newest = self._newest, {}
-        self._newest[key] = tokens
 
 
 @lru_cache(maxsize=2)
