@@ -12,7 +12,7 @@ import msgspec
 from protocol.facts import DigestItem
 
 from .entry import Entry
-from .extract import LINES, found_in, joined, outranks, score, still_there
+from .extract import LINES, found_in, joined, outranks, ranked, still_there
 from .file_moves import Move
 from .state import State
 from .units import answered_through
@@ -40,9 +40,8 @@ def bounded(items: Iterable[DigestItem]) -> Ledger:
     if len(items) <= LEDGER_ITEMS_MAX and sum(len(item.value) for item in items) <= LEDGER_CHARS_MAX:
         return items
     newest = max(item.number for item in items)
-    ranked = sorted(items, key=lambda item: (-score(item, newest), -item.number, item.category, item.value))
     kept, left = set(), LEDGER_CHARS_MAX
-    for item in ranked[:LEDGER_ITEMS_MAX]:
+    for item in ranked(items, newest)[:LEDGER_ITEMS_MAX]:
         if len(item.value) <= left:
             left -= len(item.value)
             kept.add((item.category, item.value))

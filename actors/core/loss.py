@@ -105,34 +105,33 @@ def _gone(values: _Values, staying: Sequence[Entry], after: Digest | None) -> li
     """Return the values that stand nowhere in the view, each with whether a pointer leads to it."""
     if not values:
         return []
-    stands = _in_account(staying, after) if after is not None and after.account is not None else _listed(staying, after)
+    found = [item for of_category in values.values() for item in of_category.values()]
+    if after is not None and after.account is not None:
+        stand = _in_account([item.value for item in found], staying, after)
+    else:
+        stand = _listed([item.value for item in found], staying, after)
     reach = _reach(staying, after)
-    return [
-        (item, reach(item.number)) for found in values.values() for value, item in found.items() if not stands(value)
-    ]
+    return [(item, reach(item.number)) for item, stands in zip(found, stand, strict=True) if not stands]
 
 
-def _listed(staying: Sequence[Entry], after: Digest | None) -> Callable[[str], bool]:
-    """Return what tells whether a value stands in the messages that stay, or in a digest that lists values."""
+def _listed(values: Iterable[str], staying: Sequence[Entry], after: Digest | None) -> list[bool]:
+    """Tell of each value whether it stands in the messages that stay, or in a digest that lists values."""
     there = standing_in(tuple(staying)) | sentences_in(staying)
     if after is not None:
         shown = [item.value for item in after.items]
         there = there.union(shown, *map(within, shown))
     prose = after.prose if after else ""
-    return lambda value: value in there or bool(prose and value in prose)
+    return [value in there or bool(prose and value in prose) for value in values]
 
 
-def _in_account(staying: Sequence[Entry], after: Digest) -> Callable[[str], bool]:
-    """Return what tells whether a value stands in the messages that stay, or in an account: each two of its words."""
+def _in_account(values: Iterable[str], staying: Sequence[Entry], after: Digest) -> list[bool]:
+    """Tell of each value whether it stands in the messages that stay, or in an account: each two of its words."""
     pieces = (piece.raw for entry in staying for piece in entry.pieces)
     words = words_in(b"\n".join((after.text.encode(), *pieces)).replace(b"\\n", b" ").replace(b"\\t", b" "))
-    known, pairs = frozenset(words), frozenset(pairwise(words))
-
-    def stands(value: str) -> bool:
-        parts = words_in(value.rstrip("…").encode("utf-8", "replace"))
-        return pairs.issuperset(pairwise(parts)) if len(parts) > 1 else known.issuperset(parts)
-
-    return stands
+    wanted = [words_in(value.rstrip("…").encode("utf-8", "replace")) for value in values]
+    firsts = {word for parts in wanted for word in parts[:-1]}
+    known, pairs = frozenset(words), {pair for pair in pairwise(words) if pair[0] in firsts}
+    return [pairs.issuperset(pairwise(parts)) if len(parts) > 1 else known.issuperset(parts) for parts in wanted]
 
 
 def _reach(staying: Sequence[Entry], after: Digest | None) -> Callable[[int], bool]:

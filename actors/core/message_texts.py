@@ -59,11 +59,15 @@ def telling_texts(entries: Iterable[Entry]) -> list[MessageText]:
     for entry in entries:
         parts = _told.get(entry)
         if parts is None:
-            found = texts_of((entry,))
-            parts = tuple(one if one.open else replace(one, text=without_secrets(one.text, one.number)) for one in found)
+            parts = tuple(map(_without_secrets, texts_of((entry,))))
             _told.put(entry, parts)
         out += parts
     return out
+
+
+def _without_secrets(part: MessageText) -> MessageText:
+    text = part.text if part.open else without_secrets(part.text, part.number)
+    return part if text is part.text else replace(part, text=text)
 
 
 def _chars(parts: tuple[MessageText, ...]) -> int:

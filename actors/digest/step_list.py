@@ -76,7 +76,8 @@ class AccountSteps:
         self._forget(places)
         self.tokens += size
         for known, more in self._known(step):
-            known.update(more)
+            for one in more:
+                known[one] += 1
         self.steps[places], self.sizes[places], self.worths[places] = [step], [size], [worth(step)]
         self.reports[places] = [is_report(step)]
 
@@ -168,7 +169,10 @@ class AccountSteps:
 
     def _size(self, step: AccountStep) -> int:
         """Return the tokens of a step; the names of columns that another one has cost hardly anything."""
-        lines = step_text(step).split("\n")
+        text = step_text(step)
+        if "):" not in text:
+            return self.count(text) + 1
+        lines = text.split("\n")
         for place, line in enumerate(lines):
             if is_header(line) and self.headers.setdefault(line, step.first) != step.first:
                 lines[place] = "(as above):"

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
 from actors.core.entry import Entry
-from actors.core.extract import score
+from actors.core.extract import ranked
 from actors.core.ledger import Ledger
 from actors.core.message_texts import telling_texts
 from actors.core.text.count import Count
 from actors.core.text.excerpt import readable_lines
+from actors.core.text.patterns import encoded, standing_among
 from actors.core.text.shorten.lines import shapes_of
 from protocol.account import AccountValue
 from protocol.facts import DigestItem
@@ -28,6 +29,9 @@ FRAME_TOKENS = 3
 ALIKE_MAX = 2
 _SLICE = re.compile(r"[\d:]{2,8}")
 """A slice in a program (`1::6`), or a time of day: no address."""
+
+AT_ONCE = 150
+"""Values that are looked for in one pass."""
 
 _JOINT = re.compile(r"[\s。、，；！？]")
 
@@ -48,22 +52,21 @@ def values_beside(
         return [line for part in parts for line in readable_lines(part.text)]
 
     newest = max((item.number for item in known), default=0)
-    ranked = sorted(
-        (item for item in known if item.category in KINDS and not _SLICE.fullmatch(item.value)),
-        key=lambda item: (-score(item, newest), -item.number, item.category, item.value),
-    )
+    some = (item for item in known if item.category in KINDS and not _SLICE.fullmatch(item.value))
+    wanted = ranked(some, newest)[:CANDIDATES_MAX]
     chosen: list[AccountValue] = []
     shapes: Counter[str] = Counter()
     said = ""
-    for item in ranked[:CANDIDATES_MAX]:
+    for item in _not_in(standing, wanted):
         found = _found(item, earlier, lines_of(item.number))
-        if found is None or item.value in said or item.value in standing:
+        if found is None or item.value in said:
             continue
         # of sums that stand in the same words, a few say what they are
-        (shape,) = shapes_of([found.text])
-        shapes[shape] += item.category == "amount"
-        if shapes[shape] > ALIKE_MAX:
-            continue
+        if shapes or item.category == "amount":
+            (shape,) = shapes_of([found.text])
+            shapes[shape] += item.category == "amount"
+            if shapes[shape] > ALIKE_MAX:
+                continue
         cost = count(found.text) + FRAME_TOKENS
         if cost > room:
             break
@@ -71,6 +74,15 @@ def values_beside(
         said = f"{said}\n{found.text}"
         chosen.append(found)
     return tuple(sorted(chosen, key=lambda one: (one.number, one.value)))
+
+
+def _not_in(standing: str, items: Sequence[DigestItem]) -> Iterator[DigestItem]:
+    """Yield those of *items* whose value *standing* does not have; many are looked for in one pass."""
+    data = encoded(standing)
+    for start in range(0, len(items), AT_ONCE):
+        some = items[start : start + AT_ONCE]
+        there = standing_among([encoded(item.value) for item in some], data)
+        yield from (item for place, item in enumerate(some) if place not in there)
 
 
 def _found(item: DigestItem, earlier: dict[str, AccountValue], lines: list[str]) -> AccountValue | None:
