@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from actors.core.caps import is_result
@@ -32,7 +33,11 @@ def trims_of(entry: Entry, hindsight: Hindsight, *, chars: int, count: Count) ->
         text = there.text if there and part.sha256 else _said(entry, part)
         if not text:
             continue
-        short = _outcome(entry.number, text, hindsight, chars)
+        short = excerpt(hindsight.unframed(text), chars=chars, sought=hindsight.seeker(after=entry.number))
+        if not (there or part.estimated) and part.tokens - _blanks_tokens_max(text, short) > tokens * (1 - GAIN_MIN):
+            # nothing but blanks is left out, and too few of them
+            continue
+        short = f'[Shortened; the whole: read_artifact("messages:{entry.number}")]\n{short}'
         cost = count(short)
         if cost <= tokens * (1 - GAIN_MIN):
             found.append(Trim(number=entry.number, pointer=part.pointer, text=short, tokens=cost))
@@ -46,10 +51,12 @@ def shown_tokens(entry: Entry, trims: Sequence[Trim]) -> int:
     return sum(shown.get(trim.pointer, said[trim.pointer]) for trim in trims)
 
 
-def _outcome(number: int, text: str, hindsight: Hindsight, chars: int) -> str:
-    sought = hindsight.seeker(after=number)
-    short = excerpt(hindsight.unframed(text), chars=chars, sought=sought)
-    return f'[Shortened; the whole: read_artifact("messages:{number}")]\n{short}'
+def _blanks_tokens_max(text: str, short: str) -> float:
+    """Return how many tokens *short* has less than *text* at most, if only blanks are left out; else no bound."""
+    if "".join(text.split()) != "".join(short.split()):
+        return math.inf
+    # each may have been a token, and have kept what stands before it from becoming one with the line end behind it
+    return 2 * (len(text) - len(short))
 
 
 def _said(entry: Entry, part: PartSize) -> str:

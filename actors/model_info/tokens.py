@@ -113,8 +113,12 @@ class TokenCounter:
             return self._block(text)
         first, *others = text.split(_BLOCK)
         last = others.pop()
-        blocks = (f"{first}\n", *(f"#{one}\n" for one in others), f"#{last}")
-        return sum(map(self._block, blocks))
+        blocks = (first, *(f"#{one}" for one in others))
+        return sum(map(self._ended, blocks)) + self._block(f"#{last}")
+
+    def _ended(self, block: str) -> int:
+        """Return the tokens of *block* with its line end: one more, behind what no tokenizer joins with it."""
+        return self._block(block) + 1 if (end := block[-1:]).isascii() and end.isalnum() else self._block(f"{block}\n")
 
     def _block(self, text: str) -> int:
         known: Recent[Any, int] = self._values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from functools import cache
 from typing import Any
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from actors.core.entry import MESSAGE_TOKENS
 from actors.core.written_words import ABORTED, ABORTED_TOKENS, BELOW, LATE, LOOSE, LOOSE_TOKENS, OVERDUE, RUNNING
 from actors.model_info import tokens
-from actors.model_info.tokens import EncodingName, Tokenizer, counter, tokenizer_for
+from actors.model_info.tokens import EncodingName, TokenCounter, Tokenizer, counter, load, tokenizer_for
 from protocol.limits import COUNT_PIECE_CHARS
 from tests.builders import LAWS
 
@@ -143,3 +144,32 @@ def test_the_bounds_of_written_texts_hold(name: EncodingName) -> None:
         assert counter(name)(text) + MESSAGE_TOKENS <= ABORTED_TOKENS
     for lead in (LOOSE, LATE):
         assert counter(name)(f"{lead}\n") <= LOOSE_TOKENS
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_a_long_text_has_as_many_tokens_as_its_blocks(encoding: EncodingName) -> None:
+    chance = random.Random(7)
+    joints = [
+        "\n#",
+        " ",
+        "\n",
+        "\n\n",
+        "\r\n",
+        "/",
+        "12",
+        "word",
+        " word",
+        ";",
+        "))",
+        "\t",
+        "。",
+        "é",
+        "  \n",
+        "…",
+        "'s",
+    ]
+    whole = load(encoding).encode_ordinary
+    count = TokenCounter(encoding)
+    for _ in range(100):
+        text = "".join(chance.choices(joints, k=3_000))
+        assert count(text) == len(whole(text))

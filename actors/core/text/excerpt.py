@@ -128,7 +128,8 @@ def readable_lines(text: str) -> list[str]:
         text = f"{text[:half]}\n{text[-half:]}"
     value = parsed_json(text) if text.lstrip()[:1] in ("{", "[") else None
     if value is not None:
-        return list(_of_json(value))
+        # the name of a field may have line ends
+        return [piece for line in _of_json(value) for piece in line.split("\n")]
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     if len(text) > BASE64_CHARS_MIN:

@@ -13,8 +13,7 @@ from typing import Any
 
 import re2
 
-from .patterns import places
-from .shorten.lines import shapes_of, telling_lines
+from .shorten.lines import lines_with, shapes_of, telling_lines
 from .table import Table, summaries
 
 Sought = Callable[[str], float]
@@ -104,20 +103,7 @@ def _telling(lines: Sequence[str], table: Table | None) -> Iterator[tuple[int, f
 
 def _matching(lines: Sequence[str], pattern: re.Pattern[str], may: Any) -> Iterator[int]:
     """Yield the numbers of the lines in which *pattern* stands; *may* stands wherever it does."""
-    body = "\n".join(lines).encode()
-    if body.count(b"\n") != len(lines) - 1:
-        yield from (number for number, line in enumerate(lines) if pattern.search(line[:LINE_CHARS_MAX]))
-        return
-    number = following = 0
-    while following < len(body) and (found := places(may, body, start=following, most=1)):
-        hit = found[0][0][0]
-        number += body.count(b"\n", following, hit)
-        if pattern.search(lines[number][:LINE_CHARS_MAX]):
-            yield number
-        following = body.find(b"\n", hit) + 1
-        if not following:
-            return
-        number += 1
+    return (number for number in lines_with(may, lines) if pattern.search(lines[number][:LINE_CHARS_MAX]))
 
 
 def _frames(lines: Sequence[str]) -> list[int]:

@@ -76,7 +76,11 @@ def table_of(lines: Sequence[str]) -> Table | None:
     """Return the table that *lines* are; None where they are none."""
     if len(lines) < ROWS_MIN:
         return None
-    split = [_GAP.split(line.strip()) for line in lines]
+    stripped = [line.strip() for line in lines]
+    parted = sum("  " in line or "\t" in line or " | " in line for line in stripped)
+    if parted < max(ROWS_MIN, ALIKE_SHARE * len(lines)):
+        return None
+    split = [_GAP.split(line) for line in stripped]
     width, times = Counter(map(len, split)).most_common(1)[0]
     if width < COLUMNS_MIN or times < max(ROWS_MIN, ALIKE_SHARE * len(lines)):
         return None

@@ -75,3 +75,9 @@ def test_a_listing_of_files_keeps_names_and_sizes() -> None:
     assert "src/" in short.split("\n")
     assert all(f"file_{at}.c {1000 + at}" in short for at in range(20))
     assert "root" not in short
+
+
+def test_a_field_whose_name_has_line_ends_is_shortened_like_any_other() -> None:
+    fields = {"a\nb": "x" * 300, "error: c\nd": ["y " * 100, "z" * 200]} | {f"k{at}\n": at for at in range(50)}
+    short = excerpt(json.dumps(fields), chars=200, sought=lambda _: 1.0)
+    assert 0 < len(short) <= 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import re2
 
@@ -34,6 +35,9 @@ _WORSE = re2.compile(b"(?i)" + ERROR_WORDS + rb"|\bcritical\b")
 _CHANGING = re.compile(rb"0x[0-9a-fA-F]+|\b[0-9a-f]{8,}\b|\d+")
 """Python's own engine, which replaces a hundred numbers in the time that RE2's wrapper finds ten. Hostile text does
 not slow it down: a run of digits can begin at one place only, so that none is read more than twice."""
+
+_MAY_CHANGE = re2.compile(rb"[0-9]|[a-f]{8}")
+"""Wherever that does not stand, nothing changes."""
 
 LINES_AT_ONCE = 500
 """It holds the interpreter for a few milliseconds meanwhile."""
@@ -77,11 +81,35 @@ def different(lines: Sequence[str], numbers: Iterable[int]) -> list[int]:
 
 def shapes_of(lines: Sequence[str]) -> list[str]:
     """Return *lines* without what changes from one repetition to the next: numbers, times, hashes."""
-    shapes: list[str] = []
-    for start in range(0, len(lines), LINES_AT_ONCE):
-        body = "\n".join([line[:LINE_CHARS_MAX] for line in lines[start : start + LINES_AT_ONCE]])
-        shapes += [shape.strip() for shape in _CHANGING.sub(b"#", body.encode()).decode().split("\n")]
+    shapes = [line[:LINE_CHARS_MAX].strip() for line in lines]
+    some = list(lines_with(_MAY_CHANGE, shapes))
+    for start in range(0, len(some), LINES_AT_ONCE):
+        numbers = some[start : start + LINES_AT_ONCE]
+        body = "\n".join([lines[number][:LINE_CHARS_MAX] for number in numbers])
+        changed = _CHANGING.sub(b"#", body.encode()).decode().split("\n")
+        for number, shape in zip(numbers, changed, strict=True):
+            shapes[number] = shape.strip()
     return shapes
+
+
+def lines_with(pattern: Any, lines: Sequence[str]) -> Iterator[int]:
+    """Yield the numbers of the lines in which *pattern* stands, which knows no line ends; of lines that have some, all.
+
+    It is looked for in all of them at once: most have nothing, and a search in each costs more than one through all.
+    """
+    body = "\n".join(lines).encode()
+    if body.count(b"\n") != len(lines) - 1:
+        yield from range(len(lines))
+        return
+    number = following = 0
+    while following < len(body) and (found := places(pattern, body, start=following, most=1)):
+        hit = found[0][0][0]
+        number += body.count(b"\n", following, hit)
+        yield number
+        following = body.find(b"\n", hit) + 1
+        if not following:
+            return
+        number += 1
 
 
 def is_telling(text: str) -> bool:
@@ -91,7 +119,7 @@ def is_telling(text: str) -> bool:
 
 def telling_lines(lines: Sequence[str]) -> list[int]:
     """Return the numbers of the lines that speak of errors and warnings."""
-    return different(lines, _telling_numbers(lines))
+    return different(lines, lines_with(_TELLING, [line[:TELLING_CHARS_MAX] for line in lines]))
 
 
 def worst_first(lines: Sequence[str]) -> list[int]:
@@ -99,20 +127,6 @@ def worst_first(lines: Sequence[str]) -> list[int]:
     telling = telling_lines(lines)
     worse = [number for number in telling if stands(_WORSE, lines[number][:TELLING_CHARS_MAX].encode())]
     return list(dict.fromkeys((*worse, *telling)))
-
-
-def _telling_numbers(lines: Sequence[str]) -> Iterator[int]:
-    # in all lines at once: most have nothing, and a search in each costs more than one through all
-    body = "\n".join([line[:TELLING_CHARS_MAX] for line in lines]).encode()
-    number = following = 0
-    while found := places(_TELLING, body, start=following, most=1):
-        hit = found[0][0][0]
-        number += body.count(b"\n", following, hit)
-        yield number
-        following = body.find(b"\n", hit) + 1
-        if not following:
-            return
-        number += 1
 
 
 def short_line(line: str) -> str:
