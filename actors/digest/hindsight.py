@@ -208,10 +208,14 @@ class Hindsight:
 
     def seeker(self, *, after: int, own: str = "") -> Sought:
         """Return what tells how much a word of a result of message *after* mattered; *own* is its call."""
-        mine = frozenset(words_of(own))
+        mine: frozenset[str] | None = None
         last_said, (owned, used, asked) = self.said, self._worths
 
         def sought(word: str) -> float:
+            nonlocal mine
+            if mine is None:
+                # most texts are short enough, and nobody asks
+                mine = frozenset(words_of(own))
             worths = owned if word in mine else used if last_said.get(word, 0) > after else asked
             return worths[word]
 

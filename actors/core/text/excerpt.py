@@ -42,8 +42,9 @@ _WIDE = re.compile(r"(?<=\S) {3,}")
 SENTENCE_CHARS, PIECE_CHARS_MIN = 200, 40
 """A longer line of prose is read by its sentences; a shorter sentence stands with the next one."""
 
+_LISTED_KINDS = "-dlbcps"
 _LISTED = re.compile(
-    r"^([-dlbcps])[-rwxsStT]{9}[+.@]? +\d+ +\S+ +\S+ +([\d.,]+[kKMGT]?) +"
+    rf"^([{_LISTED_KINDS}])[-rwxsStT]{{9}}[+.@]? +\d+ +\S+ +\S+ +([\d.,]+[kKMGT]?) +"
     r"(?:\w{3} +\d+ +[\d:]+|\d+-\d\d-\d\d \S+) +(\S.*)$"
 )
 """A line of `ls -l`: kind, size, name. Rights, owner and date say little afterwards."""
@@ -68,7 +69,7 @@ def excerpt(text: str, *, chars: int, sought: Sought) -> str:
     whole = "\n".join(lines)
     if len(whole) <= chars:
         return whole
-    lines = [piece for line in lines for piece in _sentences(_LISTED.sub(_name_listed, line))]
+    lines = [piece for line in lines for piece in _sentences(_without_rights(line))]
     listed = "\n".join(lines)
     if len(listed) <= chars:
         return listed
@@ -79,6 +80,10 @@ def excerpt(text: str, *, chars: int, sought: Sought) -> str:
     summary = table.summary if table else ""
     out = _rendered(shown, _chosen(shown, worths, max(chars - len(summary) - 2, chars // 2)))
     return f"{out}\n{summary}" if summary else out
+
+
+def _without_rights(line: str) -> str:
+    return _LISTED.sub(_name_listed, line) if line[0] in _LISTED_KINDS else line
 
 
 def _without_gaps(line: str) -> str:
