@@ -151,6 +151,7 @@ async def _keeping(settings: Settings, planner: Planner, first: asyncio.Event) -
             layers=settings.layers,
             window=settings.gateway.window,
             retrieval=settings.gateway.retrieval,
+            mcp_tool=settings.gateway.mcp_tool,
         )
         first.set()
 

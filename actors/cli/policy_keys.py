@@ -155,7 +155,7 @@ def _is_many(hint: Any) -> bool:
 def _kind(hint: Any) -> str:
     """Return a type in words."""
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
-    if hint is type(None):
+    if hint in (type(None), msgspec.UnsetType):
         return "none"
     if origin is typing.Literal:
         return " or ".join(f"`{part}`" if part else "empty" for part in parts)
@@ -176,7 +176,9 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
         return json.dumps(msgspec.to_builtins(field.default_factory()))
     if field.default is msgspec.NODEFAULT:
         return "required"
-    return "none" if field.default is None else json.dumps(msgspec.to_builtins(field.default), ensure_ascii=False)
+    if field.default in (None, msgspec.UNSET):
+        return "none"
+    return json.dumps(msgspec.to_builtins(field.default), ensure_ascii=False)
 
 
 def _at(value: Any, path: str) -> Any:

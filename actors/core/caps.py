@@ -10,9 +10,9 @@ from itertools import takewhile
 
 from protocol.formats.messages import MEDIA
 from protocol.policy import Policy, ToolCap, share_of
-from protocol.tools import READ_TOOL
 
 from .entry import Entry, PartSize, result_of, tokens_of_results
+from .read_tool import is_read_tool
 
 CAP_TOKENS_MIN = 160
 """A pointer costs about 100 tokens: what is smaller would grow by being spilled."""
@@ -124,7 +124,7 @@ def whole_results(entry: Entry, policy: Policy, usable_tokens: int) -> tuple[tup
     parts_of: dict[str, list[PartSize]] = {}
     for part in entry.parts:
         found = result_of(entry, part.pointer)
-        if found is not None and found.tool != READ_TOOL and part.kind in ("text", *MEDIA):
+        if found is not None and not is_read_tool(found.tool, policy) and part.kind in ("text", *MEDIA):
             parts_of.setdefault(found.at, []).append(part)
     groups = []
     for parts in parts_of.values():
@@ -156,7 +156,7 @@ def over_cap(entry: Entry, part: PartSize, policy: Policy, usable_tokens: int) -
     many_bytes = part.bytes > bytes_cap(entry, part, policy)
     if part.kind in MEDIA:
         # what an agent read back it wants to see
-        return many_bytes and not (policy.spill.of_result != "part" and tool_of(entry, part) == READ_TOOL)
+        return many_bytes and not (policy.spill.of_result != "part" and is_read_tool(tool_of(entry, part), policy))
     if part.kind != "text" or part.tokens <= CAP_TOKENS_MIN:
         return False
     return many_bytes or part.tokens > part_cap_tokens(entry, part, policy, usable_tokens)
@@ -164,7 +164,7 @@ def over_cap(entry: Entry, part: PartSize, policy: Policy, usable_tokens: int) -
 
 def repeats(entry: Entry, part: PartSize, policy: Policy) -> bool:
     """Tell whether a pointer to an earlier result may stand for *part*, whether or not that one is still shown."""
-    if not entry.same_as or policy.spill.repeated != "point" or tool_of(entry, part) == READ_TOOL:
+    if not entry.same_as or policy.spill.repeated != "point" or is_read_tool(tool_of(entry, part), policy):
         return False
     return part.kind == "text" and part.tokens > CAP_TOKENS_MIN
 
@@ -174,7 +174,7 @@ def is_medium(entry: Entry, part: PartSize, policy: Policy, usable_tokens: int) 
     if part.kind != "text" or part.tokens <= MEDIUM_TOKENS_MIN or not is_result(entry, part):
         return False
     tool = tool_of(entry, part)
-    if tool == READ_TOOL:
+    if is_read_tool(tool, policy):
         return False
     limit = policy.spill.medium_bytes
     many_bytes = limit is not None and part.bytes > limit

@@ -17,12 +17,14 @@ from protocol.formats.bound_reasoning import NEVER
 from protocol.formats.messages import ANTHROPIC, Profile, parse
 from protocol.formats.render import Piece, piece
 from protocol.formats.render import render as written
+from protocol.policy import Policy
 from protocol.semconv import Category
 
 from .caps import CAP_TOKENS_MIN, oversized
 from .cut_plan import after_plan, least_tokens, plan_cut
 from .entry import CATEGORIES, MESSAGE_TOKENS, Entry, verbatim
 from .late_results import pieces_of
+from .read_tool import more_tokens, named
 from .running_hash import RunningHash
 from .state import State
 from .state_parts import Digest
@@ -97,12 +99,12 @@ def view(state: State, *, budget: int, count: Count, profile: Profile | None = N
         raise NotReady(f"messages {held[:5]} are not spilled yet", numbers=held)
     assert state.policy is not None
     profile = profile or state.policy.shape.profile
-    found = _within(state, budget, profile=profile, count=count)
+    found = _named(state, budget, profile=profile, count=count)
     if profile != ANTHROPIC or FILLER_MESSAGE not in found.messages[:2]:
         return found
     filler = count(FILLER) + MESSAGE_TOKENS
     if found.tokens + filler > budget:
-        found = _within(state, budget - filler, profile=profile, count=count)
+        found = _named(state, budget - filler, profile=profile, count=count)
     return msgspec.structs.replace(found, tokens=found.tokens + filler, filler_tokens=filler)
 
 
@@ -138,6 +140,16 @@ def _fits(state: State, budget: int, *, count: Count, profile: Profile | None) -
     return True
 
 
+def _named(state: State, budget: int, *, profile: Profile, count: Count) -> View:
+    """Return the view within *budget* with the names in it that were not counted."""
+    assert state.policy is not None
+    found = _within(state, budget, profile=profile, count=count)
+    more = more_tokens(found.messages, state.policy, count)
+    if more and found.tokens + more > budget:
+        found = _within(state, budget - more, profile=profile, count=count)
+    return msgspec.structs.replace(found, tokens=found.tokens + more) if more else found
+
+
 def _within(state: State, budget: int, *, profile: Profile, count: Count) -> View:
     entries = state.entries
     plan = plan_cut(state, entries, down_to=budget, within=budget, count=count)
@@ -168,9 +180,9 @@ def _shown(state: State, staying: Sequence[Entry], digest: Digest | None) -> lis
             out += notes
             notes = []
         if index == head and digest is not None:
-            out.append(_digest_piece(role, digest))
+            out.append(_digest_piece(state.policy, digest))
         broken = broken if entry.number <= before + 1 else entry.number - 1
-        out += [_bound(one, entry, broken) for one in pieces]
+        out += [_bound(_told(one, entry, state.policy), entry, broken) for one in pieces]
         before = entry.number
         broken = broken if verbatim(entry) and not entry.notes and not entry.answers else before
         for note in entry.notes:
@@ -179,8 +191,14 @@ def _shown(state: State, staying: Sequence[Entry], digest: Digest | None) -> lis
         # nobody speaks between a call and its results
         out += notes
     if digest is not None and head >= len(staying):
-        out.append(_digest_piece(role, digest))
+        out.append(_digest_piece(state.policy, digest))
     return out
+
+
+def _told(one: Piece, entry: Entry, policy: Policy) -> Piece:
+    """Return *one*; where we shortened it, with the tool's name as the policy has it."""
+    raw = named(one.raw, policy) if entry.shown else one.raw
+    return one if raw is one.raw else msgspec.structs.replace(one, raw=raw)
 
 
 def _bound(one: Piece, entry: Entry, broken: int) -> Piece:
@@ -202,9 +220,10 @@ def _digest_place(staying: Sequence[Entry], digest: Digest | None) -> int:
     return place
 
 
-def _digest_piece(role: str, digest: Digest) -> Piece:
+def _digest_piece(policy: Policy, digest: Digest) -> Piece:
     """Return the message that stands for the digested history; who takes it depends on its role, not on its words."""
-    raw = b'{"role":"%s","content":%s}' % (role.encode(), digest.content)
+    role = policy.shape.summary_role
+    raw = b'{"role":"%s","content":%s}' % (role.encode(), named(digest.content, policy))
     return Piece(raw=raw, native=parse({"role": role, "content": "[Notes]"}).native)
 
 

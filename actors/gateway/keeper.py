@@ -29,6 +29,7 @@ from protocol.ids import Token, address, fresh_id, token
 from protocol.jsonbytes import decode, decode_value, encode_value
 from protocol.keys import JetStreamKeys
 from protocol.policy import Policy
+from protocol.tools import READ_TOOL
 
 from . import identity
 from .answers import STATE, Answers, closed, opened
@@ -102,6 +103,8 @@ class Keeper:
     layers: Layers
     window: int = 0
     retrieval: Retrieval = "inject"
+    mcp_tool: str = READ_TOOL
+    """What the agents' own tool is called, with `mcp`."""
     outside: Outside = field(default_factory=Outside)
     _talks: LRUCache[str, Conversation] = field(default_factory=lambda: LRUCache(TALKS_MAX))
     _digests: LRUCache[bytes, bytes] = field(default_factory=lambda: LRUCache(DIGESTS_MAX))
@@ -284,7 +287,10 @@ class Keeper:
         budget = {"tools": head.outside, **({"window": self.window} if self.window else {})}
         layer: dict[str, Any] = {"shape": {"profile": body.api.profile}, "budget": budget}
         if not head.tools or self.retrieval == "off":
+            layer["shape"]["read_tool"] = ""
             layer |= NO_POINTERS
+        elif self.retrieval == "mcp" and self.mcp_tool != READ_TOOL:
+            layer["shape"]["read_tool"] = self.mcp_tool
         named = model if isinstance(model, str) else ""
         try:
             return self.layers.resolved(token(tenant), model=named, layer=layer).policy, layer

@@ -144,6 +144,8 @@ class GatewaySection(_Section, frozen=True, kw_only=True):
     """While NATS, the store or the workers are away."""
     retrieval: Literal["inject", "mcp", "off"] = "inject"
     """How a model follows pointers: by a tool of the gateway's, by one that the agent brings, or not at all."""
+    mcp_tool: str = "read_artifact"
+    """What the agents' own tool is called where `retrieval` is `mcp`, mostly with its server's name before it."""
     window: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Tokens of every model's window; 0: as the policy and the table of models say."""
     tenant: str = "default"

@@ -12,6 +12,7 @@ import msgspec
 
 from actors.core.caps import bytes_cap, is_medium, is_result, over_cap, pointer_room, repeats, tool_of
 from actors.core.entry import ESTIMATE_BYTES_PER_TOKEN, EXACT_BYTES_MAX, IMAGE_TOKENS, Entry, PartSize
+from actors.core.read_tool import is_read_tool
 from actors.core.state import State
 from actors.core.text.count import Count
 from actors.core.text.error_text import error_text
@@ -21,7 +22,6 @@ from protocol.formats import messages
 from protocol.formats.messages import MEDIA
 from protocol.limits import ENVELOPE_BYTES_MAX
 from protocol.policy import Policy, share_of
-from protocol.tools import READ_TOOL
 
 from .first_items import shown_first
 from .labels import lead_media, lead_repeated, lead_stored
@@ -60,7 +60,7 @@ class Large(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_reading(large: Large) -> bool:
     """Tell an answer of the read tool: what comes from an artifact never becomes another one."""
-    return large.part.kind == "text" and tool_of(large.entry, large.part) == READ_TOOL
+    return large.part.kind == "text" and is_read_tool(tool_of(large.entry, large.part), large.policy)
 
 
 def _is_words(large: Large) -> bool:

@@ -206,6 +206,9 @@ async def test_a_view_that_is_too_long_for_its_provider_is_followed_by_shorter_o
         got = await session.post(f"{url}/v1/chat/completions", json=body)
         assert (await got.json())["choices"][0]["message"]["content"] == "All is well."
     assert model.refused in (["overflow"], ["overflow"] * 2)
+    # its model has no tools, so no text of ours names one; and the account is there
+    assert [b"read_artifact" in one.body for one in there.asked] == [False] * len(there.asked)
+    assert b"[Account of messages" in there.asked[-1].body
     sizes = [len(one.body) for one in there.asked]
     assert sizes == sorted(set(sizes), reverse=True)
 
