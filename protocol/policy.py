@@ -16,7 +16,6 @@ from .errors import UNREADABLE, BadPolicy
 from .hooks import Condition, Count, Hook, Section, Share, Tokens
 from .policy_words import allowed, key_of
 from .presets import PRESETS, Preset
-from .tools import READ_TOOL
 
 
 class Budget(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -268,13 +267,7 @@ class Shape(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long a call that others spoke over is said to be running, by the times at which agents published; then that
     no result came yet. 0: until the agent's next answer that asks no tool, which ends it in any case."""
     read_tool: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{0,64}$")] | msgspec.UnsetType = msgspec.UNSET
-    """The tool by which an agent's model reads back, as views name it, where it is not `read_artifact`: that of an MCP
-    server has the server's name before it. Empty: the model has none, and views name none."""
-
-    @property
-    def read_tool_name(self) -> str:
-        """Return what the tool is called; empty where there is none."""
-        return READ_TOOL if self.read_tool is msgspec.UNSET else self.read_tool
+    """What the tool that reads back is called, if not `read_artifact`; empty: there is none, and no text names one."""
 
 
 class Policy(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -10,6 +10,7 @@ ctx.v1.key.{tenant}.{conversation}               its wrapped key                
 ctx.v1.sweep                                     how far the sweeper came        stream CTX_SNAP
 ctx.v1.begun.{actor}.{tenant}.{conversation}     work in progress                stream CTX_SNAP
 ctx.v1.gate.{tenant}.{place}                     whom the gateway knows          stream CTX_GATE
+ctx.v1.live.{tenant}.{conversation}.{gateway}    what a gateway tells of it      stream CTX_GATE
 ctx.v1.ready.{tenant}.{conversation}             announcements, not stored
 ctx.v1.ask.{verb}.{tenant}.{conversation}        requests to the context service
 ctx.v1.hook.{tenant}.{conversation}.{name}       calls of a policy's hooks, not stored
@@ -38,6 +39,7 @@ SWEEP_SUBJECT = "ctx.v1.sweep"
 BEGUN_SUBJECTS = "ctx.v1.begun.*.*.*"
 DEAD_LETTER_SUBJECTS = "ctx.v1.dlq.*.*.*"
 GATEWAY_SUBJECTS = "ctx.v1.gate.*.*"
+SESSION_SUBJECTS = "ctx.v1.live.*.*.*"
 
 SAID_SUBJECTS = "ctx.v1.log.*.*.said"
 Actor = Literal["spill", "digest", "squeeze", "cut"]
@@ -114,6 +116,21 @@ def gateway(tenant: Token, place: Token) -> str:
     return f"ctx.v1.gate.{tenant}.{place}"
 
 
+def places_of(tenant: Token) -> str:
+    """Return the filter over all that gateways know of conversations of *tenant*."""
+    return f"ctx.v1.gate.{tenant}.*"
+
+
+def session(at: Address, gateway: Token) -> str:
+    """Return the subject on which *gateway* tells of *at*."""
+    return f"ctx.v1.live.{at.tenant}.{at.conversation}.{gateway}"
+
+
+def sessions_of(at: Address) -> str:
+    """Return the filter over what gateways tell of *at*."""
+    return f"ctx.v1.live.{at.tenant}.{at.conversation}.*"
+
+
 def hook(at: Address, name: str) -> str:
     """Return the subject on which a hook of the policy of *at* calls; *name* is a token that the policy checked."""
     return f"ctx.v1.hook.{at.tenant}.{at.conversation}.{name}"
@@ -146,6 +163,8 @@ def address_of(subject: str) -> Address:
         case ["ctx", "v1", "log", tenant, conversation, "said" | "done"]:
             pass
         case ["ctx", "v1", "wake" | "urge" | "dlq" | "begun" | "ask", _, tenant, conversation]:
+            pass
+        case ["ctx", "v1", "live", tenant, conversation, _]:
             pass
         case ["ctx", "v1", "snap" | "key" | "ready", tenant, conversation]:
             pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Protocol
 
 from nats.aio.client import Client as NatsConnection
@@ -60,6 +61,22 @@ class JetStreamPlaces:
         except TRANSIENT as error:
             raise LogUnavailable(f"what the gateway knows cannot be kept: {told(error)}") from None
         return stored.seq
+
+    async def each(self, tenant: Token) -> AsyncIterator[tuple[Token, bytes, int]]:
+        """Yield all documents of *tenant* with their places and revisions. Raises as `read` does."""
+        seq = 0
+        while True:
+            try:
+                found = await self._jetstream.get_msg(
+                    subjects.GATEWAY_STREAM, seq=seq + 1, subject=subjects.places_of(tenant), next=True
+                )
+            except NotFoundError:
+                return  # no more, or no stream of gateways at all
+            except (APIError, *TRANSIENT) as error:
+                raise LogUnavailable(f"what the gateway knows cannot be read: {told(error)}") from None
+            assert found.seq is not None
+            seq = found.seq
+            yield Token((found.subject or "").rpartition(".")[2]), found.data or b"", seq
 
 
 class MemoryPlaces:

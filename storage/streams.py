@@ -114,7 +114,7 @@ STREAMS = (
     ),
     _on_disk(
         name=subjects.GATEWAY_STREAM,
-        subjects=[subjects.GATEWAY_SUBJECTS],
+        subjects=[subjects.GATEWAY_SUBJECTS, subjects.SESSION_SUBJECTS],
         # the newest is all that counts; what nobody asked for in so long begins anew
         max_msgs_per_subject=1,
         max_age=GATEWAY_DAYS * 86_400.0,

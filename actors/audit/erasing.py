@@ -21,6 +21,7 @@ from protocol.facts import ConversationErased
 from protocol.ids import Address, fresh_id
 from protocol.limits import APPEND_ATTEMPTS_MAX
 from storage.erasure import key_destroyed, overwritten
+from storage.gateway_forgetting import forgotten
 from storage.jetstream import JetStreamLog
 from storage.ports import Artifacts, EventLog, Record
 
@@ -51,6 +52,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     keys: int
     wakes: int
     dead_letters: int
+    gateway: int
+    """Documents in which gateways knew of it."""
     artifacts: tuple[str, ...]
     """Objects that were deleted."""
     shared: tuple[str, ...]
@@ -83,6 +86,7 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
         gone = sorted(wanted - shared)
         for sha256 in gone:
             await self.artifacts.delete(at.tenant, sha256)
+        gateway = await forgotten(self.connection, at)
         # not before: who begins again reads with it what else there is
         keys = await key_destroyed(self.connection, at)
         return Certificate(
@@ -100,6 +104,7 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
             keys=keys,
             wakes=wakes,
             dead_letters=letters,
+            gateway=gateway,
             artifacts=tuple(gone),
             shared=tuple(sorted(shared)),
         )

@@ -16,6 +16,7 @@ from actors.gateway.claims import Claims
 from actors.gateway.keeper import Keeper
 from actors.gateway.managed import Managed
 from actors.gateway.plan import Planner
+from actors.gateway.sessions import Sessions
 from actors.gateway.upstream import connected
 from actors.host.bootstrap import data_folder, runtime, tenant_keys, work
 from actors.host.settings import LOG_LEVEL, GatewaySection, Settings
@@ -27,6 +28,7 @@ from protocol.errors import Rejected, Unavailable
 from protocol.keys import JetStreamKeys
 from protocol.outages import Outage
 from storage.gateway_places import JetStreamPlaces
+from storage.gateway_sessions import JetStreamSessions
 
 from .http_server import listened, opened
 from .options import StackOptions
@@ -91,16 +93,18 @@ async def served(settings: Settings, *, port: int | None = None) -> AsyncIterato
         tls = {"ssl_certfile": section.cert_file, "ssl_keyfile": section.key_file or None}
     urls = {"openai": section.upstream.openai, "anthropic": section.upstream.anthropic}
     listening = opened(section.listen, section.port if port is None else port)
+    sessions = Sessions()
     planner = Planner(deadline_seconds=section.deadline_seconds)
     async with (
         connected(urls) as upstream,  # type: ignore[arg-type]  # the two hosts, by name
-        _kept(settings, planner) if section.mode == "manage" else nullcontext(),
+        _kept(settings, planner, sessions) if section.mode == "manage" else nullcontext(),
     ):
         managed = Managed(
             upstream=upstream,
             callers=callers,
             planner=planner,
             refuses=section.on_failure == "refuse",
+            sessions=sessions,
         )
         app = Gateway(
             upstream=upstream,
@@ -113,14 +117,16 @@ async def served(settings: Settings, *, port: int | None = None) -> AsyncIterato
 
 
 @asynccontextmanager
-async def _kept(settings: Settings, planner: Planner) -> AsyncIterator[None]:
+async def _kept(settings: Settings, planner: Planner, sessions: Sessions) -> AsyncIterator[None]:
     """Give *planner* its keeper as soon as NATS answers; until then requests go on as they came."""
     first = asyncio.Event()
     task = asyncio.create_task(_keeping(settings, planner, first))
     try:
         # most often it is there, and the first request finds it so
         await first.wait()
+        telling = asyncio.create_task(sessions.run(lambda: planner.keeper.sessions if planner.keeper else None))
         yield
+        await _ended(telling)
     finally:
         await _ended(task)
         if planner.keeper is not None:
@@ -147,6 +153,7 @@ async def _keeping(settings: Settings, planner: Planner, first: asyncio.Event) -
             client=client,
             claims=Claims(places=places),
             answers=Answers(client=client, places=places, keys=read),
+            sessions=JetStreamSessions(connection),
             keys=read,
             layers=settings.layers,
             window=settings.gateway.window,

@@ -17,6 +17,7 @@ from actors.page.access import Access
 from actors.page.app import page
 from protocol.errors import Rejected
 from protocol.ids import token
+from storage.gateway_sessions import JetStreamSessions
 
 from .http_server import listened, opened
 from .options import StackOptions
@@ -34,7 +35,8 @@ def serve(stack: StackOptions, *, port: int) -> int:
 
     async def main(running: Runtime) -> int:
         known = running.conversations
-        app = page(sources_of(running), known, traces=traces, access=access, hosts=settings.page.hosts)
+        live = JetStreamSessions(running.connection)
+        app = page(sources_of(running), known, traces=traces, access=access, hosts=settings.page.hosts, sessions=live)
         async with serving(app, port=port, page=settings.page) as url:
             said(f"page     {url}")
             whom = "those whom the proxy names" if access else "browsers on this machine"

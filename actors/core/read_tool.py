@@ -30,19 +30,24 @@ _NAMED = re.compile(_NAME + rb'(?=\(\\"| with a key gives one)')
 
 def is_read_tool(name: str, policy: Policy) -> bool:
     """Tell whether *name* is that of the tool which reads back: what it returns is not put away again."""
-    return name == READ_TOOL or (name != "" and name == policy.shape.read_tool_name)
+    return name == READ_TOOL or (name != "" and name == _name(policy))
 
 
 def named(raw: bytes, policy: Policy) -> bytes:
     """Return the JSON of a message of ours with the tool's name as *policy* has it, without mention of none."""
-    if _NAME not in raw or policy.shape.read_tool_name == READ_TOOL:
+    if _NAME not in raw or _name(policy) == READ_TOOL:
         return raw
-    name = policy.shape.read_tool_name.encode()
+    name = _name(policy).encode()
     return _NAMED.sub(name, raw) if name else _ALL.sub(b"", raw)
 
 
 def more_tokens(messages: Sequence[bytes], policy: Policy, count: Callable[[str], int]) -> int:
     """Return at most how many tokens more the policy's name costs in *messages* than the one that was counted."""
-    each = count(policy.shape.read_tool_name) - count(READ_TOOL) if policy.shape.read_tool_name else 0
-    name = policy.shape.read_tool_name.encode()
+    each = count(_name(policy)) - count(READ_TOOL) if _name(policy) else 0
+    name = _name(policy).encode()
     return (each + 1) * sum(raw.count(name) for raw in messages) if each > 0 else 0
+
+
+def _name(policy: Policy) -> str:
+    """Return what the tool is called; empty where there is none."""
+    return policy.shape.read_tool if isinstance(policy.shape.read_tool, str) else READ_TOOL

@@ -30,6 +30,7 @@ from protocol.jsonbytes import decode, decode_value, encode_value
 from protocol.keys import JetStreamKeys
 from protocol.policy import Policy
 from protocol.tools import READ_TOOL
+from storage.gateway_sessions import JetStreamSessions
 
 from . import identity
 from .answers import STATE, Answers, closed, opened
@@ -99,6 +100,8 @@ class Keeper:
     client: Client
     claims: Claims
     answers: Answers
+    sessions: JetStreamSessions | None
+    """Where it is told what agents do."""
     keys: JetStreamKeys
     layers: Layers
     window: int = 0

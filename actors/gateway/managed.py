@@ -31,6 +31,7 @@ from .incoming import Incoming
 from .plan import BYTES_PER_TOKEN, Plan, Planner, bypass
 from .reading import Reading, reads_in
 from .relay import BrokenOff, is_stream, pieces, refused, relayed
+from .sessions import Sessions
 from .told import Told
 from .upstream import Upstream
 from .usage import Overheard, Usage
@@ -58,6 +59,7 @@ class Managed:
     callers: Callers
     planner: Planner
     refuses: bool = False
+    sessions: Sessions = field(default_factory=Sessions)
     _reports: set[asyncio.Task[Any]] = field(default_factory=set)
 
     async def answer(
@@ -78,7 +80,13 @@ class Managed:
             if isinstance(read, Body) and plan.kept is None and must_be_known(read, caller):
                 await (_away(send, api, plan) if plan.away else _unknown(send, api, read))
                 return
-            told = Told(api=api, body=read if isinstance(read, Body) else None, plan=plan, began=asked.came)
+            told = Told(
+                api=api,
+                body=read if isinstance(read, Body) else None,
+                plan=plan,
+                began=asked.came,
+                received_bytes=len(asked.body),
+            )
             try:
                 if plan.away and self.refuses and not counts:
                     await _away(send, api, plan)
@@ -88,6 +96,8 @@ class Managed:
                     await self._send(asked, told, send)
             finally:
                 told.end()
+                if not counts:
+                    self.sessions.saw(told, client=headers.get("user-agent", ""))
 
     async def _plan(
         self, asked: Incoming, read: Body | Rejected, caller: Caller, headers: dict[str, str], *, counts: bool

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from opentelemetry.trace import get_current_span
 
-from actors.telemetry.gateway_metrics import record_request
+from actors.telemetry.gateway_metrics import Counted, record_request
 from protocol import semconv
 
 from .apis import Api
@@ -33,9 +33,19 @@ class Told:
     """Until it began to answer."""
     status: int = 0
     usage: Usage | None = None
+    received_bytes: int = 0
+    sent_bytes: int = 0
+    """Of all questions to the provider that this one took."""
+
+    @property
+    def model(self) -> str:
+        """Return what the agent calls the model; empty where it names none."""
+        model = self.body.field("model") if self.body else None
+        return model if isinstance(model, str) else ""
 
     def asked(self) -> None:
         """Say that the provider is asked now."""
+        self.sent_bytes += len(self.plan.body)
         self.added_seconds = self.added_seconds or time.monotonic() - self.began
 
     def answering(self, status: int) -> None:
@@ -67,14 +77,21 @@ class Told:
             seconds * 1000,
         )
         record_request(
-            self.api.name,
-            plan.how,
-            status=self.status,
-            added_seconds=self.added_seconds,
-            first_seconds=self.first_seconds,
-            saved_tokens=self.saved_tokens,
-            input_tokens=usage.input if usage else 0,
-            output_tokens=usage.output if usage else 0,
+            Counted(
+                api=self.api.name,
+                how=plan.how,
+                provider=self.api.host,
+                model=self.model,
+                status=self.status,
+                seconds=seconds,
+                added_seconds=self.added_seconds,
+                first_seconds=self.first_seconds,
+                received_bytes=self.received_bytes,
+                sent_bytes=self.sent_bytes,
+                saved_tokens=self.saved_tokens,
+                input_tokens=usage.input if usage else 0,
+                output_tokens=usage.output if usage else 0,
+            )
         )
         span = get_current_span()
         if plan.kept:
@@ -82,5 +99,9 @@ class Told:
         if usage:
             span.set_attribute(semconv.GEN_AI_USAGE_INPUT_TOKENS, usage.input)
             span.set_attribute(semconv.GEN_AI_USAGE_OUTPUT_TOKENS, usage.output)
+        if self.model:
+            span.set_attribute(semconv.GEN_AI_REQUEST_MODEL, self.model)
+        span.set_attribute(semconv.GEN_AI_OPERATION_NAME, "chat")
+        span.set_attribute(semconv.GEN_AI_PROVIDER_NAME, self.api.host)
         span.set_attribute(semconv.GATEWAY_HOW, plan.how)
         span.set_attribute(semconv.HTTP_RESPONSE_STATUS_CODE, self.status)

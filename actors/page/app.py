@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from actors.audit.evidence import Sources
 from actors.runtime.conversations import Conversations
 from protocol.errors import Damaged, Erased, JettisonError, NotFound, Rejected, Unavailable
+from storage.gateway_sessions import JetStreamSessions
 
 from .access import Access, Doorkeeper
 from .conversation_cache import WAIT_SECONDS, Stories
@@ -68,10 +69,12 @@ def page(
     wait_seconds: float = WAIT_SECONDS,
     access: Access | None = None,
     hosts: Sequence[str] = (),
+    sessions: JetStreamSessions | None = None,
 ) -> ASGIApp:
     """Return the page over *sources*, as an ASGI application.
 
-    With *access*, for those whom a proxy names; *hosts* are the names under which browsers know that one.
+    With *access*, for those whom a proxy names; *hosts* are the names under which browsers know that one. *sessions*
+    are what gateways tell.
     """
     site = Site(
         sources=sources,
@@ -79,6 +82,7 @@ def page(
         stories=Stories(sources.log, wait_seconds=wait_seconds),
         traces=traces,
         templates=templates(),
+        sessions=sessions,
     )
 
     async def failed(request: Request, error: Exception) -> Response:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from typing import get_args
 
 import msgspec
@@ -10,7 +12,9 @@ from starlette.responses import Response
 
 from actors.audit.versions import Version
 from actors.core.known_facts import STAGES
+from protocol.errors import Unavailable
 from protocol.semconv import Outcome
+from storage.gateway_sessions import Live
 
 from .access import sees
 from .change_rows import Undoing, undoings
@@ -18,8 +22,13 @@ from .conversation_cache import Story
 from .overview import now_of
 from .site import Site, address_in, link, paged, whole
 
+log = logging.getLogger("jettison.page")
+
 CONVERSATIONS_SHOWN = 50
 VERSIONS_SHOWN = 100
+LIVE_SECONDS = 3600
+"""A session through a gateway is shown for so long after its last request."""
+
 CHARTED = ("spill", "digest", "squeeze", "cut", "expand", "rewind")
 """Stages that have a mark in the chart; `chart.js` has the same order."""
 
@@ -33,7 +42,19 @@ async def conversations(request: Request, site: Site) -> Response:
     addresses = [at for at in named if sees(request, at)]
     page = paged(addresses, request, size=CONVERSATIONS_SHOWN)
     rows = await site.glances.look(page.items)
-    return site.answer(request, "conversations.html", rows=rows, page=page, wanted=wanted)
+    live = [one for one in await _live(site) if sees(request, one.at)]
+    return site.answer(request, "conversations.html", rows=rows, page=page, wanted=wanted, live=live)
+
+
+async def _live(site: Site) -> list[Live]:
+    """Return what goes through gateways now; nothing where that cannot be read, since all else can."""
+    if site.sessions is None:
+        return []
+    try:
+        return await site.sessions.newest(since_ms=time.time_ns() // 1_000_000 - LIVE_SECONDS * 1000)
+    except Unavailable as error:
+        log.info("%s", error)
+        return []
 
 
 async def conversation(request: Request, site: Site) -> Response:

@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse
 from actors.audit.evidence import Sources
 from protocol.errors import BadId, Erased, Rejected
 from protocol.ids import Address, written_address
+from storage.gateway_sessions import JetStreamSessions
 
 from .access import checked
 from .conversation_cache import Reading, Stories, Story
@@ -49,6 +50,7 @@ class Site:
     stories: Stories
     traces: Path
     templates: Environment
+    sessions: JetStreamSessions | None = None
 
     def answer(self, request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
         """Return the page that *template* makes of *values*."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+import msgspec
 from opentelemetry import metrics
 
 from protocol import semconv
@@ -12,28 +13,46 @@ from protocol import semconv
 from .setup import SECONDS_BOUNDARIES
 
 
-def record_request(
-    api: str,
-    how: str,
-    *,
-    status: int,
-    added_seconds: float,
-    first_seconds: float,
-    saved_tokens: int,
-    input_tokens: int,
-    output_tokens: int,
-) -> None:
-    """Count one request; *api*, *how* and the hundreds of *status* are labels, each one of few."""
+class Counted(msgspec.Struct, frozen=True, kw_only=True):
+    """One request, as it is counted. *api*, *how*, *provider* and the hundreds of *status* are each one of few."""
+
+    api: str
+    how: str
+    provider: str
+    model: str
+    """As the agent wrote it; a provider has few, and what it refused is not counted by it."""
+    status: int
+    seconds: float
+    added_seconds: float
+    first_seconds: float
+    received_bytes: int
+    sent_bytes: int
+    saved_tokens: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+def record_request(one: Counted) -> None:
+    """Count one request."""
     instruments = _instruments()
-    labels = {semconv.GATEWAY_API: api, semconv.GATEWAY_HOW: how}
-    instruments.requests.add(1, {**labels, semconv.GATEWAY_STATUS: f"{status // 100}xx" if status else "none"})
-    instruments.added.record(added_seconds, labels)
-    instruments.first.record(first_seconds, labels)
-    if saved_tokens:
-        instruments.saved.add(saved_tokens, labels)
-    for kind, tokens in (("input", input_tokens), ("output", output_tokens)):
+    labels = {semconv.GATEWAY_API: one.api, semconv.GATEWAY_HOW: one.how}
+    status = f"{one.status // 100}xx" if one.status else "none"
+    instruments.requests.add(1, {**labels, semconv.GATEWAY_STATUS: status})
+    instruments.added.record(one.added_seconds, labels)
+    if one.status:
+        instruments.first.record(one.first_seconds, labels)
+    for direction, size in (("received", one.received_bytes), ("sent", one.sent_bytes)):
+        instruments.bytes.add(size, {semconv.GATEWAY_API: one.api, semconv.GATEWAY_DIRECTION: direction})
+    if one.saved_tokens:
+        instruments.saved.add(one.saved_tokens, labels)
+    if one.status != 200:
+        return
+    call = {semconv.GEN_AI_OPERATION_NAME: "chat", semconv.GEN_AI_PROVIDER_NAME: one.provider}
+    call |= {semconv.GEN_AI_REQUEST_MODEL: one.model} if one.model else {}
+    instruments.duration.record(one.seconds, call)
+    for kind, tokens in (("input", one.input_tokens), ("output", one.output_tokens)):
         if tokens:
-            instruments.tokens.record(tokens, {semconv.GEN_AI_OPERATION_NAME: "chat", semconv.GEN_AI_TOKEN_TYPE: kind})
+            instruments.tokens.record(tokens, {**call, semconv.GEN_AI_TOKEN_TYPE: kind})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +60,9 @@ class _Instruments:
     requests: metrics.Counter
     added: metrics.Histogram
     first: metrics.Histogram
+    bytes: metrics.Counter
     saved: metrics.Counter
+    duration: metrics.Histogram
     tokens: metrics.Histogram
 
 
@@ -60,6 +81,15 @@ def _instruments() -> _Instruments:
             semconv.GATEWAY_FIRST,
             unit="s",
             description="Time from a request to the first byte of its answer",
+            explicit_bucket_boundaries_advisory=SECONDS_BOUNDARIES,
+        ),
+        bytes=meter.create_counter(
+            semconv.GATEWAY_BYTES, unit="By", description="Requests as agents sent them and as providers got them"
+        ),
+        duration=meter.create_histogram(
+            semconv.GEN_AI_CLIENT_OPERATION_DURATION,
+            unit="s",
+            description="Time from a request to the end of its answer",
             explicit_bucket_boundaries_advisory=SECONDS_BOUNDARIES,
         ),
         saved=meter.create_counter(

@@ -82,6 +82,15 @@ async def test_a_line_tells_what_was_done_and_no_key(
     assert "Hello." not in caplog.text
 
 
+async def test_the_trace_of_an_agent_goes_on_to_its_provider(session: aiohttp.ClientSession) -> None:
+    trace = {"traceparent": f"00-{'ab' * 16}-{'cd' * 8}-01", "tracestate": "v=1"}
+    async with provider(lambda _: Answer()) as there, in_front_of(there, without_nats(), mode="manage") as url:
+        await (await session.post(f"{url}/v1/chat/completions", data=BODY, headers=trace)).read()
+    (given,) = [value for key, value in there.asked[0].headers if key.lower() == "traceparent"]
+    assert given.split("-")[1] == "ab" * 16
+    assert there.asked[0].header("tracestate") == "v=1"
+
+
 def test_the_breaker_opens_after_failures_in_a_row_and_then_lets_one_through() -> None:
     now = [0.0]
     breaker = Breaker(clock=lambda: now[0])

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from openai import AsyncOpenAI, BadRequestError
 
+from actors.audit.erasing import Erasing
+from actors.cli.verify import sources_of
 from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
+from actors.page.app import page
 from actors.services.read_back import said_messages
 from protocol.facts import ConversationForked
 from protocol.formats import messages
-from protocol.ids import Token, fresh_id
+from protocol.ids import Address, Token, fresh_id
 from protocol.keys import JetStreamKeys
+from storage.gateway_forgetting import forgotten
+from storage.gateway_sessions import JetStreamSessions
+from storage.queue_pause import paused
 from tests.conftest import done_facts
 from tests.gateway.model import Json, Reply, StrictModel
 from tests.gateway.provider import Provider, in_front_of, provider
+from tests.page.shown import client_of
 
 pytestmark = pytest.mark.slow
 
@@ -77,6 +87,8 @@ async def test_who_names_an_answer_goes_on_from_it_in_a_window_that_the_history_
                 with pytest.raises(BadRequestError, match="unknown previous_response_id"):
                     await asked(who, run, items, previous_response_id=ident)
         await _compacted(llm, run, answers, there)
+        await _looked_on(working, trunk)
+        await _erased(working, llm, run, answers, trunk)
 
 
 async def _branched(working: Runtime, llm: AsyncOpenAI, run: str, answers: list[Any], *, trunk: set[Any]) -> None:
@@ -113,6 +125,40 @@ async def _compacted(llm: AsyncOpenAI, run: str, answers: list[Any], there: Prov
     given["encrypted_content"] = given["encrypted_content"][:-9] + "AAAAAAAA="
     with pytest.raises(BadRequestError, match="compaction cannot be read"):
         await asked(llm, run, [given, {"role": "user", "content": "And now?"}])
+
+
+async def _looked_on(working: Runtime, trunk: Address) -> None:
+    """See the conversation on the page."""
+    live, ends = JetStreamSessions(working.connection), time.monotonic() + 30
+    while trunk not in {one.at for one in await live.newest(since_ms=0)}:
+        assert time.monotonic() < ends
+        await asyncio.sleep(0.1)
+    app = page(sources_of(working), working.conversations, traces=Path("nowhere"), sessions=live)
+    async with client_of(app) as browser:
+        html = (await browser.get("/")).text
+    section = html.partition("Through the gateway")[2].partition("</table>")[0]
+    (row,) = [row for row in section.split("<tr>") if f"/c/{trunk}" in row]
+    assert "AsyncOpenAI/Python" in row
+    assert "gpt-4o" in row
+    assert await live.newest(since_ms=time.time_ns()) == []
+
+
+async def _erased(working: Runtime, llm: AsyncOpenAI, run: str, answers: list[Any], trunk: Address) -> None:
+    """Erase the conversation: no gateway knows it or its answers any more, and its branches are as they were."""
+    other = await asked(llm, run, results(answers[-2]), previous_response_id=answers[-2].id)
+    async with paused(working.connection):
+        erasing = Erasing(connection=working.connection, log=working.log, artifacts=working.artifacts)
+        found = await erasing.erase(trunk, by="test")
+    # its place, each of its answers, and what was told of it
+    assert found.gateway >= 1 + len(answers) + 1
+    # but what a gateway was telling at that moment, there is nothing left
+    assert await forgotten(working.connection, trunk) <= 1
+    assert await forgotten(working.connection, trunk) == 0
+    assert trunk not in {one.at for one in await JetStreamSessions(working.connection).newest(since_ms=0)}
+    with pytest.raises(BadRequestError, match="unknown previous_response_id"):
+        await asked(llm, run, results(answers[-1]), previous_response_id=answers[-1].id)
+    again = await asked(llm, run, results(other), previous_response_id=other.id)
+    assert again.output_text
 
 
 async def test_callers_of_one_key_go_on_from_their_own_answers_alone(working: Runtime, settings: Settings) -> None:

@@ -1,0 +1,51 @@
+"""What the gateway counts of a request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from opentelemetry import metrics
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+
+from actors.telemetry import gateway_metrics
+from actors.telemetry.gateway_metrics import Counted, record_request
+
+
+def test_requests_bypasses_bytes_time_and_tokens_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = InMemoryMetricReader()
+    provider = MeterProvider(metric_readers=[reader])
+    monkeypatch.setattr(metrics, "get_meter", provider.get_meter)
+    gateway_metrics._instruments.cache_clear()
+    try:
+        given: Any = {"api": "chat", "provider": "openai", "model": "m", "received_bytes": 900, "sent_bytes": 300}
+        given |= {"seconds": 2.0, "added_seconds": 0.01, "first_seconds": 0.5}
+        record_request(Counted(how="view", status=200, saved_tokens=150, input_tokens=70, output_tokens=7, **given))
+        record_request(Counted(how="bypass", status=429, **given))
+    finally:
+        gateway_metrics._instruments.cache_clear()
+    found = _points(reader)
+    assert found["jettison.gateway.requests"] == {("chat", "view", "2xx"): 1, ("chat", "bypass", "4xx"): 1}
+    assert found["jettison.gateway.bytes"] == {("chat", "received"): 1800, ("chat", "sent"): 600}
+    assert found["jettison.gateway.added"] == {("chat", "view"): 0.01, ("chat", "bypass"): 0.01}
+    assert found["jettison.gateway.first_byte"] == {("chat", "view"): 0.5, ("chat", "bypass"): 0.5}
+    assert found["jettison.gateway.tokens.saved"] == {("chat", "view"): 150}
+    assert found["gen_ai.client.operation.duration"] == {("chat", "openai", "m"): 2.0}
+    assert found["gen_ai.client.token.usage"] == {
+        ("chat", "openai", "m", "input"): 70,
+        ("chat", "openai", "m", "output"): 7,
+    }
+
+
+def _points(reader: InMemoryMetricReader) -> dict[str, dict[tuple[Any, ...], Any]]:
+    """Return the sums by metric and the values of their labels."""
+    data: Any = reader.get_metrics_data()
+    found = [one for resource in data.resource_metrics for scope in resource.scope_metrics for one in scope.metrics]
+    return {
+        one.name: {
+            tuple(point.attributes.values()): getattr(point, "sum", getattr(point, "value", None))
+            for point in one.data.data_points
+        }
+        for one in found
+    }
