@@ -333,8 +333,7 @@ def resolve(layers: Iterable[Mapping[str, Any]]) -> Policy:
 def _refuses_llm(layer: Mapping[str, Any]) -> bool:
     """Tell whether *layer* names a preset that says itself that no LLM takes part: layers below bring none in."""
     named = layer.get("preset")
-    preset = PRESETS.get(named, {}) if isinstance(named, str) else {}
-    return bool(preset.get("squeeze", {}).get("mode") == "off")
+    return isinstance(named, str) and PRESETS.get(named, {}).get("squeeze", {}).get("mode") == "off"
 
 
 def _without_llm(layer: Mapping[str, Any]) -> dict[str, Any]:
