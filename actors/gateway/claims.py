@@ -60,6 +60,8 @@ class Note:
     changed: bool = False
     begun: bool = False
     """As a fork, so that its origin is of no use any more."""
+    aside: bool = False
+    """The newest aside had an odd budget."""
 
 
 @dataclass(kw_only=True)

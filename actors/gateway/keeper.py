@@ -187,9 +187,19 @@ class Keeper:
             new=Head(name=_name(headers, body), length=0, chain=b"", logged=0, outside=outside, tools=body.has_tools),
         )
 
-    async def view(self, kept: Kept, body: Body, *, wait_seconds: float, less_than: int = 0) -> Context:
-        """Return the view of what is kept. Raises `Rejected` if it were of anything else, `BudgetRefused`."""
-        budget = _budget(kept, body, self.window)
+    async def view(
+        self, kept: Kept, body: Body, *, wait_seconds: float, less_than: int = 0, counts: bool = False
+    ) -> Context:
+        """Return the view of what is kept; *counts*: no model gets it, so what stands beside it needs no room.
+
+        Raises `Rejected` if it were of anything else, `BudgetRefused`.
+        """
+        budget = _budget(kept, body, counts=counts)
+        if kept.beside and budget:
+            # asked for twice in a row a budget would become the standing one, and an aside's is for it alone
+            note = self.claims.note(kept.head.name)
+            note.aside = not note.aside
+            budget -= note.aside
         if less_than:
             budget = min(budget or kept.policy.usable_tokens, less_than)
         model = body.field("model")
@@ -319,11 +329,12 @@ def _name(headers: Mapping[str, str], body: Body) -> str:
     return f"{headers.get('x-jettison-conversation') or body.api.name}-{fresh_id()[:12]}"
 
 
-def _budget(kept: Kept, body: Body, window: int) -> int:
+def _budget(kept: Kept, body: Body, *, counts: bool) -> int:
     """Return the tokens of a view for this call, 0 for the policy's own: less where its answer or tools need more."""
     policy = kept.policy.budget
     answer = min(body.answer_tokens, policy.window // 2) - policy.reserve
-    beside = sum(map(len, body.messages[len(body.messages) - kept.beside :])) // BYTES_PER_TOKEN_MIN
+    given = () if counts else body.messages[len(body.messages) - kept.beside :]
+    beside = sum(map(len, given)) // BYTES_PER_TOKEN_MIN
     more = max(0, answer) + max(0, kept.outside - kept.head.outside) + beside
     if not more:
         return 0

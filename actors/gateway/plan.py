@@ -117,7 +117,7 @@ class Planner:
             kept = await keeper.kept(caller, whole, headers, store=store, loose=loose, until=until)
             if not _pays(keeper, kept, whole):
                 return _plan(raw, whole, keeper, kept, whole.messages)
-            context = await keeper.view(kept, whole, wait_seconds=wait_seconds)
+            context = await keeper.view(kept, whole, wait_seconds=wait_seconds, counts=counts)
             return _of_view(raw, whole, keeper, kept, context)
 
         plan = await self._within(raw, work) if keeper else bypass(raw, NOT_REACHED, away=True)

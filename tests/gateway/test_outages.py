@@ -20,12 +20,12 @@ from actors.host.bootstrap import Runtime
 from actors.host.settings import NatsSection, Settings
 from actors.services.read_back import said_messages
 from protocol import codec
-from protocol.facts import ContextServed, ConversationForked, HistoryAccounted, UsageReported
+from protocol.facts import CompactionRequested, ContextServed, ConversationForked, HistoryAccounted, UsageReported
 from protocol.formats import messages
 from protocol.ids import address, fresh_id
 from tests.conftest import done_facts
 from tests.gateway.model import Json, Reply, StrictModel
-from tests.gateway.provider import Answer, in_front_of, provider
+from tests.gateway.provider import Answer, Provider, in_front_of, provider
 from tests.stack import LOOPBACK, free_port
 
 BODY = b'{"model": "m",  "messages": [{"role": "user", "content": "Hello."}]}'
@@ -152,7 +152,7 @@ async def test_view_bypass_view_while_nats_freezes(
     monkeypatch.setattr(breakers, "PAUSE_SECONDS", 0.1)
     told = "\n".join(f"line {number}: request {number * 7919}" for number in range(1500))
     model = StrictModel(
-        window=100_000, replies=lambda run, turn: Reply(thinks=f"t{turn}", text="On.", calls=(("look", {}),))
+        window=1_000_000, replies=lambda run, turn: Reply(thinks=f"t{turn}", text="On.", calls=(("look", {}),))
     )
     asked: Json = {
         "model": "claude-x",
@@ -192,12 +192,43 @@ async def test_view_bypass_view_while_nats_freezes(
         await until(url, "view")
         sent = len(history)
         headers = await until(url, "view")
+        await _counted(session, url, {**asked, "messages": [*history, *_more(history)]}, there)
     assert model.refused == []
     at = address(headers["x-jettison-conversation"])
+    # who counts asks for smaller views, and none of them is the one that stands
+    records = await working.log.read(at, after=0)
+    facts = [fact for one in records if one.side == "said" for fact in codec.decode_said(one.body).facts]
+    assert not [fact for fact in facts if isinstance(fact, CompactionRequested)]
     said = [messages.decode(one.raw) for one in await said_messages(at, log=working.log)]
     assert len(said) >= sent
     assert len({json.dumps(one) for one in said}) == len(said)
     assert '"thinking"' in json.dumps(said)
+
+
+def _more(history: list[Json]) -> list[Json]:
+    """Return what the agent may send next: more than a budget's step."""
+    return [{"role": "assistant", "content": "Well."}, {"role": "user", "content": f"{len(history)} " * 3000}]
+
+
+async def _counted(session: aiohttp.ClientSession, url: str, body: Json, there: Provider) -> None:
+    """Count the tokens of a request three times: of its view, and of what is in no log yet."""
+    script, there.script = there.script, lambda _: Answer(pieces=(b'{"input_tokens": 7}',))
+    ends, views = time.monotonic() + 60, 0
+    while views < 3:
+        assert time.monotonic() < ends
+        got = await session.post(f"{url}/v1/messages/count_tokens", json=body, headers={"x-api-key": "k"})
+        assert await got.json() == {"input_tokens": 7}
+        # a busy machine may take longer than the deadline
+        views += got.headers["x-jettison"] == "view"
+        assert got.headers["x-jettison"] in ("view", *AWAY)
+    there.script = script
+    sent = there.asked[-1]
+    assert sent.target == "/v1/messages/count_tokens"
+    assert len(sent.body) < len(json.dumps(body)) / 2
+    assert sent.json["messages"][-1] == body["messages"][-1]
+
+
+AWAY = ("bypass; the deadline is over", "bypass; what it needs was away a moment ago")
 
 
 @pytest.mark.slow
