@@ -264,10 +264,7 @@ class Shape(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     profile: Literal["openai-chat", "openai-responses", "anthropic-messages"] = "openai-chat"
     summary_role: Literal["user", "system", "developer"] = "user"
     overdue_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
-    """How long a call that others spoke over is said to be running, by the times at which agents published; then that
-    no result came yet. 0: until the agent's next answer that asks no tool, which ends it in any case."""
     read_tool: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{0,64}$")] | msgspec.UnsetType = msgspec.UNSET
-    """What the tool that reads back is called, if not `read_artifact`; empty: there is none, and no text names one."""
 
 
 class Policy(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -21,6 +21,14 @@ from protocol.presets import PRESETS
 
 _PART = "tokens of one part; none: as for every tool"
 MORE: Mapping[str, str] = {
+    "Shape.overdue_seconds": (
+        "How long a call that others spoke over is said to be running, by the times at which agents "
+        "published; then that no result came yet. 0: until the agent's next answer that asks no tool, which "
+        "ends it in any case."
+    ),
+    "Shape.read_tool": (
+        "What the tool that reads back is called, if not `read_artifact`; empty: there is none, and no text names one."
+    ),
     "Trigger.comparator": "Whether the share itself already counts.",
     "Cooldown.growth": "Tokens that the view must have grown by.",
     "Economy.mode": "Whether it is asked at all.",
