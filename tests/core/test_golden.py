@@ -67,7 +67,44 @@ def repaired(wanted: Policy | None = None, *, rules: str = "") -> Talk:
     return talk
 
 
-CASES = {"compacted": compacted, "repaired": repaired}
+SUMMARY = """State:
+- A listing of parts was read for ORD-10042; nothing was changed for it.
+- The record of the order says that it is late; it was looked up and left as it is.
+- One key is missing where the program loads; its cause is open.
+- A shell printed a text of words in which nothing stood that helps.
+- The folder of the program was listed, and its parts have sizes near one another.
+- The trace names the file that raised, and the agent went on to the next part.
+Next:
+- Look at the part that comes after, and tell what was found."""
+"""What a model says of any part of the run."""
+
+
+def accounted(wanted: Policy | None = None, *, rules: str = "") -> Talk:
+    """Return a conversation that becomes an account, which a model retells."""
+    layer = {"budget": {"window": 2_400, "reserve": 0}, "squeeze": {"model": "m", "window": 16_000}}
+    talk = Talk(wanted or policies.resolve([layer]), at=address("accounted", "tests"), rules=rules)
+    talk.answer = SUMMARY
+    talk.play(user("Find out why ORD-10042 is late. You must never guess."))
+    for turn in range(14):
+        listing = "\n".join(f"-rw-r--r-- 1 root root {900 + at} Apr 30 08:32 part_{turn}_{at}.py" for at in range(25))
+        trace = f'Traceback (most recent call last):\n  File "/srv/app/a.py", line {turn}, in load\nKeyError: {turn}'
+        record = {"id": f"ORD-{turn}", "user": "ana_lee_77", "status": "late", "paid": [turn], "notes": "n " * 90}
+        printed = [listing, f"{listing}\n{trace}", json.dumps(record), f"{words(200)}\n(shell: sh)\nsh-5$"][turn % 4]
+        talk.play(
+            assistant(f"Next I look at part {turn}.", f"c{turn}", arguments=f'{{"path": "/srv/app/{turn}.py"}}'),
+            result(f"c{turn}", printed),
+        )
+    talk.play(assistant(f"What I found: REF-77 timed out after 730 ms. {words(90)}"), user("Go on."))
+    return talk
+
+
+CASES = {"compacted": compacted, "repaired": repaired, "accounted": accounted}
+OLDER = [
+    (file.stem.rpartition("-")[0], file.stem.rpartition("-")[2])
+    for file in sorted(GOLDEN.glob("*.json"))
+    if file.stem.rpartition("-")[2] in codec.RULES_WRITTEN
+]
+"""Name and rules of what is recorded; an account has been written since rules version 2."""
 
 
 def recorded(talk: Talk) -> dict[str, Any]:
@@ -99,8 +136,7 @@ def test_the_rules_decide_what_they_decided(name: str) -> None:
     assert recorded(talk) == json.loads(file.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("rules", codec.RULES_WRITTEN)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "rules"), OLDER)
 def test_older_rules_that_may_still_be_written_decide_what_they_decided(name: str, rules: str) -> None:
     golden = json.loads((GOLDEN / f"{name}-{rules}.json").read_text(encoding="utf-8"))
     adopted = next(codec.decode_commit(bytes.fromhex(body)) for side, body in golden["log"] if side == "done")
@@ -125,6 +161,8 @@ def test_the_golden_conversations_show_every_fact_of_the_rules() -> None:
         "MessageRepaired",
         "HistoryDigested",
         "DigestSqueezed",
+        "HistoryAccounted",
+        "AccountSqueezed",
         "HistoryCut",
         "CompactionDeclined",
     }
