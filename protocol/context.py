@@ -21,13 +21,18 @@ class Context(ContextMeta, frozen=True, kw_only=True):
     """To be sent as they are."""
     system: str | list[dict[str, Any]]
     """What Anthropic takes beside them; empty elsewhere."""
+    raw: tuple[bytes, ...] = ()
+    """The messages as the JSON that was served; empty where the agent's cache marks were put on them."""
 
 
 def context_of(meta: ContextMeta, body: bytes, marks: Marks = NO_MARKS) -> Context:
     """Return the view in *body*, a JSON array of messages, with what is known of it and the agent's cache *marks*."""
-    view = [messages.decode(bytes(raw)) for raw in msgspec.json.decode(body, type=list[msgspec.Raw])]
+    raw = tuple(bytes(one) for one in msgspec.json.decode(body, type=list[msgspec.Raw]))
+    view = [messages.decode(one) for one in raw]
     apart = meta.profile == messages.ANTHROPIC and bool(view) and view[0]["role"] == "system"
     system = view.pop(0)["content"] if apart else ""
+    raw = raw[1:] if apart else raw
     if meta.profile != messages.RESPONSES and marks != NO_MARKS:
         system, view = marked(system, view, marks)
-    return Context(messages=view, system=system, **msgspec.structs.asdict(meta))
+        raw = ()
+    return Context(messages=view, system=system, raw=raw, **msgspec.structs.asdict(meta))

@@ -80,9 +80,13 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
     def written(self, messages: Sequence[bytes] | None = None, **others: bytes) -> bytes:
         """Return the request with other *messages* between its head and its tail, and other fields."""
         shown = self.messages if messages is None else messages
-        listed = b"[" + b",".join((*self.head, *shown, *self.tail)) + b"]"
-        fields = {**self.fields, self.api.field: listed, **others}
-        return b"{" + b",".join(encode_value(name) + b":" + raw for name, raw in fields.items()) + b"}"
+        listed = [piece for one in (*self.head, *shown, *self.tail) for piece in (b",", one)]
+        # a megabyte is copied once, not with each pair of brackets around it
+        pieces: list[bytes] = []
+        for name, raw in {**self.fields, self.api.field: b"", **others}.items():
+            pieces += (b",", encode_value(name), b":")
+            pieces += (raw,) if name != self.api.field else (b"[", *listed[1:], b"]")
+        return b"".join((b"{", *pieces[1:], b"}"))
 
 
 def read_of(asked: Incoming, api: Api, *, bytes_max: int) -> Body | Rejected:

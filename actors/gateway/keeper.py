@@ -37,7 +37,7 @@ from .answers import STATE, Answers, closed, opened
 from .bodies import Body
 from .cache_marks import unmarked
 from .callers import Caller
-from .canon import DIGEST_BYTES, digest
+from .canon import digest
 from .claims import Claims, Search
 from .dialects import dialect_of
 from .identity import Head, Hidden
@@ -233,8 +233,8 @@ class Keeper:
         return kept.head.changed or self.claims.note(kept.head.name).changed
 
     def _digest(self, raw: bytes) -> bytes:
-        # by their hash, since a history has megabytes
-        key = hashlib.blake2b(raw, digest_size=DIGEST_BYTES).digest()
+        # by their hash, since a history has megabytes; processors know this one, twice as fast as the others
+        key = hashlib.sha256(raw).digest()
         found = self._digests.get(key)
         if found is None:
             found = self._digests[key] = digest(decode(raw))
