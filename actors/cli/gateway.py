@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from typing import Any
@@ -88,9 +89,7 @@ async def served(settings: Settings, *, port: int | None = None) -> AsyncIterato
     section = settings.gateway
     callers = callers_of(section)
     check_open(callers, section.listen)
-    tls: dict[str, Any] = {}
-    if section.cert_file:
-        tls = {"ssl_certfile": section.cert_file, "ssl_keyfile": section.key_file or None}
+    tls = _tls(section)
     urls = {"openai": section.upstream.openai, "anthropic": section.upstream.anthropic}
     listening = opened(section.listen, section.port if port is None else port)
     sessions = Sessions()
@@ -161,6 +160,20 @@ async def _keeping(settings: Settings, planner: Planner, first: asyncio.Event) -
             mcp_tool=settings.gateway.mcp_tool,
         )
         first.set()
+
+
+def _tls(section: GatewaySection) -> dict[str, Any]:
+    """Return uvicorn's options for TLS; none where it is not wanted. Raises `Rejected` for files that do not go."""
+    if not section.cert_file:
+        return {}
+    try:
+        # an empty password: one that is asked for would be waited for at the terminal
+        tried = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tried.load_cert_chain(section.cert_file, section.key_file or None, password="")
+    except OSError as error:
+        why = f"gateway.cert_file and gateway.key_file cannot be used: {error.strerror or error}"
+        raise Rejected(why, key="gateway.cert_file") from None
+    return {"ssl_certfile": section.cert_file, "ssl_keyfile": section.key_file or None}
 
 
 def callers_of(section: GatewaySection) -> Callers:

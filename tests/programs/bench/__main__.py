@@ -22,6 +22,7 @@ import msgspec
 from tests.programs.bench.encrypting import encrypting_figures
 from tests.programs.bench.fairness import fairness_figures
 from tests.programs.bench.figures import Figure, Skipped, markdown, table
+from tests.programs.bench.gateway import gateway_figures
 from tests.programs.bench.path import latency_figures, long_figures, throughput_figures
 from tests.programs.bench.plot import drawn
 from tests.programs.bench.replaying import replaying_figures
@@ -56,6 +57,7 @@ SERVED: dict[str, Callable[[Bench], Awaitable[list[Figure]]]] = {
     "stall": stall_figures,
     "tracing": tracing_figures,
     "encrypting": encrypting_figures,
+    "gateway": gateway_figures,
 }
 """Parts that need servers."""
 
