@@ -143,15 +143,18 @@ async def _added(there: int, managed: int) -> list[Figure]:
     agents = [Speaker(f"a{number}") for number in range(AGENTS)]
     wires = {agent.name: Wire(managed) for agent in agents}
     floor, hows = Wire(there), set[bytes]()
+    one_at_once = {agent.name: asyncio.Lock() for agent in agents}
     await asyncio.gather(*(_warm(agent, wires[agent.name]) for agent in agents))
     direct = [(await floor.asked(agents[0].body()))[0] for _ in range(50)]
     began, spent = time.monotonic(), list[float]()
 
     async def one(number: int) -> None:
         agent = agents[number % AGENTS]
-        body = agent.body()
-        agent.turn()
-        took, how = await wires[agent.name].asked(body)
+        # an agent asks one thing after the other
+        async with one_at_once[agent.name]:
+            body = agent.body()
+            agent.turn()
+            took, how = await wires[agent.name].asked(body)
         spent.append(took)
         hows.add(how)
 
