@@ -32,10 +32,12 @@ class Events:
     def __init__(self) -> None:
         self._kept = bytearray()
         self._seen = 0
+        self._returns = False
 
     def fed(self, piece: bytes) -> Iterator[Event]:
         """Yield the events that *piece* completes."""
         self._kept += piece
+        self._returns = self._returns or b"\r" in piece
         while (end := self._end()) >= 0:
             raw = bytes(self._kept[:end])
             del self._kept[:end]
@@ -52,7 +54,9 @@ class Events:
     def _end(self) -> int:
         """Return where the first event ends, -1 if it does not yet. What was looked at is not looked at again."""
         start = max(0, self._seen - 3)
-        found = [at + len(mark) for mark in ENDS if (at := self._kept.find(mark, start)) >= 0]
+        # marks that nobody writes are not looked for: each look would go through all that is left of the piece
+        ends = ENDS if self._returns else ENDS[:1]
+        found = [at + len(mark) for mark in ends if (at := self._kept.find(mark, start)) >= 0]
         self._seen = len(self._kept)
         return min(found, default=-1)
 
