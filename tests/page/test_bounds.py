@@ -9,7 +9,8 @@ import pytest
 
 from actors.page.escape import SHOWN_CHARS
 from actors.page.version_pages import FULL_LINES_SHOWN, LINE_CHARS_SHOWN
-from protocol.facts import ContextServed
+from protocol.facts import ContextServed, MessagesAppended, SaidMessage
+from protocol.formats import messages
 from protocol.ids import Address, address
 from storage.memory import MemoryArtifacts, MemoryLog
 from storage.ports import Record
@@ -51,7 +52,9 @@ def huge() -> Talk:
     roomy = policy(4_000_000, spill={"share": 1.0, "tokens": 3_000_000, "bytes": 50_000_000, "medium": 1.0})
     talk = Talk(roomy, at=address("huge", "tests"))
     for message in (system("be"), user(LINE), assistant(LINES)):
-        talk.play(message)
+        # as a client without uploads says it
+        talk.say(MessagesAppended(messages=(SaidMessage(raw=messages.encode(message)),)))
+        talk.settle()
         serve(talk)
     return talk
 

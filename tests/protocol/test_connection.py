@@ -18,6 +18,12 @@ from tests.promises.harness import Server, one
 from tests.stack import free_port, listened_on
 
 
+def stands_still(pid: int) -> bool:
+    """Tell whether each thread of *pid* has met the signal that stops it: until then it may answer."""
+    states = [task.read_text().rpartition(")")[2].split()[0] for task in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return set(states) == {"T"}
+
+
 async def test_a_loop_whose_cancellation_was_swallowed_still_ends() -> None:
     rounds = 0
 
@@ -60,6 +66,8 @@ async def test_an_answer_that_nobody_waits_for_any_more_makes_nobody_deaf(tmp_pa
         await connection.flush()
         assert server.process is not None
         os.kill(server.process.pid, signal.SIGSTOP)
+        while not stands_still(server.process.pid):
+            await asyncio.sleep(0.01)
         try:
             with pytest.raises(TimeoutError):
                 await connection.flush(0.2)  # type: ignore[arg-type]  # seconds, handed to asyncio.wait_for

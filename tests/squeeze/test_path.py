@@ -283,6 +283,8 @@ async def test_a_real_small_model_names_steps_under_a_schema(settings: Settings,
             await talk.append(SAMPLE[:30])
             await settled(busy, talk.at)
             found = outcomes(await busy.log.read(talk.at, after=0))
-    assert found
+    # where hardly a step is left, no model is asked
+    asked_for = [fact for fact in found if not (isinstance(fact, CompactionDeclined) and "too few" in fact.reason)]
     # a machine that is too slow for it fails by the deadline; what it answers in time is always a choice
-    assert {type(fact) for fact in found} <= {AccountSqueezed, StageFailed}
+    assert asked_for
+    assert {type(fact) for fact in asked_for} <= {AccountSqueezed, StageFailed}, asked_for
