@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from actors.core.caps import bytes_cap, is_medium, is_result, over_cap, pointer_room, repeats, tool_of
+from actors.core.caps import POINTER_TOKENS, bytes_cap, is_medium, is_result, over_cap, pointer_room, repeats, tool_of
 from actors.core.entry import ESTIMATE_BYTES_PER_TOKEN, EXACT_BYTES_MAX, IMAGE_TOKENS, Entry, PartSize
 from actors.core.read_tool import is_read_tool
 from actors.core.state import State
@@ -32,6 +32,9 @@ REPEATED_TOKENS = 120
 
 SHOWN_BYTES_MAX = 256 * 1024
 """Of one part, in the largest window too: it stands in a commit, and a commit is one frame."""
+
+WORDS_SHARE = 0.4
+"""Of its cap: what is shown of somebody's words, where results have it all."""
 
 FITTING_TRIES = 3
 """Texts put together may have a few tokens more than their parts."""
@@ -155,6 +158,9 @@ def _whole(large: Large, text: str, lead: str, count: Count) -> int:
     # a cap in bytes says little by itself of what a pointer may cost in tokens
     cap = min(large.cap, most // ESTIMATE_BYTES_PER_TOKEN) if heavy else large.cap
     whole = pointer_room(cap, large.policy)
+    if wanted.shown == "first" and _is_words(large):
+        # the whole cap is for the first items of results; what somebody said is shown by its ends
+        whole = max(POINTER_TOKENS, min(whole, share_of(cap, WORDS_SHARE)))
     if large.entry.role == "assistant":
         # the next step mostly follows from it, so that it keeps more than a tool's result
         whole = max(whole, min(cap, share_of(part.tokens, wanted.medium_keep)))

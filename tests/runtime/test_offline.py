@@ -32,7 +32,7 @@ def decided(commits: list[codec.Commit]) -> list[DoneFact]:
     return [fact for commit in commits for fact in commit.facts if not isinstance(fact, ContextServed)]
 
 
-@pytest.mark.parametrize(("seconds", "compactions"), [(1, 4), (25, 8)])
+@pytest.mark.parametrize(("seconds", "compactions"), [(1, 6), (25, 9)])
 async def test_what_is_folded_by_hand_is_what_the_path_decides(
     working: Runtime, client: Client, name: str, seconds: int, compactions: int
 ) -> None:
