@@ -75,7 +75,7 @@ def _may_shorten(state: State) -> bool:
 
 
 def _is_enough(state: State) -> bool:
-    """Tell whether the view fits, and the policy goes below that by digest alone; an emergency goes on."""
+    """Tell whether the view fits and the policy stops there; where a provider refused it, it does not."""
     assert state.policy is not None
     assert state.episode is not None
     cut, fits = state.policy.cut, state.live_tokens <= state.usable_tokens

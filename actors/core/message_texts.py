@@ -50,7 +50,7 @@ def texts_of(entries: Iterable[Entry]) -> list[MessageText]:
     return out
 
 
-def telling_texts(entries: Iterable[Entry]) -> list[MessageText]:
+def redacted_texts(entries: Iterable[Entry]) -> list[MessageText]:
     """Return the same as an account may repeat them: a handle in the place of each secret, unless an operator says so.
 
     A handle takes its place before anything is cut: half a secret has no shape.

@@ -1,7 +1,8 @@
-"""Account: a compaction goes down a ladder, each step only as far as the target needs.
+"""Account: a compaction goes down a ladder, each rung only as far as the target needs.
 
 Old results are shortened in place to their outcome; then old units become steps of the account; then old steps become
-coarser and are joined. The agent's own words and the arguments of its calls go last, and what the user said stays.
+coarser and are joined. The agent's own words and the arguments of its calls go last; what the user said is kept
+longest, within `REQUESTS_SHARE`.
 Work is linear: a compaction reads what is live and the account before it, never older messages again.
 """
 
@@ -17,7 +18,7 @@ from actors.core.account_text import FORM, account_text, request_text
 from actors.core.entry import MESSAGE_TOKENS, Entry
 from actors.core.ledger import Ledger, changes, known_after
 from actors.core.loss import fates
-from actors.core.message_texts import telling_texts, texts_of
+from actors.core.message_texts import redacted_texts, texts_of
 from actors.core.packed_items import NO_ITEMS, write_account
 from actors.core.pins import pinned_numbers
 from actors.core.pressure import fixed_tokens, gain_tokens_min, moving_tokens, target_tokens
@@ -56,7 +57,7 @@ ABOVE = "[the message above]"
 """Stands for what a user said and that stays in the view."""
 
 FIRST_TRIM_FACTOR = 4
-"""Times the room of an outcome, for results that are shortened in place: in a first walk, before it is that room."""
+"""Results are first shortened to so many times the characters of an outcome, and in a second walk to these."""
 
 HARD_SHARE = 0.8
 """Of the usable tokens: up to here the newest units stay whole, though the target is lower."""
@@ -254,7 +255,7 @@ class _Ladder:
             self.steps.rewrite(share_of(self.room, REWRITTEN_SHARE))
 
     def _ask(self, unit: Unit) -> None:
-        text = "\n".join(part.text.strip() for part in telling_texts(unit.entries) if part.trust != "tool")
+        text = "\n".join(part.text.strip() for part in redacted_texts(unit.entries) if part.trust != "tool")
         before = self.requests
         said = next((place for place, one in enumerate(before) if is_again(text, one)), None)
         if said is not None:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from actors.core.account_text import JOINED_LEVEL
-from actors.core.message_texts import MessageText, telling_texts
+from actors.core.message_texts import MessageText, redacted_texts
 from actors.core.text.error_text import error_text
 from actors.core.text.excerpt import GAP, excerpt, sentences_excerpt
 from actors.core.text.line_worths import Sought
@@ -127,7 +127,7 @@ def _grown(most: LevelChars, growth: float) -> LevelChars:
 
 def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> AccountStep:
     """Return the finest step for *unit*, whose assistant spoke; what is shortened in place is read as it was said."""
-    parts = telling_texts(map(as_said, unit.entries))
+    parts = redacted_texts(map(as_said, unit.entries))
     spoken = [part.text.strip() for part in parts if part.trust != "tool" and not part.tool and part.text.strip()]
     spoken += filter(None, map(thought_in, parts))
     words = "\n".join(spoken)

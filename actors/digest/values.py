@@ -10,7 +10,7 @@ from functools import cache
 from actors.core.entry import Entry
 from actors.core.extract import ranked
 from actors.core.ledger import Ledger
-from actors.core.message_texts import telling_texts
+from actors.core.message_texts import redacted_texts
 from actors.core.text.count import Count
 from actors.core.text.excerpt import readable_lines
 from actors.core.text.patterns import encoded, standing_among
@@ -48,7 +48,7 @@ def values_beside(
 
     @cache
     def lines_of(number: int) -> list[str]:
-        parts = telling_texts((as_said(entries[number]),)) if number in entries else []
+        parts = redacted_texts((as_said(entries[number]),)) if number in entries else []
         return [line for part in parts for line in readable_lines(part.text)]
 
     newest = max((item.number for item in known), default=0)
