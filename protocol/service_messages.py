@@ -67,19 +67,24 @@ class ExpandAsked(msgspec.Struct, frozen=True, kw_only=True):
     artifact: str = ""
 
 
-class Expanded(msgspec.Struct, frozen=True, kw_only=True):
-    """What was put back, and what the view costs since. Nothing, where the view showed it all."""
+class Changed(msgspec.Struct, frozen=True, kw_only=True):
+    """What a wish did to the view."""
 
     version: int
     """The newest one after it."""
-    restored: tuple[int, ...]
-    """Numbers of messages."""
-    parts: int
-    """Spilled parts that are shown in full."""
     before_tokens: int
     """Of the view before."""
     after_tokens: int
     """Of the view since."""
+
+
+class Expanded(Changed, frozen=True, kw_only=True):
+    """What was put back, and what the view costs since. Nothing, where the view showed it all."""
+
+    restored: tuple[int, ...]
+    """Numbers of messages."""
+    parts: int
+    """Spilled parts that are shown in full."""
 
 
 class RewindAsked(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,19 +95,13 @@ class RewindAsked(msgspec.Struct, frozen=True, kw_only=True):
     """Messages that had been said by then, at most; 0: the version is named."""
 
 
-class Rewound(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rewind did; `version` is the newest one after it."""
+class Rewound(Changed, frozen=True, kw_only=True):
+    """What a rewind did."""
 
-    version: int
-    """The newest one after it."""
     to_version: int
     """Whose context it is again."""
     upto: int
     """Number of the last message that is left."""
-    before_tokens: int
-    """Of the view before."""
-    after_tokens: int
-    """Of the view since."""
 
 
 class ForkAsked(msgspec.Struct, frozen=True, kw_only=True):

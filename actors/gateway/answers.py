@@ -25,7 +25,7 @@ from storage.gateway_places import GatewayPlaces
 
 from .bodies import Body
 from .callers import Caller
-from .canon import DIGEST_BYTES
+from .canon import HASH_BYTES
 from .identity import Earlier, Head
 
 STATE = "jettison-gateway"
@@ -140,7 +140,7 @@ class Answers:
         """Return where the answer *ident* is kept: another caller with the same words finds another place."""
         secret = (await self.keys.key(address(STATE, caller.tenant))).secret
         told = encode({"answer": ident, "of": caller.partition})
-        return token(hashlib.blake2b(told, digest_size=DIGEST_BYTES, key=secret).hexdigest())
+        return token(hashlib.blake2b(told, digest_size=HASH_BYTES, key=secret).hexdigest())
 
 
 def earlier_of(head: Head, place: Token) -> Earlier:

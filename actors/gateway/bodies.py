@@ -16,7 +16,7 @@ from protocol.jsonbytes import decode_value, encode_value
 
 from .apis import Api
 from .encodings import unfolded
-from .identity import Earlier
+from .identity import Earlier, scope_of
 from .incoming import Incoming
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError)
@@ -59,6 +59,16 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
             return None if raw is None else decode_value(raw)
         except BadMessage:
             return None
+
+    @property
+    def model(self) -> str:
+        """Return what the agent calls the model; empty where it names none."""
+        model = self.field("model")
+        return model if isinstance(model, str) else ""
+
+    def scope(self, headers: Mapping[str, str]) -> str:
+        """Return what its agent says of which conversation it is; empty if it says nothing."""
+        return scope_of(headers, {name: self.field(name) for name in ("metadata", "prompt_cache_key")})
 
     @property
     def instructions(self) -> bytes:

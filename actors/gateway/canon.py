@@ -19,7 +19,7 @@ from protocol.formats.anthropic import THINKING
 from protocol.formats.responses import CALLS
 from protocol.jsonbytes import decode_value
 
-DIGEST_BYTES = 16
+HASH_BYTES = 16
 
 _TEXTS = frozenset(("text", "input_text", "output_text"))
 _FRAME = frozenset(("cache_control", "status", "index", "annotations", "logprobs"))
@@ -29,14 +29,14 @@ _PLAIN_REASONING = frozenset(("reasoning", "reasoning_content", "reasoning_detai
 """Of chat's providers: sent back within a turn, and left out by the next one."""
 
 
-def digest(message: Mapping[str, Any]) -> bytes:
+def hash_of(message: Mapping[str, Any]) -> bytes:
     """Return what tells *message* from every other one; the same for each form that an agent gives it."""
     value = canonical(message)
     try:
         written = msgspec.json.encode(value, order="deterministic")
     except UnicodeEncodeError:  # lone surrogates
         written = json.dumps(value, sort_keys=True, separators=(",", ":")).encode("ascii")
-    return hashlib.blake2b(written, digest_size=DIGEST_BYTES).digest()
+    return hashlib.blake2b(written, digest_size=HASH_BYTES).digest()
 
 
 def canonical(message: Mapping[str, Any]) -> dict[str, Any]:

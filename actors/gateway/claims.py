@@ -37,7 +37,7 @@ class Search:
     tenant: str
     place: Token
     chain: Sequence[bytes]
-    digests: Sequence[bytes]
+    hashes: Sequence[bytes]
     tools: bool
     beside: bool
     alone: bool
@@ -143,7 +143,7 @@ class Claims:
                 if not asked.whole:
                     raise Rejected("what this goes on from is not known any more")
                 head = asked.new
-        grown = identity.grown(head, asked.chain, asked.digests)
+        grown = identity.grown(head, asked.chain, asked.hashes)
         if isinstance(decision, GoesOn) and grown == head:
             return head
         wanted = msgspec.msgpack.encode(identity.known_with(known, grown))

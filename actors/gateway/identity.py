@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from .canon import DIGEST_BYTES
+from .canon import HASH_BYTES
 
 HEADS_MAX = 64
 """Conversations with the same opening in the same scope that are known; the least recently used one is forgotten, and
@@ -38,7 +38,7 @@ class Hidden(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """An answer as its agent saw it, and the turns that it really took, which the log gets in its place."""
 
     seen: tuple[bytes, ...]
-    """Digests of the messages that it will send back, one below the other."""
+    """Hashes of the messages that it will send back, one below the other."""
     turns: bytes
     messages: int
 
@@ -220,7 +220,7 @@ def known_without(known: Known, name: str) -> Known:
     return replace(known, heads=tuple(one for one in known.heads if one.name != name))
 
 
-def grown(head: Head, chain: Sequence[bytes], digests: Sequence[bytes]) -> Head:
+def grown(head: Head, chain: Sequence[bytes], hashes: Sequence[bytes]) -> Head:
     """Return *head* with all messages of a request that goes on with it; those that are new wait to be appended."""
     n = len(chain) - 1
     if head.length == n:
@@ -228,7 +228,7 @@ def grown(head: Head, chain: Sequence[bytes], digests: Sequence[bytes]) -> Head:
     real: list[tuple[int, int, bytes]] = []
     logged, hidden = head.logged + n - head.length, list(head.hidden)
     for at in range(head.length, n):
-        one = next((one for one in hidden if tuple(digests[at : at + len(one.seen)]) == one.seen), None)
+        one = next((one for one in hidden if tuple(hashes[at : at + len(one.seen)]) == one.seen), None)
         if one is not None and at + len(one.seen) <= n:
             hidden.remove(one)
             real.append((at, at + len(one.seen), one.turns))
@@ -260,21 +260,21 @@ def with_hidden(head: Head, one: Hidden) -> Head:
     return replace(head, hidden=(*others, one)[-HIDDEN_MAX:], changed=True)
 
 
-def chain_of(digests: Iterable[bytes], *, secret: bytes, earlier: Earlier | None = None) -> list[bytes]:
+def chain_of(hashes: Iterable[bytes], *, secret: bytes, earlier: Earlier | None = None) -> list[bytes]:
     """Return the hashes of the first 0, 1, 2, … messages; without *secret* nobody can tell what they are of.
 
     Those within what stands *earlier* are empty, which is the hash of nothing.
     """
     chain = [b""] * earlier.length + [earlier.chain] if earlier else [b""]
-    for one in digests:
-        chain.append(hashlib.blake2b(chain[-1] + one, digest_size=DIGEST_BYTES, key=secret).digest())
+    for one in hashes:
+        chain.append(hashlib.blake2b(chain[-1] + one, digest_size=HASH_BYTES, key=secret).digest())
     return chain
 
 
 def place_of(partition: str, scope: str, first: bytes, *, secret: bytes) -> str:
     """Return where the conversations of a *scope* are kept whose first message is *first*."""
     told = json.dumps([partition, scope]).encode() + first
-    return hashlib.blake2b(told, digest_size=DIGEST_BYTES, key=secret).hexdigest()
+    return hashlib.blake2b(told, digest_size=HASH_BYTES, key=secret).hexdigest()
 
 
 def scope_of(headers: Mapping[str, str], fields: Mapping[str, Any]) -> str:

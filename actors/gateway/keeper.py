@@ -37,7 +37,7 @@ from .answers import STATE, Answers, closed, opened
 from .bodies import Body
 from .cache_marks import unmarked
 from .callers import Caller
-from .canon import digest
+from .canon import hash_of
 from .claims import Claims, Search
 from .dialects import dialect_of
 from .identity import Head, Hidden
@@ -58,7 +58,7 @@ BYTES_PER_TOKEN_MIN = 3
 HIDDEN_BYTES_MAX = 128 * 1024
 """Of the turns that one answer really took; of longer ones the log gets what the agent sends back."""
 
-DIGESTS_MAX = 65_536
+HASHES_MAX = 65_536
 
 FORKS_PAUSE_SECONDS = 300.0
 """After a fork that was refused, or that nobody made: until then branches get their whole history appended."""
@@ -86,7 +86,7 @@ class Kept:
     caller: Caller
     place: Token
     talk: Conversation
-    digests: Sequence[bytes]
+    hashes: Sequence[bytes]
     beside: int
     """Messages at the end of the request that are not in the log, and are sent as they came."""
     policy: Policy
@@ -110,7 +110,7 @@ class Keeper:
     """What the agents' own tool is called, with `mcp`."""
     outside: Outside = field(default_factory=Outside)
     _talks: LRUCache[str, Conversation] = field(default_factory=lambda: LRUCache(TALKS_MAX))
-    _digests: LRUCache[bytes, bytes] = field(default_factory=lambda: LRUCache(DIGESTS_MAX))
+    _hashes: LRUCache[bytes, bytes] = field(default_factory=lambda: LRUCache(HASHES_MAX))
     _locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
     _forks_from: float = 0.0
 
@@ -132,14 +132,13 @@ class Keeper:
         Raises `Rejected` where the request cannot be managed, `Unavailable`.
         """
         asked = dataclasses.replace(await self._search(caller, body, headers, store=store), until=until)
-        model = body.field("model")
         lock = self._locks.setdefault(f"{caller.tenant}/{asked.place}", asyncio.Lock())
         async with lock:
             head = await self.claims.claimed(asked)
             if head.origin is not None:
-                head = await self._branched(asked, head, body, model)
-            policy, layer = self._policy(asked.tenant, head, body, model)
-            talk = await self._talk(asked.tenant, head.name, layer, model)
+                head = await self._branched(asked, head, body)
+            policy, layer = self._policy(asked.tenant, head, body)
+            talk = await self._talk(asked.tenant, head.name, layer, body.model)
             try:
                 await self._append(talk, head, body, loose=loose)
             except Erased:
@@ -150,25 +149,24 @@ class Keeper:
                 caller=caller,
                 place=asked.place,
                 talk=talk,
-                digests=asked.digests,
-                beside=len(asked.digests) - head.length,
+                hashes=asked.hashes,
+                beside=len(asked.hashes) - head.length,
                 policy=policy,
                 outside=asked.new.outside,
             )
 
     async def _search(self, caller: Caller, body: Body, headers: Mapping[str, str], *, store: bool | None) -> Search:
         """Return what is looked for: where, and by which hashes."""
-        digests = tuple(map(self._digest, body.messages))
-        model = body.field("model")
+        hashes = tuple(map(self._hash, body.messages))
         ours = encode_value(dialect_of(body.api).tool) if body.has_tools and self.retrieval == "inject" else b""
-        outside = self.outside.tokens(body.instructions + ours, model if isinstance(model, str) else "")
+        outside = self.outside.tokens(body.instructions + ours, body.model)
         secret = (await self._key(caller.tenant)).secret
         earlier = body.earlier
-        scope = identity.scope_of(headers, {name: body.field(name) for name in ("metadata", "prompt_cache_key")})
+        scope = body.scope(headers)
         if earlier:
             place, answered = earlier.place, earlier.length
         else:
-            place = identity.place_of(f"{caller.partition}/{body.api.name}", scope, digests[0], secret=secret)
+            place = identity.place_of(f"{caller.partition}/{body.api.name}", scope, hashes[0], secret=secret)
             said = (at for at, raw in enumerate(body.messages, 1) if any(map(raw.__contains__, ANSWERED)))
             answered = next(said, 0)
         again = headers.get("x-stainless-retry-count", "0") != "0"
@@ -176,13 +174,13 @@ class Keeper:
         return Search(
             tenant=caller.tenant,
             place=token(place),
-            chain=identity.chain_of(digests, secret=secret, earlier=earlier),
-            digests=(*(b"" for _ in range(body.skipped)), *digests),
+            chain=identity.chain_of(hashes, secret=secret, earlier=earlier),
+            hashes=(*(b"" for _ in range(body.skipped)), *hashes),
             tools=earlier.tools if earlier else body.has_tools or bool(store),
             beside=identity.is_beside(headers) if store is None else not store,
             alone=store is not False and sum(map(len, body.messages)) > ASIDE_BYTES_MAX,
             first=not (scope or again or answered),
-            answered=answered if forks else body.skipped + len(digests) + 1,
+            answered=answered if forks else body.skipped + len(hashes) + 1,
             whole=earlier is None,
             new=Head(name=_name(headers, body), length=0, chain=b"", logged=0, outside=outside, tools=body.has_tools),
         )
@@ -202,10 +200,8 @@ class Keeper:
             budget -= note.aside
         if less_than:
             budget = min(budget or kept.policy.usable_tokens, less_than)
-        model = body.field("model")
-        context = await kept.talk.context(
-            budget=budget, model=model if isinstance(model, str) and not self.window else "", wait_seconds=wait_seconds
-        )
+        model = "" if self.window else body.model
+        context = await kept.talk.context(budget=budget, model=model, wait_seconds=wait_seconds)
         if context.upto != kept.head.logged:
             raise Rejected(
                 f"the log of {kept.head.name} has {context.upto} messages, {kept.head.logged} were sent: "
@@ -232,20 +228,20 @@ class Keeper:
         """Tell whether one ever was."""
         return kept.head.changed or self.claims.note(kept.head.name).changed
 
-    def _digest(self, raw: bytes) -> bytes:
+    def _hash(self, raw: bytes) -> bytes:
         # by their hash, since a history has megabytes; processors know this one, twice as fast as the others
         key = hashlib.sha256(raw).digest()
-        found = self._digests.get(key)
+        found = self._hashes.get(key)
         if found is None:
-            found = self._digests[key] = digest(decode(raw))
+            found = self._hashes[key] = hash_of(decode(raw))
         return found
 
-    async def _branched(self, asked: Search, head: Head, body: Body, model: Any) -> Head:
+    async def _branched(self, asked: Search, head: Head, body: Body) -> Head:
         """Begin the log of a branch as a fork; where that cannot be, return a conversation that begins anew."""
         assert head.origin is not None
-        _, layer = self._policy(asked.tenant, head, body, model)
+        _, layer = self._policy(asked.tenant, head, body)
         try:
-            parent = await self._talk(asked.tenant, head.origin.name, layer, model)
+            parent = await self._talk(asked.tenant, head.origin.name, layer, body.model)
             fork = await parent.fork(head.name, upto=head.origin.point.logged, wait_seconds=0.0)
             more = identity.left_over(head, copied=fork.upto, key=asked.chain[head.origin.point.length])
             if more and more.start < body.skipped:
@@ -280,7 +276,7 @@ class Keeper:
     async def hide(self, kept: Kept, seen: Sequence[Mapping[str, Any]], real: Sequence[Mapping[str, Any]]) -> None:
         """Keep the messages that an answer really was, until its agent sends back *seen*. Raises `Unavailable`."""
         turns = await closed(self.client, kept.talk.at, encode_value(list(real)))
-        one = Hidden(seen=tuple(map(digest, seen)), turns=turns, messages=len(real))
+        one = Hidden(seen=tuple(map(hash_of, seen)), turns=turns, messages=len(real))
         if not seen or len(turns) > HIDDEN_BYTES_MAX:
             return
         self.claims.note(kept.head.name).changed = True
@@ -295,7 +291,7 @@ class Keeper:
         turns = await opened(self.client, talk.at, kept)
         return list(decode_value(turns)) if turns else []
 
-    def _policy(self, tenant: str, head: Head, body: Body, model: Any) -> tuple[Policy, dict[str, Any]]:
+    def _policy(self, tenant: str, head: Head, body: Body) -> tuple[Policy, dict[str, Any]]:
         """Return a conversation's policy, and its own layer: the same in every process. Raises `BadPolicy`."""
         budget = {"tools": head.outside, **({"window": self.window} if self.window else {})}
         layer: dict[str, Any] = {"shape": {"profile": body.api.profile}, "budget": budget}
@@ -304,20 +300,18 @@ class Keeper:
             layer |= NO_POINTERS
         elif self.retrieval == "mcp" and self.mcp_tool != READ_TOOL:
             layer["shape"]["read_tool"] = self.mcp_tool
-        named = model if isinstance(model, str) else ""
         try:
-            return self.layers.resolved(token(tenant), model=named, layer=layer).policy, layer
+            return self.layers.resolved(token(tenant), model=body.model, layer=layer).policy, layer
         except BadPolicy:
             # keys that the operator locked: the format alone has to be right
             layer = {"shape": layer["shape"]}
-            return self.layers.resolved(token(tenant), model=named, layer=layer).policy, layer
+            return self.layers.resolved(token(tenant), model=body.model, layer=layer).policy, layer
 
-    async def _talk(self, tenant: str, name: str, layer: dict[str, Any], model: Any) -> Conversation:
+    async def _talk(self, tenant: str, name: str, layer: dict[str, Any], model: str) -> Conversation:
         """Return the handle of a conversation, opened once in each process."""
         found = self._talks.get(name)
         if found is None:
-            named = model if isinstance(model, str) else ""
-            found = self._talks[name] = await self.client.open(name, tenant=tenant, model=named, policy=layer)
+            found = self._talks[name] = await self.client.open(name, tenant=tenant, model=model, policy=layer)
         return found
 
     async def _key(self, tenant: str) -> Key:

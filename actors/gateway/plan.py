@@ -19,10 +19,9 @@ from .bodies import Body
 from .breaker import Breaker
 from .cache_marks import marked, marks_in
 from .callers import Caller
-from .canon import digest
+from .canon import hash_of
 from .dialects import dialect_of
 from .headers import Header
-from .identity import scope_of
 from .keeper import Keeper, Kept
 from .thinking import Threads, raw_without_thinking, thoughts_in
 
@@ -223,10 +222,9 @@ class Planner:
 
 def _thread_of(body: Body, caller: Caller, headers: Mapping[str, str]) -> bytes:
     """Return what a conversation is told from others by, where the log cannot be asked."""
-    fields = {name: body.field(name) for name in ("metadata", "prompt_cache_key")}
-    told = encode({"of": [caller.tenant, caller.partition, scope_of(headers, fields)]})
+    told = encode({"of": [caller.tenant, caller.partition, body.scope(headers)]})
     try:
-        return hashlib.blake2b(told + digest(decode(body.messages[0])), digest_size=16).digest()
+        return hashlib.blake2b(told + hash_of(decode(body.messages[0])), digest_size=16).digest()
     except BadMessage:
         return b""
 
@@ -243,7 +241,7 @@ def _of_view(raw: bytes, body: Body, keeper: Keeper, kept: Kept, context: Contex
     if context.system:
         shown.insert(0, encode({"role": "system", "content": context.system}))
     stored = len(body.messages) - kept.beside
-    if not body.earlier and is_sent(shown, body.messages[:stored], kept.digests[:stored]):
+    if not body.earlier and is_sent(shown, body.messages[:stored], kept.hashes[:stored]):
         return _plan(raw, body, keeper, kept, body.messages, context)
     keeper.say_changed(kept)
     shown += body.messages[stored:]
@@ -254,14 +252,14 @@ def _of_view(raw: bytes, body: Body, keeper: Keeper, kept: Kept, context: Contex
     return _plan(raw, body, keeper, kept, tuple(shown), context)
 
 
-def is_sent(shown: Sequence[bytes], sent: Sequence[bytes], digests: Sequence[bytes]) -> bool:
+def is_sent(shown: Sequence[bytes], sent: Sequence[bytes], hashes: Sequence[bytes]) -> bool:
     """Tell whether a view is what its agent sent, thoughts too: what was left out of it must not go on."""
-    if len(shown) != len(digests):
+    if len(shown) != len(hashes):
         return False
     # most often the bytes are the same, or the first message already is another one
     return all(
-        one == other or (digest(decode(one)) == known and thoughts_in(one) == thoughts_in(other))
-        for one, other, known in zip(shown, sent, digests, strict=True)
+        one == other or (hash_of(decode(one)) == known and thoughts_in(one) == thoughts_in(other))
+        for one, other, known in zip(shown, sent, hashes, strict=True)
     )
 
 

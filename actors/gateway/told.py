@@ -40,8 +40,7 @@ class Told:
     @property
     def model(self) -> str:
         """Return what the agent calls the model; empty where it names none."""
-        model = self.body.field("model") if self.body else None
-        return model if isinstance(model, str) else ""
+        return self.body.model if self.body else ""
 
     def asked(self) -> None:
         """Say that the provider is asked now."""

@@ -14,16 +14,16 @@ from protocol.errors import LogUnavailable
 from protocol.ids import token
 from storage.gateway_places import MemoryPlaces
 
-DIGESTS = tuple(bytes([number]) * 16 for number in range(5))
+HASHES = tuple(bytes([number]) * 16 for number in range(5))
 
 
 def search(messages: int, **more: Any) -> Search:
-    digests = DIGESTS[:messages]
+    hashes = HASHES[:messages]
     return Search(
         tenant="t",
         place=token("p"),
-        chain=identity.chain_of(digests, secret=b"s"),
-        digests=digests,
+        chain=identity.chain_of(hashes, secret=b"s"),
+        hashes=hashes,
         tools=False,
         beside=False,
         alone=False,

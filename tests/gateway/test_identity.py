@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.gateway.canon import digest
+from actors.gateway.canon import hash_of
 from actors.gateway.identity import (
     HEADS_MAX,
     POINTS_MAX,
@@ -90,9 +90,9 @@ class Gateway:
 
     def ask(self, messages: list[Json], *, scope: str, tools: bool = True, retried: bool = False) -> str:
         """Do what a request is decided to be; return the conversation whose view it gets, empty for none."""
-        digests = [digest(message) for message in messages]
-        chain = chain_of(digests, secret=SECRET)
-        place = place_of("caller", scope, digests[0], secret=SECRET)
+        hashes = [hash_of(message) for message in messages]
+        chain = chain_of(hashes, secret=SECRET)
+        place = place_of("caller", scope, hashes[0], secret=SECRET)
         known = self.known.get(place, Known())
         answered = next((at for at, one in enumerate(messages, 1) if one["role"] == "assistant"), len(chain))
         first = not scope and not retried and answered == len(chain)
@@ -101,7 +101,7 @@ class Gateway:
                 pass
             case Branches(head=parent, point=point):
                 # nothing longer is known, and what is shared has an answer in it
-                shared = [one.length for one in known.heads if digests[: one.length] == self.logs[one.name]]
+                shared = [one.length for one in known.heads if hashes[: one.length] == self.logs[one.name]]
                 assert max(answered, *shared, 0) <= point.length
                 self.names += 1
                 head = branched(parent, point, name=f"c{self.names}")
@@ -112,19 +112,19 @@ class Gateway:
                 head = Head(name=f"c{self.names}", length=0, chain=b"", logged=0, outside=0, tools=tools)
             case Aside(head=head):
                 # the view of all of its log, and what is behind it as it came
-                assert self.logs[head.name] == digests[: head.length]
+                assert self.logs[head.name] == hashes[: head.length]
                 return head.name
             case None:
                 return ""
-        after = grown(head, chain, digests)
+        after = grown(head, chain, hashes)
         log = self.logs.setdefault(head.name, [])
         for batch in after.waiting[len(head.waiting) :]:
             assert len(log) == batch.start
-            log += digests[batch.start : batch.end]
+            log += hashes[batch.start : batch.end]
         self.known[place] = known_with(known, after)
         assert after.logged == len(log)
         # the law: the view is of exactly what the agent sent
-        assert log == digests
+        assert log == hashes
         return head.name
 
 
@@ -229,10 +229,10 @@ def test_a_fork_that_ends_earlier_is_given_what_is_missing_unless_hidden_turns_a
 
 
 def test_points_stay_few_and_the_newest_are_all_known() -> None:
-    digests = [digest(user(f"{at}")) for at in range(400)]
-    chain, head = chain_of(digests, secret=SECRET), NEW
+    hashes = [hash_of(user(f"{at}")) for at in range(400)]
+    chain, head = chain_of(hashes, secret=SECRET), NEW
     for n in range(1, 400, 2):
-        head = grown(head, chain[: n + 1], digests[:n])
+        head = grown(head, chain[: n + 1], hashes[:n])
     lengths = [one.length for one in head.points]
     assert len(lengths) <= POINTS_MAX
     assert lengths == sorted(set(lengths))
@@ -250,12 +250,12 @@ def test_only_so_many_are_known_and_the_forgotten_begin_anew() -> None:
 def test_what_a_model_read_back_is_in_the_log_where_its_agent_saw_one_answer() -> None:
     seen = answer("It is 7.")
     asked = [user("What is it?")]
-    chain = chain_of(map(digest, asked), secret=SECRET)
-    head = grown(NEW, chain, list(map(digest, asked)))
-    head = with_hidden(head, Hidden(seen=(digest(seen),), turns=b"[1,2,3]", messages=3))
+    chain = chain_of(map(hash_of, asked), secret=SECRET)
+    head = grown(NEW, chain, list(map(hash_of, asked)))
+    head = with_hidden(head, Hidden(seen=(hash_of(seen),), turns=b"[1,2,3]", messages=3))
     asked += [seen, user("Thanks.")]
-    digests = list(map(digest, asked))
-    after = grown(head, chain_of(digests, secret=SECRET), digests)
+    hashes = list(map(hash_of, asked))
+    after = grown(head, chain_of(hashes, secret=SECRET), hashes)
     assert (after.length, after.logged) == (3, 1 + 3 + 1)
     assert after.waiting[-1].real == ((1, 2, b"[1,2,3]"),)
     assert after.hidden == ()
@@ -282,7 +282,7 @@ THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
     ],
 )
 def test_messages_that_differ_are_two(one: Json, other: Json) -> None:
-    assert digest(one) != digest(other)
+    assert hash_of(one) != hash_of(other)
 
 
 @pytest.mark.parametrize(
@@ -305,23 +305,23 @@ def test_messages_that_differ_are_two(one: Json, other: Json) -> None:
     ],
 )
 def test_forms_of_one_message_are_one(one: Json, other: Json) -> None:
-    assert digest(one) == digest(other)
+    assert hash_of(one) == hash_of(other)
 
 
 def test_a_summary_of_what_nobody_knows_as_it_stands_is_a_branch_or_a_conversation_of_its_own() -> None:
     told = [user("a"), answer("", "x", p=1), result("x", "b"), answer("", "y", p=1)]
-    digests = [*map(digest, told), digest(result("y", "c"))]
+    hashes = [*map(hash_of, told), hash_of(result("y", "c"))]
     head = NEW
     for sent in (3, 5):
-        head = grown(head, chain_of(digests[:sent], secret=SECRET), digests[:sent])
+        head = grown(head, chain_of(hashes[:sent], secret=SECRET), hashes[:sent])
     known = Known(heads=(head,))
     # Claude Code puts what it asks into the last message of all, with the last result
-    asked = chain_of([*digests[:4], digest(result("y", "c, now sum up"))], secret=SECRET)
+    asked = chain_of([*hashes[:4], hash_of(result("y", "c, now sum up"))], secret=SECRET)
     how: Json = {"tools": True, "beside": True, "first": False, "answered": 2}
     assert decide(known, asked, **how) is None
     assert decide(known, asked, **how, alone=True) == Branches(head=head, point=head.points[0])
     assert decide(Known(), asked, **how, alone=True) == Begins()
-    assert decide(known, chain_of(digests, secret=SECRET), **how, alone=True) == Aside(head=head)
+    assert decide(known, chain_of(hashes, secret=SECRET), **how, alone=True) == Aside(head=head)
 
 
 def test_what_clients_say_of_their_conversation() -> None:
