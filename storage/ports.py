@@ -280,6 +280,8 @@ class BegunWork(msgspec.Struct, frozen=True, kw_only=True):
     """That answer was given its time already."""
     is_deadly: bool = False
     """A process that did the next delivery, and nothing else, died of it."""
+    is_tried: bool = False
+    """The next delivery is done by a process of its own: if nobody ends it, it was not this that its worker died of."""
 
 
 class InProgress(Protocol):

@@ -149,6 +149,7 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
     # a layer that cannot be used would refuse every new conversation
     settings.layers.check()
     model = OpenAiModel(ModelSettings(**msgspec.structs.asdict(settings.llm))) if has_model else None
+    sandbox = ProcessSandbox(settings=settings)
     try:
         yield Runtime(
             settings=settings,
@@ -165,11 +166,12 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
             requests=NatsRequests(connection),
             conversations=conversations,
             effects=Effects(artifacts=artifacts, layers=settings.layers, model=model),
-            sandbox=ProcessSandbox(settings=settings),
+            sandbox=sandbox,
             name=name,
             tenants=tenants,
         )
     finally:
+        await sandbox.close()
         await connection.close()
         artifacts.close()
         if model is not None:

@@ -1,15 +1,19 @@
 """Sandbox: one delivery's work in a process of its own, which may die of it while the worker lives and sees how.
 
 The worker holds the slot. The process loads, decides, acts and commits as any worker does; what it could not do, and
-every failure that it survives, is left to the worker, who does the work again and finds what is done.
+every failure that it survives, is left to the worker, who does the work again and finds what is done. A nursery forks
+it (`sandbox_child.py`), which the first trial starts: what a trial needs is loaded once, not for each.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import socket
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -20,54 +24,97 @@ from protocol.subjects import Actor
 from .settings import Settings
 
 START_SECONDS = 60.0
-"""For a process to be started and connected; it takes two, and on a busy machine ten."""
+"""For a nursery to be started, which takes two and on a busy machine ten, and its process to be connected."""
 
-BEGUN, SURVIVED = b"begun\n", b"survived\n"
+BEGUN, SURVIVED, ENDED = b"begun\n", b"survived\n", b"ended "
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """What a trial is about, with all that a worker knows; it goes through a pipe, since it holds secrets."""
+    """What a trial is about, with all that a worker knows; it goes through a socket, since it holds secrets."""
 
     actor: Actor
     at: Address
     settings: Settings
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
+class Nursery:
+    """A process that forks one for each case that it is told, and the line to it; it leads a group of its own."""
+
+    pid: int
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    process: asyncio.subprocess.Process | None = None
+
+    async def end(self) -> None:
+        """Kill it with all that it forked."""
+        with suppress(ProcessLookupError, PermissionError):  # gone, or a stranger's by now
+            os.killpg(self.pid, signal.SIGKILL)
+        self.writer.close()
+        with suppress(OSError):
+            await self.writer.wait_closed()
+        if self.process is not None:
+            await self.process.wait()
+
+
+async def started(module: str) -> Nursery:
+    """Start the program *module* as a nursery."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = await asyncio.create_subprocess_exec(
+            # whatever lies in the folder where the worker was started is not for us to import
+            *(sys.executable, "-P", "-m", module),
+            stdin=theirs.fileno(),
+            stdout=asyncio.subprocess.DEVNULL,
+            process_group=0,  # Ctrl-C in the terminal is for us: a death would count
+        )
+    reader, writer = await asyncio.open_connection(sock=ours)
+    return Nursery(pid=process.pid, reader=reader, writer=writer, process=process)
+
+
+@dataclass(kw_only=True)
 class ProcessSandbox:
-    """Do work in processes of their own with *settings*; `module` is the program that does them."""
+    """Do work in processes of their own with *settings*, one at a time; `module` is the program that forks them."""
 
     settings: Settings
     module: str = "actors.host.sandbox_child"
+    _nursery: Nursery | None = None
+    _free: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def death(self, actor: Actor, at: Address) -> str:
         """Do the work apart; return what its process died of, empty if it did not.
 
         Raises `Unavailable` if it could not be begun.
         """
-        process = await asyncio.create_subprocess_exec(
-            # whatever lies in the folder where the worker was started is not for us to import
-            *(sys.executable, "-P", "-m", self.module),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            process_group=0,  # Ctrl-C in the terminal is for us: its death would count
-        )
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            # left open: its end tells the process that nobody watches any more
-            process.stdin.write(msgspec.json.encode(Case(actor=actor, at=at, settings=self.settings)) + b"\n")
-            async with asyncio.timeout(START_SECONDS):
-                begun = await process.stdout.readline()
-            if begun != BEGUN:
-                raise Unavailable(f"no process could be started to try {actor} of {at}")
-            if await process.stdout.readline() == SURVIVED:
-                return ""
-            code = await process.wait()
-            return f"exit code {code}" if code >= 0 else f"signal {-code}"
-        except TimeoutError:
-            raise Unavailable(f"no process could be started in {START_SECONDS:g} s to try {actor} of {at}") from None
-        finally:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        async with self._free:
+            died = None
+            try:
+                died = await self._died(Case(actor=actor, at=at, settings=self.settings))
+            except (OSError, TimeoutError) as error:
+                raise Unavailable(f"no process could be started to try {actor} of {at}: {error!r}") from None
+            finally:
+                if died is None:  # given up, or the nursery is not well: nobody stays behind
+                    await self.close()
+            return died
+
+    async def close(self) -> None:
+        """End the nursery, and who is tried; the next trial starts another one."""
+        nursery, self._nursery = self._nursery, None
+        if nursery is not None:
+            await nursery.end()
+
+    async def _died(self, case: Case) -> str:
+        async with asyncio.timeout(START_SECONDS):
+            self._nursery = nursery = self._nursery or await started(self.module)
+            nursery.writer.write(msgspec.json.encode(case) + b"\n")
+            told = await nursery.reader.readline()
+        if told != BEGUN:
+            raise OSError(f"it said {told!r:.80} before it began")
+        told = await nursery.reader.readline()
+        if told == SURVIVED:
+            await nursery.reader.readline()  # its end: only then the nursery listens again
+            return ""
+        if not told.startswith(ENDED):
+            raise OSError("its nursery ended")
+        code = int(told.removeprefix(ENDED))
+        return f"exit code {code}" if code >= 0 else f"signal {-code}"

@@ -4,7 +4,8 @@ A worker that is killed counts nothing. So whoever takes a slot that was not bro
 does not know, looks for what the last one wrote down, and writes down that it begins itself; an end in order wipes
 that, whichever end it is: done, given back, failed. After two deliveries without an end the next one is done in a
 process of its own. Only the death of that process, seen by us, counts against the conversation: kills from outside,
-outages and restarts never do.
+outages and restarts never do. A worker that disappears during a trial was ended by somebody else: the work is done by
+a worker again then, so that workers who are killed faster than trials end get on all the same.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Quarantine:
             return
         if found is not None and found.asks_seconds and not found.is_waited_for and found.worker != self.worker:
             await self._wait_for(slot.at, found)
-        vanished = found.vanished + 1 if found else 0
+        vanished = _vanished(found)
         if found is not None and vanished >= VANISHED_MAX:
             await self._try(slot.at, found)
             vanished = 0
@@ -120,11 +121,30 @@ class Quarantine:
         self._is_trying = True
         try:
             log.warning("%s of %s is tried in a process of its own: nobody ended its last deliveries", self.actor, at)
+            await self.in_progress.put(self.actor, at, msgspec.structs.replace(found, is_tried=True))
             death = await self.sandbox.death(self.actor, at)
+        except Unavailable:
+            # nothing was tried, nothing is known
+            await self._put_if_possible(at, found)
+            raise
         finally:
             self._is_trying = False
         if death:
             self._known.pop(at, None)
-            with suppress(Unavailable):  # it is tried apart again in any case; others are only warned
-                await self.in_progress.put(self.actor, at, msgspec.structs.replace(found, is_deadly=True))
+            # where it cannot be written down, one more worker may die of it before it is tried apart again
+            await self._put_if_possible(at, msgspec.structs.replace(found, is_deadly=True, is_tried=False))
             raise Deadly(f"the process that did {self.actor} of {at} and nothing else died: {death}", address=str(at))
+
+    async def _put_if_possible(self, at: Address, begun: BegunWork) -> None:
+        with suppress(Unavailable):
+            await self.in_progress.put(self.actor, at, begun)
+
+
+def _vanished(found: BegunWork | None) -> int:
+    """Return how many deliveries in a row began here and did not end, for all that *found* says."""
+    if found is None:
+        return 0
+    if found.is_tried and not found.is_deadly:
+        # its worker died beside the trial, so not of this; nobody knows of what those before it died
+        return VANISHED_MAX - 1
+    return found.vanished + 1

@@ -1,7 +1,7 @@
 """Programs that die, or compute without end, in turns of conversations whose name says so: a spill worker, and a trial.
 
 python -m tests.promises.deadly worker      ends itself at the first such turn
-python -m tests.promises.deadly             reads what to try from its input, as `actors.host.sandbox` does
+python -m tests.promises.deadly             is told what to try on its input, as `actors.host.sandbox_child` is
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
+import socket
 import sys
 from typing import Any
 
@@ -16,7 +17,7 @@ from actors.core.state import State
 from actors.host import sandbox_child
 from actors.host.bootstrap import runtime
 from actors.host.sandbox import ProcessSandbox
-from actors.host.sandbox_child import case_of_stdin, tried
+from actors.host.sandbox_child import serve
 from actors.host.settings import load
 from actors.runtime.conversations import Conversations
 from protocol.ids import Address
@@ -52,4 +53,6 @@ def poisoned() -> None:
 
 if __name__ == "__main__":
     poisoned()
-    asyncio.run(main() if sys.argv[1:] == ["worker"] else tried(case_of_stdin()))
+    if sys.argv[1:] == ["worker"]:
+        asyncio.run(main())
+    serve(socket.socket(fileno=0))

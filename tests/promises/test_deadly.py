@@ -166,5 +166,6 @@ async def test_a_trial_says_what_its_process_died_of_or_that_it_did_not(apart: S
         dying, living, endless = [await client.open(f"{how}-{fresh_id()}") for how in ("deadly", "living", "endless")]
     assert await sandbox.death("spill", dying.at) == f"exit code {EXIT_CODE}"
     assert await sandbox.death("spill", endless.at) == f"signal {signal.SIGKILL:d}", "ended by the kernel"
-    assert await sandbox.death("spill", living.at) == ""
+    assert await sandbox.death("spill", living.at) == "", "who forked those that died forks on"
+    await sandbox.close()
     assert (await idle.conversations.load(living.at)).version == 1, "what it could do is done"

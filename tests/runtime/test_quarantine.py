@@ -1,0 +1,95 @@
+"""Quarantine: whoever ends workers from outside makes no conversation a suspect for ever."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+
+from actors.runtime.delivery import Delivery
+from actors.runtime.quarantine import VANISHED_MAX, Quarantine
+from protocol.errors import Deadly, Unavailable
+from protocol.ids import Address, address
+from protocol.subjects import Actor
+from storage.memory_work import MemoryInProgress, MemorySlot, MemoryWakes
+from storage.ports import BegunWork
+
+AT = address("suspect")
+
+
+@dataclass
+class Trials:
+    """`Sandbox` whose trials never end, or end at once with *deaths*, one after the other."""
+
+    deaths: list[str] = field(default_factory=list)
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    count: int = 0
+
+    async def death(self, actor: Actor, at: Address) -> str:
+        self.count += 1
+        if self.deaths:
+            return self.deaths.pop(0)
+        self.begun.set()
+        return await asyncio.Future()
+
+
+class NeverStarted:
+    """`Sandbox` that cannot begin."""
+
+    async def death(self, actor: Actor, at: Address) -> str:
+        raise Unavailable("no process could be started")
+
+
+def delivery(deliveries: int) -> Delivery:
+    return Delivery(MemorySlot(AT, {}, MemoryWakes(), "spill", deliveries=deliveries))
+
+
+async def killed(kept: MemoryInProgress, trials: Trials, number: int) -> bool:
+    """Let a new worker begin, and disappear without a word; tell whether it was given the work itself."""
+    quarantine = Quarantine(actor="spill", worker=f"w{number}", in_progress=kept, sandbox=trials)
+    trials.begun.clear()
+    beginning = asyncio.ensure_future(quarantine.begin(delivery(number + 2)))
+    trying = asyncio.ensure_future(trials.begun.wait())
+    await asyncio.wait({beginning, trying}, return_when=asyncio.FIRST_COMPLETED)
+    works = beginning.done()
+    for task in (beginning, trying):
+        task.cancel()
+    await asyncio.gather(beginning, trying, return_exceptions=True)
+    return works
+
+
+async def test_who_is_killed_faster_than_trials_end_works_all_the_same() -> None:
+    kept, trials = MemoryInProgress(), Trials()
+    worked = [await killed(kept, trials, number) for number in range(20)]
+    assert worked[: VANISHED_MAX + 1] == [True] * VANISHED_MAX + [False]
+    assert trials.count > 1, "it stays a suspect: nobody knows of what its workers died"
+    assert worked.count(True) >= len(worked) // 2
+
+
+async def test_a_conversation_whose_trial_died_once_is_never_worked_on_by_a_worker_however_trials_end() -> None:
+    kept, trials = MemoryInProgress(), Trials(deaths=["exit code 9"])
+    await kept.put("spill", AT, BegunWork(worker="gone", vanished=VANISHED_MAX - 1))
+    first = Quarantine(actor="spill", worker="first", in_progress=kept, sandbox=trials)
+    with pytest.raises(Deadly):
+        await first.begin(delivery(2))
+    assert [await killed(kept, trials, number) for number in range(5)] == [False] * 5
+
+
+async def test_a_trial_that_could_not_begin_changes_nothing() -> None:
+    kept = MemoryInProgress()
+    before = BegunWork(worker="gone", vanished=VANISHED_MAX - 1)
+    await kept.put("spill", AT, before)
+    quarantine = Quarantine(actor="spill", worker="w", in_progress=kept, sandbox=NeverStarted())
+    with pytest.raises(Unavailable):
+        await quarantine.begin(delivery(2))
+    assert await kept.find("spill", AT) == before
+
+
+async def test_who_survives_a_trial_is_acquitted() -> None:
+    kept = MemoryInProgress()
+    await kept.put("spill", AT, BegunWork(worker="gone", vanished=1000))
+    quarantine = Quarantine(actor="spill", worker="w", in_progress=kept, sandbox=Trials(deaths=[""]))
+    tried = delivery(2)
+    await quarantine.begin(tried)
+    assert await kept.find("spill", AT) == BegunWork(worker="w")
+    await quarantine.end(tried)
+    assert await kept.find("spill", AT) is None
