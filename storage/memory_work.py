@@ -43,8 +43,8 @@ class MemorySlot:
         self.ended.set()
         self.makes_room.set()
 
-    def make_room(self) -> None:
-        """See `Slot.make_room`."""
+    def release_credit(self) -> None:
+        """See `Slot.release_credit`."""
         self.makes_room.set()
 
     async def hold(self) -> None:

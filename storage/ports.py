@@ -177,7 +177,7 @@ class Slot(Protocol):
     async def later(self, seconds: float) -> None:
         """Give the slot back, to be delivered again after *seconds*."""
 
-    def make_room(self) -> None:
+    def release_credit(self) -> None:
         """Let another slot be taken in its place: the work only waits now, for a store or for another delivery."""
 
     async def hold(self) -> None:

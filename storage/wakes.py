@@ -89,8 +89,8 @@ class JetStreamSlot:
         finally:
             self.credit.back()
 
-    def make_room(self) -> None:
-        """See `Slot.make_room`."""
+    def release_credit(self) -> None:
+        """See `Slot.release_credit`."""
         self.credit.back()
 
     async def hold(self) -> None:

@@ -47,7 +47,7 @@ async def verified(at: Address, sources: Sources, *, book: Book | None = None) -
 
 
 async def all_verified(
-    sources: Sources, *, told: Callable[[int, int], None] = lambda done, of: None
+    sources: Sources, *, progress: Callable[[int, int], None] = lambda done, of: None
 ) -> AsyncIterator[Verified]:
     """Yield the verdict on every conversation that the log or an anchor knows, as they come.
 
@@ -79,7 +79,7 @@ async def all_verified(
             except KeysUnavailable as error:
                 locked.append(error)
                 continue
-            told(number, len(tasks))
+            progress(number, len(tasks))
             yield verdict
     finally:
         for unfinished in tasks:

@@ -57,7 +57,7 @@ class Folded(Sequence[Record]):
             damage = error
         return Folded(self.at, records=records, commits=(*self.commits, *found), damage=damage)
 
-    def told(self) -> Iterator[Decision]:
+    def decisions(self) -> Iterator[Decision]:
         """Yield every commit, in order. Raises `ChainBroken`, `BadEnvelope` behind the last sound one."""
         yield from self.commits
         if self.damage is not None:

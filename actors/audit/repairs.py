@@ -55,7 +55,7 @@ def repairs_in(records: Iterable[Record]) -> tuple[Repair, ...]:
     return tuple(found)
 
 
-def told(repairs: Sequence[Repair]) -> tuple[Repaired, ...]:
+def as_verdict(repairs: Sequence[Repair]) -> tuple[Repaired, ...]:
     """Return *repairs* for a verdict."""
     return tuple(Repaired(version=one.version, **msgspec.structs.asdict(one.fact)) for one in repairs)
 

@@ -61,7 +61,7 @@ def versioned(text: str) -> tuple[Address, int | None]:
 def trail(at: Address, records: Iterable[Record], *, upto: int | None = None) -> Iterator[Decision]:
     """Yield the commits of *at* up to version *upto*, all for none. Raises `NotFound` if it has no such version."""
     newest = 0
-    known = records.told() if isinstance(records, Folded) else decisions(at, records)
+    known = records.decisions() if isinstance(records, Folded) else decisions(at, records)
     for decision in known if upto is None or upto > 0 else ():
         newest = decision.commit.version
         yield decision
@@ -83,10 +83,10 @@ def stage_of(commit: codec.Commit) -> str:
 
 def reasons(commit: codec.Commit) -> tuple[str, ...]:
     """Return the reasons that the facts of *commit* state: why a stage declined, failed, or did what it did."""
-    return tuple(dict.fromkeys(text for text in map(_told, commit.facts) if text))
+    return tuple(dict.fromkeys(text for text in map(_reason, commit.facts) if text))
 
 
-def _told(fact: object) -> str:
+def _reason(fact: object) -> str:
     if isinstance(fact, MessageRepaired):
         return f"message {fact.number}: {fact.kind}" if fact.number else f"{fact.kind}: {fact.detail}"
     if isinstance(fact, PolicySet):

@@ -25,7 +25,7 @@ from storage.ports import Record
 
 from .anchors import Flaw, Mark
 from .heads import Head, earlier, moved, positions, start
-from .repairs import Repaired, repairs_in, told
+from .repairs import Repaired, as_verdict, repairs_in
 
 What = Literal[
     "commit", "rules", "messages", "order", "truncated", "rewritten", "gone", "snapshot", "artifact", "anchor", "file"
@@ -147,7 +147,7 @@ def verify(evidence: Evidence) -> Verified:
         erased=erased is not None,
         rules=chain.rules,
         older_behind_newer=chain.older_behind_newer,
-        repairs=told(repairs_in(records)),
+        repairs=as_verdict(repairs_in(records)),
     )
 
 

@@ -58,7 +58,7 @@ def verify(stack: StackOptions, what: str, *, everything: bool, as_json: bool) -
 async def _verified_all(sources: Sources, as_json: bool) -> int:
     worst = count = 0
     try:
-        async for verdict in all_verified(sources, told=_progress()):
+        async for verdict in all_verified(sources, progress=_progress()):
             worst = _worse(worst, _told([verdict], as_json))
             count += 1
     except KeysUnavailable as error:

@@ -50,9 +50,6 @@ from .trimmed import trimmed
 SERVED_REMEMBERED_MAX = 8
 NO_PAST: Past = {}
 
-PENDING_WINDOWS = 4
-"""Times the window: what is kept at most for a model that does not answer."""
-
 
 def apply_done(state: State, commit: Commit, *, seq: int, past: Past = NO_PAST) -> State:
     """Return the state after *commit*; *past* holds the states around earlier commits.

@@ -33,7 +33,7 @@ from .saw import Saw
 from .state import State, remember_writer, repaired
 from .state_parts import LATE_CALLS_MAX, RECENT_CALLS_MAX, RECENT_RESULTS_MAX, Arrived, Asked, Counted, OpenCall
 from .text.count import Count
-from .written_words import LOOSE_TOKENS
+from .written_words import ORPHAN_TOKENS
 
 REPEATED_TOKENS_MIN = 160
 """A smaller result costs no more than a pointer to the first one like it."""
@@ -173,7 +173,7 @@ def _joins(state: State, entry: Entry) -> bool:
 
 
 def _answer(state: State, entry: Entry) -> tuple[State, Entry, tuple[str, ...]]:
-    """Match results with their calls; without any they are loose and end the calls that are open."""
+    """Match results with their calls; without any they are orphans and end the calls that are open."""
     open_calls, answered = list(state.exchange.open_calls), list(state.exchange.batch)
     waited_for = list(state.exchange.late_calls)
     found: list[ResultOf] = []
@@ -210,14 +210,14 @@ def _answer(state: State, entry: Entry) -> tuple[State, Entry, tuple[str, ...]]:
         state, ended = _abandon(state)
     for said in orphans:
         state = repaired(state, entry.number, "orphan_result", said[:80])
-    loose = len(orphans) + len(late)
-    if loose:
+    uncalled = len(orphans) + len(late)
+    if uncalled:
         # the lead of each, and a line end behind each part
-        entry = replace(entry, frame_tokens=entry.frame_tokens + loose * LOOSE_TOKENS + len(entry.parts))
+        entry = replace(entry, frame_tokens=entry.frame_tokens + uncalled * ORPHAN_TOKENS + len(entry.parts))
     entry = replace(
         entry,
         results=tuple(found),
-        loose=first is None,
+        orphan=first is None,
         renamed=renamed,
         tool=next((call.tool for call in (first, *late) if call), ""),
         batch=batch,
@@ -238,7 +238,7 @@ def _same_kind(call: OpenCall, entry: Entry) -> bool:
 def _recognised(state: State, entry: Entry) -> tuple[State, Entry]:
     """Tell a result that was given before; among several in one message none is looked for."""
     tokens = sum(part.tokens for part in entry.parts)
-    if entry.loose or len(entry.results) != 1 or entry.role != "tool" or tokens < REPEATED_TOKENS_MIN:
+    if entry.orphan or len(entry.results) != 1 or entry.role != "tool" or tokens < REPEATED_TOKENS_MIN:
         return state, entry
     same = _hash_of(entry)
     known = dict(state.exchange.recent_results).get(same, 0)

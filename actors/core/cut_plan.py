@@ -170,7 +170,7 @@ def _order(state: State, entries: Sequence[Entry]) -> _Order:
         stale = tuple(unit for unit in inside if not _pinned(unit, stay))
         soft = tuple(unit for unit in soft if _pinned(unit, stay))
     kept: list[Unit] = []
-    if policy.kept == "leave":
+    if policy.spares_kept:
         first = named_first(state, every, pins)
         place = every[first].first if first is not None and every else 0
         kept = [unit for unit in free if place and unit.first >= place]

@@ -24,7 +24,7 @@ from protocol.semconv import Category
 from .running_hash import RunningHash
 from .saw import Saw
 from .text.count import Count
-from .written_words import ABORTED, ABORTED_TOKENS, LATE, LOOSE, RUNNING, written
+from .written_words import ABORTED, ABORTED_TOKENS, LATE, ORPHAN, RUNNING, written
 
 MESSAGE_TOKENS = 4
 """What a provider adds to each message for role and frame (OpenAI: 3 to 4); to each of several results in one too."""
@@ -108,7 +108,7 @@ class ResultOf(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=Fa
 class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=True):
     """One message in the state: verbatim bytes, sizes, and how it is shown.
 
-    `call_ids` and `results` are as shown: ids that repeat were made distinct. `loose` marks results without any call,
+    `call_ids` and `results` are as shown: ids that repeat were made distinct. `orphan`: it answers no open call, and is
     shown as a user message. `boundary`: an agent may ask for a view after it. `frame_tokens`: the most of any profile.
     """
 
@@ -121,7 +121,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
     call_ids: tuple[str, ...] = ()
     results: tuple[ResultOf, ...] = ()
     renamed: bool = False
-    loose: bool = False
+    orphan: bool = False
     surrogates: bool = False
     boundary: bool = False
     leading: bool = False
@@ -206,7 +206,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
     def placed(self) -> tuple[Piece, ...]:
         """Return results that came late as they are shown behind their calls."""
         results = tuple(msgspec.structs.replace(one, call=one.late) for one in self.results)
-        entry = msgspec.structs.replace(self, results=results, loose=False, renamed=True)
+        entry = msgspec.structs.replace(self, results=results, orphan=False, renamed=True)
         return (_piece_of(entry, shown_message(entry)),)
 
     @cached_property
@@ -283,13 +283,13 @@ def shown_message(entry: Entry) -> dict[str, Any]:
     if entry.format == CHAT:
         out = chat.accepted(out)
     for result in entry.results:
-        lead = LATE if result.late else LOOSE
+        lead = LATE if result.late else ORPHAN
         if not result.call and result.under == "/":
             return {"role": "user", "content": f"{lead}\n{text_of(out)}"}
         if not result.call:
             place = int(result.at.split("/")[2])
-            loose = words(messages.read({"role": "user", "content": [out["content"][place]]}).blocks)
-            out["content"][place] = {"type": "text", "text": f"{lead}\n{loose}"}
+            text = words(messages.read({"role": "user", "content": [out["content"][place]]}).blocks)
+            out["content"][place] = {"type": "text", "text": f"{lead}\n{text}"}
     return out
 
 
@@ -311,7 +311,7 @@ def media(entry: Entry) -> tuple[PartSize, ...]:
 
 def verbatim(entry: Entry) -> bool:
     """Tell whether the message stays byte for byte as it was said, where its provider takes it so."""
-    if entry.shown or entry.renamed or entry.loose or entry.surrogates or (entry.format == CHAT and not entry.native):
+    if entry.shown or entry.renamed or entry.orphan or entry.surrogates or (entry.format == CHAT and not entry.native):
         return False
     for part in entry.parts:
         if part.sha256 and part.kind in MEDIA:

@@ -20,7 +20,7 @@ from protocol.facts import DigestItem, Trust
 from protocol.formats import messages
 
 from .entry import Entry
-from .file_moves import Move, Told, gone, moves, told
+from .file_moves import FileNews, Move, file_news, gone, moves
 from .message_texts import MessageText, texts_of
 from .text.patterns import encoded, found
 from .text.phrases import telling
@@ -86,7 +86,7 @@ class _Read(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What one message holds; most are asked for twice, when they stay behind a digest and when they leave."""
 
     items: tuple[DigestItem, ...]
-    told: Told
+    files: FileNews
 
     @cached_property
     def standing(self) -> frozenset[str]:
@@ -103,7 +103,7 @@ class _Read(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 def found_in(entries: tuple[Entry, ...]) -> Found:
     """Return the items worth keeping of *entries*, each value once, of its newest message, and the files that moved."""
     read = [_read(entry) for entry in entries]
-    moved = moves([one.told for one in read])
+    moved = moves([one.files for one in read])
     items: dict[tuple[str, str], DigestItem] = {}
     for one in read:
         for item in one.items:
@@ -118,7 +118,7 @@ def found_in(entries: tuple[Entry, ...]) -> Found:
 def standing_in(entries: tuple[Entry, ...]) -> frozenset[str]:
     """Return the values that stand verbatim in *entries*, and those inside them; a file that went away is not there."""
     read = [_read(entry) for entry in entries]
-    if moves([one.told for one in read]):
+    if moves([one.files for one in read]):
         values = [item.value for item in found_in(entries).items if item.category not in LINES]
         return frozenset(chain(values, *map(within, values)))
     return frozenset[str]().union(*(one.standing for one in read))
@@ -137,7 +137,7 @@ def items_in(entry: Entry) -> tuple[DigestItem, ...]:
 @lru_cache(maxsize=READ_KEPT)
 def _read(entry: Entry) -> _Read:
     said = texts_of((entry,))
-    return _Read(items=tuple(_items(entry, said)), told=told(said))
+    return _Read(items=tuple(_items(entry, said)), files=file_news(said))
 
 
 def still_there(item: DigestItem, moved: Mapping[str, Move]) -> bool:

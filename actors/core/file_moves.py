@@ -57,16 +57,16 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     number: int
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class FileNews(msgspec.Struct, frozen=True, kw_only=True):
     """What one message tells of files: what moved, by which call, and which calls failed."""
 
     moves: tuple[tuple[str, Move], ...]
     failed: frozenset[str]
 
 
-def told(parts: Sequence[MessageText]) -> Told:
+def file_news(parts: Sequence[MessageText]) -> FileNews:
     """Return the file operations in *parts*. Whether a call failed may stand in another message."""
-    return Told(
+    return FileNews(
         moves=tuple(
             (part.call, Move(path=path, now=now, number=part.number)) for part in parts for path, now in _of(part)
         ),
@@ -74,7 +74,7 @@ def told(parts: Sequence[MessageText]) -> Told:
     )
 
 
-def moves(every: Sequence[Told]) -> dict[str, Move]:
+def moves(every: Sequence[FileNews]) -> dict[str, Move]:
     """Return the files that these messages moved or deleted, by the old path, without those that came back."""
     failed = frozenset(call for one in every for call in one.failed)
     there: dict[str, Move] = {}
@@ -101,7 +101,7 @@ def _of(part: MessageText) -> Iterator[tuple[str, str]]:
     if part.tool:
         yield from _commanded(part.tool, part.text)
     elif part.trust != "assistant":
-        yield from _told(encoded(part.text))
+        yield from _printed(encoded(part.text))
 
 
 def _commanded(name: str, arguments: str) -> Iterator[tuple[str, str]]:
@@ -122,7 +122,7 @@ def _commanded(name: str, arguments: str) -> Iterator[tuple[str, str]]:
             yield path.rstrip("/"), ""
 
 
-def _told(data: bytes) -> Iterator[tuple[str, str]]:
+def _printed(data: bytes) -> Iterator[tuple[str, str]]:
     for _, source, target, renamed, to in groups(_MOVED_SAID, data, most=MOVES_MAX):
         old, new = (source or renamed).decode(), (target or to).decode()
         if _is_file(old) and _is_file(new):

@@ -156,13 +156,13 @@ def _note(due: Due, text: str, count: Count, *, role: str = "") -> ReminderInjec
 def _moments(entry: Entry) -> frozenset[str]:
     """Return the moments that *entry* is one of."""
     found = set()
-    if entry.role == "user" and not entry.loose:
+    if entry.role == "user" and not entry.orphan:
         found.add("turn_start")
     if entry.role == "assistant" and not entry.call_ids and entry.boundary:
         found |= {"turn_end", "call_end"}
     if entry.role in ("user", "tool") and entry.boundary:
         found.add("call_start")
-        if entry.results and not entry.loose:
+        if entry.results and not entry.orphan:
             found.add("call_end")
     return frozenset(found)
 

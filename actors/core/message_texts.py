@@ -51,16 +51,16 @@ def texts_of(entries: Iterable[Entry]) -> list[MessageText]:
 
 
 def redacted_texts(entries: Iterable[Entry]) -> list[MessageText]:
-    """Return the same as an account may repeat them: a handle in the place of each secret, unless an operator says so.
+    """Return the texts of *entries* as an account may repeat them: with handles for secrets, if no operator shows them.
 
     A handle takes its place before anything is cut: half a secret has no shape.
     """
     out: list[MessageText] = []
     for entry in entries:
-        parts = _told.get(entry)
+        parts = _redacted.get(entry)
         if parts is None:
             parts = tuple(map(_without_secrets, texts_of((entry,))))
-            _told.put(entry, parts)
+            _redacted.put(entry, parts)
         out += parts
     return out
 
@@ -75,23 +75,34 @@ def _chars(parts: tuple[MessageText, ...]) -> int:
 
 
 _read: Recent[Entry, tuple[MessageText, ...]] = Recent(READ_CHARS_MAX, weigh=_chars)
-_told: Recent[Entry, tuple[MessageText, ...]] = Recent(READ_CHARS_MAX, weigh=_chars)
+_redacted: Recent[Entry, tuple[MessageText, ...]] = Recent(READ_CHARS_MAX, weigh=_chars)
 
 
 def _parts(entry: Entry) -> tuple[MessageText, ...]:
     parts: list[MessageText] = []
     calls = iter(zip(entry.call_ids, entry.call_names, strict=True))
+    trust: Trust
     for part in messages.parse(shown_message(entry)).parts:
         if part.kind == "arguments":
             call, tool = next(calls, ("", ""))
-            one = MessageText(number=entry.number, trust="assistant", text=part.text, call=call, tool=tool)
-            parts.append(replace(one, open=entry.open))
+            trust, instructs = "assistant", False
         elif part.kind == "text":
             role = said_by(entry, part.pointer)
-            trust: Trust = "tool" if role == "tool" else "assistant" if role == "assistant" else "user"
+            trust = "tool" if role == "tool" else "assistant" if role == "assistant" else "user"
             result = result_of(entry, part.pointer)
-            call = result.call if result else ""
+            call, tool = result.call if result else "", ""
             instructs = role in messages.INSTRUCTION_ROLES
-            one = MessageText(number=entry.number, trust=trust, text=part.text, instructs=instructs, call=call)
-            parts.append(replace(one, open=entry.open))
+        else:
+            continue
+        parts.append(
+            MessageText(
+                number=entry.number,
+                trust=trust,
+                text=part.text,
+                instructs=instructs,
+                call=call,
+                open=entry.open,
+                tool=tool,
+            )
+        )
     return tuple(parts)

@@ -49,7 +49,7 @@ def instructions(entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 def goes_on(entry: Entry) -> bool:
     """Tell whether *entry* belongs to the unit of the one before it."""
-    return entry.joins or bool(entry.results and not entry.loose)
+    return entry.joins or bool(entry.results and not entry.orphan)
 
 
 def units(entries: Sequence[Entry]) -> tuple[Unit, ...]:

@@ -99,12 +99,12 @@ def view(state: State, *, budget: int, count: Count, profile: Profile | None = N
         raise NotReady(f"messages {held[:5]} are not spilled yet", numbers=held)
     assert state.policy is not None
     profile = profile or state.policy.shape.profile
-    found = _named(state, budget, profile=profile, count=count)
+    found = _with_names(state, budget, profile=profile, count=count)
     if profile != ANTHROPIC or FILLER_MESSAGE not in found.messages[:2]:
         return found
     filler = count(FILLER) + MESSAGE_TOKENS
     if found.tokens + filler > budget:
-        found = _named(state, budget - filler, profile=profile, count=count)
+        found = _with_names(state, budget - filler, profile=profile, count=count)
     return msgspec.structs.replace(found, tokens=found.tokens + filler, filler_tokens=filler)
 
 
@@ -140,7 +140,7 @@ def _fits(state: State, budget: int, *, count: Count, profile: Profile | None) -
     return True
 
 
-def _named(state: State, budget: int, *, profile: Profile, count: Count) -> View:
+def _with_names(state: State, budget: int, *, profile: Profile, count: Count) -> View:
     """Return the view within *budget* with the names in it that were not counted."""
     assert state.policy is not None
     found = _within(state, budget, profile=profile, count=count)
@@ -182,7 +182,7 @@ def _shown(state: State, staying: Sequence[Entry], digest: Digest | None) -> lis
         if index == head and digest is not None:
             out.append(_digest_piece(state.policy, digest))
         broken = broken if entry.number <= before + 1 else entry.number - 1
-        out += [_bound(_told(one, entry, state.policy), entry, broken) for one in pieces]
+        out += [_bound(_with_tool_name(one, entry, state.policy), entry, broken) for one in pieces]
         before = entry.number
         broken = broken if verbatim(entry) and not entry.notes and not entry.answers else before
         for note in entry.notes:
@@ -195,7 +195,7 @@ def _shown(state: State, staying: Sequence[Entry], digest: Digest | None) -> lis
     return out
 
 
-def _told(one: Piece, entry: Entry, policy: Policy) -> Piece:
+def _with_tool_name(one: Piece, entry: Entry, policy: Policy) -> Piece:
     """Return *one*; where we shortened it, with the tool's name as the policy has it."""
     raw = named(one.raw, policy) if entry.shown else one.raw
     return one if raw is one.raw else msgspec.structs.replace(one, raw=raw)

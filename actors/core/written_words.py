@@ -7,12 +7,12 @@ import msgspec
 from protocol.formats.messages import CHAT
 from protocol.formats.render import Piece
 
-LOOSE = "[Result of a tool call that is not in this conversation]"
-LOOSE_TOKENS = 16
-"""Bound on `LOOSE` with its line end, in both encodings (a test counts it)."""
+ORPHAN = "[Result of a tool call that is not in this conversation]"
+ORPHAN_TOKENS = 16
+"""Bound on `ORPHAN` with its line end, in both encodings (a test counts it)."""
 
 LATE = "[Result of an earlier tool call, which came late]"
-"""No more tokens than `LOOSE`."""
+"""No more tokens than `ORPHAN`."""
 
 ABORTED = "[No result was recorded: the call was aborted.]"
 RUNNING = "[No result yet: the call is still running.]"

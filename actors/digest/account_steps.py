@@ -132,16 +132,16 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
     spoken += filter(None, map(thought_in, parts))
     words = "\n".join(spoken)
     results: dict[str, str] = {}
-    loose = ""
+    printed = ""
     for part in parts:
         if part.trust == "tool" and part.call:
             results[part.call] = f"{results[part.call]}\n{part.text}" if part.call in results else part.text
         elif part.trust == "tool":
-            loose = f"{loose}\n{part.text}".strip()
+            printed = f"{printed}\n{part.text}".strip()
     calls = [part for part in parts if part.tool]
     if not calls and is_output(words):
         # where several assistants speak, one of them often runs the tools and says what they printed
-        loose, words = f"{words}\n{loose}".strip(), ""
+        printed, words = f"{words}\n{printed}".strip(), ""
     most = (
         levels[0]
         if len(calls) < 2
@@ -152,8 +152,8 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
         for call in calls
         if not thought_in(call) and (not writes_task_list(call) or hindsight.newest_call.get(call.tool) == call.number)
     )
-    if loose:
-        acts = (*acts, _printed(loose, unit.last, most, hindsight))
+    if printed:
+        acts = (*acts, _printed(printed, unit.last, most, hindsight))
     return AccountStep(
         first=unit.first,
         last=unit.last,

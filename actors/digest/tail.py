@@ -42,7 +42,7 @@ def kept_tail(state: State, pins: frozenset[int]) -> tuple[Unit, ...]:
     first = first_within(all_units, pins, room) if unlimited else max(limits_firsts(state, all_units, pins))
     newest_block = blocks_first(all_units, 1)
     open_run = sum(unit.tokens for unit in all_units[newest_block:]) > room
-    if state.policy.cut.kept == "leave":
+    if state.policy.cut.spares_kept:
         # a question and its answer are no run, however small the window is
         open_run &= sum(bool(unit.entries[0].call_ids) for unit in all_units[newest_block:]) > 1
     if wanted.keep_blocks is not None and first <= len(instructions(state.live)) and open_run:

@@ -121,13 +121,13 @@ class Keeper:
         headers: Mapping[str, str],
         *,
         store: bool | None = None,
-        loose: bool = False,
+        passed: bool = False,
         until: float = math.inf,
     ) -> Kept:
         """Put what is new of a request into its log; with *store* false nothing is, for one that only counts.
 
         By default it is, unless the agent says that it asks beside its conversation; with true in any case.
-        *loose*: what is thought in it was made behind something else than the log's views. *until*: by the monotonic
+        *passed*: what is thought in it was made behind something else than the log's views. *until*: by the monotonic
         clock, when it is claimed no more.
         Raises `Rejected` where the request cannot be managed, `Unavailable`.
         """
@@ -140,7 +140,7 @@ class Keeper:
             policy, layer = self._policy(asked.tenant, head, body)
             talk = await self._talk(asked.tenant, head.name, layer, body.model)
             try:
-                await self._append(talk, head, body, loose=loose)
+                await self._append(talk, head, body, passed=passed)
             except Erased:
                 await self.claims.forget(asked.tenant, asked.place, head.name)
                 raise
@@ -256,13 +256,13 @@ class Keeper:
         self._talks[head.name] = fork
         return replace(head, origin=None, waiting=(*((more,) if more else ()), *head.waiting))
 
-    async def _append(self, talk: Conversation, head: Head, body: Body, *, loose: bool) -> None:
+    async def _append(self, talk: Conversation, head: Head, body: Body, *, passed: bool) -> None:
         # what is not in the request was answered, so it is there
         for batch in (one for one in head.waiting if one.end > body.skipped):
             said: list[dict[str, Any]] = []
             at, given = batch.start, body.given
             # what stands in the first request of a conversation was thought without our tool
-            strips = loose or (batch.start == 0 and head.tools and self.retrieval == "inject")
+            strips = passed or (batch.start == 0 and head.tools and self.retrieval == "inject")
             if strips and any(map(thinks, given(batch.start, batch.end))):
                 self.claims.note(head.name).changed = True
             for start, end, turns in (*batch.real, (batch.end, batch.end, b"")):

@@ -110,10 +110,10 @@ class Planner:
 
         async def work(wait_seconds: float) -> Plan:
             assert keeper is not None
-            until, loose = time.monotonic() + wait_seconds, self._threads.is_loose(thread)
+            until, passed = time.monotonic() + wait_seconds, self._threads.was_passed(thread)
             whole = await keeper.answers.whole(caller, body)
             store = False if counts else None
-            kept = await keeper.kept(caller, whole, headers, store=store, loose=loose, until=until)
+            kept = await keeper.kept(caller, whole, headers, store=store, passed=passed, until=until)
             if not _pays(keeper, kept, whole):
                 return _plan(raw, whole, keeper, kept, whole.messages)
             context = await keeper.view(kept, whole, wait_seconds=wait_seconds, counts=counts)

@@ -50,11 +50,11 @@ class Threads:
 
     def __init__(self) -> None:
         self._changed: LRUCache[bytes, bool] = LRUCache(THREADS_MAX)
-        self._loose: LRUCache[bytes, bool] = LRUCache(THREADS_MAX)
+        self._passed: LRUCache[bytes, bool] = LRUCache(THREADS_MAX)
 
     def managed(self, thread: bytes, *, changed: bool) -> None:
         """Say that a request was managed; *changed*: its provider was sent something else than came."""
-        self._loose.pop(thread, None)
+        self._passed.pop(thread, None)
         if changed:
             self._changed[thread] = True
 
@@ -64,12 +64,12 @@ class Threads:
 
     def passed(self, thread: bytes) -> None:
         """Say that a request went on as it came."""
-        self._loose[thread] = True
+        self._passed[thread] = True
 
     def is_changed(self, thread: bytes) -> bool:
         """Tell whether thoughts of the conversation may be from behind something else than what its agent sends."""
         return thread in self._changed
 
-    def is_loose(self, thread: bytes) -> bool:
-        """Tell whether thoughts of it may be from behind something else than its log's views."""
-        return thread in self._loose
+    def was_passed(self, thread: bytes) -> bool:
+        """Tell whether a request went on as it came: thoughts in it may be from behind something that no view has."""
+        return thread in self._passed

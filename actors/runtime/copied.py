@@ -16,16 +16,17 @@ def still_missing(records: Sequence[Record], before: int, *, fresh: bool) -> int
     """Return how many records of a copy are to come after *records*; 0 where the log is none, or was repaired since."""
     copied = records[0].headers.get(COPIED_HEADER, "") if fresh else ""
     left = int(copied) if copied.isascii() and copied.isdecimal() else before
-    repaired = any(b"ConversationRepaired" in record.body for record in records if record.side == "done")
-    return 0 if repaired else max(0, left - len(records))
+    return 0 if any(map(is_repair, records)) else max(0, left - len(records))
 
 
 def repaired_behind(records: Iterable[Record], seq: int) -> bool:
     """Tell whether the log was repaired after *seq*: what was remembered of it is then no longer true."""
-    return any(
-        record.seq > seq
-        and b"ConversationRepaired" in record.body
-        and any(isinstance(fact, ConversationRepaired) for fact in codec.decode_commit(record.body).facts)
-        for record in records
-        if record.side == "done"
-    )
+    return any(record.seq > seq and is_repair(record) for record in records)
+
+
+def is_repair(record: Record) -> bool:
+    """Tell the commit of a repair. Raises `BadEnvelope`."""
+    # most have not even the word, and are not decoded
+    if record.side != "done" or b"ConversationRepaired" not in record.body:
+        return False
+    return any(isinstance(fact, ConversationRepaired) for fact in codec.decode_commit(record.body).facts)

@@ -15,6 +15,8 @@ from protocol.errors import UNREADABLE, BadEnvelope, ChainBroken, JettisonError,
 from protocol.ids import Address
 from storage.ports import EventLog, Record
 
+from .copied import is_repair
+
 DOUBTS_MAX = 512
 """Conversations of one process; a forgotten one is doubted again when it is handed over again."""
 
@@ -55,7 +57,7 @@ def handed(state: State) -> bytes:
     )
 
 
-def given(body: bytes) -> Handed | None:
+def handed_over(body: bytes) -> Handed | None:
     """Return what a wake-up hands over; None where it hands over nothing: an agent's message, a sweep."""
     try:
         found = msgspec.json.decode(body, type=Handed) if body else None
@@ -73,11 +75,11 @@ async def check(log: EventLog, at: Address, state: State, what: Handed) -> None:
         return
     if what.seq > 0 and what.version < state.version:
         records = await log.read(at, after=what.seq - 1)
-        if records and records[0].seq == what.seq and _is(records[0], what):
+        if records and records[0].seq == what.seq and _is_version(records[0], what):
             return
     # a log that was repaired, or written anew from a bundle, has other sequences, and may be shorter
     records = await log.read(at, after=0)
-    if any(b"ConversationRepaired" in record.body or _is(record, what) for record in records if record.side == "done"):
+    if any(is_repair(record) or _is_version(record, what) for record in records):
         return
     raise _doubt(at, state, what)
 
@@ -133,7 +135,7 @@ def _doubt(at: Address, state: State, what: Handed) -> JettisonError:
     )
 
 
-def _is(record: Record, what: Handed) -> bool:
+def _is_version(record: Record, what: Handed) -> bool:
     if record.side != "done":
         return False
     try:

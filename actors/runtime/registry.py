@@ -55,10 +55,10 @@ class Tools:
 class Effect(Protocol):
     """An actor's rule together with what it does outside."""
 
-    async def step(self, at: Address, state: State, *, count: Count, make_room: Callable[[], None]) -> Step:
+    async def step(self, at: Address, state: State, *, count: Count, release_credit: Callable[[], None]) -> Step:
         """Return what the actor does with *state*, after whatever its facts promise is done.
 
-        *make_room* is called where it begins to wait. Raises `Unavailable` while it should wait.
+        *release_credit* is called where it begins to wait. Raises `Unavailable` while it should wait.
         """
         ...
 
@@ -93,7 +93,7 @@ class Deciding:
     rule: Callable[..., Facts]
     beside_the_loop: bool = False
 
-    async def step(self, at: Address, state: State, *, count: Count, make_room: Callable[[], None]) -> Step:
+    async def step(self, at: Address, state: State, *, count: Count, release_credit: Callable[[], None]) -> Step:
         """See `Effect.step`."""
         if self.beside_the_loop:
             return Step(facts=await asyncio.to_thread(self.rule, state, count=count))

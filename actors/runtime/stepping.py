@@ -65,13 +65,15 @@ class Effects:
         state: State,
         *,
         rules: str = codec.RULES_VERSION,
-        make_room: Callable[[], None] = lambda: None,
+        release_credit: Callable[[], None] = lambda: None,
     ) -> Step:
-        """Return what *actor* does with *state* by *rules*; *make_room* is called where it begins to wait.
+        """Return what *actor* does with *state* by *rules*; *release_credit* is called where it begins to wait.
 
         Raises `ArtifactsUnavailable` while spill should wait, `Busy` while too many others do.
         """
-        return await self.by_actor[actor].step(at, under(rules, state), count=count_of(state), make_room=make_room)
+        return await self.by_actor[actor].step(
+            at, under(rules, state), count=count_of(state), release_credit=release_credit
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +87,7 @@ class Stepping:
     failures: Failures
 
     async def work(
-        self, at: Address, *, given: Handed | None = None, make_room: Callable[[], None] = lambda: None
+        self, at: Address, *, given: Handed | None = None, release_credit: Callable[[], None] = lambda: None
     ) -> AsyncIterator[State]:
         """Step until this actor has nothing left to do; yield the state before each step, and the last one.
 
@@ -97,7 +99,7 @@ class Stepping:
         for _ in range(APPEND_ATTEMPTS_MAX * 64):
             if next_actor(state) != self.actor:
                 return
-            after = await self._one_step(at, state, make_room)
+            after = await self._one_step(at, state, release_credit)
             if after is None:
                 await asyncio.sleep(random.uniform(0, 0.01))
                 after = await self.conversations.load(at)
@@ -105,13 +107,13 @@ class Stepping:
             yield state
         raise Contended(f"{self.actor} of {at}: other writers were faster, too often", address=str(at))
 
-    async def _one_step(self, at: Address, state: State, make_room: Callable[[], None]) -> State | None:
+    async def _one_step(self, at: Address, state: State, release_credit: Callable[[], None]) -> State | None:
         """Decide and commit once; return the state with it, or None if another writer came first."""
         with step_span(self.actor, at, state) as recorded:
             headers = traced()
             try:
                 rules = self.conversations.rules
-                step = await self.effects.step(self.actor, at, state, rules=rules, make_room=make_room)
+                step = await self.effects.step(self.actor, at, state, rules=rules, release_credit=release_credit)
                 await self._call_hooks(at, step.facts, headers)
                 landed = await self.conversations.commit(at, state, step.facts, headers=headers, adopt=step.adopt)
             except Exception as error:

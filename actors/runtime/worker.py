@@ -22,7 +22,7 @@ from storage.ports import Announcer, DeadLetters, Slot, Wakes
 from .conversations import Conversations
 from .delivery import Delivery, carried, delivery_span, give_back, held
 from .hand_over import HandOver
-from .handed import given
+from .handed import handed_over
 from .quarantine import Quarantine
 from .registry import asks_model
 from .retries import (
@@ -152,13 +152,15 @@ class Worker:
         """Return the conversation's lock: its slot may come again, or in the other lane, while a delivery works."""
         place = self._places.setdefault(slot.at, asyncio.Lock())
         if place.locked():
-            slot.make_room()
+            slot.release_credit()
         return place
 
     async def _work_and_free(self, delivery: Delivery) -> None:
         slot = delivery.slot
         await self.quarantine.begin(delivery)
-        async for state in self.stepping.work(slot.at, given=given(slot.body), make_room=slot.make_room):
+        async for state in self.stepping.work(
+            slot.at, given=handed_over(slot.body), release_credit=slot.release_credit
+        ):
             delivery.state = state
             if next_actor(state) == self.actor and asks_model(self.actor):
                 await self.quarantine.ask(delivery, state)

@@ -56,8 +56,8 @@ class Storing:
     outages: LRUCache[Address, int] = field(default_factory=lambda: LRUCache(OUTAGES_MAX))
     """How often the store was not there for each conversation: the server's deliveries count other things too."""
 
-    async def step(self, at: Address, state: State, *, count: Count, make_room: Callable[[], None]) -> Step:
-        """Return what spill does with *state*; *make_room* is called where it begins to wait for the store.
+    async def step(self, at: Address, state: State, *, count: Count, release_credit: Callable[[], None]) -> Step:
+        """Return what spill does with *state*; *release_credit* is called where it begins to wait for the store.
 
         Raises `ArtifactsUnavailable` while it should wait, `Busy` while too many others do.
         """
@@ -65,7 +65,7 @@ class Storing:
             return self._adopt(at, state)
         began = time.monotonic()
         try:
-            spilled = await self._spilled(at, state, count, make_room)
+            spilled = await self._spilled(at, state, count, release_credit)
         except ArtifactsUnavailable as error:
             attempts = self.outages[at] = self.outages.get(at, 0) + 1
             early = attempts < DEGRADE_AFTER_ATTEMPTS and time.monotonic() - began < DEGRADE_AFTER_SECONDS
@@ -75,29 +75,31 @@ class Storing:
         self.outages.pop(at, None)
         return Step(facts=spilled.facts if spilled else ())
 
-    async def _spilled(self, at: Address, state: State, count: Count, make_room: Callable[[], None]) -> Spilled | None:
+    async def _spilled(
+        self, at: Address, state: State, count: Count, release_credit: Callable[[], None]
+    ) -> Spilled | None:
         """Decide, and store what was decided."""
         uploads = {}
         if wanted := claims(state):
-            with self._storing(make_room):
+            with self._storing(release_credit):
                 uploads = {sha256: await self._upload(at, sha256) for sha256 in wanted}
         if _bytes_coming(state) > BYTES_AT_ONCE_MAX:
             spilled = await asyncio.to_thread(spill, state, uploads=uploads, count=count)
         else:
             spilled = spill(state, uploads=uploads, count=count)
         if spilled and spilled.bodies:
-            with self._storing(make_room):
+            with self._storing(release_credit):
                 for body in spilled.bodies:
                     await self.artifacts.put(at.tenant, body)
         return spilled
 
     @contextmanager
-    def _storing(self, make_room: Callable[[], None]) -> Iterator[None]:
+    def _storing(self, release_credit: Callable[[], None]) -> Iterator[None]:
         """Wait for the store among a bounded number: each holds its bodies in memory, and no other slot up."""
         if self.at_store >= STORING_MAX:
             raise Busy(f"{STORING_MAX} conversations wait for the store already")
         self.at_store += 1
-        make_room()
+        release_credit()
         try:
             yield
         finally:

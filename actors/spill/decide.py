@@ -16,7 +16,7 @@ from actors.core.text.count import Count
 
 from .part import Large, is_reading, missing_part, owed_parts, spilled_part, text_of, trimmed_reading
 from .results import large_parts, whole_result
-from .step_facts import Fact, declined, gains_little, in_order, within_commit
+from .step_facts import Fact, declined, facts_of_step, gains_little, within_commit
 
 
 class Spilled(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ def spill(state: State, *, uploads: Mapping[str, str | None], count: Count) -> S
     """
     moved = list(within_commit(_moved(large, uploads, count) for large in large_parts(state)))
     owed = owed_parts(state)
-    facts = (*in_order(state, (fact for _, found in moved for fact in found), count), *(fact for _, fact in owed))
+    facts = (*facts_of_step(state, (fact for _, found in moved for fact in found), count), *(fact for _, fact in owed))
     bodies = [body for stored, _ in moved for body in stored] + [body for body, _ in owed if body is not None]
     return Spilled(bodies=tuple(bodies), facts=facts) if facts else None
 

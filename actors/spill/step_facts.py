@@ -50,8 +50,8 @@ def within_commit(
             return
 
 
-def in_order(state: State, found: Iterable[Fact], count: Count) -> tuple[Fact, ...]:
-    """Return the repairs and what hooks have due, then what was *found*; what stays comes last, once for a message."""
+def facts_of_step(state: State, found: Iterable[Fact], count: Count) -> tuple[Fact, ...]:
+    """Return the facts of a step: repairs, what hooks have due, what was *found*, and last what stays."""
     moved: list[Fact] = []
     staying: dict[int, Fact] = {}
     for fact in found:

@@ -17,7 +17,7 @@ from .decide import Spilled
 from .labels import lead_unstored, refusal
 from .part import Large, framed, is_reading, pointer_text, text_of, trimmed_part, trimmed_reading
 from .results import degraded_result, large_parts
-from .step_facts import Fact, declined, gains_little, in_order, within_commit
+from .step_facts import Fact, declined, facts_of_step, gains_little, within_commit
 
 
 def degraded(state: State, *, reason: str, count: Count) -> Spilled | None:
@@ -25,7 +25,7 @@ def degraded(state: State, *, reason: str, count: Count) -> Spilled | None:
     shown: Iterable[tuple[Sequence[bytes], Sequence[Fact]]] = (
         ((), _shown(large, reason, count)) for large in large_parts(state)
     )
-    facts = in_order(state, (fact for _, found in within_commit(shown) for fact in found), count)
+    facts = facts_of_step(state, (fact for _, found in within_commit(shown) for fact in found), count)
     return Spilled(bodies=(), facts=facts) if facts else None
 
 

@@ -35,7 +35,7 @@ class Asking:
     )
     """What asking came to and may not be committed yet, by the id and the boundary of the request."""
 
-    async def step(self, at: Address, state: State, *, count: Count, make_room: Callable[[], None]) -> Step:
+    async def step(self, at: Address, state: State, *, count: Count, release_credit: Callable[[], None]) -> Step:
         """Return the fact that ends squeeze on *state*, after as many questions as it takes; none if not asked."""
         return Step(facts=await self.facts(state, count=count))
 

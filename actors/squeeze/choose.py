@@ -18,7 +18,7 @@ from protocol.errors import UNREADABLE
 from protocol.facts import AccountSqueezed, CompactionDeclined
 
 from .answer_checks import cleaned, flaw
-from .chunks import piece, telling
+from .chunks import piece, redacted
 from .prompts import PROMPTS
 from .questions import Answers, Ask, Wish, asking, declined
 from .retell import squeezed
@@ -117,7 +117,7 @@ def _offered(state: State, *, count: Count) -> tuple[AccountStep, ...]:
 
 def _line(state: State, step: AccountStep) -> str:
     """Return a step on one short line."""
-    return shortened(telling(state, step_text(step), step.first), STEP_CHARS)
+    return shortened(redacted(state, step_text(step), step.first), STEP_CHARS)
 
 
 def _schema(offered: int, most: int) -> bytes:

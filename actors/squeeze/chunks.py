@@ -114,7 +114,7 @@ def _parted(one: Piece, room: int, *, count: Count) -> tuple[Piece, Piece]:
     )
 
 
-def telling(state: State, text: str, number: int) -> str:
+def redacted(state: State, text: str, number: int) -> str:
     """Return what a model reads of a *text* of ours: a handle for each secret, unless an operator says otherwise."""
     shows = state.policy is not None and state.policy.digest.secrets == "show"
     return text if shows else without_secrets(text, number)

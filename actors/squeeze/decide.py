@@ -23,7 +23,7 @@ from protocol.formats import messages
 from protocol.policy import share_of
 
 from .choose import selecting
-from .chunks import Piece, piece, pieces, telling
+from .chunks import Piece, piece, pieces, redacted
 from .must_keep import put_back, required, unsaid
 from .prompts import PROMPTS, Task
 from .questions import Answers, Wish, declined, model_of, paid
@@ -39,7 +39,7 @@ from .walk import Walked, walked
 ANSWER_SHARE = 0.5
 """Of the digest's tokens, asked of the model; the rest is for what it forgets."""
 
-LOOSE_SHARE = 0.75
+OPTIONAL_SHARE = 0.75
 """Of the digest's tokens: up to here, what tools printed is put back too. More would make the model's work vain."""
 
 WORDS_MIN = 30
@@ -112,7 +112,7 @@ def _input(state: State, digest: Digest, task: Task, *, count: Count) -> tuple[P
 
 def _notes(state: State, items: tuple[DigestItem, ...], digest: Digest) -> str:
     text = render(items, prose="", through=digest.through, form=digest.form).partition("\n")[2]
-    return telling(state, text, digest.through)
+    return redacted(state, text, digest.through)
 
 
 def _judged(
@@ -123,8 +123,8 @@ def _judged(
     assert digest is not None
     bare = count(render((), prose=prose, through=digest.through, form=FORM)) + MESSAGE_TOKENS
     most = digest.tokens - least_gain(state, digest)
-    loose = min(most, share_of(digest.tokens, LOOSE_SHARE)) - bare
-    back = put_back(state, prose, most=loose, count=count)
+    room = min(most, share_of(digest.tokens, OPTIONAL_SHARE)) - bare
+    back = put_back(state, prose, most=room, count=count)
     if back.reason:
         return declined(state, answers, back.reason)
     tokens = count(render(back.items, prose=prose, through=digest.through, form=FORM)) + MESSAGE_TOKENS

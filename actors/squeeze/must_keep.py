@@ -68,17 +68,17 @@ def put_back(state: State, prose: str, *, most: int, count: Count) -> PutBack:
         return PutBack(reason=f"{len(firm)} values are missing, {used} tokens of them, and {cap} may be put back")
     back = [item for item, _ in firm]
     through = state.digest.through
-    loose = [(item, tokens) for item, tokens in priced if not _firm(item, current)]
-    loose.sort(key=lambda one: (-score(one[0], through) / one[1], -one[0].number, one[0].category, one[0].value))
+    optional = [(item, tokens) for item, tokens in priced if not _firm(item, current)]
+    optional.sort(key=lambda one: (-score(one[0], through) / one[1], -one[0].number, one[0].category, one[0].value))
     room = min(cap, most) - used
     titles = {item.category for item in back}
-    for item, tokens in loose:
+    for item, tokens in optional:
         tokens += 0 if item.category in titles else TITLE_TOKENS
         if tokens <= room:
             back.append(item)
             titles.add(item.category)
             room -= tokens
-    lost = sum(score(item, through) for item, _ in loose) - sum(score(item, through) for item in back[len(firm) :])
+    lost = sum(score(item, through) for item, _ in optional) - sum(score(item, through) for item in back[len(firm) :])
     worth = sum(score(item, through) for item in wanted)
     if lost > worth * (1 - WORTH_MIN):
         return PutBack(reason=f"{lost / worth:.0%} of what the digest says would be lost")

@@ -26,7 +26,7 @@ from protocol.account import Account, AccountStep, AccountValue
 from protocol.facts import AccountSqueezed, CompactionDeclined
 from protocol.formats import messages
 
-from .chunks import Piece, piece, pieces, telling, within
+from .chunks import Piece, piece, pieces, redacted, within
 from .invented import Given, is_heading, without_inventions
 from .prompts import PROMPTS
 from .questions import Answers, Ask, Wish, declined, paid
@@ -121,7 +121,7 @@ def _input(state: State, digest: Digest, *, count: Count) -> tuple[Piece, ...]:
     values = tuple(value for value in account.values if value.number < first)
     requests = tuple(one for one in account.requests if one.number < first)
     before = msgspec.structs.replace(account, requests=requests, steps=older, values=values)
-    text = telling(state, account_text(before, prose="", through=0).partition("\n")[2], digest.through)
+    text = redacted(state, account_text(before, prose="", through=0).partition("\n")[2], digest.through)
     known = (piece("account of older messages", text, count=count),) if text.strip() else ()
     return (*known, *pieces(map(_whole, digest.pending), count=count, result_tokens_max=WHOLE_TOKENS_MAX))
 

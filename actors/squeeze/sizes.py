@@ -23,7 +23,7 @@ def window_tokens(state: State) -> int:
 
 
 def counted_window(state: State) -> int:
-    """Return the same in our tokens, where the model is the agent's own and its provider told how it counts."""
+    """Return the window of the model that squeezes, in our tokens where its provider told how it counts the agent's."""
     assert state.policy is not None
     own = state.policy.squeeze.model in ("", state.terms.model)
     return int(window_tokens(state) / max(1.0, state.calibration.ratio if own else 1.0))

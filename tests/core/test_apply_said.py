@@ -10,7 +10,7 @@ import pytest
 from actors.core.flow import next_actor
 from actors.core.state_parts import RECENT_CALLS_MAX
 from actors.core.view import view
-from actors.core.written_words import ABORTED, ABORTED_TOKENS, LOOSE
+from actors.core.written_words import ABORTED, ABORTED_TOKENS, ORPHAN
 from protocol import codec
 from protocol.facts import (
     Claim,
@@ -100,7 +100,7 @@ def test_a_claim_that_cannot_name_an_upload_is_refused(claim: Claim) -> None:
 def test_a_result_without_its_call_is_shown_as_a_user_message() -> None:
     talk = heard(user("u"), result("nobody", "found it"))
     assert talk.facts == [MessageRepaired(number=2, kind="orphan_result", detail="nobody")]
-    assert talk.shown() == [user("u"), user(f"{LOOSE}\nfound it")]
+    assert talk.shown() == [user("u"), user(f"{ORPHAN}\nfound it")]
 
 
 def test_a_call_without_a_result_gets_a_written_one() -> None:
@@ -122,7 +122,7 @@ def test_a_written_result_is_counted_when_the_message_that_ended_the_call_is_adm
     assert talk.state.live_tokens == before + 2 * ABORTED_TOKENS + talk.state.live[-1].tokens
 
 
-def test_a_result_that_comes_after_the_abort_is_loose() -> None:
+def test_a_result_that_comes_after_the_abort_is_an_orphan() -> None:
     talk = heard(assistant(None, "c1"), user("never mind"), result("c1", "late"))
     assert talk.facts == [
         MessageRepaired(number=1, kind="unanswered_calls", detail="c1"),
@@ -132,7 +132,7 @@ def test_a_result_that_comes_after_the_abort_is_loose() -> None:
         assistant(None, "c1"),
         result("c1", ABORTED),
         user("never mind"),
-        user(f"{LOOSE}\nlate"),
+        user(f"{ORPHAN}\nlate"),
     ]
 
 
@@ -143,9 +143,9 @@ def test_an_orphan_inside_a_batch_ends_it() -> None:
     assert [message["role"] for message in talk.shown()] == ["assistant", "tool", "tool", "user", "user"]
 
 
-def test_the_second_result_of_one_call_is_loose() -> None:
+def test_the_second_result_of_one_call_is_an_orphan() -> None:
     talk = heard(assistant(None, "c1"), result("c1", "one"), result("c1", "two"))
-    assert talk.shown()[1:] == [result("c1", "one"), user(f"{LOOSE}\ntwo")]
+    assert talk.shown()[1:] == [result("c1", "one"), user(f"{ORPHAN}\ntwo")]
 
 
 def test_an_id_twice_in_one_message_is_made_distinct_with_its_result() -> None:

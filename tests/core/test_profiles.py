@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from actors.core.entry import measure
 from actors.core.units import units
 from actors.core.view import View, view
-from actors.core.written_words import ABORTED, LOOSE
+from actors.core.written_words import ABORTED, ORPHAN
 from protocol.errors import BudgetRefused
 from protocol.facts import MessageRepaired, SaidMessage
 from protocol.formats import messages
@@ -143,7 +143,7 @@ def test_the_digest_is_never_a_later_system_message_for_anthropic() -> None:
         assert [message["role"] for message in talk.shown()] == ["system", "user"]
 
 
-def test_a_partly_loose_message_is_repaired_result_by_result() -> None:
+def test_a_message_with_one_orphan_is_repaired_result_by_result() -> None:
     talk = Talk(policy(9000, shape={"profile": "anthropic-messages"}))
     talk.play(user("u"), use("a", "b"), user([told("nobody", "late"), told("a")]))
     assert [(fact.kind, fact.detail) for fact in talk.facts if isinstance(fact, MessageRepaired)] == [
@@ -151,8 +151,8 @@ def test_a_partly_loose_message_is_repaired_result_by_result() -> None:
         ("orphan_result", "nobody"),
     ]
     *_, last = talk.shown()
-    loose = {"type": "text", "text": f"{LOOSE}\nlate"}
-    assert last == user([told("b", ABORTED), told("a"), loose])
+    orphan = {"type": "text", "text": f"{ORPHAN}\nlate"}
+    assert last == user([told("b", ABORTED), told("a"), orphan])
 
 
 def test_items_of_one_answer_leave_together() -> None:

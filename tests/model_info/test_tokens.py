@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.core.entry import MESSAGE_TOKENS
-from actors.core.written_words import ABORTED, ABORTED_TOKENS, BELOW, LATE, LOOSE, LOOSE_TOKENS, OVERDUE, RUNNING
+from actors.core.written_words import ABORTED, ABORTED_TOKENS, BELOW, LATE, ORPHAN, ORPHAN_TOKENS, OVERDUE, RUNNING
 from actors.model_info import tokens
 from actors.model_info.tokens import EncodingName, TokenCounter, Tokenizer, counter, load, tokenizer_for
 from protocol.limits import COUNT_PIECE_CHARS
@@ -142,8 +142,8 @@ def test_a_commit_says_how_it_was_counted() -> None:
 def test_the_bounds_of_written_texts_hold(name: EncodingName) -> None:
     for text in (ABORTED, RUNNING, OVERDUE, BELOW):
         assert counter(name)(text) + MESSAGE_TOKENS <= ABORTED_TOKENS
-    for lead in (LOOSE, LATE):
-        assert counter(name)(f"{lead}\n") <= LOOSE_TOKENS
+    for lead in (ORPHAN, LATE):
+        assert counter(name)(f"{lead}\n") <= ORPHAN_TOKENS
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)

@@ -53,7 +53,7 @@ def test_a_fold_in_steps_is_the_fold_of_all(talk: Talk, step: int) -> None:
     for first in range(0, len(talk.records), step):
         story = story.extended(talk.records[first : first + step])
     assert list(story.folded) == talk.records
-    assert list(story.folded.told()) == list(decisions(talk.at, talk.records))
+    assert list(story.folded.decisions()) == list(decisions(talk.at, talk.records))
     assert list(story.rows) == list(versions(talk.at, talk.records))
     assert story.state == talk.state
 

@@ -119,7 +119,7 @@ async def squeezed(talk: Talk, answer: Scripted) -> CompactionDeclined | StageFa
     """Let squeeze ask a real endpoint that answers so, and all four actors go on; return what it came to."""
     async with scripted_llm([answer]) as llm:
         asks = Asking(model=OpenAiModel(ModelSettings(base_url=llm.base_url, api_key="none")))
-        step = await asks.step(AT, talk.state, count=COUNT, make_room=lambda: None)
+        step = await asks.step(AT, talk.state, count=COUNT, release_credit=lambda: None)
     (fact,) = step.facts
     assert isinstance(fact, CompactionDeclined | StageFailed), fact
     talk.land(talk.sealed(step.facts))

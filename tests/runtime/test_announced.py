@@ -41,7 +41,7 @@ class _Freed:
         self._slot, self._before = slot, before
         self.at, self.headers, self.body = slot.at, slot.headers, slot.body
         self.deliveries, self.lane = slot.deliveries, slot.lane
-        self.later, self.hold, self.make_room = slot.later, slot.hold, slot.make_room
+        self.later, self.hold, self.release_credit = slot.later, slot.hold, slot.release_credit
 
     async def done(self) -> None:
         """See `Slot.done`."""

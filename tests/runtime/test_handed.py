@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from actors.host.bootstrap import Runtime
 from actors.runtime.conversations import Conversations
 from actors.runtime.fold import decisions, folded
-from actors.runtime.handed import Handed, given, handed
+from actors.runtime.handed import Handed, handed, handed_over
 from actors.runtime.kept_states import KeptStates
 from actors.runtime.step_span import tell_versions
 from protocol import semconv, subjects
@@ -47,7 +47,7 @@ async def receiver(records: list[Record] = RECORDS) -> Conversations:
 
 def at_version(version: int) -> Handed:
     found = next(one.after for one in decisions(AT, RECORDS) if one.commit.version == version)
-    told = given(handed(found))
+    told = handed_over(handed(found))
     assert told is not None
     return told
 
@@ -116,7 +116,7 @@ async def test_who_was_away_for_long_takes_the_snapshot_that_was_kept_since() ->
 
 def test_a_wake_up_of_an_agents_message_or_of_nobody_hands_over_nothing() -> None:
     for body in (b"", b"{}", b"garbage", b'{"version": 3}', b'{"version": "x", "hash": "y"}'):
-        assert given(body) is None
+        assert handed_over(body) is None
 
 
 def test_the_span_says_which_version_was_given_and_which_one_is_worked_on() -> None:

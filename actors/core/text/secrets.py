@@ -134,7 +134,7 @@ def hide(data: bytes, number: int) -> tuple[bytes, bytes, list[str]] | None:
 
 
 def secrets_in(data: bytes) -> list[str]:
-    """Return the different secrets themselves, in order."""
+    """Return the different secrets in *data*, as they stand there, in order."""
     return list(dict.fromkeys(data[start:end].decode("utf-8", "replace") for start, end in _places(data)))
 
 
