@@ -220,11 +220,6 @@ class Cut(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     on_overflow: Literal["shrink", "refuse"] = "shrink"
     """When not even the pinned messages fit: shorten inside them, or refuse at once."""
 
-    @property
-    def spares_kept(self) -> bool:
-        """Return whether messages that are kept by number stay while a view fits."""
-        return self.kept == "leave"
-
 
 class Emergency(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What happens when a provider says that a view was too long for it."""
@@ -380,7 +375,7 @@ def fingerprint(policy: Policy) -> str:
 
 
 def fingerprint_of(raw: bytes) -> str:
-    """Return the same of a policy's bytes."""
+    """Return the hash of a policy's bytes, as commits carry it."""
     return hashlib.sha256(raw).hexdigest()[:16]
 
 

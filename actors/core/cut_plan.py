@@ -22,7 +22,7 @@ from protocol.formats import messages
 from protocol.policy import share_of
 
 from .entry import Entry
-from .kept import named_first
+from .kept import named_first, spares_kept
 from .pins import pinned_numbers
 from .state import State
 from .text.count import Count
@@ -170,7 +170,7 @@ def _order(state: State, entries: Sequence[Entry]) -> _Order:
         stale = tuple(unit for unit in inside if not _pinned(unit, stay))
         soft = tuple(unit for unit in soft if _pinned(unit, stay))
     kept: list[Unit] = []
-    if policy.spares_kept:
+    if spares_kept(policy):
         first = named_first(state, every, pins)
         place = every[first].first if first is not None and every else 0
         kept = [unit for unit in free if place and unit.first >= place]

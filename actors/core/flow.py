@@ -16,7 +16,7 @@ from protocol.subjects import ACTORS, Actor
 
 from .entry import MESSAGE_TOKENS
 from .in_force import in_force
-from .kept import all_kept
+from .kept import all_kept, spares_kept
 from .known_facts import written_by
 from .pressure import over_target, target_tokens
 from .state import State
@@ -79,7 +79,7 @@ def _is_enough(state: State) -> bool:
     assert state.policy is not None
     assert state.episode is not None
     cut, fits = state.policy.cut, state.live_tokens <= state.usable_tokens
-    return cut.spares_kept and cut.down_to == "usable" and fits and state.episode.cause != "overflow"
+    return spares_kept(cut) and cut.down_to == "usable" and fits and state.episode.cause != "overflow"
 
 
 def _within_target(state: State) -> bool:
@@ -96,7 +96,7 @@ def _must_leave(state: State) -> bool:
     if state.episode.cause == "overflow":
         return True
     fits = state.live_tokens <= state.usable_tokens
-    if _is_enough(state) or (state.policy.cut.spares_kept and fits and all_kept(state)):
+    if _is_enough(state) or (spares_kept(state.policy.cut) and fits and all_kept(state)):
         return False
     return state.episode.applied or state.live_tokens > state.usable_tokens or state.policy.digest.mode == "off"
 

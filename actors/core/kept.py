@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.policy import share_of
+from protocol.policy import Cut, share_of
 
 from .pins import pinned_numbers
 from .units import Unit, blocks_first, instructions, units
 
 if TYPE_CHECKING:
     from .state import State
+
+
+def spares_kept(cut: Cut) -> bool:
+    """Tell whether what is kept by number stays in a view that fits: the policy calls it `leave`, to leave it alone."""
+    return cut.kept == "leave"
 
 
 def named_first(state: State, every: tuple[Unit, ...], pins: frozenset[int]) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.core.kept import emergency_first, first_within, limits_firsts
+from actors.core.kept import emergency_first, first_within, limits_firsts, spares_kept
 from actors.core.pressure import moving_tokens, target_tokens
 from actors.core.state import State
 from actors.core.units import Unit, blocks_first, floor_units, instructions, units
@@ -42,7 +42,7 @@ def kept_tail(state: State, pins: frozenset[int]) -> tuple[Unit, ...]:
     first = first_within(all_units, pins, room) if unlimited else max(limits_firsts(state, all_units, pins))
     newest_block = blocks_first(all_units, 1)
     open_run = sum(unit.tokens for unit in all_units[newest_block:]) > room
-    if state.policy.cut.spares_kept:
+    if spares_kept(state.policy.cut):
         # a question and its answer are no run, however small the window is
         open_run &= sum(bool(unit.entries[0].call_ids) for unit in all_units[newest_block:]) > 1
     if wanted.keep_blocks is not None and first <= len(instructions(state.live)) and open_run:
