@@ -180,14 +180,24 @@ def score(item: DigestItem, newest: int) -> float:
     return kind * math.sqrt(item.uses) / math.sqrt(age)
 
 
-def ranked(items: Iterable[DigestItem], newest: int) -> list[DigestItem]:
-    """Return *items*, those of the highest weight first, and of the same weight the newer."""
-    # tuples, since there are thousands: a key function takes twice as long
-    keyed = [
-        (-score(item, newest), -item.number, item.category, item.value, place, item) for place, item in enumerate(items)
-    ]
-    keyed.sort()
-    return [one[5] for one in keyed]
+def ranked(items: Iterable[DigestItem], newest: int, *, most: int | None = None) -> list[DigestItem]:
+    """Return *items*, those of the highest weight first, and of the same weight the newer; the first *most* of them."""
+    # thousands, of a few hundred weights: those are sorted first, and of items only so many as are wanted
+    weights: dict[tuple[str, int, int], list[tuple[str, str, int, DigestItem]]] = {}
+    alike: dict[tuple[float, int], list[tuple[str, str, int, DigestItem]]] = {}
+    for place, item in enumerate(items):
+        key = (item.category, item.uses, item.number)
+        there = weights.get(key)
+        if there is None:
+            there = weights[key] = alike.setdefault((-score(item, newest), -item.number), [])
+        there.append((item.category, item.value, place, item))
+    out: list[DigestItem] = []
+    for weight in sorted(alike):
+        if most is not None and len(out) >= most:
+            break
+        alike[weight].sort()
+        out += [one[3] for one in alike[weight]]
+    return out[:most]
 
 
 def values_of(text: str) -> list[str]:

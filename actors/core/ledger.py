@@ -35,17 +35,17 @@ def remembered(ledger: Ledger, changes: Ledger) -> Ledger:
 
 
 def bounded(items: Iterable[DigestItem]) -> Ledger:
-    """Return *items* in their order, without the least worthy over the bound."""
+    """Return *items*, no two of the same value, in their order, without the least worthy over the bound."""
     items = tuple(items)
-    if len(items) <= LEDGER_ITEMS_MAX and sum(len(item.value) for item in items) <= LEDGER_CHARS_MAX:
+    if len(items) <= LEDGER_ITEMS_MAX and sum([len(item.value) for item in items]) <= LEDGER_CHARS_MAX:
         return items
-    newest = max(item.number for item in items)
+    newest = max([item.number for item in items])
     kept, left = set(), LEDGER_CHARS_MAX
-    for item in ranked(items, newest)[:LEDGER_ITEMS_MAX]:
+    for item in ranked(items, newest, most=LEDGER_ITEMS_MAX):
         if len(item.value) <= left:
             left -= len(item.value)
-            kept.add((item.category, item.value))
-    return tuple(item for item in items if (item.category, item.value) in kept)
+            kept.add(id(item))
+    return tuple([item for item in items if id(item) in kept])
 
 
 def settled(known: Iterable[DigestItem], found: Iterable[DigestItem], moved: Mapping[str, Move]) -> Ledger:
@@ -82,11 +82,12 @@ def changes(ledger: Ledger, now: Ledger) -> Ledger:
     before = {(item.category, item.value): item for item in ledger}
     wanted = bounded(now)
     there = {(item.category, item.value) for item in now}
-    new = [item for item in wanted if before.get((item.category, item.value)) != item]
+    # most are the very same
+    new = [item for item in wanted if (was := before.get((item.category, item.value))) is not item and was != item]
     left = [
         DigestItem(category=item.category, value=item.value, number=item.number, uses=item.uses, gone=True)
-        for item in ledger
-        if (item.category, item.value) not in there
+        for place, item in before.items()
+        if place not in there
     ]
     return (*left, *new)
 

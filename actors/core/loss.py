@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import compress, pairwise
+from itertools import chain, compress, pairwise
 from typing import Literal
 
 from protocol.facts import DigestItem, Fate
@@ -129,9 +129,10 @@ def _in_account(values: Iterable[str], staying: Sequence[Entry], after: Digest) 
     pieces = (piece.raw for entry in staying for piece in entry.pieces)
     words = words_in(b"\n".join((after.text.encode(), *pieces)).replace(b"\\n", b" ").replace(b"\\t", b" "))
     wanted = [words_in(value.rstrip("…").encode("utf-8", "replace")) for value in values]
-    firsts = {word for parts in wanted for word in parts[:-1]}
-    known = frozenset(word for parts in wanted for word in parts).intersection(words)
-    pairs = frozenset(compress(pairwise(words), map(firsts.__contains__, words)))
+    firsts = frozenset([word for parts in wanted for word in parts[:-1]])
+    known = frozenset([word for parts in wanted for word in parts]).intersection(words)
+    pairs = frozenset(chain.from_iterable(map(pairwise, wanted)))
+    pairs = pairs.intersection(compress(pairwise(words), map(firsts.__contains__, words)))
     return [pairs.issuperset(pairwise(parts)) if len(parts) > 1 else known.issuperset(parts) for parts in wanted]
 
 

@@ -35,7 +35,7 @@ from .account_steps import LevelChars, level_chars, step_of
 from .calls import TASK_LIST, speaker_of
 from .goal import TAIL_SHARE, goal_tokens, tail_units
 from .hindsight import Hindsight
-from .requests import REQUEST_TOKENS, is_again, said_again, within, without_repeats
+from .requests import REQUEST_TOKENS, said_again, said_before, within, without_repeats
 from .step_list import AccountSteps
 from .tail import keeps_by_name, kept_tail
 from .trims import shown_tokens, trims_of
@@ -257,7 +257,7 @@ class _Ladder:
     def _ask(self, unit: Unit) -> None:
         text = "\n".join(part.text.strip() for part in redacted_texts(unit.entries) if part.trust != "tool")
         before = self.requests
-        said = next((place for place, one in enumerate(before) if is_again(text, one)), None)
+        said = said_before(text, before)
         if said is not None:
             self.requests_tokens -= self.count(request_text(before[said]))
             self.requests[said] = said_again(before[said], unit.first)

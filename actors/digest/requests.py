@@ -10,6 +10,7 @@ import msgspec
 from actors.core.cut_plan import water_level
 from actors.core.text.count import Count
 from actors.core.text.phrases import telling
+from actors.core.text.recent import Recent
 from protocol.account import AccountRequest
 
 REPEATED_CHARS_MIN = 40
@@ -45,6 +46,12 @@ _MARK = re.compile(r' ?\[… ([\d,]+) characters: read_artifact\("messages:\d+"\
 
 LEAST_CHARS = 240
 """A request is not shortened below this, before it has to leave."""
+
+STANDING_CHARS_MAX = 400_000
+"""Of requests of which is known how likely they still hold, and as many before them: those of two full accounts."""
+
+_standings: Recent[str, tuple[int, int]] = Recent(STANDING_CHARS_MAX, weigh=lambda found: found[1])
+"""By their text: how likely it is, and the characters of the text."""
 
 
 def without_repeats(new: AccountRequest, before: Sequence[AccountRequest]) -> AccountRequest:
@@ -110,7 +117,7 @@ def _drop(out: list[AccountRequest], room: int, count: Count, *, standing_max: i
     used = _size(out, count)
     if used <= room:
         return
-    order = sorted((_standing(one.text), place) for place, one in enumerate(out[1:-1], 1))
+    order = sorted((_known_standing(one.text), place) for place, one in enumerate(out[1:-1], 1))
     gone = set()
     for standing, place in order:
         if used <= room or standing > standing_max:
@@ -118,6 +125,15 @@ def _drop(out: list[AccountRequest], room: int, count: Count, *, standing_max: i
         used -= count(out[place].text) + REQUEST_TOKENS
         gone.add(place)
     out[:] = [one for place, one in enumerate(out) if place not in gone]
+
+
+def _known_standing(text: str) -> int:
+    """Return the same as `_standing`: each compaction asks it again of every request, for each that is new."""
+    found = _standings.get(text)
+    if found is None:
+        found = (_standing(text), len(text))
+        _standings.put(text, found)
+    return found[0]
 
 
 def _standing(text: str) -> int:
@@ -135,9 +151,17 @@ def _standing(text: str) -> int:
     return 3 if _FIGURE.search(text) else 2
 
 
-def is_again(text: str, before: AccountRequest) -> bool:
-    """Tell whether a user says word for word what they said *before*."""
-    return text.strip().casefold() == before.text.strip().casefold()
+def said_before(text: str, before: Sequence[AccountRequest]) -> int | None:
+    """Return the place of the first of *before* in which a user said *text* word for word; None where none is."""
+    said = text.strip()
+    folded, plain = said.casefold(), said.isascii()
+    for place, one in enumerate(before):
+        other = one.text.strip()
+        # folding changes the length of some letters, but of none of ASCII
+        alike = len(other) == len(said) or not (plain and other.isascii())
+        if alike and other.casefold() == folded:
+            return place
+    return None
 
 
 def said_again(request: AccountRequest, number: int) -> AccountRequest:

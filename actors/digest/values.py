@@ -53,7 +53,7 @@ def values_beside(
 
     newest = max((item.number for item in known), default=0)
     some = (item for item in known if item.category in KINDS and not _SLICE.fullmatch(item.value))
-    wanted = ranked(some, newest)[:CANDIDATES_MAX]
+    wanted = ranked(some, newest, most=CANDIDATES_MAX)
     chosen: list[AccountValue] = []
     shapes: Counter[str] = Counter()
     said = ""

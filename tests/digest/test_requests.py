@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from actors.digest.requests import REQUEST_TOKENS, within
+from actors.digest.requests import REQUEST_TOKENS, said_before, within
 from protocol.account import AccountRequest
 from tests.builders import COUNT
 
@@ -49,3 +49,10 @@ def test_what_is_shortened_twice_says_how_much_is_gone_and_is_cut_between_words(
         shown = re.sub(r"\[….*?…\]", "", kept)
         assert abs(len(long.text) - len(shown) - int(mark.replace(",", ""))) < 8
         assert set(shown.split()) <= set(long.text.split())
+
+
+def test_what_is_said_again_is_known_whatever_the_case_of_its_letters() -> None:
+    before = [AccountRequest(number=at, text=text) for at, text in enumerate(("Stop!", "Weiße Straße", "go on "))]
+    assert said_before(" GO ON", before) == 2
+    assert said_before("WEISSE STRASSE", before) == 1
+    assert said_before("go", before) is None

@@ -33,6 +33,14 @@ _BESIDE_SHARE = 0.3
 
 TELLING_LINES = 20
 WORD = re.compile(r"[^\W_][\w.\-/]*[^\W_]|\d")
+_AT_ENDS = "_.-/"
+"""Stand in words, but neither begin nor end one."""
+
+_PLAIN = bytes(
+    ord(char.lower()) if (char := chr(byte)).isalnum() or char in f"{_AT_ENDS}\n" else 32 for byte in range(128)
+) + bytes(range(128, 256))
+"""Makes letters lower, and a space of what stands in no word but for line ends."""
+
 _STACK = re.compile(r"\s*File \".+\", line \d+|\s+at \S+.*[:(]\d+")
 STACK_LINES = 3
 """Of a stack trace, nearest to the error."""
@@ -59,13 +67,31 @@ _RULE_WORTH = 0.4
 
 def words_of(text: str) -> list[str]:
     """Return the words of *text* in lower case, paths and numbers whole."""
+    if text.isascii():
+        return _parted(text.encode().translate(_PLAIN).decode())
+    if "\n" in text:
+        # no word goes over a line's end, and most lines are plain
+        return [word for line in text.split("\n") for word in words_of(line)]
     return WORD.findall(text.lower())
+
+
+def words_of_each(lines: Sequence[str]) -> list[list[str]]:
+    """Return the words of each of *lines*: what parts them is taken out of all at once."""
+    body = "\n".join(lines)
+    if not body.isascii() or body.count("\n") != len(lines) - 1:
+        return [words_of(line) for line in lines]
+    return [_parted(line) for line in body.encode().translate(_PLAIN).decode().split("\n")]
+
+
+def _parted(plain: str) -> list[str]:
+    """Return the words of an ASCII text in which spaces part them, as `WORD` finds them: three times as fast."""
+    return [word for run in plain.split() if len(word := run.strip(_AT_ENDS)) > 1 or word.isdigit()]
 
 
 def line_worths(lines: list[str], sought: Sought, table: Table | None = None) -> list[float]:
     """Return how much each of *lines* matters, which are *table*, if they are one."""
     # in the order of the line: sums of fractions depend on it, and a set's is another one in each process
-    words = [dict.fromkeys(words_of(line)) for line in lines]
+    words = [dict.fromkeys(of_line) for of_line in words_of_each(lines)]
     often = Counter(chain.from_iterable(words))
     weights = {}
     for word, times in often.items():
