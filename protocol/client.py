@@ -12,13 +12,14 @@ again before anything newer, and stored once.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Unpack
 
 from nats.aio.client import Client as NatsConnection
 
+from .arguments import check_counts, check_texts, checked_layer, seconds_of, told
 from .connection import connect
 from .conversation import Conversation
 from .errors import Rejected
@@ -26,19 +27,17 @@ from .facts import CompactionRequested, ConversationOpened
 from .formats import messages
 from .ids import address
 from .keys import JetStreamKeys, TenantKeys
-from .login import Login, LoginArguments
-from .policy import converted
-from .prepared import check_counts
+from .login import LoginArguments, checked_url, login_of
 from .service_messages import OpenAsked
 from .tools import told_tools
 
-__all__ = ["OPEN_SECONDS", "PATIENCE_SECONDS", "Client", "Conversation"]
+__all__ = ["OPEN_SECONDS", "PATIENCE_SECONDS", "Client", "Connecting", "Conversation"]
 
 OPEN_SECONDS = 1.0
 """How long an opening waits for somebody who serves; what is said is kept without."""
 
 PATIENCE_SECONDS = 30.0
-"""How long an append tries before it says that the outcome is unknown."""
+"""How long a call goes on while nobody answers: three times a restart of ten seconds."""
 
 
 @dataclass(kw_only=True)
@@ -50,26 +49,38 @@ class Client:
     keys: JetStreamKeys | None = None
 
     @staticmethod
-    @asynccontextmanager
-    async def connect(
-        url: str, *, name: str = "agent", keys: TenantKeys | None = None, **login: Unpack[LoginArguments]
-    ) -> AsyncIterator[Client]:
-        """Connect, and close at the end. Raises `LogUnavailable` within two seconds if nothing answers.
+    def connect(
+        url: str,
+        *,
+        name: str = "agent",
+        keys: TenantKeys | None = None,
+        patience: float = PATIENCE_SECONDS,
+        **login: Unpack[LoginArguments],
+    ) -> Connecting:
+        """Connect: `async with Client.connect(url) as client` closes at the end, `await Client.connect(url)` does not.
+
+        *url* may name several servers of a cluster, with commas between. Raises `LogUnavailable` within two seconds if
+        nothing answers. *patience*: seconds that each call goes on while nobody answers, where it is given none itself.
 
         *login*: `user` and `password`, or `token`, `nkey_file`, `creds_file`; `ca_file`, `cert_file`, `key_file` and
         `tls_first` for TLS, without which `tls://` connects nowhere. Raises `NotPermitted` where NATS refuses them.
 
         With the tenant's *keys* (`FolderKeys`) what is said is encrypted before it is sent; without, the log has it in
-        plain text. Raises `Rejected` for keys that are none.
+        plain text. Raises `Rejected` for keys that are none, and for any other argument that cannot be one.
         """
-        if keys is not None and not isinstance(keys, TenantKeys):
-            raise Rejected(f"keys takes FolderKeys(folder=…), not {type(keys).__name__}")
-        connection = await connect(url, name=name, login=Login(**login))
-        ours = JetStreamKeys(connection, tenants=keys, read="direct") if keys is not None else None
-        try:
-            yield Client(connection=connection, keys=ours)
-        finally:
-            await connection.close()
+        return Connecting(url, name=name, keys=keys, patience=patience, login=login)
+
+    async def close(self) -> None:
+        """Close the connection; a second time does nothing. What was appended is durable without."""
+        await self.connection.close()
+
+    async def __aenter__(self) -> Client:
+        """Return this client, which is closed at the end."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close."""
+        await self.close()
 
     async def open(
         self,
@@ -92,30 +103,63 @@ class Client:
         `BadId` for an empty name. While nobody serves, the first `context()` raises it.
         """
         check_counts(budget=budget)
-        if not isinstance(model, str):
-            raise Rejected(f"model is a name, not {type(model).__name__}")
-        declared = format or _declared_in(policy or {})
+        at = address(conversation, tenant)
+        check_texts(model=model, format=format)
+        offered = told_tools(tools)
+        layer = {} if policy is None else checked_layer(policy)
+        declared = format or _declared_in(layer)
         if declared and declared not in messages.PROFILES:
             raise Rejected(f"format is one of {', '.join(messages.PROFILES)}, not {declared!r:.40}")
-        asked = OpenAsked(model=messages.without_surrogates(model), policy=dict(policy or {}))
-        talk = Conversation(
-            client=self, at=address(conversation, tenant), _standing=budget, _unchecked=asked, _format=declared
-        )
+        asked = OpenAsked(model=messages.without_surrogates(model), policy=layer)
+        talk = Conversation(client=self, at=at, _standing=budget, _unchecked=asked, _format=declared)
         await talk.check(OPEN_SECONDS)
         opened = ConversationOpened(
             name=messages.without_surrogates(conversation),
             model=asked.model,
-            policy=messages.encode(policy or {}),
+            policy=messages.encode(layer),
             late_results=True,
             format=declared,
-            tools=told_tools(tools),
+            tools=offered,
         )
         await talk.say((opened, CompactionRequested(budget=budget, reason="open")) if budget else (opened,))
         return talk
 
 
+class Connecting(AbstractAsyncContextManager[Client]):
+    """A connection that is to be made: awaited, it is a client; with `async with`, one that is closed at the end."""
+
+    def __init__(
+        self, url: str, *, name: str, keys: TenantKeys | None, patience: float, login: Mapping[str, Any]
+    ) -> None:
+        self._url = checked_url(url)
+        check_texts(name=name)
+        if keys is not None and not isinstance(keys, TenantKeys):
+            raise Rejected(f"keys takes FolderKeys(folder=…), not {told(keys)}", argument="keys")
+        self._name, self._keys, self._login = name, keys, login_of(login)
+        self._patience = seconds_of(PATIENCE_SECONDS, patience=patience)
+        self._client: Client | None = None
+
+    def __await__(self) -> Generator[Any, None, Client]:
+        """Connect, and leave it open."""
+        return self._connected().__await__()
+
+    async def __aenter__(self) -> Client:
+        """Connect."""
+        self._client = await self._connected()
+        return self._client
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close."""
+        if self._client is not None:
+            await self._client.close()
+
+    async def _connected(self) -> Client:
+        connection = await connect(self._url, name=self._name, login=self._login)
+        ours = JetStreamKeys(connection, tenants=self._keys, read="direct") if self._keys is not None else None
+        return Client(connection=connection, patience_seconds=self._patience, keys=ours)
+
+
 def _declared_in(policy: Mapping[str, Any]) -> str:
-    """Return the profile that *policy* names itself. Raises `BadPolicy`."""
-    converted(policy)
+    """Return the profile that *policy* names itself."""
     shape = policy.get("shape")
     return str(shape.get("profile", "")) if isinstance(shape, Mapping) else ""

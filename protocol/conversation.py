@@ -6,34 +6,27 @@ again before anything newer, and stored once.
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import logging
-import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
-from nats.aio.client import Client as NatsConnection
 
-from . import cipher, codec, semconv, subjects
-from .connection import publish
+from . import subjects
+from .arguments import check_counts, check_numbers, check_texts, checked_layer, listed, seconds_of
 from .context import Context, context_of
-from .envelopes import Repeatable, batches_of, check_readable
-from .errors import BadMessage, LogUnavailable, NotPermitted, Rejected, Unavailable
-from .facts import CompactionRequested, MessagesAppended, OverflowReported, SaidFact, SaidMessage, UsageReported
+from .envelopes import batches_of
+from .errors import NotPermitted, Rejected, Unavailable
+from .facts import CompactionRequested, OverflowReported, SaidFact, UsageReported
 from .formats import messages
 from .formats.cache_marks import Marks
-from .ids import Address, fresh_id, written_address
-from .keys import JetStreamKeys
+from .ids import Address, token, written_address
 from .overflow import counts_in
-from .policy import converted
-from .prepared import Uploads, check_counts, prepared
-from .service_call import ask
+from .prepared import Uploads, prepared
+from .service_call import Question, ask
 from .service_messages import (
-    WAIT_SECONDS,
     ContextAsked,
     ExpandAsked,
     Expanded,
@@ -49,8 +42,10 @@ from .service_messages import (
     Rewound,
 )
 from .tools import image_content, read_asked
-from .tracing import span, traced
+from .voice import Connected, Voice
 from .warned import warn
+
+T = TypeVar("T")
 
 log = logging.getLogger("jettison.client")
 
@@ -58,12 +53,12 @@ FORK_SECONDS = 60.0
 """For a fork: it is written record by record."""
 
 
-class Connected(Protocol):
-    """What a conversation needs of its client: a connection, how long it tries, and the keys if it encrypts."""
+class Dumped(Protocol):
+    """An object of an SDK (pydantic's), which is taken where a message is."""
 
-    connection: NatsConnection
-    patience_seconds: float
-    keys: JetStreamKeys | None
+    def model_dump(self, *, mode: str, exclude_none: bool) -> dict[str, Any]:
+        """Return it as a dict."""
+        ...
 
 
 @dataclass(kw_only=True)
@@ -74,70 +69,59 @@ class Conversation:
     at: Address
     upto: int = 0
     """Messages that it began with, where it is a fork."""
-    _writer: str = field(default_factory=fresh_id)
-    _count: int = 0
-    _seq: int = 0
-    _unconfirmed: list[codec.Said] = field(default_factory=list)
-    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _asked: int = 0
     """The budget of the call before."""
     _standing: int = 0
     """The standing budget, as far as this handle knows."""
     _unchecked: OpenAsked | None = None
     """What no service has looked at yet."""
-    _owed: Repeatable[codec.Said] = field(default_factory=Repeatable)
-    """What was not confirmed to who said it, though it may have been to another call since."""
+    _voice: Voice = field(init=False)
     _uploads: Uploads = field(init=False)
     _format: str = ""
     _marks: Marks = field(default_factory=Marks)
     """Where this agent wants its provider to keep what it read."""
-    _broken_off: Repeatable[list[tuple[SaidMessage, ...]]] = field(default_factory=Repeatable)
-    """What was confirmed of a large append whose later part was not."""
 
     def __post_init__(self) -> None:
+        self._voice = Voice(client=self.client, at=self.at)
         self._uploads = Uploads(self.client.connection, self.at)
 
-    async def append(self, new: Iterable[Mapping[str, Any]], *, key: str = "", at_ms: int = 0) -> int:
+    async def append(
+        self,
+        new: Iterable[Mapping[str, Any] | Dumped],
+        *,
+        key: str = "",
+        at_ms: int = 0,
+        patience: float | None = None,
+    ) -> int:
         """Append messages in order; returned means durable. Returns the stream sequence of the last.
 
-        Raises `BadMessage` before anything is sent, `OutcomeUnknown` when the server did not confirm; the
-        same call again is then harmless. With a *key* it is so even from another process: what was
+        A message is a dict as its provider's API has it, or an SDK's object (with `model_dump()`). Raises `BadMessage`
+        before anything is sent. It tries for *patience* seconds (by default as long as the client: 30, in which NATS
+        and the workers may restart), then raises `OutcomeUnknown` when the server did not confirm; the same call again
+        is then harmless. With a *key* it is so even from another process: what was
         appended under a key is stored once (of a conversation's last 256 keys and writers), and whatever
         comes under it later is taken for a repeat. Cooldowns in seconds go by *at_ms*, milliseconds since 1970; 0: now.
         """
-        if isinstance(new, (Mapping, str, bytes)) or not isinstance(new, Iterable):
-            raise BadMessage(f"append takes a list of messages, not one {type(new).__name__}", at="")
-        said = []
-        for index, message in enumerate(new):
-            said.append(await prepared(index, message, uploads=self._uploads, declared=self._format))
-            self._marks = self._marks.after(message)
-        writer = "k-" + hashlib.sha256(f"{self.at}/{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        batches = list(batches_of(said))
+        seconds = seconds_of(self.client.patience_seconds, patience=patience)
+        check_texts(key=key)
+        check_numbers(at_ms=at_ms)
+        said, marks = [], self._marks
+        for index, message in enumerate(listed(new)):
+            said.append(await prepared(index, message, self._uploads, declared=self._format, seconds=seconds))
+            marks = marks.after(message)
+        self._marks, batches = marks, list(batches_of(said))
         if key:
-            for index, batch in enumerate(batches, 1):
-                facts = (MessagesAppended(messages=batch),)
-                await self._send(codec.Said(writer=writer, count=index, facts=facts, at_ms=at_ms or _now_ms()))
+            await self._voice.say_under(key, batches, at_ms=at_ms, patience=seconds)
         else:
-            await self._say_batches(batches, at_ms)
-        return self._seq
-
-    async def _say_batches(self, batches: list[tuple[SaidMessage, ...]], at_ms: int) -> None:
-        """Say all of *batches* but those that a call of the same messages said before it broke off."""
-        confirmed = next((one for one in self._broken_off.taken() if batches[: len(one)] == one), [])
-        for index in range(len(confirmed), len(batches)):
-            try:
-                await self.say((MessagesAppended(messages=batches[index]),), at_ms=at_ms)
-            except BaseException:
-                # the same call again goes on here: what was confirmed before must not be said twice
-                self._broken_off.keep(batches[:index])
-                raise
+            await self._voice.say_batches(batches, at_ms=at_ms, patience=seconds)
+        return self._voice.seq
 
     async def check(self, wait_seconds: float) -> None:
         """Have the service look at what the conversation is opened with. Raises `BadPolicy`, `PolicyDiffers`."""
         if self._unchecked is None or self._unchecked == OpenAsked():
             return
         try:
-            _, body = await ask(self.client.connection, self.at, "open", self._unchecked, wait_seconds)
+            found = await self._ask("open", self._unchecked, Opening, wait_seconds)
         except NotPermitted as error:
             # an older configuration of NATS: what is refused stands in the log alone
             warn((f"nobody can look at the policies that this user opens conversations with: {error}",))
@@ -145,7 +129,7 @@ class Conversation:
             log.info("nobody looked at the policy of %s yet: %s", self.at, error)
             return
         else:
-            warn(msgspec.json.decode(body, type=Opening).notes)
+            warn(found.notes)
         self._unchecked = None
 
     async def set_policy(self, policy: Mapping[str, Any], *, by: str = "") -> PolicyChanged:
@@ -153,10 +137,10 @@ class Conversation:
 
         Raises `BadPolicy` for what cannot be used or is locked, `NotReady` where nobody serves or one may not ask.
         """
-        converted(policy)
-        asked = PolicyAsked(policy=dict(policy), upto_seq=self._seq, by=messages.without_surrogates(by))
-        _, body = await ask(self.client.connection, self.at, "policy", asked)
-        changed = msgspec.json.decode(body, type=PolicyChanged)
+        check_texts(by=by)
+        by = messages.without_surrogates(by)
+        asked = PolicyAsked(policy=checked_layer(policy), upto_seq=self._voice.seq, by=by)
+        changed = await self._ask("policy", asked, PolicyChanged)
         warn(changed.notes)
         return changed
 
@@ -167,24 +151,32 @@ class Conversation:
         self._standing = budget
 
     async def context(
-        self, *, budget: int = 0, model: str = "", wait_seconds: float = WAIT_SECONDS, unfinished: bool = False
+        self,
+        *,
+        budget: int = 0,
+        model: str = "",
+        patience: float | None = None,
+        unfinished: bool = False,
+        wait_seconds: float | None = None,
     ) -> Context:
         """Return the view for the next call, at most *budget* tokens (0: the standing budget, else the policy's).
 
         A budget below the standing one is for this call alone: a view is cut for it, which says what was left out, and
         nothing is compacted. The same one in two calls in a row becomes the standing one.
-        With a *model* it also fits that model's window. Waits for storage and rules, never for an LLM; within an
+        With a *model* it also fits that model's window. Waits for storage and rules, never for an LLM: *patience*
+        seconds at most, by default as long as the client (*wait_seconds* is its older name). Within an
         *unfinished* batch of calls it is for looking at alone. Raises `CallsOpen` there, `NotReady` when no worker
         answers in time, `BudgetRefused` with the smallest budget that works, `Erased`.
         """
         check_counts(budget=budget)
+        seconds = seconds_of(self.client.patience_seconds, patience=patience, wait_seconds=wait_seconds)
         await self.check(0.0)
         if budget == self._asked:
             await self._stand(budget)
         asked = ContextAsked(
-            upto_seq=self._seq, budget=budget, model=model, wait_seconds=wait_seconds, unfinished=unfinished
+            upto_seq=self._voice.seq, budget=budget, model=model, wait_seconds=seconds, unfinished=unfinished
         )
-        answer, body = await ask(self.client.connection, self.at, "context", asked, wait_seconds)
+        answer, body = await ask(self.client.connection, self.at, "context", asked, seconds)
         assert answer.context is not None
         self._asked, self._unchecked = budget, None
         if answer.context.repeated:
@@ -218,8 +210,7 @@ class Conversation:
         would take, `NotFound`, `Rejected`.
         """
         asked = ExpandAsked(messages=messages, artifact=artifact)
-        _, body = await ask(self.client.connection, self.at, "expand", asked)
-        return msgspec.json.decode(body, type=Expanded)
+        return await self._ask("expand", asked, Expanded)
 
     async def rewind(self, *, version: int = 0, upto: int = 0) -> Rewound:
         """Make the context that of an earlier *version* again, or of the newest one within the first *upto* messages.
@@ -227,12 +218,16 @@ class Conversation:
         The log keeps what was said since. An operator must have allowed it. Raises `NotFound`, `Rejected`, `Erased`,
         `NotPermitted`.
         """
-        asked = RewindAsked(version=version, upto=upto)
-        _, body = await ask(self.client.connection, self.at, "rewind", asked)
-        return msgspec.json.decode(body, type=Rewound)
+        return await self._ask("rewind", RewindAsked(version=version, upto=upto), Rewound)
 
     async def fork(
-        self, conversation: str, *, version: int = 0, upto: int = 0, wait_seconds: float = FORK_SECONDS
+        self,
+        conversation: str,
+        *,
+        version: int = 0,
+        upto: int = 0,
+        patience: float | None = None,
+        wait_seconds: float | None = None,
     ) -> Conversation:
         """Begin *conversation* with the history of this one at a *version*, or at the newest within *upto* messages.
 
@@ -240,9 +235,10 @@ class Conversation:
         handle that is returned says how many messages are in it. The same fork again is no other one. An operator must
         have allowed it. Raises `NotFound`, `BadId`, `Rejected` where another history stands, `Erased`, `NotPermitted`.
         """
+        token(conversation)
+        seconds = seconds_of(FORK_SECONDS, patience=patience, wait_seconds=wait_seconds)
         asked = ForkAsked(name=messages.without_surrogates(conversation), version=version, upto=upto)
-        _, body = await ask(self.client.connection, self.at, "fork", asked, wait_seconds)
-        made = msgspec.json.decode(body, type=Forked)
+        made = await self._ask("fork", asked, Forked, seconds)
         return Conversation(
             client=self.client,
             at=written_address(made.address),
@@ -269,14 +265,21 @@ class Conversation:
         return image_content(found, asked.key) if found.startswith("data:image/") else found
 
     async def _read(self, asked: ReadAsked) -> str:
-        _, body = await ask(self.client.connection, self.at, "read", asked)
+        _, body = await ask(self.client.connection, self.at, "read", asked, self.client.patience_seconds)
         return body.decode("utf-8", "replace")
+
+    async def _ask(self, verb: subjects.Verb, asked: Question, kind: type[T], seconds: float | None = None) -> T:
+        """Return the answer of whoever serves, as one of *kind*."""
+        patience = self.client.patience_seconds if seconds is None else seconds
+        _, body = await ask(self.client.connection, self.at, verb, asked, patience)
+        return msgspec.json.decode(body, type=kind)
 
     async def report_usage(
         self, *, input_tokens: int, output_tokens: int = 0, cached_tokens: int = 0, view_hash: str = ""
     ) -> None:
         """Report the tokens that the provider counted for a served view."""
         check_counts(input_tokens=input_tokens, output_tokens=output_tokens, cached_tokens=cached_tokens)
+        check_texts(view_hash=view_hash)
         usage = UsageReported(
             input_tokens=input_tokens, output_tokens=output_tokens, cached_tokens=cached_tokens, view_hash=view_hash
         )
@@ -290,6 +293,7 @@ class Conversation:
         Give its error's text, or the numbers themselves; where neither names any, more than we count is assumed.
         """
         check_counts(requested_tokens=requested_tokens, limit_tokens=limit_tokens)
+        check_texts(view_hash=view_hash, message=message)
         if not requested_tokens and not limit_tokens:
             requested_tokens, limit_tokens = counts_in(message)
         overflow = OverflowReported(
@@ -314,64 +318,4 @@ class Conversation:
 
         Raises `Rejected` for values that no reader could take, before anything is sent.
         """
-        async with self._lock:
-            said = self._repeated(facts)
-            if said is None:
-                said = codec.Said(writer=self._writer, count=self._count + 1, facts=facts, at_ms=at_ms or _now_ms())
-                check_readable(said)
-                self._count += 1
-                self._unconfirmed.append(said)
-            try:
-                return await self._flush()
-            except BaseException:
-                if said in self._unconfirmed:
-                    self._owed.keep(said)
-                raise
-
-    def _repeated(self, facts: tuple[SaidFact, ...]) -> codec.Said | None:
-        """Return the envelope that this call says once more, if it does."""
-        mine = [one for one in self._unconfirmed if one.writer == self._writer]
-        return next((one for one in (*self._owed.taken(), *mine) if one.facts == facts), None)
-
-    async def _send(self, said: codec.Said) -> int:
-        async with self._lock:
-            # said again, it is the same one at a later time
-            if all((one.writer, one.count) != (said.writer, said.count) for one in self._unconfirmed):
-                self._unconfirmed.append(said)
-            return await self._flush()
-
-    async def _flush(self) -> int:
-        """Publish what is not confirmed, in order. What an earlier call could not confirm goes first."""
-        while self._unconfirmed:
-            try:
-                self._seq = max(self._seq, await self._publish(self._unconfirmed[0]))
-            except (Rejected, NotPermitted):
-                # it will never be taken: kept, it would stand in the way of all that comes after it
-                self._owed.forget(self._unconfirmed.pop(0))
-                raise
-            del self._unconfirmed[0]
-        return self._seq
-
-    async def _publish(self, said: codec.Said) -> int:
-        if self.client.connection.is_closed:
-            raise LogUnavailable("this client is closed; connect again, nothing was sent")
-        attributes = {semconv.MESSAGING_SYSTEM: "nats", semconv.GEN_AI_CONVERSATION_ID: self.at.conversation}
-        with span(semconv.PUBLISH_SAID, kind="producer", attributes=attributes):
-            body = codec.encode_said(said)
-            if self.client.keys:
-                body = cipher.record(body, key=await self.client.keys.key(self.at), at=self.at, side="said")
-            return await publish(
-                self.client.connection,
-                subjects.said(self.at),
-                body,
-                headers={"Nats-Msg-Id": self._message_id(said), **traced()},
-                deadline_seconds=self.client.patience_seconds,
-            )
-
-    def _message_id(self, said: codec.Said) -> str:
-        """Return an id that repeats with the envelope and that no other tenant can guess."""
-        return hashlib.sha256(f"{self._writer}/{said.writer}/{said.count}".encode()).hexdigest()[:32]
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+        return await self._voice.say(facts, at_ms=at_ms, patience=self.client.patience_seconds)

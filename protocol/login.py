@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 from urllib.parse import unquote, urlsplit
 
+from .arguments import told
 from .errors import Rejected
 
 T = TypeVar("T")
@@ -108,6 +109,43 @@ class Login:
             # without a password of its own OpenSSL would ask for one at the terminal
             _used("cert_file", self.cert_file, lambda: context.load_cert_chain(str(self.cert_file), key, password=str))
         return context
+
+
+SCHEMES = ("nats", "tls", "ws", "wss")
+
+
+def checked_url(url: str) -> str:
+    """Return *url*, of one server or of several. Raises `Rejected` for what cannot be one."""
+    wanted = "connect takes the URL of NATS such as nats://127.0.0.1:4222, of several servers with commas between"
+    if not isinstance(url, str):
+        raise Rejected(f"{wanted}, not {told(url)}", argument="url")
+    for one in url.split(","):
+        try:
+            # with a password in it, it is quoted nowhere
+            parts = urlsplit(one.strip() if "://" in one else f"nats://{one.strip()}")
+            usable = parts.scheme in SCHEMES and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            usable = False
+        if not usable:
+            raise Rejected(f"{wanted}; this is none: it has no host, no port that is a number, or is of another kind")
+    return url
+
+
+def login_of(given: Mapping[str, Any]) -> Login:
+    """Return the login of the arguments that `connect` was *given*. Raises `Rejected` that names the wrong one."""
+    for name, value in given.items():
+        if name not in LoginArguments.__annotations__:
+            known = ", ".join(LoginArguments.__annotations__)
+            raise Rejected(f"connect has no argument {name}; as whom one comes: {known}", argument=name)
+        if name == "tls_first":
+            wrong = "" if isinstance(value, bool) else "True or False"
+        elif name.endswith("_file"):
+            wrong = "" if isinstance(value, (str, Path)) else "the path of a file"
+        else:
+            wrong = "" if isinstance(value, str) else "a text"
+        if wrong:
+            raise Rejected(f"{name} is {wrong}, not an object of the type {type(value).__name__}", argument=name)
+    return Login(**given)
 
 
 def parted(url: str, login: Login) -> tuple[str, Login]:

@@ -12,15 +12,16 @@ from urllib.parse import urlsplit
 
 from nats.aio.client import Client as NatsConnection
 
+from .arguments import told
 from .connection import until
-from .errors import ArtifactsUnavailable, BadMessage, OutcomeUnknown, Rejected
+from .errors import ArtifactsUnavailable, BadMessage, OutcomeUnknown
 from .facts import Claim, SaidMessage
 from .formats import messages
 from .formats.cache_marks import without_marks
 from .ids import Address
 from .limits import CLAIM_BYTES_MIN, ENVELOPE_BYTES_MAX, INLINE_BYTES_MAX
 from .service_call import ask
-from .service_messages import UploadAsked
+from .service_messages import WAIT_SECONDS, UploadAsked
 
 PUT_SECONDS = 4.0
 """For a sign of life of the store; a second try begins within it, and the whole takes no more than twice as long."""
@@ -31,8 +32,12 @@ DOWN_SECONDS = 15.0
 UPLOADS_REMEMBERED_MAX = 256
 
 
-async def prepared(index: int, message: Mapping[str, Any], *, uploads: Uploads, declared: str = "") -> SaidMessage:
+async def prepared(
+    index: int, message: Mapping[str, Any], uploads: Uploads, *, declared: str = "", seconds: float = WAIT_SECONDS
+) -> SaidMessage:
     """Check one message of a conversation that *declared* its format, and upload its large parts.
+
+    Who says where to has *seconds* for it.
 
     What the store does not take stays in the message, as long as that fits into one frame of the log. Cache marks are
     taken off.
@@ -44,7 +49,7 @@ async def prepared(index: int, message: Mapping[str, Any], *, uploads: Uploads, 
     inline: list[bytes] = []
     for pointer, body in large_parts(raw, parsed):
         try:
-            claims.append(Claim(pointer=pointer, sha256=await uploads.stored(body), bytes=len(body)))
+            claims.append(Claim(pointer=pointer, sha256=await uploads.stored(body, seconds=seconds), bytes=len(body)))
         except ArtifactsUnavailable as error:
             down = error
             inline.append(body)
@@ -80,7 +85,10 @@ def checked(
 ) -> tuple[bytes, dict[str, Any], messages.Message]:
     """Return the bytes of one message, and what is read from them. Raises `BadMessage`."""
     if not isinstance(message, Mapping):
-        raise BadMessage(f"message {index} must be an object, not {type(message).__name__}", at=f"/{index}")
+        raise BadMessage(
+            f"message {index} must be an object, not {told(message)}: give a dict as the provider's API has it",
+            at=f"/{index}",
+        )
     try:
         raw = messages.encode(without_marks(message))
         messages.check_size(raw)
@@ -106,7 +114,7 @@ class Uploads:
         self._known: dict[str, bool] = {}
         self._down_until = 0.0
 
-    async def stored(self, body: bytes) -> str:
+    async def stored(self, body: bytes, *, seconds: float = WAIT_SECONDS) -> str:
         """Store *body* and return its SHA-256. Raises `ArtifactsUnavailable`, at once where it did a moment ago."""
         sha256 = hashlib.sha256(body).hexdigest()
         there = self._known.get(sha256)
@@ -115,7 +123,7 @@ class Uploads:
         if there is None:
             try:
                 asked = UploadAsked(sha256=sha256, bytes=len(body))
-                answer, _ = await ask(self._connection, self._at, "upload", asked)
+                answer, _ = await ask(self._connection, self._at, "upload", asked, seconds)
                 await stored(answer.url, body)
             except ArtifactsUnavailable:
                 self._down_until = time.monotonic() + DOWN_SECONDS
@@ -151,13 +159,6 @@ async def stored(url: str, body: bytes) -> None:
         host = urlsplit(url).netloc.rpartition("@")[2]
         size = f"{len(body):,} bytes"
         raise ArtifactsUnavailable(f"S3 at {host} did not take a large part of {size}; is it running?") from None
-
-
-def check_counts(**counts: int) -> None:
-    """Raise `Rejected` for what cannot be a number of tokens."""
-    for name, value in counts.items():
-        if not isinstance(value, int) or value < 0:
-            raise Rejected(f"{name} is a number of tokens, and cannot be {value!r:.40}")
 
 
 def _put(request: urllib.request.Request) -> None:

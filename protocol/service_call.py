@@ -10,8 +10,9 @@ import msgspec
 from nats.aio.client import Client as NatsConnection
 
 from . import guarded, semconv, subjects
+from .arguments import question_of
 from .connection import TRANSIENT
-from .errors import Busy, LogUnavailable, NotReady, Rejected, Unavailable
+from .errors import Busy, LogUnavailable, NotReady, Unavailable
 from .ids import Address
 from .service_messages import (
     WAIT_SECONDS,
@@ -57,7 +58,7 @@ async def ask(
         headers = traced()
         while True:
             try:
-                answer, body = await _ask_once(connection, at, verb, _written(asked), headers)
+                answer, body = await _ask_once(connection, at, verb, question_of(asked), headers)
                 if answer.context is not None and answer.context.compacted:
                     current.set_attribute(semconv.GEN_AI_CONVERSATION_COMPACTED, True)
                 return answer, body
@@ -110,13 +111,6 @@ async def _check_alive(connection: NatsConnection) -> None:
         await connection.flush(ALIVE_SECONDS)  # type: ignore[arg-type]  # seconds, handed to asyncio.wait_for
     except TRANSIENT as error:
         raise LogUnavailable(f"NATS does not answer ({type(error).__name__}): it hangs, or cannot be reached") from None
-
-
-def _written(asked: Question) -> bytes:
-    try:
-        return msgspec.json.encode(asked)
-    except UnicodeEncodeError:
-        raise Rejected("a question holds text that UTF-8 cannot: lone surrogates") from None
 
 
 class _Silent(Unavailable):

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from .arguments import plain
 from .errors import UNREADABLE, Rejected
 from .fact_parts import ToldTool
 from .jsonbytes import without_surrogates
@@ -74,8 +75,10 @@ def told_tools(definitions: Iterable[Mapping[str, Any]]) -> tuple[ToldTool, ...]
 
     Raises `Rejected` for what is no definition.
     """
+    if isinstance(definitions, (Mapping, str, bytes)) or not isinstance(definitions, Iterable):
+        raise Rejected(f"tools is a list of definitions, not one {type(definitions).__name__}", argument="tools")
     told = []
-    for given in islice(definitions, TOOLS_MAX):
+    for given in map(plain, islice(definitions, TOOLS_MAX)):
         if not isinstance(given, Mapping):
             raise Rejected(f"a tool is an object with a name, not {type(given).__name__}")
         own = given.get("function")

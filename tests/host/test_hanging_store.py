@@ -90,9 +90,9 @@ async def test_a_large_part_goes_into_the_log_where_it_fits(hanging: Path) -> No
         assert await talk.read_artifact("messages:3", lines="12000") == "x marks the spot"
         assert (await talk.context(wait_seconds=60)).messages[0] == user("look")
         # the same once more is the same message, whatever the store does by then
-        before = talk._seq
+        before = talk._voice.seq
         await talk.append([assistant("seen"), user(text)])
-        assert talk._seq > before
+        assert talk._voice.seq > before
 
 
 async def test_what_fits_nowhere_is_refused_within_seconds_and_names_the_store(hanging: Path) -> None:

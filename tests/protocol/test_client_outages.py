@@ -86,6 +86,7 @@ async def test_an_append_whose_outcome_is_unknown_is_stored_once(
         with pytest.raises(OutcomeUnknown):
             await talk.append([user("once")])
         proxy.answers.set()
+        client.patience_seconds = 30.0
         await talk.append([user("once")])
         await talk.append([user("next")])
         context = await talk.context()

@@ -72,7 +72,7 @@ async def test_a_large_append_goes_on_where_it_broke_off_though_others_spoke_mea
         talk = await client.open(f"large-{fresh_id()}")
         client.patience_seconds = 0.3
         appending = asyncio.create_task(append())
-        while talk._count < 3:  # the opening and the first part are confirmed, the second part is on its way
+        while talk._voice.count < 3:  # the opening and the first part are confirmed, the second part is on its way
             await asyncio.sleep(0)
         proxy.answers.clear()
         await failed.wait()

@@ -1,0 +1,118 @@
+"""Arguments: what a caller gave, looked at before anything is sent; what is wrong is told with what would be right."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from .errors import BadMessage, BadPolicy, Rejected
+from .policy import converted
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+_CHARS_TOLD_MAX = 40
+_PLACE = re.compile(r"at `\$\.(\w+)")
+_WANTED = re.compile(r"Expected `([^`]+)`")
+_KINDS = {"str": "a text", "int": "a whole number", "float": "a number", "bool": "True or False"}
+
+
+def check_counts(**counts: int) -> None:
+    """Raise `Rejected` for what cannot be a number of tokens."""
+    for name, value in counts.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise Rejected(f"{name} is a number of tokens such as 16000, and cannot be {told(value)}", argument=name)
+
+
+def check_numbers(**numbers: int) -> None:
+    """Raise `Rejected` for what is no whole number from 0."""
+    for name, value in numbers.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise Rejected(f"{name} is a whole number, 0 or more, and cannot be {told(value)}", argument=name)
+
+
+def check_texts(**texts: str) -> None:
+    """Raise `Rejected` for what is no text."""
+    for name, value in texts.items():
+        if not isinstance(value, str):
+            raise Rejected(f"{name} is a text, and cannot be {told(value)}", argument=name)
+
+
+def seconds_of(default: float, **given: float | None) -> float:
+    """Return the first of the seconds that were *given*, else *default*. Raises `Rejected` for what is no time."""
+    for name, value in given.items():
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+            raise Rejected(f"{name} is a number of seconds such as 30, and cannot be {told(value)}", argument=name)
+        return float(value)
+    return default
+
+
+def checked_layer(policy: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an agent's layer of the policy. Raises `BadPolicy` that names the key."""
+    if not isinstance(policy, Mapping):
+        raise BadPolicy(f'policy is a dict such as {{"spill": {{"tokens": 2000}}}}, not {told(policy)}', key="")
+    converted(policy)
+    return dict(policy)
+
+
+def question_of(asked: T) -> bytes:
+    """Return a question as it is sent. Raises `Rejected` that names the argument which cannot be used."""
+    try:
+        msgspec.convert(msgspec.structs.asdict(asked), type(asked))
+        return msgspec.json.encode(asked)
+    except msgspec.ValidationError as error:
+        name = match[1] if (match := _PLACE.search(str(error))) else ""
+        wanted = match[1] if (match := _WANTED.search(str(error))) else ""
+        kind = _KINDS.get(wanted, wanted)
+        raise Rejected(f"{name} is {kind}, and cannot be {told(getattr(asked, name, None))}", argument=name) from None
+    except UnicodeEncodeError:
+        raise Rejected("a question holds text that UTF-8 cannot: lone surrogates") from None
+
+
+def listed(new: Iterable[object]) -> list[Any]:
+    """Return the messages of a call as a list of dicts; objects with `model_dump()`, as SDKs have them, are taken.
+
+    Raises `BadMessage` for what is no list.
+    """
+    if isinstance(new, (Mapping, str, bytes)) or hasattr(new, "model_dump"):
+        kind = type(new).__name__
+        raise BadMessage(f"append takes a list of messages, not one {kind}: append([message])", at="")
+    if not isinstance(new, Iterable):
+        raise BadMessage(f"append takes a list of messages, not {told(new)}", at="")
+    return [plain(message) for message in new]
+
+
+def plain(value: Any) -> Any:
+    """Return *value* with each object of an SDK in it as the dict that its `model_dump()` is.
+
+    Fields without a value are left out, as providers want them. Raises `BadMessage` where it cannot be dumped.
+    """
+    dump = getattr(value, "model_dump", None)
+    if callable(dump) and not isinstance(value, type):
+        try:
+            return dump(mode="json", exclude_none=True)
+        except Exception as error:  # of whatever library it is
+            kind = type(value).__name__
+            raise BadMessage(f"{kind}.model_dump() failed: {type(error).__name__}; append a dict", at="") from None
+    if isinstance(value, dict) and not all(map(_is_plain, value.values())):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list) and not all(map(_is_plain, value)):
+        return [plain(item) for item in value]
+    return value
+
+
+def told(value: object) -> str:
+    """Return a value for a sentence; long ones are cut, and what is nothing but an object is named by its type."""
+    text = repr(value)
+    if not isinstance(value, (str, bytes, int, float, type(None))):
+        return f"an object of the type {type(value).__name__}"
+    return text if len(text) <= _CHARS_TOLD_MAX else f"{text[:_CHARS_TOLD_MAX]}…"
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, (str, int, float, type(None)))

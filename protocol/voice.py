@@ -1,0 +1,133 @@
+"""Voice: how one handle speaks. What was not confirmed goes before anything newer, and is stored once."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from nats.aio.client import Client as NatsConnection
+
+from . import cipher, codec, semconv, subjects
+from .connection import publish
+from .envelopes import Repeatable, check_readable
+from .errors import LogUnavailable, NotPermitted, Rejected
+from .facts import MessagesAppended, SaidFact, SaidMessage
+from .ids import Address, fresh_id
+from .keys import JetStreamKeys
+from .tracing import span, traced
+
+Batches = list[tuple[SaidMessage, ...]]
+
+
+class Connected(Protocol):
+    """What a conversation needs of its client: a connection, how long it tries, and the keys if it encrypts."""
+
+    connection: NatsConnection
+    patience_seconds: float
+    keys: JetStreamKeys | None
+
+
+@dataclass(kw_only=True)
+class Voice:
+    """One writer of a conversation; what it says is in order."""
+
+    client: Connected
+    at: Address
+    seq: int = 0
+    """Of the newest thing that it said."""
+    count: int = 0
+    _writer: str = field(default_factory=fresh_id)
+    _unconfirmed: list[codec.Said] = field(default_factory=list)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _owed: Repeatable[codec.Said] = field(default_factory=Repeatable)
+    """What was not confirmed to who said it, though it may have been to another call since."""
+    _broken_off: Repeatable[Batches] = field(default_factory=Repeatable)
+    """What was confirmed of a large append whose later part was not."""
+
+    async def say(self, facts: tuple[SaidFact, ...], *, at_ms: int, patience: float) -> int:
+        """Publish one envelope, after all that was not confirmed before. Returns its stream sequence.
+
+        Raises `Rejected` for values that no reader could take, before anything is sent.
+        """
+        async with self._lock:
+            said = self._repeated(facts)
+            if said is None:
+                said = codec.Said(writer=self._writer, count=self.count + 1, facts=facts, at_ms=at_ms or now_ms())
+                check_readable(said)
+                self.count += 1
+                self._unconfirmed.append(said)
+            try:
+                return await self._flush(patience)
+            except BaseException:
+                if said in self._unconfirmed:
+                    self._owed.keep(said)
+                raise
+
+    async def say_batches(self, batches: Batches, *, at_ms: int, patience: float) -> None:
+        """Say all of *batches* but those that a call of the same messages said before it broke off."""
+        confirmed = next((one for one in self._broken_off.taken() if batches[: len(one)] == one), [])
+        for index in range(len(confirmed), len(batches)):
+            try:
+                await self.say((MessagesAppended(messages=batches[index]),), at_ms=at_ms, patience=patience)
+            except BaseException:
+                # the same call again goes on here: what was confirmed before must not be said twice
+                self._broken_off.keep(batches[:index])
+                raise
+
+    async def say_under(self, key: str, batches: Batches, *, at_ms: int, patience: float) -> None:
+        """Say *batches* as the writer that *key* is: whoever says anything under it again repeats it."""
+        writer = "k-" + hashlib.sha256(f"{self.at}/{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        for index, batch in enumerate(batches, 1):
+            facts = (MessagesAppended(messages=batch),)
+            said = codec.Said(writer=writer, count=index, facts=facts, at_ms=at_ms or now_ms())
+            check_readable(said)
+            async with self._lock:
+                # said again, it is the same one at a later time
+                if all((one.writer, one.count) != (said.writer, said.count) for one in self._unconfirmed):
+                    self._unconfirmed.append(said)
+                await self._flush(patience)
+
+    def _repeated(self, facts: tuple[SaidFact, ...]) -> codec.Said | None:
+        """Return the envelope that this call says once more, if it does."""
+        mine = [one for one in self._unconfirmed if one.writer == self._writer]
+        return next((one for one in (*self._owed.taken(), *mine) if one.facts == facts), None)
+
+    async def _flush(self, patience: float) -> int:
+        """Publish what is not confirmed, in order. What an earlier call could not confirm goes first."""
+        while self._unconfirmed:
+            try:
+                self.seq = max(self.seq, await self._publish(self._unconfirmed[0], patience))
+            except (Rejected, NotPermitted):
+                # it will never be taken: kept, it would stand in the way of all that comes after it
+                self._owed.forget(self._unconfirmed.pop(0))
+                raise
+            del self._unconfirmed[0]
+        return self.seq
+
+    async def _publish(self, said: codec.Said, patience: float) -> int:
+        if self.client.connection.is_closed:
+            raise LogUnavailable("this client is closed; connect again, nothing was sent")
+        attributes = {semconv.MESSAGING_SYSTEM: "nats", semconv.GEN_AI_CONVERSATION_ID: self.at.conversation}
+        with span(semconv.PUBLISH_SAID, kind="producer", attributes=attributes):
+            body = codec.encode_said(said)
+            if self.client.keys:
+                body = cipher.record(body, key=await self.client.keys.key(self.at), at=self.at, side="said")
+            return await publish(
+                self.client.connection,
+                subjects.said(self.at),
+                body,
+                headers={"Nats-Msg-Id": self._message_id(said), **traced()},
+                deadline_seconds=patience,
+            )
+
+    def _message_id(self, said: codec.Said) -> str:
+        """Return an id that repeats with the envelope and that no other tenant can guess."""
+        return hashlib.sha256(f"{self._writer}/{said.writer}/{said.count}".encode()).hexdigest()[:32]
+
+
+def now_ms() -> int:
+    """Return the time by this machine's clock: milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
