@@ -19,7 +19,7 @@ from typing import Any, Unpack
 
 from nats.aio.client import Client as NatsConnection
 
-from .arguments import check_counts, check_texts, checked_layer, seconds_of, told
+from .arguments import check_counts, check_texts, checked_layer, seconds_of
 from .connection import connect
 from .conversation import Conversation
 from .errors import Rejected
@@ -134,7 +134,7 @@ class Connecting(AbstractAsyncContextManager[Client]):
         self._url = checked_url(url)
         check_texts(name=name)
         if keys is not None and not isinstance(keys, TenantKeys):
-            raise Rejected(f"keys takes FolderKeys(folder=…), not {told(keys)}", argument="keys")
+            raise Rejected(f"keys takes FolderKeys(folder=…), not {type(keys).__name__}", argument="keys")
         self._name, self._keys, self._login = name, keys, login_of(login)
         self._patience = seconds_of(PATIENCE_SECONDS, patience=patience)
         self._client: Client | None = None

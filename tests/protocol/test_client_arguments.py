@@ -31,7 +31,7 @@ CONNECTS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "a port in words": ("nats://localhost:many", {}, "no port that is a number"),
     "another kind": ("http://localhost:4222", {}, "of another kind"),
     "no name": ("nats://localhost", {"name": None}, "name is a text, and cannot be None"),
-    "no keys": ("nats://localhost", {"keys": "folder"}, r"keys takes FolderKeys\(folder=…\), not 'folder'"),
+    "no keys": ("nats://localhost", {"keys": "folder"}, r"keys takes FolderKeys\(folder=…\), not str"),
     "a patience in words": ("nats://localhost", {"patience": "long"}, "patience is a number of seconds such as 30"),
     "no login": (
         "nats://localhost",
