@@ -104,6 +104,8 @@ class ProcessSandbox:
             await nursery.end()
 
     async def _died(self, case: Case) -> str:
+        if self._nursery is not None and self._nursery.reader.at_eof():
+            await self.close()  # it ended, since nobody was tried for long
         async with asyncio.timeout(START_SECONDS):
             self._nursery = nursery = self._nursery or await started(self.module)
             nursery.writer.write(msgspec.json.encode(case) + b"\n")

@@ -11,6 +11,7 @@ import gc
 import logging
 import os
 import resource
+import select
 import socket
 import threading
 import traceback
@@ -34,10 +35,14 @@ CPU_SECONDS = 120
 or a model may be slow."""
 
 
+IDLE_SECONDS = 600.0
+"""Without a trial for so long a nursery ends; another one takes some seconds, and this one 180 MB."""
+
+
 def serve(line: socket.socket) -> None:
-    """Fork a process for each case that comes on *line*, one after the other, until who watches is gone."""
+    """Fork a process for each case that comes on *line*, one after the other, until who watches is gone, or idle."""
     with suppress(OSError), line.makefile("rb") as cases:
-        while body := cases.readline():
+        while select.select([line], [], [], IDLE_SECONDS)[0] and (body := cases.readline()):
             _load(msgspec.json.decode(body, type=Case).actor)
             pid = os.fork()
             if pid == 0:
@@ -86,8 +91,10 @@ def _watch(line: socket.socket) -> None:
     """End this process when who watches is gone: until this one has ended, it says nothing on the line."""
 
     def watch() -> None:
-        line.recv(1)
-        os._exit(1)
+        try:
+            line.recv(1)
+        finally:  # also by a reset: who was killed may have left unread what was said
+            os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
 
