@@ -87,15 +87,18 @@ class ProcessSandbox:
         Raises `Unavailable` if it could not be begun.
         """
         async with self._free:
-            died = None
+            is_well = False
             try:
                 died = await self._died(Case(actor=actor, at=at, settings=self.settings))
+                is_well = True
             except (OSError, TimeoutError) as error:
                 raise Unavailable(f"no process could be started to try {actor} of {at}: {error!r}") from None
             finally:
-                if died is None:  # given up, or the nursery is not well: nobody stays behind
+                if not is_well:  # given up, or the nursery is not: nobody stays behind
                     await self.close()
-            return died
+        if died is None:
+            raise Unavailable(f"the process that was to try {actor} of {at} could not begin")
+        return died
 
     async def close(self) -> None:
         """End the nursery, and who is tried; the next trial starts another one."""
@@ -103,16 +106,18 @@ class ProcessSandbox:
         if nursery is not None:
             await nursery.end()
 
-    async def _died(self, case: Case) -> str:
+    async def _died(self, case: Case) -> str | None:
+        """Return what the process died of, empty if it did not; None if it could not begin: NATS may be away."""
         if self._nursery is not None and self._nursery.reader.at_eof():
             await self.close()  # it ended, since nobody was tried for long
         async with asyncio.timeout(START_SECONDS):
             self._nursery = nursery = self._nursery or await started(self.module)
             nursery.writer.write(msgspec.json.encode(case) + b"\n")
             told = await nursery.reader.readline()
-        if told != BEGUN:
-            raise OSError(f"it said {told!r:.80} before it began")
-        told = await nursery.reader.readline()
+        if told.startswith(ENDED):
+            return None
+        if told == BEGUN:
+            told = await nursery.reader.readline()
         if told == SURVIVED:
             await nursery.reader.readline()  # its end: only then the nursery listens again
             return ""

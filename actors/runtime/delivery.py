@@ -30,6 +30,8 @@ class Delivery:
     state: State | None = None
     begun: BegunWork | None = None
     """What this delivery wrote down of itself, to be wiped when it ends."""
+    has_turn: bool = False
+    """It is the one of those that may be deadly that its worker works on."""
     is_ending: bool = False
     is_free: bool = False
 

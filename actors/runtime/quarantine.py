@@ -10,6 +10,7 @@ a worker again then, so that workers who are killed faster than trials end get o
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -35,7 +36,8 @@ VANISHED_MAX = 2
 wrote nothing down, a conversation takes three workers with it at most."""
 
 OCCUPIED_SECONDS = 1.0
-"""Pause of a suspect while another one is being tried; one at a time, since it may be memory that they die of."""
+"""So long one in whose delivery a worker disappeared waits for another such one, and pauses then. They are worked on
+one at a time: the next worker that disappears is counted against one of them, not all; and it may be memory."""
 
 
 class Sandbox(Protocol):
@@ -59,7 +61,7 @@ class Quarantine:
     sandbox: Sandbox
     _known: LRUCache[Address, None] = field(default_factory=lambda: LRUCache(REMEMBERED_MAX))
     """Conversations whose work ended here: their first delivery is not looked up."""
-    _is_trying: bool = False
+    _one: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def begin(self, delivery: Delivery) -> None:
         """Look for deliveries before this one that nobody ended; return when it may be done here.
@@ -74,6 +76,8 @@ class Quarantine:
             return
         if found is not None and found.asks_seconds and not found.is_waited_for and found.worker != self.worker:
             await self._wait_for(slot.at, found)
+        if found is not None:
+            await self._take_turn(delivery)
         vanished = _vanished(found)
         if found is not None and vanished >= VANISHED_MAX:
             await self._try(slot.at, found)
@@ -82,6 +86,7 @@ class Quarantine:
 
     async def ask(self, delivery: Delivery, state: State) -> None:
         """Write down that a model is asked now, and for how long it may answer."""
+        self._give_turn(delivery)
         if delivery.begun is not None and delivery.begun.asks_seconds:
             return
         vanished = delivery.begun.vanished if delivery.begun else 0
@@ -90,6 +95,7 @@ class Quarantine:
 
     async def end(self, delivery: Delivery) -> None:
         """Wipe what it wrote down; if that fails, its conversation is suspected for nothing, and acquitted."""
+        self._give_turn(delivery)
         if delivery.begun is None:
             return
         delivery.begun = None
@@ -115,10 +121,22 @@ class Quarantine:
             retry_after_seconds=found.asks_seconds,
         )
 
+    async def _take_turn(self, delivery: Delivery) -> None:
+        try:
+            async with asyncio.timeout(OCCUPIED_SECONDS):
+                delivery.has_turn = await self._one.acquire()
+        except TimeoutError:
+            at = delivery.slot.at
+            raise Busy(
+                f"another one that may be deadly comes before {at}", retry_after_seconds=OCCUPIED_SECONDS
+            ) from None
+
+    def _give_turn(self, delivery: Delivery) -> None:
+        if delivery.has_turn:
+            delivery.has_turn = False
+            self._one.release()
+
     async def _try(self, at: Address, found: BegunWork) -> None:
-        if self._is_trying:
-            raise Busy(f"another suspect is tried before {at}", retry_after_seconds=OCCUPIED_SECONDS)
-        self._is_trying = True
         try:
             log.warning("%s of %s is tried in a process of its own: nobody ended its last deliveries", self.actor, at)
             await self.in_progress.put(self.actor, at, msgspec.structs.replace(found, is_tried=True))
@@ -127,8 +145,6 @@ class Quarantine:
             # nothing was tried, nothing is known
             await self._put_if_possible(at, found)
             raise
-        finally:
-            self._is_trying = False
         if death:
             self._known.pop(at, None)
             # where it cannot be written down, one more worker may die of it before it is tried apart again

@@ -7,7 +7,7 @@ import pytest
 
 from actors.runtime.delivery import Delivery
 from actors.runtime.quarantine import VANISHED_MAX, Quarantine
-from protocol.errors import Deadly, Unavailable
+from protocol.errors import Busy, Deadly, Unavailable
 from protocol.ids import Address, address
 from protocol.subjects import Actor
 from storage.memory_work import MemoryInProgress, MemorySlot, MemoryWakes
@@ -39,8 +39,8 @@ class NeverStarted:
         raise Unavailable("no process could be started")
 
 
-def delivery(deliveries: int) -> Delivery:
-    return Delivery(MemorySlot(AT, {}, MemoryWakes(), "spill", deliveries=deliveries))
+def delivery(deliveries: int, at: Address = AT) -> Delivery:
+    return Delivery(MemorySlot(at, {}, MemoryWakes(), "spill", deliveries=deliveries))
 
 
 async def killed(kept: MemoryInProgress, trials: Trials, number: int) -> bool:
@@ -93,3 +93,32 @@ async def test_who_survives_a_trial_is_acquitted() -> None:
     assert await kept.find("spill", AT) == BegunWork(worker="w")
     await quarantine.end(tried)
     assert await kept.find("spill", AT) is None
+
+
+async def test_a_worker_that_disappears_is_counted_against_one_of_those_that_may_be_deadly() -> None:
+    kept, places = MemoryInProgress(), [address(f"held-{number}") for number in range(10)]
+    for at in places:
+        await kept.put("spill", at, BegunWork(worker="gone"))
+    quarantine = Quarantine(actor="spill", worker="w", in_progress=kept, sandbox=Trials())
+    held = [asyncio.ensure_future(quarantine.begin(delivery(3, at))) for at in places]
+    await asyncio.wait(held, return_when=asyncio.FIRST_COMPLETED)
+    for task in held:
+        task.cancel()
+    await asyncio.gather(*held, return_exceptions=True)
+    begun = [found.vanished for at in places if (found := await kept.find("spill", at))]
+    assert sorted(begun) == [0] * 9 + [1]
+
+
+async def test_the_next_one_that_may_be_deadly_begins_when_the_one_before_it_has_ended() -> None:
+    kept, places = MemoryInProgress(), [address("first"), address("second")]
+    for at in places:
+        await kept.put("spill", at, BegunWork(worker="gone"))
+    quarantine = Quarantine(actor="spill", worker="w", in_progress=kept, sandbox=Trials())
+    first, second = (delivery(3, at) for at in places)
+    await quarantine.begin(first)
+    with pytest.raises(Busy):
+        await quarantine.begin(second)
+    await quarantine.end(second)
+    await quarantine.end(first)
+    await quarantine.begin(second)
+    assert second.begun == BegunWork(worker="w", vanished=1)
