@@ -25,6 +25,9 @@ from .login import Login
 ASKED_MAX = 8192
 """Questions that are remembered until they are answered; an older one that is refused waits for its time."""
 
+CLOSE_SECONDS = 2.0
+"""For what is still to be sent; what must arrive was confirmed before."""
+
 _VIOLATION = re.compile(r'permissions violation for (publish|subscription) (?:with reply of )?(?:to )?"([^"]*)"')
 _END = "unexpected eof"
 _WAY_BACK = "_r_."
@@ -53,6 +56,7 @@ class Guarded(NatsConnection):
         self._heard = ""
         """The newest refusal that was somebody's answer."""
         self._deaf: NotPermitted | None = None
+        self._is_ended = False
 
     async def publish(
         self, subject: str, payload: bytes = b"", reply: str = "", headers: dict[str, Any] | None = None
@@ -67,9 +71,15 @@ class Guarded(NatsConnection):
         await super().publish(subject, payload, reply, headers)
 
     async def close(self) -> None:
-        """Close; whether the other end is still there is no matter."""
-        with suppress(OSError):
-            await super().close()
+        """Close; whether the other end is still there, and takes what it was sent, is no matter."""
+        self._is_ended = True
+        late = asyncio.get_running_loop().call_later(CLOSE_SECONDS, self._drop)
+        try:
+            with suppress(OSError):
+                await super().close()
+        finally:
+            late.cancel()
+            self._drop()
 
     def heed(self, error: Exception) -> str:
         """Take what the server or the network said; return a sentence about it, empty if it is nothing new."""
@@ -128,11 +138,22 @@ class Guarded(NatsConnection):
             self._pongs[0] = asyncio.Future()  # nobody waits for it any more; nats-py would cease to read
         await super()._process_pong()
 
+    async def _attempt_reconnect(self) -> None:
+        self._drop()
+        await super()._attempt_reconnect()
+
     async def _connect_to_server(self, server: Srv) -> None:
-        if self._transport:
-            # nats-py leaves it open where a server let nobody in: five a second
-            self._transport.close()  # type: ignore[no-untyped-call]
+        # nats-py leaves it open where a server let nobody in: five a second
+        self._drop()
+        if self._is_ended:
+            raise asyncio.CancelledError  # it was told so at a moment in which asyncio does not hear it
         await super()._connect_to_server(server)
+
+    def _drop(self) -> None:
+        """Let go of the connection, with what a server that hangs has not taken: a close waits until it does."""
+        writer = getattr(self._transport, "_io_writer", None)
+        if writer is not None:
+            writer.transport.abort()
 
     def _connect_command(self) -> bytes:
         """Return the first that is said to a server, with the password in it; raise where others could hear it."""

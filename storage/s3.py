@@ -67,6 +67,15 @@ class S3Artifacts:
         """Create the bucket where it is missing, and have it encrypt. Raises `ArtifactsUnavailable`."""
         await self._run("CreateBucket", "", self._create_bucket)
 
+    async def check(self, prefix: str) -> None:
+        """Raise `ArtifactsUnavailable` within `CALL_SECONDS` where nothing answers; for who is about to read much."""
+        await self._run(
+            "ListObjectsV2",
+            prefix,
+            lambda: self._client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, MaxKeys=1),
+            seconds=CALL_SECONDS,
+        )
+
     async def put(self, tenant: Token, body: bytes) -> str:
         """See `Artifacts.put`."""
         sha256 = hashlib.sha256(body).hexdigest()

@@ -15,7 +15,7 @@ from storage.queue_pause import paused
 
 from .options import StackOptions
 from .session import connected, printed, said, writable
-from .verify import sources_of
+from .verify import answering
 
 SUFFIX = ".jettison.tar"
 
@@ -26,7 +26,7 @@ def export(stack: StackOptions, conv: str, *, out: Path | None, as_json: bool) -
     path = writable(out or Path(f"{at.conversation}{SUFFIX}"))
 
     async def main(running: Runtime) -> int:
-        bundle = await exported(at, sources_of(running))
+        bundle = await exported(at, await answering(running))
         body = bundles.packed(bundle)
         _replaced(path, body)
         for sha256, why in bundle.missing.items():

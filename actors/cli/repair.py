@@ -29,7 +29,7 @@ from .doctor import DAMAGED_REASONS
 from .options import StackOptions
 from .session import check_flag, connected, printed, said, writable
 from .terminal_text import counted, plain
-from .verify import sources_of
+from .verify import answering
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,9 +71,8 @@ def repair(stack: StackOptions, conv: str, job: RepairJob, *, as_json: bool) -> 
         check_flag("--from-nats", url)
 
     async def main(running: Runtime) -> int:
-        repairing = Repairing(
-            connection=running.connection, sources=sources_of(running), conversations=running.conversations
-        )
+        sources = await answering(running)
+        repairing = Repairing(connection=running.connection, sources=sources, conversations=running.conversations)
         async with AsyncExitStack() as opened:
             streams = [await _copy_of(running, at, url, opened) for url in job.urls]
             everything = [*copies, *streams]

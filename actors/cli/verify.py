@@ -18,7 +18,7 @@ from actors.host.bootstrap import Runtime
 from protocol import codec
 from protocol.errors import Damaged, KeysUnavailable, NotFound
 from protocol.ids import written_address
-from storage.s3 import S3Anchors
+from storage.s3 import ANCHORS_PREFIX, S3Anchors
 
 from . import MISMATCH, REPAIRED
 from .audit_read import missing, named_file
@@ -43,7 +43,7 @@ def verify(stack: StackOptions, what: str, *, everything: bool, as_json: bool) -
             return MISMATCH
 
     async def main(running: Runtime) -> int:
-        sources = sources_of(running)
+        sources = await answering(running)
         if what:
             at = written_address(what)
             try:
@@ -88,6 +88,15 @@ def anchor(stack: StackOptions, *, every: float, as_json: bool) -> int:
             await asyncio.sleep(every)
 
     return connected(main, stack)
+
+
+async def answering(running: Runtime) -> Sources:
+    """Return the sources of evidence, after a look whether the store answers: each read of it waits five times as long.
+
+    Raises `ArtifactsUnavailable`.
+    """
+    await running.artifacts.check(ANCHORS_PREFIX)
+    return sources_of(running)
 
 
 def sources_of(running: Runtime) -> Sources:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from protocol import codec
@@ -9,13 +10,17 @@ from protocol.facts import ConversationRepaired
 from storage.ports import Record
 
 COPIED_HEADER = "Jettison-Copied"
-"""On the first record of a log that is written as a copy: how many records the copy has."""
+"""On the first record of a log that is written as a copy: how many records the copy has. An agent can forge it, and so
+hold up a conversation of its own tenant; who erases that one frees it."""
+
+DIGITS_MAX = 9
+"""Of that number; no log has more."""
 
 
 def still_missing(records: Sequence[Record], before: int, *, fresh: bool) -> int:
     """Return how many records of a copy are to come after *records*; 0 where the log is none, or was repaired since."""
     copied = records[0].headers.get(COPIED_HEADER, "") if fresh else ""
-    left = int(copied) if copied.isascii() and copied.isdecimal() else before
+    left = int(copied) if re.fullmatch(rf"[0-9]{{1,{DIGITS_MAX}}}", copied) else before
     return 0 if any(map(is_repair, records)) else max(0, left - len(records))
 
 

@@ -54,6 +54,19 @@ def test_doctor_says_that_it_is_the_store(hanging: Path) -> None:
     assert "does not answer" in done.stdout
 
 
+def test_who_reads_all_of_it_says_in_seconds_that_it_is_the_store(hanging: Path) -> None:
+    at, data = "default/nobody", ("--data", str(hanging))
+    commands = [["verify", at], ["verify", "--all"], ["export", at, "--out", str(hanging / "out")], ["repair", at]]
+    asked = [
+        subprocess.Popen([*jettison_command(), *one, *data], cwd=ROOT, stderr=subprocess.PIPE, text=True)
+        for one in commands
+    ]
+    told = [(one.communicate(timeout=110)[1], one.returncode) for one in asked]
+    for text, code in told:
+        assert code == 4, text
+        assert "no answer in time" in text, "before a read's own time was over, which says another word"
+
+
 def test_a_second_signal_ends_who_waits_for_it(hanging: Path) -> None:
     command = [*jettison_command(), "anchor", "--every", "1", "--data", str(hanging)]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)

@@ -10,7 +10,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+import nats.errors
 import pytest
+from nats.aio.client import Client as NatsConnection
 
 from protocol.connection import PING_SECONDS, connect, heed_cancellation
 from protocol.errors import NotProvisioned
@@ -91,16 +93,52 @@ async def test_one_of_several_servers_that_hangs_keeps_nobody_out(tmp_path: Path
             await connection.close()
 
 
+async def let_in(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, version: str = "2.12.0") -> None:
+    said = {"server_id": "x", "version": version, "max_payload": 1 << 20, "headers": True, "jetstream": True}
+    writer.write(f"INFO {json.dumps(said)}\r\n".encode())
+    await reader.readuntil(b"PING\r\n")
+    writer.write(b"PONG\r\n")
+
+
+async def test_a_server_that_takes_nothing_any_more_is_left_and_holds_up_no_close(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    came: asyncio.Queue[None] = asyncio.Queue()
+    gone = asyncio.Event()
+
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError):
+            await let_in(reader, writer)
+            came.put_nowait(None)
+            await gone.wait()
+        writer.close()
+
+    async def speak(connection: NatsConnection) -> None:
+        while True:
+            with suppress(nats.errors.Error):
+                await connection.publish("subject", b"x" * 900_000)
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr("protocol.connection.PING_SECONDS", 0.2)
+    async with await asyncio.start_server(hang, "127.0.0.1", 0) as server, asyncio.timeout(60):
+        connection = await connect(f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}", name="test")
+        speaking = asyncio.create_task(speak(connection))
+        try:
+            for _ in range(2):
+                await came.get()
+            await connection.close()
+        finally:
+            speaking.cancel()
+            gone.set()
+
+
 @asynccontextmanager
 async def of_version(version: str) -> AsyncIterator[str]:
     """Answer as a nats-server of *version* does that somebody connects to; yield the URL."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        said = {"server_id": "x", "version": version, "max_payload": 1 << 20, "headers": True, "jetstream": True}
-        writer.write(f"INFO {json.dumps(said)}\r\n".encode())
         with suppress(OSError, asyncio.IncompleteReadError):
-            await reader.readuntil(b"PING\r\n")
-            writer.write(b"PONG\r\n")
+            await let_in(reader, writer, version)
             await reader.read()
         writer.close()
 
