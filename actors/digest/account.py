@@ -31,7 +31,7 @@ from protocol.account import Account, AccountRequest, Trim
 from protocol.facts import CompactionDeclined, HistoryAccounted
 from protocol.policy import share_of
 
-from .account_steps import LevelChars, level_chars, step_of
+from .account_steps import LevelChars, is_cut, level_chars, step_of
 from .calls import TASK_LIST, speaker_of
 from .goal import TAIL_SHARE, goal_tokens, tail_units
 from .hindsight import Hindsight
@@ -55,6 +55,15 @@ LEAST_SHARE = 0.4
 
 ABOVE = "[the message above]"
 """Stands for what a user said and that stays in the view."""
+
+SPARE_TOKENS_MIN = 160
+"""Left of the target after the last rung, from which on more is told of what was shortened last."""
+
+SPARE_CHARS = 3
+"""Characters that a spare token has room for, at most: what does not fit is taken back."""
+
+TOLD_MORE_MAX = 4
+"""Steps of which more is told, the newest that were shortened."""
 
 FIRST_TRIM_FACTOR = 4
 """Results are first shortened to so many times the characters of an outcome, and in a second walk to these."""
@@ -153,6 +162,10 @@ class _Ladder:
     left_out_through: int = 0
     values_room: int = 0
     """Tokens of the values that no step tells."""
+    trimmed_last: tuple[Unit, int] | None = None
+    """The unit that was shortened last, and the characters of its results."""
+    left: dict[int, Unit] = field(default_factory=dict)
+    """The units that became steps now, by the message they begin with."""
 
     @classmethod
     def of(cls, state: State, count: Count) -> _Ladder:
@@ -214,6 +227,36 @@ class _Ladder:
             self.steps.rewrite(max(share_of(self.room, LEAST_SHARE), self.steps.tokens - (self.tokens - target)))
         # the newest units are shortened only where the view would be near its end
         self._descend(self.older[len(old) :], max(target, share_of(self.state.usable_tokens, HARD_SHARE)))
+        self._tell_more(target)
+
+    def _tell_more(self, target: int) -> None:
+        """Tell more of what was shortened last, where that went far below *target*: rungs are coarse."""
+        spare = target - self.tokens
+        if spare < SPARE_TOKENS_MIN:
+            return
+        if self.left:
+            self._tell_more_of_steps(min(spare, self.room - self.steps.tokens))
+        elif self.trimmed_last is not None:
+            unit, chars = self.trimmed_last
+            self._trim(unit, chars + SPARE_CHARS * spare)
+            if self.tokens > target:
+                self._trim(unit, chars)
+
+    def _tell_more_of_steps(self, spare: int) -> None:
+        """Tell more of what the newest steps returned, in *spare* tokens together."""
+        finest, *others = self.levels
+        steps = [(place, step) for place, step in enumerate(self.steps.steps) if step.first in self.left]
+        cut = [(place, step) for place, step in steps if not step.level and is_cut(step)][-TOLD_MORE_MAX:]
+        for number, (place, step) in enumerate(cut):
+            before = self.steps.tokens
+            more = SPARE_CHARS * spare // (len(cut) - number)
+            if more <= 0:
+                return
+            most = msgspec.structs.replace(finest, outcome=finest.outcome + more)
+            self.steps.put(slice(place, place + 1), step_of(self.left[step.first], self.hindsight, (most, *others)))
+            if self.steps.tokens - before > spare:
+                self.steps.put(slice(place, place + 1), step)
+            spare -= self.steps.tokens - before
 
     def _descend(self, some: Sequence[Unit], target: int) -> None:
         for chars in (FIRST_TRIM_FACTOR * self.levels[0].outcome, self.levels[0].outcome):
@@ -221,6 +264,7 @@ class _Ladder:
                 if self.tokens <= target:
                     return
                 self._trim(unit, chars)
+                self.trimmed_last = (unit, chars)
         for unit in some:
             if self.tokens <= target:
                 return
@@ -250,6 +294,7 @@ class _Ladder:
             self.steps.forget_task_list()
         if not step.said and not step.acts:
             return
+        self.left[step.first] = unit
         self.steps.add(step)
         if self.steps.tokens > self.room:
             self.steps.rewrite(share_of(self.room, REWRITTEN_SHARE))

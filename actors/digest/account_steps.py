@@ -108,6 +108,12 @@ _MORE = re.compile(r"\((\d+) more\)")
 _FIGURE = re.compile(r"\d")
 
 NOTHING = "(no output)"
+OUTPUT = "output"
+"""What was printed, where no call is known for it."""
+
+TITLE_CHARS_MAX = 120
+"""Of the first line of what was printed: a shorter one says what it is."""
+
 FAILED_CHARS = 300
 """Of the words in which a failed call says why, before anything else."""
 
@@ -358,11 +364,30 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
 
 
 def _printed(text: str, number: int, most: LevelChars, hindsight: Hindsight) -> AccountAct:
-    """Return what was printed, where no call is known for it."""
-    short = excerpt(text, chars=most.outcome, sought=hindsight.seeker(after=number))
+    """Return what was printed, where no call is known for it, under its first line."""
+    title, _, below = text.lstrip().partition("\n")
+    title = one_line(title) if below and len(title) <= TITLE_CHARS_MAX else ""
+    told = hindsight.unframed(below, own=title) if title else text
+    short = excerpt(told, chars=most.outcome, sought=hindsight.seeker(after=number))
     failed = error_text(text) or failure_in(text)
     short = _why_first(raised(failed, text), short) if failed else short
-    return AccountAct(call="output", outcome=short, failed=bool(failed), used=hindsight.used(short, after=number))
+    return AccountAct(
+        call=f"{OUTPUT}: {title}" if title else OUTPUT,
+        outcome=short,
+        target=title,
+        failed=bool(failed),
+        used=hindsight.used(short, after=number),
+    )
+
+
+def is_cut(step: AccountStep) -> bool:
+    """Tell whether something is left out of what the calls of *step* returned."""
+    return any(GAP in act.outcome for act in step.acts)
+
+
+def is_known(call: str) -> bool:
+    """Tell whether *call* says all of what was called; of what an unknown one printed, nobody knows."""
+    return GAP not in call and call.split(":", 1)[0] != OUTPUT
 
 
 def _why_first(failed: str, outcome: str) -> str:

@@ -41,6 +41,9 @@ _HABIT = re.compile(r"[a-z_]{1,20}")
 FRAME_RESULTS_MIN = 2
 """What so many results begin with, but for the words of their own calls, is a frame and says nothing."""
 
+TITLE_RESULTS_MIN = 4
+"""A line of one or two words and a colon, as `OBSERVATION:`, is a frame where so many results begin with it."""
+
 END_RESULTS_MIN = 3
 """With the same words so many results end, as with a prompt, and say nothing by them; a line with figures does."""
 
@@ -190,16 +193,11 @@ class Hindsight:
                 asked.update(words_of(part.text))
         for request in requests:
             asked.update(words_of(request.text))
-        frames = (
-            words
-            for words, times in firsts.items()
-            if times >= FRAME_RESULTS_MIN and words.count(" ") >= FRAME_SPACES_MIN
-        )
         return cls(
             said=said,
             asked=frozenset(asked),
             often=often,
-            frames=frozenset(frames),
+            frames=frozenset(words for words, times in firsts.items() if _is_frame(words, times)),
             ends=frozenset(words for words, times in lasts.items() if words and times >= END_RESULTS_MIN),
             newest_call=newest_call,
             first_fields=first_fields,
@@ -286,9 +284,21 @@ class _Worths(dict[str, float]):
         return worth
 
 
+def _is_frame(words: str, times: int) -> bool:
+    """Tell whether a line of these *words* says nothing where so many results begin with it."""
+    if words.count(" ") >= FRAME_SPACES_MIN:
+        return times >= FRAME_RESULTS_MIN
+    return words.endswith(":") and times >= TITLE_RESULTS_MIN and not _TELLS.search(words)
+
+
 def _frame(line: str, own: frozenset[str]) -> str:
-    """Return the words of a line that are not its call's own: alike in every result, if a tool frames them so."""
-    return " ".join(word for word in words_of(line[:FRAME_LINE_CHARS_MAX]) if word not in own)
+    """Return the words of a line that are not its call's own: alike in every result, if a tool frames them so.
+
+    One or two words with a colon behind them keep it.
+    """
+    words = [word for word in words_of(line[:FRAME_LINE_CHARS_MAX]) if word not in own]
+    title = 0 < len(words) <= FRAME_SPACES_MIN and line.rstrip().endswith(":")
+    return f"{' '.join(words)}:" if title else " ".join(words)
 
 
 def _last_lines(text: str) -> list[str]:

@@ -15,6 +15,7 @@ from .account_steps import (
     MATTERS_WORTH,
     LevelChars,
     coarser,
+    is_known,
     is_report,
     joined,
     pieces_of,
@@ -64,7 +65,8 @@ class AccountSteps:
     def add(self, step: AccountStep) -> None:
         """Let *step* be the newest; of calls that it made again, older ones tell little from now on."""
         step = with_reruns(step, self.answered)
-        again = {act.call for act in step.acts if act.outcome and not act.changes and act.call in self.calls}
+        made = (act.call for act in step.acts if act.outcome and not act.changes and act.call in self.calls)
+        again = set(filter(is_known, made))
         for place, older in enumerate(self.steps) if again else ():
             if (short := without_older(older, again, newer=step.first)) is not older:
                 self.put(slice(place, place + 1), short)

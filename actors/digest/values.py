@@ -18,7 +18,7 @@ from actors.core.text.shorten.lines import shapes_of
 from protocol.account import AccountValue
 from protocol.facts import DigestItem
 
-from .calls import as_said, one_line
+from .calls import as_said, clipped, one_line
 
 KINDS = frozenset(("path", "url", "email", "host", "id", "commit", "version", "amount", "setting", "status", "symbol"))
 BESIDE_CHARS = 36
@@ -32,6 +32,10 @@ _SLICE = re.compile(r"[\d:]{2,8}")
 
 AT_ONCE = 150
 """Values that are looked for in one pass."""
+
+TITLE_CHARS_MAX = 80
+_LINK = re.compile(r"\[([^\[\]\n]+)\]\(([^()\s]+)\)")
+"""A link in Markdown: its title, and its address."""
 
 _JOINT = re.compile(r"[\s。、，；！？]")
 
@@ -93,8 +97,11 @@ def _found(item: DigestItem, earlier: dict[str, AccountValue], lines: list[str])
 
 
 def _fragment(line: str, value: str) -> str:
-    """Return *value* with what stands beside it in *line*, cut between words."""
+    """Return *value* with what stands beside it in *line*, cut between words; the whole link that it is part of."""
     at = line.find(value)
+    link = next((one for one in _LINK.finditer(line) if one.start() < at < one.end()), None)
+    if link:
+        return one_line(f"{clipped(link.group(1), TITLE_CHARS_MAX)}: {link.group(2)}")
     end = at + len(value)
     start = max(0, at - BESIDE_CHARS)
     stop = min(len(line), end + BESIDE_CHARS)

@@ -206,3 +206,48 @@ def test_an_edit_that_says_at_its_end_that_nothing_was_applied_changed_nothing()
     assert "Changed: edit a.py" not in told(of)
     acts = {act.target: act for step in account(of).steps for act in step.acts if act.changes}
     assert [acts["a.py"].failed, acts["b.py"].failed] == [True, False]
+
+
+def searched(query: str, *found: str) -> Message:
+    titles = (f"## Result\n{one} of the many things that a search finds and nobody asked for." for one in found)
+    return said("\n".join((f"Address: bing: {query}", *titles)), name="searcher")
+
+
+def test_what_was_printed_is_told_under_its_first_line_and_is_never_taken_for_something_else_that_was() -> None:
+    names = [[f"{kind} number {each}" for each in range(30)] for kind in ("Apple", "Pear")]
+    of = play(talk(), user("Search."), searched("apples", *names[0]), searched("pears", *names[1]), *looks(1, 3))
+    assert "output: Address: bing: apples ->" in told(of)
+    assert "[again in" not in told(of)
+
+
+def test_where_one_large_result_had_to_leave_more_of_it_fills_the_room_that_is_left() -> None:
+    of = play(talk(8_000), user("Who joined?"))
+    for at in range(0, 200, 50):
+        people = [
+            f"Person {each} joined in {1900 + each} and left {each % 7 + 2} years later." for each in range(at, at + 80)
+        ]
+        play(of, searched(f"board {at}", *people))
+    assert of.state.digest is not None
+    assert 0.9 * target_tokens(of.state) < of.state.live_tokens <= target_tokens(of.state)
+
+
+def test_a_value_in_the_address_of_a_link_is_told_with_the_whole_link() -> None:
+    page = "\n".join(
+        f"1. [Of {each} and more](https://pages{each}.example.com/of/all/that/is-{each}.html)" for each in range(40)
+    )
+    of = play(talk(), user("Go on."), *called(1, "search", page, query="all"), *looks(2, 8))
+    values = [one.text for one in account(of).values]
+    assert values
+    assert all("](" not in one for one in values)
+    assert any(one.startswith("Of ") and one.endswith(".html") for one in values)
+
+
+def test_what_every_result_begins_with_is_left_out() -> None:
+    of = play(talk(6_000), user("Look."))
+    for at in range(1, 24):
+        play(
+            of, *called(at, "bash", f"OBSERVATION:\n{at} files under {at * 7}.log\n{FILLER[:800]}", command=f"ls {at}")
+        )
+    outcomes = "\n".join(act.outcome for step in account(of).steps for act in step.acts)
+    assert "files under" in outcomes
+    assert "OBSERVATION" not in outcomes

@@ -14,7 +14,7 @@ from typing import Any
 from protocol.formats import messages
 
 from .kinds import BASE64_CHARS_MIN, parsed_json
-from .line_worths import LINE_CHARS_MAX, WORD, Sought, line_worths, words_of
+from .line_worths import LINE_CHARS_MAX, WORD, Sought, line_worths, without_numbers, words_of
 from .phrases import telling
 from .shorten.binary import without_base64
 from .table import summaries, table_of
@@ -69,6 +69,7 @@ def excerpt(text: str, *, chars: int, sought: Sought) -> str:
     whole = "\n".join(lines)
     if len(whole) <= chars:
         return whole
+    lines = [line for line, bare in zip(lines, without_numbers(lines), strict=True) if bare and not bare.isspace()]
     lines = [piece for line in lines for piece in _sentences(_without_rights(line))]
     listed = "\n".join(lines)
     if len(listed) <= chars:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from typing import Any
 
 import re2
@@ -65,6 +65,13 @@ _RULE_WORTH = 0.4
 """Of a line that says what one must do, or must not."""
 
 
+_NUMBERED = re.compile(r"\s*(\d+)(?:\t|→|[|:]? +|[|:]$|$)")
+"""The number of a line in a file, as tools show it before the line."""
+
+NUMBERED_SHARE = 0.6
+"""Of the lines: with so many, each number above the one before it, a text is a part of a file."""
+
+
 def words_of(text: str) -> list[str]:
     """Return the words of *text* in lower case, paths and numbers whole."""
     if text.isascii():
@@ -91,7 +98,7 @@ def _parted(plain: str) -> list[str]:
 def line_worths(lines: list[str], sought: Sought, table: Table | None = None) -> list[float]:
     """Return how much each of *lines* matters, which are *table*, if they are one."""
     # in the order of the line: sums of fractions depend on it, and a set's is another one in each process
-    words = [dict.fromkeys(of_line) for of_line in words_of_each(lines)]
+    words = [dict.fromkeys(of_line) for of_line in words_of_each(without_numbers(lines))]
     often = Counter(chain.from_iterable(words))
     weights = {}
     for word, times in often.items():
@@ -114,6 +121,18 @@ def line_worths(lines: list[str], sought: Sought, table: Table | None = None) ->
     own[-1] += _LAST_WORTH
     ends = [0.0, *own, 0.0]
     return [one + _BESIDE_SHARE * min(1.0, ends[at] + ends[at + 2]) for at, one in enumerate(own)]
+
+
+def without_numbers(lines: Sequence[str]) -> Sequence[str]:
+    """Return *lines* without their numbers, where they are a part of a file: who looks at lines 1 to 50 means no 50."""
+    middle = lines[len(lines) // 2].lstrip()
+    if middle[:1].isdecimal():
+        found = [_NUMBERED.match(line) for line in lines]
+        numbers = [int(one.group(1)) for one in found if one]
+        rising = sum(before < after for before, after in pairwise(numbers))
+        if rising + 1 >= NUMBERED_SHARE * len(lines):
+            return [line[one.end() :] if one else line for line, one in zip(lines, found, strict=True)]
+    return lines
 
 
 def _telling(lines: Sequence[str], table: Table | None) -> Iterator[tuple[int, float]]:

@@ -81,3 +81,11 @@ def test_a_field_whose_name_has_line_ends_is_shortened_like_any_other() -> None:
     fields = {"a\nb": "x" * 300, "error: c\nd": ["y " * 100, "z" * 200]} | {f"k{at}\n": at for at in range(50)}
     short = excerpt(json.dumps(fields), chars=200, sought=lambda _: 1.0)
     assert 0 < len(short) <= 200
+
+
+def test_the_number_of_a_line_in_a_file_is_no_word_of_it_and_an_empty_line_is_left_out() -> None:
+    page = "\n".join(f"{at:6}\t{f'name_{at} = {at * 7}' if at % 3 else ''}" for at in range(1, 61))
+    short = excerpt(f"a.py:\n{page}", chars=120, sought=lambda word: float(word in ("10", "50", "name_43")))
+    assert "name_43 = 301" in short
+    assert not [line for line in short.split("\n") if line.split("\t")[0].strip(" …") in ("10", "50")]
+    assert not [line for line in short.split("\n") if line.endswith("\t")]
