@@ -11,7 +11,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_RE
 MAKEFLAGS += --no-print-directory
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint lint-style lint-types lint-imports quality exam bench chaos soak faults gateway-faults fuzz laws clients audit lock wheel clean
+.PHONY: help demo test lint lint-style lint-types lint-imports quality exam bench chaos soak faults gateway-faults fuzz laws clients adapters audit lock wheel clean
 
 help:
 	@echo 'make demo    see a conversation grow, spill, digest and stay readable'
@@ -27,6 +27,7 @@ help:
 	@echo 'make fuzz    bytes of strangers, changed at random, into whatever reads them: ten minutes each'
 	@echo 'make laws    the laws on 2,000 new random conversations each, instead of the same 100'
 	@echo 'make clients Claude Code, Codex, pi, Copilot and others before the gateway and without it (needs npm; twenty minutes)'
+	@echo 'make adapters  agents of real frameworks with our adapters: sixty turns each, judged by the log'
 	@echo 'make wheel   the client for agents, into dist/'
 	@echo 'make audit   what is known against the locked dependencies, where a database of advisories can be reached'
 	@echo 'make lock    pin all dependencies anew (needs uv)'
@@ -35,7 +36,7 @@ help:
 demo: .venv/.installed
 	@$(BIN)/python -m tests.programs.demo
 
-test: lint .venv/.browser
+test: lint .venv/.browser .venv-adapters/.installed
 	@echo 'test: pytest'
 	@$(BIN)/python -m pytest --quiet --numprocesses $(TESTERS) --dist loadfile --no-loadscope-reorder
 
@@ -93,6 +94,10 @@ clients: .venv/.installed
 audit: .venv-audit/.installed
 	@.venv-audit/bin/python -m tests.programs.advisories
 
+# Agents of real frameworks with our adapters: `make adapters ADAPTERS=langchain` for one.
+adapters: .venv/.installed .venv-adapters/.installed
+	@$(BIN)/python -m tests.programs.adapters $(ADAPTERS)
+
 wheel: .venv/.installed
 	@echo 'wheel: jettison-client into dist/'
 	@$(BIN)/python -m build --wheel --no-isolation --quiet --outdir dist infra/sdk
@@ -125,6 +130,17 @@ wheel: .venv/.installed
 	@.venv-bench/bin/python -m pip -qq --disable-pip-version-check --no-input install --require-hashes -r infra/lock/bench.txt
 	@touch $@
 
+# The frameworks that the client has adapters for, apart from us and from each other.
+ADAPTERS = langchain openai_agents pydantic_ai
+.venv-adapters/.installed: $(ADAPTERS:%=.venv-adapters/%/.installed)
+	@touch $@
+.venv-adapters/%/.installed: infra/lock/adapter-%.txt
+	@echo 'install: $* in .venv-adapters'
+	@$(PYTHON) -m venv .venv-adapters/$*
+	@.venv-adapters/$*/bin/python -m pip -qq --disable-pip-version-check --no-input \
+	  install --no-compile --no-deps --require-hashes -r infra/lock/adapter-$*.txt
+	@touch $@
+
 .venv-audit/.installed: infra/lock/audit.txt
 	@echo 'install: pip-audit in .venv-audit'
 	@$(PYTHON) -m venv .venv-audit
@@ -139,6 +155,8 @@ lock:
 	@$(COMPILE) --group dev pyproject.toml --output-file infra/lock/requirements.txt >/dev/null
 	@echo 'lock: infra/lock/bench.txt'
 	@$(COMPILE) --group bench --output-file infra/lock/bench.txt >/dev/null
+	@for one in $(ADAPTERS); do echo "lock: infra/lock/adapter-$$one.txt"; \
+	  $(COMPILE) --group adapter-$$(echo $$one | tr _ -) --output-file infra/lock/adapter-$$one.txt >/dev/null; done
 	@echo 'lock: infra/lock/browser.txt'
 	@$(COMPILE) --group browser --output-file infra/lock/browser.txt >/dev/null
 	@echo 'lock: infra/lock/audit.txt'
@@ -148,5 +166,5 @@ lock:
 
 clean:
 	@echo 'clean: .venv, dist and caches'
-	@rm -rf .venv .venv-bench .venv-audit build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf .venv .venv-adapters .venv-bench .venv-audit build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

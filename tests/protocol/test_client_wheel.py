@@ -19,9 +19,14 @@ SDK = ROOT / "infra" / "sdk"
 IMPORT_NAMES = {
     "nkeys": "nkeys",
     "cryptography": "cryptography",
+    "langchain": "langchain",
+    "langchain-core": "langchain_core",
+    "langgraph": "langgraph",
     "msgspec": "msgspec",
     "nats-py": "nats",
+    "openai-agents": "agents",
     "opentelemetry-api": "opentelemetry",
+    "pydantic-ai-slim": "pydantic_ai",
 }
 
 
