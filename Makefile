@@ -36,7 +36,7 @@ help:
 demo: .venv/.installed
 	@$(BIN)/python -m tests.programs.demo
 
-test: lint .venv/.browser .venv-adapters/.installed
+test: lint .venv/.browser .venv-adapters/langchain/.installed
 	@echo 'test: pytest'
 	@$(BIN)/python -m pytest --quiet --numprocesses $(TESTERS) --dist loadfile --no-loadscope-reorder
 

@@ -132,7 +132,8 @@ def to_atom(message: BaseMessage) -> Atom:
     for index, call in enumerate(getattr(message, "tool_calls", None) or ()):
         _call(telling, index, call)
     if telling.role == "tool":
-        telling.answer(getattr(message, "tool_call_id", None) or "none", "/data/tool_call_id")
+        ident = getattr(message, "tool_call_id", None)
+        telling.answer(ident or "none", *(["/data/tool_call_id"] if ident else []))
     return telling.atom(message)
 
 

@@ -13,8 +13,8 @@ POINTER = re.compile(r'read_artifact\("([^"]+)"')
 TURN = re.compile(r"\bturn (\d+)\b")
 READS = (25, 45)
 """Turns whose model reads back what a pointer names."""
-OVERFLOWS = (20, 50)
-"""Turns whose first call the provider refuses."""
+OVERFLOWS = (20, 52)
+"""Turns whose first call the provider refuses; the second one streams."""
 REFUSAL = "This model's maximum context length is 5000 tokens. However, your messages resulted in 6500 tokens."
 
 HELPED = 10

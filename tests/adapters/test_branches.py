@@ -1,0 +1,80 @@
+"""Branches: each list of messages continues its own conversation, in this process and in the next."""
+
+from typing import Any
+
+import pytest
+
+from actors.host.bootstrap import Runtime
+from actors.host.settings import Settings
+from actors.services.read_back import said_messages
+from protocol.adapters.adapter import Adapter
+from protocol.adapters.atoms import Atom, Telling
+from protocol.errors import LogUnavailable, Rejected
+from protocol.formats import messages
+from protocol.ids import address
+from tests.conftest import layer
+
+
+def said(*texts: str) -> list[Atom]:
+    """Return what a user and an assistant said in turn."""
+    out = []
+    for place, text in enumerate(texts):
+        told = Telling(role=("user", "assistant")[place % 2], own={"x": text})
+        told.text("/x")
+        out.append(told.atom(source=text))
+    return out
+
+
+async def log_of(running: Runtime, name: str) -> list[Any]:
+    """Return the texts in the log of a conversation."""
+    return [messages.decode(one.raw)["content"] for one in await said_messages(address(name), log=running.log)]
+
+
+async def test_lists_are_kept_apart_and_said_once_also_by_another_process(
+    working: Runtime, settings: Settings, name: str
+) -> None:
+    first = Adapter(settings.nats.url, framework="test", policy=layer())
+    shown = await first.arun(first.view(name, said("one", "two", "three")))
+    assert [seen.source for seen in shown.seen] == ["one", "two", "three"]
+    # the same call again, as frameworks retry, and a list that goes on
+    await first.arun(first.view(name, said("one", "two", "three")))
+    await first.arun(first.keep(name, said("one", "two", "three", "four")))
+    # an edit of the second message, and an agent of another task under the same name
+    await first.arun(first.view(name, said("one", "other", "third")))
+    await first.arun(first.view(name, said("task")))
+    names = set(first.names())
+    first.close()
+    second = Adapter(settings.nats.url, framework="test", policy=layer())
+    try:
+        await second.arun(second.view(name, said("one", "two", "three", "four", "five")))
+        await second.arun(second.view(name, said("one", "other", "third", "fourth", "fifth")))
+        assert set(second.names()) <= names, "a resumed list found its conversation"
+    finally:
+        second.close()
+    logs = sorted([await log_of(working, one) for one in names])
+    assert logs == [
+        ["one", "other", "third", "fourth", "fifth"],
+        ["one", "two", "three", "four", "five"],
+        ["task"],
+    ]
+    assert await log_of(working, name) == ["one", "two", "three", "four", "five"]
+
+
+async def test_an_agent_goes_on_with_its_own_messages_while_nobody_is_there() -> None:
+    away = Adapter("nats://127.0.0.1:9", framework="test")
+    shown = await away.arun(away.view("any", said("one")))
+    assert ([seen.source for seen in shown.seen], shown.branch) == (["one"], None)
+    assert "cannot be read now" in await away.arun(away.read("any", {"key": "messages:1"}))
+    away.close()
+
+
+async def test_who_wants_no_run_without_it_is_told() -> None:
+    strict = Adapter("nats://127.0.0.1:9", framework="test", strict=True)
+    with pytest.raises(LogUnavailable):
+        await strict.arun(strict.view("any", said("one")))
+    strict.close()
+
+
+def test_arguments_that_an_adapter_does_not_know_are_named() -> None:
+    with pytest.raises(Rejected, match="bugdet"):
+        Adapter("nats://127.0.0.1:9", framework="test", bugdet=1)  # type: ignore[call-arg]

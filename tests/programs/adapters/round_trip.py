@@ -1,0 +1,37 @@
+"""Round trips: every message of a framework's vocabulary, through the bytes of our log, is the same one again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from protocol.adapters.atoms import Atom, Seen, carrying, parted, restored
+from protocol.adapters.branches import Shown
+from protocol.formats import messages
+
+
+def through_the_log(atoms: Sequence[Atom]) -> Shown:
+    """Return *atoms* as a process sees them that has nothing but the log."""
+    seen = []
+    for number, atom in enumerate(atoms, 1):
+        raw = messages.encode(carrying(atom, n=number, chain="c"))
+        messages.parse(messages.decode(raw))
+        chat, carried = parted(messages.decode(raw))
+        assert carried is not None
+        seen.append(Seen(chat=chat, own=restored(chat, carried)))
+    return Shown(seen=tuple(seen))
+
+
+def check(
+    given: list[Any],
+    to_atoms: Callable[[list[Any]], list[Atom]],
+    from_view: Callable[[Shown], list[Any]],
+) -> None:
+    """Raise `AssertionError` if *given* comes back changed, from the log or from the process that said it."""
+    atoms = to_atoms(given)
+    again = from_view(through_the_log(atoms))
+    assert again == given, f"{given} came back as {again}"
+    here = from_view(Shown(seen=tuple(Seen(chat=dict(one.chat), own=one.own, source=one.source) for one in atoms)))
+    assert [id(one) for one in here] == [id(one) for one in given], "an untouched message is not the framework's own"
+    told = to_atoms(again)
+    assert [one.print for one in told] == [one.print for one in atoms], "another process tells it by another hash"
