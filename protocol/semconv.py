@@ -128,6 +128,6 @@ GATEWAY_ADDED = "jettison.gateway.added"  # histogram, s; by api and how
 GATEWAY_FIRST = "jettison.gateway.first_byte"  # histogram, s; by api and how
 GATEWAY_SAVED = "jettison.gateway.tokens.saved"  # counter, {token}; by api and how
 GATEWAY_BYTES = "jettison.gateway.bytes"  # counter, By; by api and direction
-GATEWAY_DIRECTION = "jettison.gateway.direction"  # received from agents, sent to providers
+GATEWAY_DIRECTION = "jettison.gateway.direction"  # received from agents, sent to providers, returned to agents
 GEN_AI_CLIENT_OPERATION_DURATION = "gen_ai.client.operation.duration"  # histogram, s; by provider and model
 GEN_AI_CLIENT_TOKEN_USAGE = "gen_ai.client.token.usage"  # noqa: S105  # histogram, {token}; by type

@@ -30,7 +30,7 @@ from .headers import forwarded, value_of
 from .incoming import Incoming
 from .plan import BYTES_PER_TOKEN, Plan, Planner, bypass
 from .reading import Reading, reads_in
-from .relay import BrokenOff, is_stream, pieces, refused, relayed
+from .relay import BrokenOff, pieces, refused, relayed
 from .sessions import Sessions
 from .told import Told
 from .upstream import Upstream
@@ -87,6 +87,7 @@ class Managed:
                 began=asked.came,
                 received_bytes=len(asked.body),
             )
+            send = told.counting(send)
             try:
                 if plan.away and self.refuses and not counts:
                     await _away(send, api, plan)
@@ -170,8 +171,7 @@ class Managed:
     ) -> None:
         """Send the agent what the provider says, and listen to what it cost."""
         api, plan, keeper = told.api, told.plan, self.planner.keeper
-        heard = Overheard(api, stream=is_stream(answer))
-        ends = self._ends(told, answer)
+        heard, ends = Overheard(), self._ends(told, answer)
         if plan.tools and plan.kept and keeper and reads_in(answer):
             reading = Reading(
                 api=api,
@@ -180,12 +180,12 @@ class Managed:
                 kept=plan.kept,
                 plan=plan,
                 ask=lambda body: self._asked(asked, api, plan, body),
-                heard=heard.hear,
+                heard=heard,
                 ends=ends,
             )
             await reading.answered(answer, send)
         else:
-            hears = heard.hear if plan.kept else None
+            hears = heard if plan.kept else None
             await relayed(answer, send, added=plan.headers, heard=hears, read=read, ends=ends)
         told.usage = heard.usage
         if plan.kept and not plan.kept.beside and answer.status == 200 and told.usage:
@@ -198,8 +198,7 @@ class Managed:
             return None
         if answer.status != 200 or not is_named(told.body) or not reads_in(answer):
             return None
-        keep = partial(keeper.answers.keep, kept.caller, kept.head, kept.place, request)
-        return Ends(keep, stream=is_stream(answer))
+        return Ends(partial(keeper.answers.keep, kept.caller, kept.head, kept.place, request))
 
     def _later(self, report: Coroutine[Any, Any, None]) -> None:
         """Report without anybody waiting for it."""

@@ -27,7 +27,8 @@ from .keeper import BYTES_PER_TOKEN_MIN, Keeper, Kept
 from .plan import Plan
 from .relay import BrokenOff, is_stream, pieces, said, started
 from .splice import Splice, splice_of
-from .sse import Events
+from .sse import Event, Events
+from .usage import Overheard
 
 log = logging.getLogger("jettison.gateway")
 
@@ -61,8 +62,8 @@ class Reading:
     kept: Kept
     plan: Plan
     ask: Ask
-    heard: Callable[[bytes], None]
-    """Gets what the provider said of its first turn, which the view was for."""
+    heard: Overheard
+    """Hears what the provider said of its first turn, which the view was for."""
     ends: Ends | None = None
     _real: list[Json] = field(default_factory=list)
     _seen: list[Json] = field(default_factory=list)
@@ -82,7 +83,7 @@ class Reading:
 
     async def _whole(self, answer: aiohttp.ClientResponse, send: Send) -> None:
         raw = await _all(answer)
-        self.heard(raw)
+        self.heard.hear(raw)
         body = _object(raw)
         while (turn := self.dialect.turn_in(body)) is not None and await self._reads(turn):
             async with self.ask(self._next_body()) as following:
@@ -97,7 +98,7 @@ class Reading:
                 await self._hidden()
                 raw = encode(self.dialect.with_turn(body, self.dialect.joined(self._seen)))
             if self.ends is not None:
-                raw = await self.ends.fed(raw) + await self.ends.rest()
+                await self.ends.whole(raw)
         await started(send, answer.status, self._headers(answer))
         await said(send, raw, more=False)
 
@@ -120,15 +121,17 @@ class Reading:
         if self._turns:
             await self._hidden()
         for piece in splice.ended():
-            await said(send, await self.ends.fed(piece) if self.ends else piece)
+            if self.ends is not None:
+                await self.ends.hear(Event(raw=piece).data)
+            await said(send, piece)
 
     async def _turn(self, answer: aiohttp.ClientResponse, splice: Splice, send: Send, *, first: bool) -> None:
         """Send what goes on at once of one turn."""
         events = Events()
         async for piece in _plain(answer):
-            if first:
-                self.heard(piece)
             for event in events.fed(piece):
+                if first:
+                    self.heard.hear(event.data)
                 for out in splice.heard(event):
                     await said(send, out)
         if rest := events.rest():

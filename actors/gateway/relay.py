@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 
 import aiohttp
 from starlette.types import Send
@@ -10,7 +10,11 @@ from starlette.types import Send
 from .apis import Host, error_body, error_event
 from .ends import Ends
 from .headers import Header, returned, value_of
-from .sse import WholeEvents
+from .sse import Events, WholeEvents
+from .usage import Overheard
+
+HEARD_BYTES_MAX = 32 * 2**20
+"""Of an answer that comes as a whole; of a larger one nothing is learned."""
 
 FAILURES = (aiohttp.ClientError, TimeoutError, OSError)
 
@@ -55,32 +59,66 @@ async def relayed(
     send: Send,
     *,
     added: Iterable[Header] = (),
-    heard: Callable[[bytes], None] | None = None,
+    heard: Overheard | None = None,
     read: bytes = b"",
     ends: Ends | None = None,
 ) -> None:
-    """Send *answer* to the agent as it is, with the headers *added*; *heard* gets each piece after the agent.
+    """Send *answer* to the agent as it is, with the headers *added*; *heard* and *ends* listen, if it is plain.
 
     *read* is what was read of it before. Raises `BrokenOff` where it broke off and nothing says so.
     """
     await started(send, answer.status, [*returned(answer.raw_headers), *added])
     if read:
         await said(send, read)
-    events = WholeEvents() if is_stream(answer) and not value_of(answer.raw_headers, "content-encoding") else None
+    if not is_plain(answer):
+        heard = ends = None
+    if is_stream(answer) and is_plain(answer):
+        await _streamed(answer, send, heard, ends)
+    else:
+        await _whole(answer, send, heard, ends)
+
+
+async def _streamed(answer: aiohttp.ClientResponse, send: Send, heard: Overheard | None, ends: Ends | None) -> None:
+    """Send a stream event by event; it is taken apart once, and only for who listens."""
+    events, unheard = Events(), WholeEvents()
+    listened = heard is not None or ends is not None
     try:
         async for piece in pieces(answer):
-            whole = piece if events is None else events.fed(piece)
-            if whole := await ends.fed(whole) if ends else whole:
+            if not listened:
+                whole = unheard.fed(piece)
+            else:
+                found = list(events.fed(piece))
+                for event in found:
+                    await _listened(event.data, heard, ends)
+                whole = b"".join(event.raw for event in found)
+            if whole:
                 await said(send, whole)
-            if heard is not None:
-                heard(piece)
-        last = events.rest() if events is not None else b""
-        last = last + await ends.rest() if ends else last
+        last = events.rest() if listened else unheard.rest()
     except BrokenOff as error:
-        if events is None:
-            raise
         last = error_event(message=str(error))
     await said(send, last, more=False)
+
+
+async def _listened(data: bytes, heard: Overheard | None, ends: Ends | None) -> None:
+    if heard is not None:
+        heard.hear(data)
+    if ends is not None:
+        await ends.hear(data)
+
+
+async def _whole(answer: aiohttp.ClientResponse, send: Send, heard: Overheard | None, ends: Ends | None) -> None:
+    """Send any other answer as it comes; for *ends* it waits until all of it is there."""
+    body = bytearray()
+    async for piece in pieces(answer):
+        if ends is not None or (heard is not None and len(body) <= HEARD_BYTES_MAX):
+            body += piece
+        if ends is None:
+            await said(send, piece)
+    if heard is not None:
+        heard.hear(bytes(body))
+    if ends is not None:
+        await ends.whole(bytes(body))
+    await said(send, bytes(body) if ends is not None else b"", more=False)
 
 
 async def pieces(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
@@ -95,3 +133,8 @@ async def pieces(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
 def is_stream(answer: aiohttp.ClientResponse) -> bool:
     """Tell whether the answer comes event by event."""
     return value_of(answer.raw_headers, "content-type").startswith("text/event-stream")
+
+
+def is_plain(answer: aiohttp.ClientResponse) -> bool:
+    """Tell whether its bytes are what was said, and nobody packed them."""
+    return value_of(answer.raw_headers, "content-encoding") in ("", "identity")

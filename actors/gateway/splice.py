@@ -275,8 +275,9 @@ def _chat_turn() -> Json:
 
 def _object(event: Event) -> Json:
     """Return the object that an event tells; empty where it tells none."""
+    data = event.data
     try:
-        return decode(event.data) if event.data.startswith(b"{") else {}
+        return decode(data) if data.startswith(b"{") else {}
     except BadMessage:
         return {}
 

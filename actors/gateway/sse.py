@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 EVENT_BYTES_MAX = 32 * 2**20
-"""An event that does not end within so much is none; what is kept of it is dropped."""
+"""What does not end within so much is no event: it goes on as it is, and nobody reads it."""
 
 
 ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
@@ -15,10 +15,15 @@ ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """One event: its bytes with the blank line that ends it, and the text of its data."""
+    """One event: its bytes, with the blank line that ends it."""
 
     raw: bytes
-    data: bytes
+
+    @property
+    def data(self) -> bytes:
+        """Return the text of its data, line by line."""
+        lines = [line[5:].removeprefix(b" ") for line in self.raw.splitlines() if line.startswith(b"data:")]
+        return lines[0] if len(lines) == 1 else b"\n".join(lines)
 
     @property
     def is_done(self) -> bool:
@@ -42,8 +47,9 @@ class Events:
             raw = bytes(self._kept[:end])
             del self._kept[:end]
             self._seen = 0
-            yield Event(raw=raw, data=_data(raw))
+            yield Event(raw=raw)
         if len(self._kept) > EVENT_BYTES_MAX:
+            yield Event(raw=bytes(self._kept))
             self._kept.clear()
             self._seen = 0
 
@@ -62,7 +68,7 @@ class Events:
 
 
 class WholeEvents:
-    """Pass a stream on in whole events, as the bytes that they are: what breaks off then does not end within one."""
+    """Pass on a stream that nobody listens to, in whole events: what breaks off then does not end within one."""
 
     def __init__(self) -> None:
         self._held = bytearray()
@@ -83,8 +89,3 @@ class WholeEvents:
     def rest(self) -> bytes:
         """Return what is held back."""
         return bytes(self._held)
-
-
-def _data(raw: bytes) -> bytes:
-    lines = [line[5:].removeprefix(b" ") for line in raw.splitlines() if line.startswith(b"data:")]
-    return lines[0] if len(lines) == 1 else b"\n".join(lines)

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 
 from opentelemetry.trace import get_current_span
+from starlette.types import Message, Send
 
 from actors.telemetry.gateway_metrics import Counted, record_request
 from protocol import semconv
@@ -36,6 +37,8 @@ class Told:
     received_bytes: int = 0
     sent_bytes: int = 0
     """Of all questions to the provider that this one took."""
+    returned_bytes: int = 0
+    """Of the answer, as its agent got it."""
 
     @property
     def model(self) -> str:
@@ -50,6 +53,15 @@ class Told:
     def answering(self, status: int) -> None:
         """Say that the provider began to answer."""
         self.status, self.first_seconds = status, time.monotonic() - self.began
+
+    def counting(self, send: Send) -> Send:
+        """Return *send* that counts what the agent gets."""
+
+        async def counted(message: Message) -> None:
+            self.returned_bytes += len(message.get("body", b""))
+            await send(message)
+
+        return counted
 
     @property
     def saved_tokens(self) -> int:
@@ -87,6 +99,7 @@ class Told:
                 first_seconds=self.first_seconds,
                 received_bytes=self.received_bytes,
                 sent_bytes=self.sent_bytes,
+                returned_bytes=self.returned_bytes,
                 saved_tokens=self.saved_tokens,
                 input_tokens=usage.input if usage else 0,
                 output_tokens=usage.output if usage else 0,

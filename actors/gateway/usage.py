@@ -6,12 +6,6 @@ from typing import Any
 
 import msgspec
 
-from .apis import Api
-from .sse import Events
-
-BODY_BYTES_MAX = 32 * 2**20
-"""Of an answer that comes as a whole; of a larger one nothing is learned."""
-
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens as all providers mean them: `input` with what came from a cache, or was put into one."""
@@ -22,33 +16,20 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Overheard:
-    """Listens to an answer of *api*, event by event or as a whole."""
+    """Listens to an answer."""
 
-    def __init__(self, api: Api, *, stream: bool) -> None:
-        self._api = api
-        self._events = Events() if stream else None
-        self._body = bytearray()
+    def __init__(self) -> None:
         self._said: dict[str, Any] = {}
-
-    def hear(self, piece: bytes) -> None:
-        """Listen to a piece."""
-        if self._events is None:
-            if len(self._body) <= BODY_BYTES_MAX:
-                self._body += piece
-            return
-        for event in self._events.fed(piece):
-            if b'"usage"' in event.data:
-                self._learn(event.data)
 
     @property
     def usage(self) -> Usage | None:
         """Return what was said by now; None if nothing was."""
-        if self._events is None and self._body:
-            self._learn(bytes(self._body))
-            self._body.clear()
         return usage_of(self._said) if self._said else None
 
-    def _learn(self, raw: bytes) -> None:
+    def hear(self, raw: bytes) -> None:
+        """Listen to the data of an event, or to a whole answer."""
+        if b'"usage"' not in raw:
+            return
         try:
             value = msgspec.json.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -27,6 +27,7 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
     first_seconds: float
     received_bytes: int
     sent_bytes: int
+    returned_bytes: int
     saved_tokens: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
@@ -41,7 +42,8 @@ def record_request(one: Counted) -> None:
     instruments.added.record(one.added_seconds, labels)
     if one.status:
         instruments.first.record(one.first_seconds, labels)
-    for direction, size in (("received", one.received_bytes), ("sent", one.sent_bytes)):
+    ways = (("received", one.received_bytes), ("sent", one.sent_bytes), ("returned", one.returned_bytes))
+    for direction, size in ways:
         instruments.bytes.add(size, {semconv.GATEWAY_API: one.api, semconv.GATEWAY_DIRECTION: direction})
     if one.saved_tokens:
         instruments.saved.add(one.saved_tokens, labels)
@@ -84,7 +86,9 @@ def _instruments() -> _Instruments:
             explicit_bucket_boundaries_advisory=SECONDS_BOUNDARIES,
         ),
         bytes=meter.create_counter(
-            semconv.GATEWAY_BYTES, unit="By", description="Requests as agents sent them and as providers got them"
+            semconv.GATEWAY_BYTES,
+            unit="By",
+            description="Requests as agents sent them and as providers got them, and answers as agents got them",
         ),
         duration=meter.create_histogram(
             semconv.GEN_AI_CLIENT_OPERATION_DURATION,

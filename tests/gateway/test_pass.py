@@ -11,6 +11,7 @@ import pytest
 from backports import zstd
 from yarl import URL
 
+from actors.gateway import sse
 from actors.gateway.encodings import unfolded, unfolding
 from actors.gateway.headers import forwarded
 from actors.gateway.sse import Events
@@ -164,6 +165,14 @@ def test_events_are_the_same_however_they_are_cut() -> None:
         cut = [one for at in range(0, len(stream), size) for one in events.fed(stream[at : at + size])]
         assert cut == whole
         assert b"".join(event.raw for event in cut) + events.rest() == stream
+
+
+def test_what_is_too_long_for_an_event_goes_on_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "EVENT_BYTES_MAX", 8)
+    stream, events = b"data: 1\n\ndata: 3456789\n\ndata: 2\n\n", Events()
+    found = [one for at in range(0, len(stream), 5) for one in events.fed(stream[at : at + 5])]
+    assert b"".join(event.raw for event in found) == stream
+    assert (found[0].data, found[-1].data) == (b"1", b"2")
 
 
 def test_what_connection_names_is_not_forwarded() -> None:

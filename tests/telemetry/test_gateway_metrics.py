@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import aiohttp
 import pytest
 from opentelemetry import metrics
 from opentelemetry.sdk.metrics import MeterProvider
@@ -11,23 +14,37 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from actors.telemetry import gateway_metrics
 from actors.telemetry.gateway_metrics import Counted, record_request
+from tests.gateway.conftest import session as session
+from tests.gateway.provider import Answer, in_front_of, provider
+from tests.gateway.test_outages import BODY, without_nats
+
+
+@contextmanager
+def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemoryMetricReader]:
+    """Yield what reads all that is counted within."""
+    reader = InMemoryMetricReader()
+    meters = MeterProvider(metric_readers=[reader])
+    monkeypatch.setattr(metrics, "get_meter", meters.get_meter)
+    gateway_metrics._instruments.cache_clear()
+    try:
+        yield reader
+    finally:
+        gateway_metrics._instruments.cache_clear()
 
 
 def test_requests_bypasses_bytes_time_and_tokens_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    reader = InMemoryMetricReader()
-    provider = MeterProvider(metric_readers=[reader])
-    monkeypatch.setattr(metrics, "get_meter", provider.get_meter)
-    gateway_metrics._instruments.cache_clear()
-    try:
+    with counted(monkeypatch) as reader:
         given: Any = {"api": "chat", "provider": "openai", "model": "m", "received_bytes": 900, "sent_bytes": 300}
-        given |= {"seconds": 2.0, "added_seconds": 0.01, "first_seconds": 0.5}
+        given |= {"returned_bytes": 70, "seconds": 2.0, "added_seconds": 0.01, "first_seconds": 0.5}
         record_request(Counted(how="view", status=200, saved_tokens=150, input_tokens=70, output_tokens=7, **given))
         record_request(Counted(how="bypass", status=429, **given))
-    finally:
-        gateway_metrics._instruments.cache_clear()
     found = _points(reader)
     assert found["jettison.gateway.requests"] == {("chat", "view", "2xx"): 1, ("chat", "bypass", "4xx"): 1}
-    assert found["jettison.gateway.bytes"] == {("chat", "received"): 1800, ("chat", "sent"): 600}
+    assert found["jettison.gateway.bytes"] == {
+        ("chat", "received"): 1800,
+        ("chat", "sent"): 600,
+        ("chat", "returned"): 140,
+    }
     assert found["jettison.gateway.added"] == {("chat", "view"): 0.01, ("chat", "bypass"): 0.01}
     assert found["jettison.gateway.first_byte"] == {("chat", "view"): 0.5, ("chat", "bypass"): 0.5}
     assert found["jettison.gateway.tokens.saved"] == {("chat", "view"): 150}
@@ -36,6 +53,17 @@ def test_requests_bypasses_bytes_time_and_tokens_are_counted(monkeypatch: pytest
         ("chat", "openai", "m", "input"): 70,
         ("chat", "openai", "m", "output"): 7,
     }
+
+
+async def test_an_answer_is_counted_as_its_agent_got_it(
+    monkeypatch: pytest.MonkeyPatch, session: aiohttp.ClientSession
+) -> None:
+    answer = Answer(headers={"content-type": "text/event-stream"}, pieces=(b"data: 1\n\n", 0.01, b"data: 2\n\n"))
+    with counted(monkeypatch) as reader:
+        async with provider(lambda _: answer) as there, in_front_of(there, without_nats(), mode="manage") as url:
+            got = await (await session.post(f"{url}/v1/chat/completions", data=BODY)).read()
+    sizes = {("chat", "received"): len(BODY), ("chat", "sent"): len(BODY), ("chat", "returned"): len(got)}
+    assert _points(reader)["jettison.gateway.bytes"] == sizes
 
 
 def _points(reader: InMemoryMetricReader) -> dict[str, dict[tuple[Any, ...], Any]]:
