@@ -15,11 +15,12 @@ from . import compacting
 from .apis import CHAT_API, MESSAGES_API, RESPONSES_API, Api, Host, host_of
 from .bodies import Body, read_of
 from .callers import Caller, Callers
+from .ends import BrokenOff
 from .headers import Header, forwarded
 from .incoming import HungUp, Incoming, incoming, while_heard
 from .managed import Managed
 from .own_keys import unlike_its_own
-from .relay import BrokenOff, refused, relayed
+from .relay import refused, relayed
 from .upstream import Upstream
 
 log = logging.getLogger("jettison.gateway")

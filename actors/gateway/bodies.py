@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from protocol.errors import BadMessage, Rejected
 from protocol.formats.messages import INSTRUCTION_ROLES
@@ -40,6 +41,10 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
     """What stands before its messages, where it does not repeat that."""
     changed: bool = False
     """It is not what its bytes say: something was added that its agent only named."""
+    conversation: str = ""
+    """The id of the one that its provider keeps, and all of it was put before what came."""
+    own: tuple[bytes, ...] = ()
+    """What came, and is to be added there."""
 
     @property
     def skipped(self) -> int:
@@ -68,7 +73,16 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
 
     def scope(self, headers: Mapping[str, str]) -> str:
         """Return what its agent says of which conversation it is; empty if it says nothing."""
-        return scope_of(headers, {name: self.field(name) for name in ("metadata", "prompt_cache_key")})
+        fields = {name: self.field(name) for name in ("metadata", "prompt_cache_key")}
+        return scope_of(headers, {**fields, "conversation": self.conversation})
+
+    def behind(self, items: Sequence[bytes], *, conversation: str) -> Body:
+        """Return the request as one that brings *items* of a conversation itself. Raises `Rejected`."""
+        own = (*self.head, *self.messages, *self.tail)
+        head, messages, tail = _parted([*items, *own])
+        fields = {name: raw for name, raw in self.fields.items() if name != "conversation"}
+        said = {"head": head, "messages": messages, "tail": tail, "own": own}
+        return replace(self, fields=fields, changed=True, conversation=conversation, **said)
 
     @property
     def instructions(self) -> bytes:
@@ -120,22 +134,25 @@ def body_of(raw: bytes, api: Api) -> Body:
             listed = [b'{"role":"user","content":' + given + b"}"]
         else:
             listed = [bytes(one) for one in msgspec.json.decode(given, type=list[msgspec.Raw])]
-        start, end = 0, len(listed)
-        while start < end and _instructs(listed[start]):
-            start += 1
-        while end > start and _instructs(listed[end - 1]):
-            end -= 1
+        head, messages, tail = _parted(listed)
     except (KeyError, *UNREADABLE) as error:
         raise Rejected(f"the request's {api.field} cannot be read: {type(error).__name__}") from None
-    if start == end and "previous_response_id" not in fields:
+    if not messages and "previous_response_id" not in fields:
         raise Rejected(f"the request's {api.field} has no message")
-    return Body(
-        api=api,
-        fields=fields,
-        head=tuple(listed[:start]),
-        messages=tuple(listed[start:end]),
-        tail=tuple(listed[end:]),
-    )
+    return Body(api=api, fields=fields, head=head, messages=messages, tail=tail)
+
+
+_Messages = tuple[bytes, ...]
+
+
+def _parted(listed: Sequence[bytes]) -> tuple[_Messages, _Messages, _Messages]:
+    """Return the instructions that a list begins with, its messages, and the instructions that it ends with."""
+    start, end = 0, len(listed)
+    while start < end and _instructs(listed[start]):
+        start += 1
+    while end > start and _instructs(listed[end - 1]):
+        end -= 1
+    return tuple(listed[:start]), tuple(listed[start:end]), tuple(listed[end:])
 
 
 def _instructs(raw: bytes) -> bool:

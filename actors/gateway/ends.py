@@ -20,11 +20,17 @@ _LAST = (b'"response.completed"', b'"response.incomplete"')
 Keep = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 
+class BrokenOff(Exception):
+    """The provider's answer ended before its end; the connection to the agent has to end so too."""
+
+
 @dataclass(frozen=True)
 class Ends:
     """Whoever has an answer asks here before its caller hears the end of it."""
 
     keep: Keep
+    seconds: float = KEEP_SECONDS
+    """How long the end waits for it. What must be kept raises `BrokenOff`, and the answer has no end."""
 
     async def hear(self, data: bytes) -> None:
         """Keep the answer that *data* of an event holds, if it is its stream's end."""
@@ -35,7 +41,7 @@ class Ends:
         """Keep an answer that came as a whole; *within* a field of *raw*."""
         try:
             said = decode(raw)
-            async with asyncio.timeout(KEEP_SECONDS):
+            async with asyncio.timeout(self.seconds):
                 await self.keep(said.get(within) or {} if within else said)
         except (BadMessage, JettisonError, TimeoutError) as error:
             # who names it is told that nobody knows it, or asks its provider

@@ -289,6 +289,8 @@ def scope_of(headers: Mapping[str, str], fields: Mapping[str, Any]) -> str:
     for name in _SCOPE_HEADERS:
         if value := headers.get(name):
             return f"{name}/{value}"
+    if conversation := fields.get("conversation"):
+        return f"conversation/{conversation}"
     key = fields.get("prompt_cache_key")
     return f"cache/{key}" if isinstance(key, str) and key else ""
 

@@ -19,18 +19,18 @@ from protocol.errors import BudgetRefused, JettisonError, Rejected, Unavailable
 from protocol.overflow import is_overflow
 from protocol.tracing import extract, span, traced
 
-from . import compacting
+from . import compacting, conversations
 from .answers import is_named, must_be_known
 from .apis import Api
 from .bodies import Body
 from .callers import Caller, Callers
 from .dialects import dialect_of
-from .ends import Ends
+from .ends import BrokenOff, Ends
 from .headers import forwarded, value_of
 from .incoming import Incoming
 from .plan import BYTES_PER_TOKEN, Plan, Planner, bypass
 from .reading import Reading, reads_in
-from .relay import BrokenOff, pieces, refused, relayed
+from .relay import pieces, refused, relayed
 from .sessions import Sessions
 from .told import Told
 from .upstream import Upstream
@@ -69,6 +69,7 @@ class Managed:
         headers = {key.decode("latin-1").lower(): value.decode("latin-1") for key, value in asked.headers}
         with span(f"gateway {api.name}", kind="server", parent=extract(headers)):
             try:
+                read = await self._whole(asked, read)
                 plan = await self._plan(asked, read, caller, headers, counts=counts)
             except BudgetRefused as error:
                 if not counts:
@@ -100,13 +101,31 @@ class Managed:
                 if not counts:
                     self.sessions.saw(told, client=headers.get("user-agent", ""))
 
+    async def _whole(self, asked: Incoming, read: Body | Rejected) -> Body | Rejected:
+        """Return a request with what stands before it in a conversation that its provider keeps."""
+        if isinstance(read, Rejected) or _foreign(read) or not conversations.conversation_of(read):
+            return read
+        if self.planner.keeper is None or compacting.is_asked(asked.path, read):
+            return read
+        ask = partial(self._beside, asked)
+        return await conversations.whole(read, ask, seconds=self.planner.deadline_seconds)
+
+    def _beside(
+        self, asked: Incoming, *, method: str, path: str, query: str = "", body: bytes = b""
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        """Ask the provider something else, with what the caller showed."""
+        headers = forwarded(asked.headers, without=(b"content-encoding", b"accept-encoding", b"content-type"))
+        headers += [(b"accept-encoding", b"identity"), (b"content-type", b"application/json")]
+        headers = self.callers.headers_for(headers, "openai")
+        return self.upstream.asked("openai", method=method, path=path, query=query, headers=headers, body=body)
+
     async def _plan(
         self, asked: Incoming, read: Body | Rejected, caller: Caller, headers: dict[str, str], *, counts: bool
     ) -> Plan:
         if isinstance(read, Rejected):
             return bypass(asked.body, str(read))
-        if _is_foreign(read):
-            return bypass(asked.body, "its provider keeps the conversation")
+        if why := _foreign(read):
+            return bypass(asked.body, why)
         if compacting.is_asked(asked.path, read):
             read = msgspec.structs.replace(read, messages=compacting.without_trigger(read))
             return await self.planner.compacted(asked.body, read, caller=caller, headers=headers)
@@ -171,7 +190,7 @@ class Managed:
     ) -> None:
         """Send the agent what the provider says, and listen to what it cost."""
         api, plan, keeper = told.api, told.plan, self.planner.keeper
-        heard, ends = Overheard(), self._ends(told, answer)
+        heard, ends = Overheard(), self._ends(asked, told, answer)
         if plan.tools and plan.kept and keeper and reads_in(answer):
             reading = Reading(
                 api=api,
@@ -191,12 +210,15 @@ class Managed:
         if plan.kept and not plan.kept.beside and answer.status == 200 and told.usage:
             self._later(_reported(plan, told.usage))
 
-    def _ends(self, told: Told, answer: aiohttp.ClientResponse) -> Ends | None:
+    def _ends(self, asked: Incoming, told: Told, answer: aiohttp.ClientResponse) -> Ends | None:
         """Return who keeps the answer for who will go on from it by its id; None where nobody may."""
         kept, keeper, request = told.plan.kept, self.planner.keeper, told.plan.request
-        if kept is None or kept.beside or keeper is None or request is None or told.body is None:
+        if kept is None or keeper is None or request is None or answer.status != 200 or not reads_in(answer):
             return None
-        if answer.status != 200 or not is_named(told.body) or not reads_in(answer):
+        if request.conversation:
+            add = conversations.added_to(request, partial(self._beside, asked))
+            return Ends(add, seconds=conversations.ADD_SECONDS * 2)
+        if kept.beside or not is_named(request):
             return None
         return Ends(partial(keeper.answers.keep, kept.caller, kept.head, kept.place, request))
 
@@ -225,14 +247,18 @@ async def _reported(plan: Plan, usage: Usage) -> None:
         log.info("usage was not reported: %s", error)
 
 
-def _is_foreign(body: Body) -> bool:
-    """Tell whether a request is about what only its provider knows, or asks for several answers at once."""
-    several = body.field("n")
-    return (
-        (isinstance(several, int) and several > 1)
-        or body.field("conversation") is not None
-        or body.field("background") is True
-    )
+def _foreign(body: Body) -> str:
+    """Return why a request can only be answered as it came; empty where it can be managed."""
+    several, named = body.field("n"), body.field("conversation")
+    if isinstance(several, int) and several > 1:
+        return "several answers are asked for"
+    if body.field("background") is True:
+        return "its provider answers in the background"
+    if named is not None and (
+        body.field("previous_response_id") is not None or not conversations.conversation_of(body)
+    ):
+        return "what it goes on from cannot be told"
+    return ""
 
 
 async def _refusal(answer: aiohttp.ClientResponse) -> bytes:

@@ -21,11 +21,11 @@ from protocol.jsonbytes import decode, encode
 from .apis import Api, error_event
 from .dialects import Called, Dialect, Json
 from .encodings import unfolding
-from .ends import Ends
+from .ends import BrokenOff, Ends
 from .headers import Header, returned, value_of
 from .keeper import BYTES_PER_TOKEN_MIN, Keeper, Kept
 from .plan import Plan
-from .relay import BrokenOff, is_stream, pieces, said, started
+from .relay import is_stream, pieces, said, started
 from .splice import Splice, splice_of
 from .sse import Event, Events
 from .usage import Overheard
@@ -98,7 +98,7 @@ class Reading:
                 await self._hidden()
                 raw = encode(self.dialect.with_turn(body, self.dialect.joined(self._seen)))
             if self.ends is not None:
-                await self.ends.whole(raw)
+                await _heard_whole(self.ends, raw)
         await started(send, answer.status, self._headers(answer))
         await said(send, raw, more=False)
 
@@ -115,15 +115,16 @@ class Reading:
                         await said(send, error_event(message=message, refusal=await _all(following)))
                         return
                     await self._turn(following, splice, send, first=False)
-        except (BrokenOff, JettisonError):
+            if self._turns:
+                await self._hidden()
+            for piece in splice.ended():
+                if self.ends is not None:
+                    await self.ends.hear(Event(raw=piece).data)
+                await said(send, piece)
+        except BrokenOff as error:
+            await said(send, error_event(message=str(error)))
+        except JettisonError:
             await said(send, error_event(message="the provider's answer broke off"))
-            return
-        if self._turns:
-            await self._hidden()
-        for piece in splice.ended():
-            if self.ends is not None:
-                await self.ends.hear(Event(raw=piece).data)
-            await said(send, piece)
 
     async def _turn(self, answer: aiohttp.ClientResponse, splice: Splice, send: Send, *, first: bool) -> None:
         """Send what goes on at once of one turn."""
@@ -212,6 +213,14 @@ async def _all(answer: aiohttp.ClientResponse) -> bytes:
     """Return the whole body. Raises `Unavailable` where it breaks off: nothing of it was told to the agent yet."""
     try:
         return b"".join([piece async for piece in _plain(answer)])
+    except BrokenOff as error:
+        raise Unavailable(str(error)) from None
+
+
+async def _heard_whole(ends: Ends, raw: bytes) -> None:
+    """Keep a whole answer. Raises `Unavailable` where it must be and is not: nothing of it was told yet."""
+    try:
+        await ends.whole(raw)
     except BrokenOff as error:
         raise Unavailable(str(error)) from None
 

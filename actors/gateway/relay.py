@@ -8,7 +8,7 @@ import aiohttp
 from starlette.types import Send
 
 from .apis import Host, error_body, error_event
-from .ends import Ends
+from .ends import BrokenOff, Ends
 from .headers import Header, returned, value_of
 from .sse import Events, WholeEvents
 from .usage import Overheard
@@ -17,10 +17,6 @@ HEARD_BYTES_MAX = 32 * 2**20
 """Of an answer that comes as a whole; of a larger one nothing is learned."""
 
 FAILURES = (aiohttp.ClientError, TimeoutError, OSError)
-
-
-class BrokenOff(Exception):
-    """The provider's answer ended before its end; the connection to the agent has to end so too."""
 
 
 async def started(send: Send, status: int, headers: Iterable[Header]) -> None:

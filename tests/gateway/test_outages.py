@@ -50,7 +50,7 @@ async def test_where_settings_refuse_nothing_goes_on(session: aiohttp.ClientSess
         assert (got.status, got.headers["retry-after"]) == (503, "5")
         assert (await got.json())["error"]["type"] == "overloaded_error"
         # what has no conversation that could be kept is not held up by one that cannot be
-        foreign = await session.post(f"{url}/v1/responses", data=b'{"input": "x", "conversation": "c"}')
+        foreign = await session.post(f"{url}/v1/responses", data=b'{"input": "x", "background": true}')
         assert foreign.status == 200
     assert len(there.asked) == 1
 
