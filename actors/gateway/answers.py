@@ -1,19 +1,22 @@
 """Answers: what a caller goes on from who names an answer of Responses, or brings a compaction of the gateway's.
 
 Neither repeats what came before it: that is in the log, and the gateway knows where. What an answer said is kept until
-it is gone on from, encrypted as the log is, since its caller will not send it either.
+it is gone on from, encrypted as the log is, since its caller will not send it either. So are its items, each by its
+own id, for callers who send that in the place of the item.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from cachetools import LRUCache
 from msgspec.structs import replace
 
 from protocol.client import Client
@@ -38,6 +41,12 @@ OURS = "jet1:"
 """How a compaction of the gateway's begins: one of a provider goes back to it untouched."""
 
 COMPACTION = b'"compaction"'
+REFERENCE = b'"item_reference"'
+"""In the place of an item that its provider keeps too."""
+
+ITEMS_BYTES_MAX = 32 * 2**20
+"""Of the items that one process remembers, as they are kept."""
+
 _THOUGHTS = "reasoning.encrypted_content"
 TRIGGER = b'"compaction_trigger"'
 
@@ -47,7 +56,7 @@ class Unknown(Rejected):
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True, kw_only=True, tag="answer"):
-    """Where a conversation stood when it was answered, and what was said then."""
+    """Where a conversation stood when it was answered, and what was said then; or one item of it."""
 
     name: str
     earlier: Earlier
@@ -62,6 +71,9 @@ class Answers:
     client: Client
     places: GatewayPlaces
     keys: JetStreamKeys
+    _items: LRUCache[str, Answer] = field(
+        default_factory=lambda: LRUCache(ITEMS_BYTES_MAX, getsizeof=lambda one: len(one.said))
+    )
 
     async def whole(self, caller: Caller, body: Body) -> Body:
         """Return a request with what it goes on from. Raises `Unknown`, `Rejected`, `Unavailable`."""
@@ -70,6 +82,8 @@ class Answers:
         if caller.shared and body.field("store") is not False:
             # the account is everybody's, and nobody may ask it for what it keeps
             body = replace(body, fields={**body.fields, "store": b"false", **_with_thoughts(body)}, changed=True)
+        if any(map(reference_in, body.messages)):
+            body = replace(body, messages=await self._referred(caller, body.messages), changed=True)
         if isinstance(previous := body.field("previous_response_id"), str):
             body = await self._after(caller, body, previous)
         at = next((at for at in range(len(body.messages) - 1, -1, -1) if _is_ours(body.messages[at])), None)
@@ -85,8 +99,7 @@ class Answers:
         raw, _ = await self.places.read(token(caller.tenant), await self._place(caller, previous))
         try:
             found = msgspec.msgpack.decode(raw, type=Answer)
-            said = await opened(self.client, address(found.name, caller.tenant), found.said)
-            head, items = msgspec.json.decode(said or b"", type=tuple[tuple[msgspec.Raw, ...], tuple[msgspec.Raw, ...]])
+            head, items = await self._said(caller, found)
         except (Erased, *UNREADABLE):
             raise Unknown(f"Previous response with id '{previous}' not found.") from None
         fields = {name: raw for name, raw in body.fields.items() if name != "previous_response_id"}
@@ -99,6 +112,29 @@ class Answers:
             changed=True,
         )
 
+    async def _said(self, caller: Caller, answer: Answer) -> tuple[tuple[msgspec.Raw, ...], tuple[msgspec.Raw, ...]]:
+        said = await opened(self.client, address(answer.name, caller.tenant), answer.said)
+        return msgspec.json.decode(said or b"", type=tuple[tuple[msgspec.Raw, ...], tuple[msgspec.Raw, ...]])
+
+    async def _referred(self, caller: Caller, messages: Sequence[bytes]) -> tuple[bytes, ...]:
+        """Return *messages* with the items that some of them only name. Raises `Unknown`, `Unavailable`."""
+        idents = [reference_in(raw) for raw in messages]
+        found = await asyncio.gather(*(self._item(caller, ident) for ident in idents if ident))
+        items = iter(found)
+        return tuple(next(items) if ident else raw for raw, ident in zip(messages, idents, strict=True))
+
+    async def _item(self, caller: Caller, ident: str) -> bytes:
+        where = await self._place(caller, ident)
+        try:
+            known = self._items.get(where)
+            if known is None:
+                raw, _ = await self.places.read(token(caller.tenant), where)
+                known = self._items[where] = msgspec.msgpack.decode(raw, type=Answer)
+            _, (item,) = await self._said(caller, known)
+        except (Erased, *UNREADABLE):
+            raise Unknown(f"Item with id '{ident}' not found.") from None
+        return bytes(item)
+
     async def keep(self, caller: Caller, head: Head, place: Token, body: Body, response: Mapping[str, Any]) -> None:
         """Keep what a whole *response* to *body* said, so that it can be named. Raises `Unavailable`."""
         ident, output = response.get("id"), response.get("output")
@@ -107,13 +143,22 @@ class Answers:
         if body.field("store") is False:
             # what its provider does not keep it takes back with its content alone
             output = [one for one in output if one.get("type") != "reasoning" or one.get("encrypted_content")]
-        items = b",".join((*body.tail, *map(encode, output)))
-        said = await closed(
-            self.client, address(head.name, caller.tenant), b"[[" + b",".join(body.head) + b"],[" + items + b"]]"
-        )
+        earlier, items = earlier_of(head, place), [(one, encode(one)) for one in output]
+        named = [
+            self._keep(caller, head.name, earlier, str(one["id"]), (), (raw,)) for one, raw in items if "id" in one
+        ]
+        said = (*body.tail, *(raw for _, raw in items))
+        await asyncio.gather(self._keep(caller, head.name, earlier, ident, body.head, said), *named)
+
+    async def _keep(
+        self, caller: Caller, name: str, earlier: Earlier, ident: str, head: Sequence[bytes], items: Sequence[bytes]
+    ) -> None:
+        """Keep what *ident* names: *items* of the conversation *name*, below the instructions *head*."""
+        raw = b"[[" + b",".join(head) + b"],[" + b",".join(items) + b"]]"
+        said = await closed(self.client, address(name, caller.tenant), raw)
         if len(said) > ANSWER_BYTES_MAX:
             return
-        answer = Answer(name=head.name, earlier=earlier_of(head, place), said=said)
+        answer = Answer(name=name, earlier=earlier, said=said)
         where = await self._place(caller, ident)
         # nobody else writes there; an id that a provider gives twice is not gone on from by either
         await self.places.write(token(caller.tenant), where, msgspec.msgpack.encode(answer), revision=0)
@@ -150,13 +195,25 @@ def earlier_of(head: Head, place: Token) -> Earlier:
 
 def must_be_known(body: Body, caller: Caller) -> bool:
     """Tell whether a request makes no sense to its provider, or may not be put to it, unless its beginning is known."""
-    named = body.api.name == "responses" and caller.shared and body.field("previous_response_id") is not None
-    return named or any(map(_is_ours, body.messages))
+    named = body.field("previous_response_id") is not None or any(map(reference_in, body.messages))
+    return (body.api.name == "responses" and caller.shared and named) or any(map(_is_ours, body.messages))
 
 
 def is_named(body: Body) -> bool:
     """Tell whether the answer to *body* may be gone on from by its id: its caller did not say that nobody keeps it."""
     return body.api.name == "responses" and body.field("store") is not False
+
+
+def reference_in(raw: bytes) -> str:
+    """Return the id of the item that a message only names; empty for any other message."""
+    # its letters may be written as escapes, and its provider would read them
+    if REFERENCE not in raw and b"\\u" not in raw:
+        return ""
+    try:
+        item = decode(raw)
+    except BadMessage:
+        return ""
+    return str(item.get("id")) if item.get("type") == "item_reference" else ""
 
 
 def _is_ours(raw: bytes) -> bool:

@@ -20,7 +20,7 @@ from protocol.overflow import is_overflow
 from protocol.tracing import extract, span, traced
 
 from . import compacting, conversations
-from .answers import is_named, must_be_known
+from .answers import is_named, must_be_known, reference_in
 from .apis import Api
 from .bodies import Body
 from .callers import Caller, Callers
@@ -303,11 +303,15 @@ async def _too_long(send: Send, api: Api, error: BudgetRefused) -> None:
 
 async def _unknown(send: Send, api: Api, body: Body) -> None:
     """Say that nobody knows what a request goes on from, in its provider's words."""
-    previous = body.field("previous_response_id")
-    message = f"Previous response with id '{previous}' not found." if previous else "The compaction cannot be read."
-    kind, code = "invalid_request_error", "previous_response_not_found" if previous else "invalid_encrypted_content"
+    code: str | None = None
+    if previous := body.field("previous_response_id"):
+        message, code = f"Previous response with id '{previous}' not found.", "previous_response_not_found"
+    elif any(map(reference_in, body.messages)):
+        message = "An item that the input refers to is not found: send the items themselves."
+    else:
+        message, code = "The compaction cannot be read.", "invalid_encrypted_content"
     headers = [(b"x-jettison", b"refused")]
-    await refused(send, api.host, 400, kind=kind, message=message, code=code, headers=headers)
+    await refused(send, api.host, 400, kind="invalid_request_error", message=message, code=code, headers=headers)
 
 
 async def _away(send: Send, api: Api, plan: Plan) -> None:

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from protocol.errors import Rejected
 
+from .answers import reference_in
 from .bodies import Body
-
-_THEIRS = ("conversation",)
-"""Fields that name what a provider keeps for the account that asks."""
-
-_KNOWN = "previous_response_id"
-"""The same; where conversations are kept, the gateway knows whose it is."""
-
-_REFERENCE = b'"item_reference"'
 
 
 def unlike_its_own(read: Body | Rejected, *, kept: bool) -> str:
@@ -23,7 +16,10 @@ def unlike_its_own(read: Body | Rejected, *, kept: bool) -> str:
     """
     if isinstance(read, Rejected):
         return str(read)
-    named = [name for name in (*_THEIRS, *(() if kept else (_KNOWN,))) if read.field(name) is not None]
-    if any(_REFERENCE in raw for raw in read.messages):
-        named.append("item_reference")
+    fields, items = ["conversation"], (*read.head, *read.tail)
+    if not kept:
+        # else it is known whose answers and items these are
+        fields, items = [*fields, "previous_response_id"], (*items, *read.messages)
+    named = [name for name in fields if read.field(name) is not None]
+    named += ["item_reference"] if any(map(reference_in, items)) else []
     return f"{' and '.join(named)} of callers are not known to the gateway" if named else ""

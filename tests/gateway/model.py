@@ -90,6 +90,8 @@ def _faults(api: str, body: Json) -> Any:
         given = body["input"]
         if '"jet1:' in json.dumps(given):
             yield "the encrypted content is not ours"
+        if '"item_reference"' in json.dumps(given):
+            yield "no such item"
         yield from problems(given if isinstance(given, list) else [{"role": "user", "content": given}], RESPONSES)
         return
     yield from problems(body["messages"], ANTHROPIC if api == ANTHROPIC else CHAT)

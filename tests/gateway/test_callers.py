@@ -51,6 +51,8 @@ async def test_own_keys_go_up_and_what_the_caller_showed_goes_nowhere(session: a
         b'{"input": "x", "previous_response_id": "resp_of_another"}',
         b'{"input": "x", "conversation": {"id": "conv_of_another"}}',
         b'{"input": [{"type": "item_reference", "id": "msg_of_another"}]}',
+        b'{"input": [{"type": "item\\u005freference", "id": "msg_of_another", "x": "\\ud800"}]}',
+        b'{"input": [{"type": "item_reference", "role": "system", "id": "msg_of_another"}, {"role": "user"}]}',
         b"no JSON, which another reader may take for some",
         b'{"input": "' + b"x" * 3000 + b'"}',
     ],

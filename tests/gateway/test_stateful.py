@@ -56,6 +56,10 @@ async def asked(llm: AsyncOpenAI, run: str, items: list[Json], *, streams: bool 
         return await events.get_final_response()
 
 
+def references(response: Any) -> list[Json]:
+    return [{"type": "item_reference", "id": item.id} for item in response.output]
+
+
 def results(response: Any) -> list[Json]:
     calls = [item for item in response.output if item.type == "function_call"]
     return [{"type": "function_call_output", "call_id": one.call_id, "output": TOLD} for one in calls]
@@ -182,4 +186,33 @@ async def test_callers_of_one_key_go_on_from_their_own_answers_alone(working: Ru
         again = await asked(one, run, results(first), previous_response_id=first.id)
         assert again.output_text
         assert len(there.asked) == 2
-    assert [key for key in there.asked[-1].json if key in ("previous_response_id", "store")] == ["store"]
+        assert [key for key in there.asked[-1].json if key in ("previous_response_id", "store")] == ["store"]
+        named = [{"role": "user", "content": "Look."}, *references(first), *results(first)]
+        assert (await asked(one, run, named)).output_text
+        assert "item_reference" not in there.asked[-1].body.decode()
+        with pytest.raises(BadRequestError, match="not found"):
+            await asked(two, run, named)
+        assert len(there.asked) == 3
+
+
+async def test_who_sends_ids_of_items_goes_on_in_a_window_that_the_history_does_not_fit(
+    working: Runtime, settings: Settings
+) -> None:
+    """As agents of the AI SDK do, whose provider keeps what it said."""
+    model, run = StrictModel(window=WINDOW, replies=replies), f"i{fresh_id()[:8]}"
+    before, items = set(await working.log.addresses()), list[Json]([{"role": "user", "content": "Look."}])
+    section = {"mode": "manage", "window": WINDOW, "deadline_seconds": 20.0}
+    async with provider(model) as there, in_front_of(there, settings, **section) as url, client(url, "k") as llm:
+        for turn in range(TURNS):
+            answer = await asked(llm, run, items, streams=bool(turn % 2))
+            items += [*references(answer), *results(answer)]
+        (at,) = set(await working.log.addresses()) - before
+        assert model.refused == []
+        assert b"item_reference" not in b"".join(one.body for one in there.asked)
+        said = json.dumps([messages.decode(one.raw) for one in await said_messages(at, log=working.log)])
+        assert [said.count(f'"{turn}."') for turn in range(TURNS)] == [1] * TURNS
+        # one that nobody knows is its provider's to resolve, with all the others
+        unknown = [*items, {"type": "item_reference", "id": "msg_of_nobody"}, {"role": "user", "content": "On."}]
+        with pytest.raises(BadRequestError):
+            await asked(llm, run, unknown)
+        assert there.asked[-1].json["input"] == unknown
