@@ -13,8 +13,6 @@ from protocol.jsonbytes import decode
 
 log = logging.getLogger("jettison.gateway")
 
-KEEP_SECONDS = 1.5
-
 _LAST = (b'"response.completed"', b'"response.incomplete"')
 
 Keep = Callable[[Mapping[str, Any]], Awaitable[None]]
@@ -29,7 +27,7 @@ class Ends:
     """Whoever has an answer asks here before its caller hears the end of it."""
 
     keep: Keep
-    seconds: float = KEEP_SECONDS
+    seconds: float
     """How long the end waits for it. What must be kept raises `BrokenOff`, and the answer has no end."""
 
     async def hear(self, data: bytes) -> None:

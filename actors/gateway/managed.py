@@ -220,7 +220,8 @@ class Managed:
             return Ends(add, seconds=conversations.ADD_SECONDS * 2)
         if kept.beside or not is_named(request):
             return None
-        return Ends(partial(keeper.answers.keep, kept.caller, kept.head, kept.place, request))
+        keep = partial(keeper.answers.keep, kept.caller, kept.head, kept.place, request)
+        return Ends(keep, seconds=self.planner.deadline_seconds)
 
     def _later(self, report: Coroutine[Any, Any, None]) -> None:
         """Report without anybody waiting for it."""

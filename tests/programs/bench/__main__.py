@@ -14,15 +14,15 @@ import platform
 import subprocess
 import sys
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from tests.programs.bench.encrypting import encrypting_figures
 from tests.programs.bench.fairness import fairness_figures
-from tests.programs.bench.figures import Figure, Skipped, markdown, table
-from tests.programs.bench.gateway import gateway_figures
+from tests.programs.bench.figures import Figure, Skipped, markdown, table, with_rows
+from tests.programs.bench.gateway import gateway_figures, gateway_memory_figures
 from tests.programs.bench.path import latency_figures, long_figures, throughput_figures
 from tests.programs.bench.plot import drawn
 from tests.programs.bench.replaying import replaying_figures
@@ -58,6 +58,7 @@ SERVED: dict[str, Callable[[Bench], Awaitable[list[Figure]]]] = {
     "tracing": tracing_figures,
     "encrypting": encrypting_figures,
     "gateway": gateway_figures,
+    "gateway-memory": gateway_memory_figures,
 }
 """Parts that need servers."""
 
@@ -105,14 +106,16 @@ def machine() -> str:
     return f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, {load}"
 
 
-def written(results: Results, *, told: str) -> None:
-    """Write the table between the markers of the document, and the plot beside it."""
+def written(results: Results, *, told: str, parts: Sequence[str]) -> None:
+    """Write the table between the markers of the document, and the plot beside it; of some *parts* only their rows."""
     text = DOCUMENT.read_text(encoding="utf-8")
     head, _, rest = text.partition(BEGIN)
-    _, _, tail = rest.partition(END)
+    before, _, tail = rest.partition(END)
     today = datetime.datetime.now(datetime.UTC).date()
-    lead = f"Measured {today} with `make bench` on {told}."
-    body = f"{head}{BEGIN}\n{lead}\n\n{markdown(results.figures, results.skipped)}\n{END}{tail}"
+    lead = f"Measured {today} with `make bench{' ' if parts else ''}{' '.join(parts)}` on {told}."
+    made = markdown(results.figures, results.skipped)
+    table = with_rows(before.strip("\n"), made, lead=lead) if parts else f"{lead}\n\n{made}"
+    body = f"{head}{BEGIN}\n{table}\n{END}{tail}"
     DOCUMENT.write_text(body, encoding="utf-8")
     if results.series:
         PLOT.write_text(drawn(results.series), encoding="utf-8")
@@ -140,7 +143,7 @@ def main() -> int:
         series={name: line for one in found for name, line in one.series.items()},
     )
     if wanted.write:
-        written(results, told=told)
+        written(results, told=told, parts=wanted.parts)
     shown = msgspec.json.encode(results).decode() if wanted.json else table(results.figures, results.skipped)
     sys.stdout.write(f"{shown}\n")
     return 1 if results.skipped or any(figure.verdict == "MISS" for figure in results.figures) else 0

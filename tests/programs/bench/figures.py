@@ -85,3 +85,19 @@ def markdown(figures: Sequence[Figure], skipped: Sequence[Skipped]) -> str:
     ]
     lines += [f"\nNot measured: {one.part}: {one.reason}." for one in skipped]
     return "\n".join(lines)
+
+
+def with_rows(table: str, made: str, *, lead: str) -> str:
+    """Return a *table* of the document with the rows of one that was *made* since, in the place of those they replace.
+
+    *lead* says of which run they are: a paragraph of its own, below that of the table.
+    """
+    leads, _, old = table.rpartition("\n\n")
+    head, rule, *rows = old.splitlines()
+    newer = {_named(row): row for row in made.splitlines()[2:] if row.startswith("|")}
+    left = [newer.pop(_named(row), row) for row in rows]
+    return "\n".join([leads, lead, "", head, rule, *left, *newer.values()])
+
+
+def _named(row: str) -> str:
+    return row.split("|")[2].strip()

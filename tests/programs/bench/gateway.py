@@ -7,9 +7,12 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.programs.bench.figures import Figure, median, number, quantile, spread
 from tests.programs.bench.servers import Bench, Json, resident_mb
@@ -91,10 +94,10 @@ class Speaker:
         self.messages.append({"role": "assistant", "content": f"Turn {self._turn}.", "tool_calls": [call]})
         self.messages.append({"role": "tool", "tool_call_id": ident, "content": lines})
 
-    def body(self) -> bytes:
+    def body(self, **more: Any) -> bytes:
         """Return its next request."""
         tools = [{"type": "function", "function": {"name": "log_of", "parameters": {"type": "object"}}}]
-        given = {"model": "gpt-4o", "stream": True, "messages": self.messages, "tools": tools}
+        given = {"model": "gpt-4o", "stream": True, "messages": self.messages, "tools": tools, **more}
         return json.dumps(given, separators=(",", ":")).encode()
 
 
@@ -111,8 +114,21 @@ async def process(*command: str, variables: Mapping[str, str] | None = None) -> 
         await started.wait()
 
 
-async def gateway_figures(bench: Bench) -> list[Figure]:
-    """Measure all of it, one after the other, each beside its floor."""
+@dataclass(frozen=True, kw_only=True)
+class Ports:
+    """Where everything listens: a provider, a bare proxy, a gateway that passes all on, and one that manages."""
+
+    there: int
+    bare: int
+    passing: int
+    managed: int
+    pid: int
+    """Of the one that manages."""
+
+
+@asynccontextmanager
+async def servers(bench: Bench) -> AsyncIterator[Ports]:
+    """Run all of them, and the actors."""
     async with AsyncExitStack() as held:
         there, bare, passing, managed = free_port(), free_port(), free_port(), free_port()
         url = f"http://{LOOPBACK}:{there}"
@@ -129,13 +145,24 @@ async def gateway_figures(bench: Bench) -> list[Figure]:
         await held.enter_async_context(process(*WORKERS, variables=environment(bench.settings)))
         for port in (there, bare, passing, managed):
             await asyncio.to_thread(listened_on, port)
-        figures = await _added(there, managed)
-        figures += await _bypassed(there, passing, bare)
-        figures += await _streams(bare, passing)
-        figures += await _many(managed, pid)
+        yield Ports(there=there, bare=bare, passing=passing, managed=managed, pid=pid)
+
+
+async def gateway_figures(bench: Bench) -> list[Figure]:
+    """Measure what it adds and how much it takes, one after the other, each beside its floor."""
+    async with servers(bench) as ports, AsyncExitStack() as held:
+        figures = await _added(ports.there, ports.managed)
+        figures += await _bypassed(ports.there, ports.passing, ports.bare)
+        figures += await _streams(ports.bare, ports.passing)
         if LITELLM.exists():
-            figures += await _beside_litellm(held, url, passing)
+            figures += await _beside_litellm(held, f"http://{LOOPBACK}:{ports.there}", ports.passing)
         return figures
+
+
+async def gateway_memory_figures(bench: Bench) -> list[Figure]:
+    """Measure whether its memory grows."""
+    async with servers(bench) as ports:
+        return await _many(ports.managed, ports.pid)
 
 
 async def _added(there: int, managed: int) -> list[Figure]:
@@ -234,15 +261,21 @@ async def per_second(port: int, body: bytes, count: int) -> float:
 
 
 async def _many(managed: int, pid: int) -> list[Figure]:
-    """Whether memory grows with requests: each of a conversation of its own, kept and forgotten."""
-    wire, seen = Wire(managed), list[float]()
-    for number_ in range(MANY):
-        await wire.asked(Speaker(f"m{number_}", history_bytes=500).body())
-        if number_ % (MANY // 10) == MANY // 10 - 1:
+    """Whether memory grows with requests: of each conversation two are managed, and two go on as they came."""
+    wire, seen, hows = Wire(managed), list[float](), Counter[bytes]()
+    for conversation in range(MANY // 4):
+        agent = Speaker(f"m{conversation}", history_bytes=500)
+        for _ in range(2):
+            agent.turn()
+            for body in (agent.body(), agent.body(n=2)):
+                _, how = await wire.asked(body)
+                hows[how.partition(b";")[0]] += 1
+        if conversation % (MANY // 40) == MANY // 40 - 1:
             seen.append(resident_mb(pid))
     wire.close()
+    assert hows[b"bypass"] == MANY // 2, hows
     detail = ", ".join(f"{one:.0f}" for one in seen) + " MB"
-    what = f"gateway, managed, {MANY:,} conversations: memory at the end / after half of them"
+    what = f"gateway, {MANY:,} requests, half of them in bypass: memory at the end / after half of them"
     return [Figure(goal="13", what=what, value=seen[-1] / seen[len(seen) // 2 - 1], bound=1.05, detail=detail)]
 
 

@@ -2,10 +2,11 @@
 
 import json
 
+import msgspec
 import pytest
 
 from tests.programs.bench.__main__ import BEGIN, DOCUMENT, END
-from tests.programs.bench.figures import Figure, Skipped, markdown, median, quantile, spread, table
+from tests.programs.bench.figures import Figure, Skipped, markdown, median, quantile, spread, table, with_rows
 from tests.programs.bench.histories import SIZES, history, turns
 from tests.programs.bench.plot import drawn
 
@@ -38,6 +39,19 @@ def test_what_could_not_be_measured_stands_in_the_table() -> None:
         "| P3 | flat | 1.04 x | <= 1.2 | pass | n=7 |",
         "",
         "Not measured: headroom: not installed.",
+    ]
+
+
+def test_rows_that_are_measured_alone_replace_their_own() -> None:
+    figures = [Figure(goal="P3", what=what, value=1.04, bound=1.2) for what in ("a", "b", "c")]
+    old = f"Measured long ago.\n\n{markdown(figures[:2], [])}"
+    made = markdown([msgspec.structs.replace(one, value=2.0) for one in figures[1:]], [])
+    assert with_rows(old, made, lead="Measured now.").splitlines() == [
+        "Measured long ago.",
+        "Measured now.",
+        "",
+        *markdown(figures[:1], []).splitlines(),
+        *made.splitlines()[2:],
     ]
 
 
