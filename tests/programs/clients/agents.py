@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from .transcripts import Events, claude_sessions, codex_sessions, copilot_sessions, pi_sessions
+from .install import cache, installed, version
+from .transcripts import Events, ai_sessions, claude_sessions, codex_sessions, copilot_sessions, pi_sessions
 
 MODEL = "gpt-4o"
 CLAUDE_MODEL = "claude-sonnet-5-5"
@@ -116,6 +118,30 @@ def _qwen(home: Path, server: Server) -> dict[str, str]:
     return {"OPENAI_API_KEY": server.key, "OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_MODEL": MODEL}
 
 
+def _ai(home: Path, server: Server) -> dict[str, str]:
+    installed("ai")
+    # a module finds its packages from where it stands
+    shutil.copy(Path(__file__).with_name(_AI_SCRIPT.name), _AI_SCRIPT)
+    told = {"URL": f"{server.url}/v1", "KEY": server.key, "RUN": server.run, "MODEL": MODEL}
+    return {f"AI_{name}": value for name, value in {**told, "SESSION": str(home / "session.json")}.items()}
+
+
+_AI_SCRIPT = cache() / f"ai-{version('ai')}" / "ai_sdk.mjs"
+
+
+def _ai_agent(api: str) -> Agent:
+    first = ("node", str(_AI_SCRIPT), api)
+    return Agent(
+        client="ai",
+        api=api,
+        settings=_ai,
+        first=first,
+        again=(*first, "--continue"),
+        sessions=ai_sessions,
+        told=False,
+    )
+
+
 _CLAUDE = ("claude", "--model", CLAUDE_MODEL, "--output-format", "json", "--allowedTools", "Bash,Task,Agent")
 _CODEX = ("codex", "exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox")
 _PI = ("pi", "-p", "--provider", "jet", "--model", MODEL)
@@ -174,5 +200,8 @@ AGENTS: dict[str, Agent] = {
         again=(*_QWEN, "--continue", "-p"),
         told=False,
     ),
+    "ai": _ai_agent("chat"),
+    "ai-messages": _ai_agent("messages"),
+    "ai-responses": _ai_agent("responses"),
 }
 """By the name that the table shows."""

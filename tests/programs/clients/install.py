@@ -19,7 +19,11 @@ NPM: dict[str, tuple[str, str]] = {
     "copilot": ("@github/copilot", "1.0.102"),
     "opencode": ("opencode-ai", "1.18.33"),
     "qwen": ("@qwen-code/qwen-code", "0.24.4"),
+    "ai": ("ai", "7.0.173"),
 }
+BESIDE = {"ai": ("@ai-sdk/openai@4.0.118", "@ai-sdk/anthropic@4.0.105")}
+"""What a client needs beside itself."""
+
 PIP: dict[str, tuple[str, str]] = {"aider": ("aider-chat", "0.86.2")}
 INSTALL_SECONDS = 900
 
@@ -56,6 +60,7 @@ def _by_npm(name: str, package: str, wanted: str, *, path: Path | None = None) -
         (folder / "package.json").write_text('{"private": true}')
         told = os.environ | {"PATH": f"{path}{os.pathsep}{os.environ['PATH']}" if path else os.environ["PATH"]}
         argv = [npm, "install", "--no-save", "--no-audit", "--no-fund", "--prefer-offline", f"{package}@{wanted}"]
+        argv += BESIDE.get(name, ())
         sys.stdout.write(f"install: {package} {wanted}\n")
         subprocess.run(argv, cwd=folder, env=told, check=True, timeout=INSTALL_SECONDS, stdout=subprocess.DEVNULL)
         done.touch()

@@ -123,3 +123,23 @@ def _of_copilot(line: Json) -> Json | None:
             }
         case _:
             return None
+
+
+def ai_sessions(home: Path) -> list[Events]:
+    """Return the one session of the AI SDK's agent."""
+    return [events_of(map(_of_ai, json.loads((home / "session.json").read_text(encoding="utf-8"))))]
+
+
+def _of_ai(message: Json) -> Json:
+    blocks = message["content"] if isinstance(message["content"], list) else []
+    if message["role"] == "tool":
+        content = [
+            {"type": "tool_result", "tool_use_id": one["toolCallId"], "content": one["output"]["value"]}
+            for one in blocks
+        ]
+        return {"role": "user", "content": content}
+    calls = [one for one in blocks if one["type"] == "tool-call"]
+    return {
+        **message,
+        "tool_calls": [{"id": one["toolCallId"], "function": {"name": one["toolName"]}} for one in calls],
+    }
