@@ -218,7 +218,7 @@ class Managed:
         if request.conversation:
             add = conversations.added_to(request, partial(self._beside, asked))
             return Ends(add, seconds=conversations.ADD_SECONDS * 2)
-        if kept.beside or not is_named(request):
+        if kept.beside or told.body is None or not is_named(told.body):
             return None
         keep = partial(keeper.answers.keep, kept.caller, kept.head, kept.place, request)
         return Ends(keep, seconds=self.planner.deadline_seconds)
