@@ -8,6 +8,7 @@ import aiohttp
 from starlette.types import Send
 
 from .apis import Host, error_body, error_event
+from .encodings import IDENTITY
 from .ends import BrokenOff, Ends
 from .headers import Header, returned, value_of
 from .sse import Events, WholeEvents
@@ -133,4 +134,4 @@ def is_stream(answer: aiohttp.ClientResponse) -> bool:
 
 def is_plain(answer: aiohttp.ClientResponse) -> bool:
     """Tell whether its bytes are what was said, and nobody packed them."""
-    return value_of(answer.raw_headers, "content-encoding") in ("", "identity")
+    return value_of(answer.raw_headers, "content-encoding") in IDENTITY

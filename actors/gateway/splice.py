@@ -90,7 +90,8 @@ class ChatSplice:
             choice = data["choices"][0]
             delta = dict(choice.get("delta") or {})
             calls = delta.pop("tool_calls", None) or ()
-            kept = [{**one, "index": theirs.index(one["index"])} for one in calls if one["index"] in theirs]
+            placed = [(self._place(one), one) for one in calls]
+            kept = [{**one, "index": theirs.index(place)} for place, one in placed if place in theirs]
             if kept:
                 delta["tool_calls"] = kept
             if choice.get("finish_reason") == "tool_calls" and not theirs:
@@ -109,12 +110,19 @@ class ChatSplice:
             self.turn["tool_calls"] = [self._calls[index] for index in sorted(self._calls)]
 
     def _learn_call(self, one: Json) -> None:
-        call = self._calls.setdefault(one["index"], {"id": "", "type": "function", "function": {}})
+        call = self._calls.setdefault(self._place(one), {"id": "", "type": "function", "function": {}})
         call["id"] = call["id"] or one.get("id") or ""
         said = one.get("function") or {}
         function = call["function"]
         function["name"] = (function.get("name") or "") + (said.get("name") or "")
         function["arguments"] = (function.get("arguments") or "") + (said.get("arguments") or "")
+
+    def _place(self, one: Json) -> int:
+        """Return the number of a call; some servers give none, and begin each call with its id."""
+        if isinstance(index := one.get("index"), int):
+            return index
+        known = [place for place, call in self._calls.items() if call["id"] == one.get("id")]
+        return known[0] if known else max(0, len(self._calls) - (not one.get("id")))
 
     def _written(self, data: Json, choice: Json, delta: Json) -> bytes:
         return _event({**data, "id": self._ident, "choices": [{**choice, "delta": delta}]})

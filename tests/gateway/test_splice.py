@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -104,6 +105,22 @@ def _in_order(api: Api, told: list[dict[str, Any]]) -> None:
         assert len({one["response"]["id"] for one in told if "response" in one}) == 1
         added = [one["output_index"] for one in told if one["type"] == "response.output_item.added"]
         assert added == list(range(len(added)))
+
+
+def test_calls_without_a_number_are_told_apart_by_their_ids() -> None:
+    """As some servers that speak chat completions stream them."""
+    whole = streamed(CHAT_API, Reply(text="On.", calls=(READ, LOOK, READ, LOOK)), 0)
+    bare = re.sub(rb'("tool_calls": \[\{)"index": \d+, ', rb"\1", whole)
+    assert bare.count(b'"index"') < whole.count(b'"index"')
+    splice = splice_of(CHAT_API)
+    for event in fed(bare, len(bare)):
+        list(splice.heard(event))
+    numbered = splice_of(CHAT_API)
+    for event in fed(whole, len(whole)):
+        list(numbered.heard(event))
+    assert splice.turn == numbered.turn
+    assert len(splice.turn["tool_calls"]) == 4
+    assert b'"index":1' in b"".join(splice.ended())
 
 
 def test_a_turn_that_was_cut_off_is_not_gone_on_with() -> None:
