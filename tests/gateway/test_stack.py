@@ -163,3 +163,21 @@ async def test_agents_finish_in_a_window_that_their_history_does_not_fit(working
         assert (said.count(b'"log_of"'), said.count(b'"read_artifact"')) == (LOOKS, sum(READS.values()))
         assert said.count(b"--- message 1 (user) ---") == sum(READS.values())
         assert [f"Turn {turn}: on.".encode() in said for turn in range(TURNS)] == [True] * TURNS
+
+
+async def test_where_no_tool_of_ours_is_given_no_view_names_it(working: Runtime, settings: Settings) -> None:
+    def on(run: str, turn: int) -> Reply:
+        calls = (("log_of", {"service": run, "turn": turn}),) if turn < TURNS else ()
+        return Reply(text=f"Turn {turn}: on.", calls=calls)
+
+    theirs, seen = "mcp__jettison__read_artifact", {}
+    for retrieval in ("off", "mcp"):
+        model, run = StrictModel(window=WINDOW, replies=on), f"{retrieval}{fresh_id()[:6]}"
+        section = {"mode": "manage", "window": WINDOW, "deadline_seconds": 20.0}
+        section |= {"retrieval": retrieval, "mcp_tool": theirs}
+        async with provider(model) as there, in_front_of(there, settings, **section) as url:
+            assert await chat(url, run, True) == f"Turn {TURNS}: on."
+        assert model.refused == []
+        seen[retrieval] = json.dumps(model.seen[run])
+    assert "read_artifact" not in seen["off"]
+    assert 0 < seen["mcp"].count(theirs) == seen["mcp"].count("read_artifact")

@@ -27,7 +27,7 @@ from storage.gateway_sessions import JetStreamSessions
 from storage.queue_pause import paused
 from tests.conftest import done_facts
 from tests.gateway.model import Json, Reply, StrictModel
-from tests.gateway.provider import Provider, in_front_of, provider
+from tests.gateway.provider import Answer, Provider, in_front_of, provider
 from tests.page.shown import client_of
 
 pytestmark = pytest.mark.slow
@@ -90,6 +90,7 @@ async def test_who_names_an_answer_goes_on_from_it_in_a_window_that_the_history_
             for who, ident in ((llm, "resp_of_nobody"), (other, answers[1].id)):
                 with pytest.raises(BadRequestError, match="unknown previous_response_id"):
                     await asked(who, run, items, previous_response_id=ident)
+        await _counted(llm, answers, there)
         await _compacted(llm, run, answers, there)
         await _looked_on(working, trunk)
         await _erased(working, llm, run, answers, trunk)
@@ -104,6 +105,19 @@ async def _branched(working: Runtime, llm: AsyncOpenAI, run: str, answers: list[
         fact for fact in done_facts(await working.log.read(branch, after=0)) if isinstance(fact, ConversationForked)
     ]
     assert forked.parent in {str(at) for at in trunk}
+
+
+async def _counted(llm: AsyncOpenAI, answers: list[Any], there: Provider) -> None:
+    """Count what the model would get: the view, under no id."""
+    script, there.script = there.script, lambda _: Answer(pieces=(b'{"input_tokens": 7}',))
+    more: Any = {"model": "gpt-4o", "previous_response_id": answers[-1].id, "input": results(answers[-1])}
+    assert (await llm.responses.input_tokens.count(**more)).input_tokens == 7
+    there.script = script
+    counted = there.asked[-1]
+    assert counted.target == "/v1/responses/input_tokens"
+    assert (counted.json.get("previous_response_id"), counted.json["input"][-1]) == (None, more["input"][-1])
+    assert len(more["input"]) < len(counted.json["input"])
+    assert len(counted.body) < WINDOW * 4
 
 
 async def _compacted(llm: AsyncOpenAI, run: str, answers: list[Any], there: Provider) -> None:
