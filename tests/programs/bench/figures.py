@@ -92,11 +92,12 @@ def with_rows(table: str, made: str, *, lead: str) -> str:
 
     *lead* says of which run they are: a paragraph of its own, below that of the table.
     """
-    leads, _, old = table.rpartition("\n\n")
-    head, rule, *rows = old.splitlines()
+    lines = table.splitlines()
+    start = next(at for at, line in enumerate(lines) if line.startswith("|"))
+    end = next((at for at in range(start, len(lines)) if not lines[at].startswith("|")), len(lines))
     newer = {_named(row): row for row in made.splitlines()[2:] if row.startswith("|")}
-    left = [newer.pop(_named(row), row) for row in rows]
-    return "\n".join([leads, lead, "", head, rule, *left, *newer.values()])
+    kept = [newer.pop(_named(row), row) for row in lines[start:end]]
+    return "\n".join([*lines[: start - 1], lead, "", *kept, *newer.values(), *lines[end:]])
 
 
 def _named(row: str) -> str:

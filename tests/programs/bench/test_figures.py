@@ -44,7 +44,7 @@ def test_what_could_not_be_measured_stands_in_the_table() -> None:
 
 def test_rows_that_are_measured_alone_replace_their_own() -> None:
     figures = [Figure(goal="P3", what=what, value=1.04, bound=1.2) for what in ("a", "b", "c")]
-    old = f"Measured long ago.\n\n{markdown(figures[:2], [])}"
+    old = f"Measured long ago.\n\n{markdown(figures[:2], [Skipped(part='d', reason='not installed')])}"
     made = markdown([msgspec.structs.replace(one, value=2.0) for one in figures[1:]], [])
     assert with_rows(old, made, lead="Measured now.").splitlines() == [
         "Measured long ago.",
@@ -52,6 +52,8 @@ def test_rows_that_are_measured_alone_replace_their_own() -> None:
         "",
         *markdown(figures[:1], []).splitlines(),
         *made.splitlines()[2:],
+        "",
+        "Not measured: d: not installed.",
     ]
 
 
