@@ -265,6 +265,7 @@ class Shape(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     summary_role: Literal["user", "system", "developer"] = "user"
     overdue_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     read_tool: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{0,64}$")] | msgspec.UnsetType = msgspec.UNSET
+    read_keys: Literal["plain", "named"] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Policy(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -21,6 +21,7 @@ from .service_messages import (
     ContextAsked,
     ExpandAsked,
     ForkAsked,
+    LookAsked,
     OpenAsked,
     PolicyAsked,
     ReadAsked,
@@ -39,7 +40,9 @@ SILENCE_SECONDS = 3.0
 ALIVE_SECONDS = 1.0
 """For NATS' own answer, before a service is blamed."""
 
-Question = ContextAsked | ExpandAsked | ForkAsked | OpenAsked | PolicyAsked | ReadAsked | RewindAsked | UploadAsked
+Question = (
+    ContextAsked | ExpandAsked | ForkAsked | LookAsked | OpenAsked | PolicyAsked | ReadAsked | RewindAsked | UploadAsked
+)
 
 
 async def ask(

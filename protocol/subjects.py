@@ -56,7 +56,7 @@ LANES: tuple[Lane, ...] = get_args(Lane)
 _LANE_TOKENS: dict[Lane, str] = {"normal": "wake", "priority": "urge"}
 """In subjects, which keep their names for ever."""
 
-Verb = Literal["context", "upload", "read", "expand", "open", "policy", "rewind", "fork"]
+Verb = Literal["context", "upload", "read", "expand", "open", "policy", "rewind", "fork", "look"]
 VERBS: tuple[Verb, ...] = get_args(Verb)
 CONTEXT_GROUP = "context-service"
 

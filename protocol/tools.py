@@ -24,6 +24,9 @@ from .service_messages import ReadAsked
 
 READ_TOOL = "read_artifact"
 
+SERVED_TOOLS = (READ_TOOL, "search_history", "list_versions", "explain_message", "expand")
+"""What `jettison mcp` offers; clients put its server's name before each."""
+
 READ_ARTIFACT: dict[str, Any] = {
     "type": "function",
     "function": {

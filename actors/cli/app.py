@@ -84,6 +84,21 @@ def gateway(
 
 @app.command()
 @on_stack
+def mcp(
+    stack: StackOptions,
+    http: Annotated[
+        bool, typer.Option("--http", help="Over HTTP, for any number of clients; else over stdio.")
+    ] = False,
+    port: Annotated[int | None, typer.Option(help="With --http: as the settings say, 8323.", min=0, max=65535)] = None,
+) -> int:
+    """Let any client of the Model Context Protocol read back what left a view: Claude Code, Codex and others."""
+    from .mcp import mcp as run
+
+    return run(stack, http=http, port=port)
+
+
+@app.command()
+@on_stack
 def worker(
     stack: StackOptions,
     actor: Annotated[str, typer.Argument(help="spill, digest, squeeze or cut", metavar="ACTOR")],

@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
-from typing import Any
 
 from actors.gateway.answers import Answers
 from actors.gateway.app import Gateway
-from actors.gateway.callers import Callers, admitted_in, check_open
+from actors.gateway.callers import Callers, check_open
 from actors.gateway.claims import Claims
 from actors.gateway.keeper import Keeper
 from actors.gateway.managed import Managed
 from actors.gateway.plan import Planner
 from actors.gateway.sessions import Sessions
 from actors.gateway.upstream import connected
+from actors.host.admitted import admitted_in
 from actors.host.bootstrap import data_folder, runtime, tenant_keys, work
 from actors.host.settings import LOG_LEVEL, GatewaySection, Settings
 from actors.model_info.tokens import counter
@@ -31,7 +30,7 @@ from protocol.outages import Outage
 from storage.gateway_places import JetStreamPlaces
 from storage.gateway_sessions import JetStreamSessions
 
-from .http_server import listened, opened
+from .http_server import listened, opened, tls_of
 from .options import StackOptions
 from .session import located, run, running_stack, said, settings_of, started_stack
 from .wrap import command, ran
@@ -89,7 +88,7 @@ async def served(settings: Settings, *, port: int | None = None) -> AsyncIterato
     section = settings.gateway
     callers = callers_of(section)
     check_open(callers, section.listen)
-    tls = _tls(section)
+    tls = tls_of(section.cert_file, section.key_file, section="gateway")
     urls = {"openai": section.upstream.openai, "anthropic": section.upstream.anthropic}
     listening = opened(section.listen, section.port if port is None else port)
     sessions = Sessions()
@@ -160,20 +159,6 @@ async def _keeping(settings: Settings, planner: Planner, first: asyncio.Event) -
             mcp_tool=settings.gateway.mcp_tool,
         )
         first.set()
-
-
-def _tls(section: GatewaySection) -> dict[str, Any]:
-    """Return uvicorn's options for TLS; none where it is not wanted. Raises `Rejected` for files that do not go."""
-    if not section.cert_file:
-        return {}
-    try:
-        # an empty password: one that is asked for would be waited for at the terminal
-        tried = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        tried.load_cert_chain(section.cert_file, section.key_file or None, password="")
-    except OSError as error:
-        why = f"gateway.cert_file and gateway.key_file cannot be used: {error.strerror or error}"
-        raise Rejected(why, key="gateway.cert_file") from None
-    return {"ssl_certfile": section.cert_file, "ssl_keyfile": section.key_file or None}
 
 
 def callers_of(section: GatewaySection) -> Callers:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -108,3 +109,17 @@ def opened(host: str, port: int) -> socket.socket:
     except OSError as error:
         why = os.strerror(error.errno or 0)
         raise Rejected(f"port {port} of {host}: {why}; give another --port", port=port) from None
+
+
+def tls_of(cert_file: str, key_file: str, *, section: str) -> dict[str, Any]:
+    """Return uvicorn's options for TLS; none where it is not wanted. Raises `Rejected` for files that do not go."""
+    if not cert_file:
+        return {}
+    try:
+        # an empty password: one that is asked for would be waited for at the terminal
+        tried = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tried.load_cert_chain(cert_file, key_file or None, password="")
+    except OSError as error:
+        why = f"{section}.cert_file and {section}.key_file cannot be used: {error.strerror or error}"
+        raise Rejected(why, key=f"{section}.cert_file") from None
+    return {"ssl_certfile": cert_file, "ssl_keyfile": key_file or None}

@@ -29,6 +29,10 @@ MORE: Mapping[str, str] = {
     "Shape.read_tool": (
         "What the tool that reads back is called, if not `read_artifact`; empty: there is none, and no text names one."
     ),
+    "Shape.read_keys": (
+        "`named`: the conversation stands before each key (`ticket-1/messages:4-9`), for a tool that reads for several "
+        "(`jettison mcp`)."
+    ),
     "Trigger.comparator": "Whether the share itself already counts.",
     "Cooldown.growth": "Tokens that the view must have grown by.",
     "Economy.mode": "Whether it is asked at all.",

@@ -30,7 +30,7 @@ KEYS_SINCE: Mapping[str, Keys] = {
         "cut": {"kept": "take", "floor": {"calls": "stay"}},
         "reminder": {"few": 20},
         "emergency": {"keep_messages": None, "down_to": None, "part": None},
-        "shape": {"overdue_seconds": 0.0, "read_tool": msgspec.UNSET},
+        "shape": {"overdue_seconds": 0.0, "read_tool": msgspec.UNSET, "read_keys": msgspec.UNSET},
     }
 }
 """By version of the rules: the keys of the policy that it brought, and the value that is the way before."""

@@ -1,7 +1,7 @@
 """Read tool: what is left out is named with the tool that reads it back, as the policy calls it, or with none.
 
 Texts are made with one name for all. Another is put in when a view is written, so that what is kept, and what is
-decided by it, does not depend on it.
+decided by it, does not depend on it. So is the conversation before each key, for a tool that reads for several.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from protocol.errors import BadId
+from protocol.ids import token
 from protocol.policy import Policy
-from protocol.tools import READ_TOOL
+from protocol.tools import READ_TOOL, SERVED_TOOLS
 
 _NAME = READ_TOOL.encode()
 _CALL = _NAME + rb'\(\\"[^"\\]{1,80}\\"(?:, (?:lines|bytes|json_path)=\\"[^"\\]{1,40}\\")?\)'
@@ -25,27 +27,60 @@ _SENTENCES = (
     _CALL,
 )
 _ALL = re.compile(b"|".join(_SENTENCES))
-_NAMED = re.compile(_NAME + rb'(?=\(\\"| with a key gives one)')
+_NAMED = re.compile(_NAME + rb'(\(\\"| with a key gives one)')
+
+_SERVED = re.compile(rf"(?:.*[^a-z0-9])?jettison[^a-z0-9]+(?:{'|'.join(SERVED_TOOLS)})", re.IGNORECASE | re.DOTALL)
+"""`mcp__jettison__read_artifact`, `jettison_expand`, `jettison.read_artifact`: what clients make of a tool's name. Not
+of any server's: what another one's tool of that name returns is to be kept."""
 
 
 def is_read_tool(name: str, policy: Policy) -> bool:
-    """Tell whether *name* is that of the tool which reads back: what it returns is not put away again."""
-    return name == READ_TOOL or (name != "" and name == _name(policy))
+    """Tell whether *name* is that of a tool which reads back: what it returns is not put away again."""
+    if not name.endswith(SERVED_TOOLS):
+        return name != "" and name == _name(policy)
+    return name in (READ_TOOL, _name(policy)) or bool(_SERVED.fullmatch(name)) or _is_beside(name, _name(policy))
 
 
-def named(raw: bytes, policy: Policy) -> bytes:
-    """Return the JSON of a message of ours with the tool's name as *policy* has it, without mention of none."""
-    if _NAME not in raw or _name(policy) == READ_TOOL:
+def _is_beside(name: str, read_tool: str) -> bool:
+    """Tell a tool of the server whose *read_tool* the policy names."""
+    server = read_tool.removesuffix(READ_TOOL)
+    return server not in ("", read_tool) and name.removeprefix(server) in SERVED_TOOLS
+
+
+def named(raw: bytes, policy: Policy, conversation: str = "") -> bytes:
+    """Return the JSON of a message of ours with the tool's name as *policy* has it, without mention of none.
+
+    *conversation* is what it was called when it was opened.
+    """
+    if _NAME not in raw:
         return raw
-    name = _name(policy).encode()
-    return _NAMED.sub(name, raw) if name else _ALL.sub(b"", raw)
+    name, before = _name(policy).encode(), _before(policy, conversation)
+    if name == _NAME and not before:
+        return raw
+    if not name:
+        return _ALL.sub(b"", raw)
+    behind = b' with a key behind \\"%s\\" gives one' % before if before else b" with a key gives one"
+    return _NAMED.sub(lambda found: name + (found[1] + before if found[1].endswith(b'"') else behind), raw)
 
 
-def more_tokens(messages: Sequence[bytes], policy: Policy, count: Callable[[str], int]) -> int:
-    """Return at most how many tokens more the policy's name costs in *messages* than the one that was counted."""
-    each = count(_name(policy)) - count(READ_TOOL) if _name(policy) else 0
+def more_tokens(messages: Sequence[bytes], policy: Policy, count: Callable[[str], int], conversation: str = "") -> int:
+    """Return at most how many tokens more the policy's name and keys cost in *messages* than what was counted."""
+    if not _name(policy):
+        return 0
+    before = _before(policy, conversation).decode()
+    each = count(_name(policy)) - count(READ_TOOL) + (count(f' behind "{before}') + 1 if before else 0)
     name = _name(policy).encode()
     return (each + 1) * sum(raw.count(name) for raw in messages) if each > 0 else 0
+
+
+def _before(policy: Policy, conversation: str) -> bytes:
+    """Return what stands before each key: the conversation as addresses have it, where the policy wants it."""
+    if policy.shape.read_keys != "named":
+        return b""
+    try:
+        return f"{token(conversation)}/".encode()
+    except BadId:
+        return b""  # who never opened it gave it no name
 
 
 def _name(policy: Policy) -> str:

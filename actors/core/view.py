@@ -17,7 +17,6 @@ from protocol.formats.bound_reasoning import NEVER
 from protocol.formats.messages import ANTHROPIC, Profile, parse
 from protocol.formats.render import Piece, piece
 from protocol.formats.render import render as written
-from protocol.policy import Policy
 from protocol.semconv import Category
 
 from .caps import CAP_TOKENS_MIN, oversized
@@ -144,7 +143,7 @@ def _with_names(state: State, budget: int, *, profile: Profile, count: Count) ->
     """Return the view within *budget* with the names in it that were not counted."""
     assert state.policy is not None
     found = _within(state, budget, profile=profile, count=count)
-    more = more_tokens(found.messages, state.policy, count)
+    more = more_tokens(found.messages, state.policy, count, state.terms.name)
     if more and found.tokens + more > budget:
         found = _within(state, budget - more, profile=profile, count=count)
     return msgspec.structs.replace(found, tokens=found.tokens + more) if more else found
@@ -180,9 +179,9 @@ def _shown(state: State, staying: Sequence[Entry], digest: Digest | None) -> lis
             out += notes
             notes = []
         if index == head and digest is not None:
-            out.append(_digest_piece(state.policy, digest))
+            out.append(_digest_piece(state, digest))
         broken = broken if entry.number <= before + 1 else entry.number - 1
-        out += [_bound(_with_tool_name(one, entry, state.policy), entry, broken) for one in pieces]
+        out += [_bound(_with_tool_name(one, entry, state), entry, broken) for one in pieces]
         before = entry.number
         broken = broken if verbatim(entry) and not entry.notes and not entry.answers else before
         for note in entry.notes:
@@ -191,13 +190,14 @@ def _shown(state: State, staying: Sequence[Entry], digest: Digest | None) -> lis
         # nobody speaks between a call and its results
         out += notes
     if digest is not None and head >= len(staying):
-        out.append(_digest_piece(state.policy, digest))
+        out.append(_digest_piece(state, digest))
     return out
 
 
-def _with_tool_name(one: Piece, entry: Entry, policy: Policy) -> Piece:
+def _with_tool_name(one: Piece, entry: Entry, state: State) -> Piece:
     """Return *one*; where we shortened it, with the tool's name as the policy has it."""
-    raw = named(one.raw, policy) if entry.shown else one.raw
+    assert state.policy is not None
+    raw = named(one.raw, state.policy, state.terms.name) if entry.shown else one.raw
     return one if raw is one.raw else msgspec.structs.replace(one, raw=raw)
 
 
@@ -220,10 +220,11 @@ def _digest_place(staying: Sequence[Entry], digest: Digest | None) -> int:
     return place
 
 
-def _digest_piece(policy: Policy, digest: Digest) -> Piece:
+def _digest_piece(state: State, digest: Digest) -> Piece:
     """Return the message that stands for the digested history; who takes it depends on its role, not on its words."""
-    role = policy.shape.summary_role
-    raw = b'{"role":"%s","content":%s}' % (role.encode(), named(digest.content, policy))
+    assert state.policy is not None
+    role = state.policy.shape.summary_role
+    raw = b'{"role":"%s","content":%s}' % (role.encode(), named(digest.content, state.policy, state.terms.name))
     return Piece(raw=raw, native=parse({"role": role, "content": "[Notes]"}).native)
 
 

@@ -7,18 +7,14 @@ of its own, callers show tokens of the gateway's instead, of which it knows the 
 from __future__ import annotations
 
 import hashlib
-import hmac
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
+from actors.host.admitted import LOOPBACK, Admitted, shown_by
 from protocol.errors import Rejected
 
 from .apis import Host
 from .headers import CREDENTIALS, Header, value_of
-
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,16 +25,6 @@ class Caller:
     partition: str
     shared: bool = False
     """The provider is asked with a key that other tenants are served with too."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Admitted:
-    """A caller's token, as the gateway knows it."""
-
-    sha256: bytes
-    tenant: str
-    until: float
-    """By the clock of the world, in seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,11 +41,11 @@ class Callers:
         sha256 = hashlib.sha256(shown.encode("utf-8", "surrogatepass")).digest()
         if not self.own.get(host) or not self.admitted:
             return Caller(tenant=self.tenant, partition=sha256.hex()[:32])
-        # all are compared: how long it takes tells nothing of which one fits
-        found = [one for one in self.admitted if hmac.compare_digest(one.sha256, sha256)]
-        if not shown or not found or found[0].until <= time.time():
+        found = shown_by(shown, self.admitted)
+        # who is admitted to some conversations reads back with `jettison mcp`; here requests name what they belong to
+        if found is None or found.conversations:
             return None
-        return Caller(tenant=found[0].tenant, partition=found[0].tenant, shared=True)
+        return Caller(tenant=found.tenant, partition=found.tenant, shared=True)
 
     def headers_for(self, headers: list[Header], host: Host) -> list[Header]:
         """Return *headers* as the provider gets them: with the gateway's key where there is one, and no other's."""
@@ -78,28 +64,6 @@ def credential(headers: tuple[Header, ...]) -> str:
     scheme, _, given = shown.partition(" ")
     bearer = given.strip() if scheme.lower() == "bearer" else shown
     return value_of(headers, "x-api-key") or bearer or value_of(headers, "api-key")
-
-
-def admitted_in(text: str) -> tuple[Admitted, ...]:
-    """Return the callers in *text*: a line each of tenant, SHA-256 of the token in hex, and until when (ISO 8601).
-
-    Raises `Rejected` with the line's number; what is on it is nobody's to read.
-    """
-    found = []
-    for number, line in enumerate(text.splitlines(), 1):
-        words = line.partition("#")[0].split()
-        if not words:
-            continue
-        try:
-            tenant, sha256, *until = words
-            ends = datetime.fromisoformat(until[0]).timestamp() if until else float("inf")
-            found.append(Admitted(sha256=bytes.fromhex(sha256), tenant=tenant, until=ends))
-            valid = len(until) <= 1 and len(found[-1].sha256) == hashlib.sha256().digest_size
-        except ValueError:
-            valid = False
-        if not valid:
-            raise Rejected(f"gateway.callers, line {number}: a tenant, a SHA-256 in hex, and until when (or never)")
-    return tuple(found)
 
 
 def check_open(callers: Callers, listen: str) -> None:

@@ -298,8 +298,11 @@ class Keeper:
         if not head.tools or self.retrieval == "off":
             layer["shape"]["read_tool"] = ""
             layer |= NO_POINTERS
-        elif self.retrieval == "mcp" and self.mcp_tool != READ_TOOL:
-            layer["shape"]["read_tool"] = self.mcp_tool
+        elif self.retrieval == "mcp":
+            # one server reads for all conversations of its caller
+            layer["shape"] |= {"read_keys": "named"}
+            if self.mcp_tool != READ_TOOL:
+                layer["shape"]["read_tool"] = self.mcp_tool
         try:
             return self.layers.resolved(token(tenant), model=body.model, layer=layer).policy, layer
         except BadPolicy:

@@ -15,6 +15,7 @@ import stamina.instrumentation
 from nats.aio.client import Client as NatsConnection
 
 from actors.audit.forking import Forking
+from actors.audit.past import Past
 from actors.model_info.tokens import counter
 from actors.runtime.conversations import Conversations
 from actors.runtime.quarantine import Quarantine, Sandbox
@@ -111,6 +112,7 @@ class Process:
             in_progress=self.in_progress,
             layers=self.effects.layers,
             forks=Forking(conversations=self.conversations, log=self.log, artifacts=self.artifacts),
+            pasts=Past(log=self.log),
         )
 
 

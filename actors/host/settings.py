@@ -36,6 +36,7 @@ SECRETS = frozenset(
     (
         *(("s3", "access_key"), ("s3", "secret_key"), ("llm", "api_key"), ("nats", "password"), ("nats", "token")),
         *(("gateway", "openai_key"), ("gateway", "anthropic_key"), ("gateway", "callers")),
+        ("mcp", "callers"),
     )
 )
 
@@ -162,6 +163,28 @@ class GatewaySection(_Section, frozen=True, kw_only=True):
     """For TLS."""
 
 
+class McpSection(_Section, frozen=True, kw_only=True):
+    """What agents' clients read back with (`jettison mcp`): `infra/docs/mcp.md`."""
+
+    tenant: str = "default"
+    """Whose conversations are read over stdio, and over HTTP on loopback where there is no list of callers."""
+    conversations: str = ""
+    """Which of them: safe names, or how they begin, with a `*`; spaces between. Empty: all."""
+    read_only: bool = False
+    """`expand`, which changes what the next view shows, is not offered."""
+    listen: str = "127.0.0.1"
+    port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 8323
+    callers: str = ""
+    """Who may ask over HTTP, as `gateway.callers`, which is taken where this is empty."""
+    hosts: tuple[str, ...] = ()
+    """Names under which clients know it, where it is not on loopback, as `Host` has them."""
+    origins: tuple[str, ...] = ()
+    """Web pages that may ask, as `Origin` has them; others are refused."""
+    cert_file: str = ""
+    key_file: str = ""
+    """For TLS."""
+
+
 class RulesSection(_Section, frozen=True, kw_only=True):
     """By which rules the workers decide."""
 
@@ -190,6 +213,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     keys: KeysSection = KeysSection()
     page: PageSection = PageSection()
     gateway: GatewaySection = GatewaySection()
+    mcp: McpSection = McpSection()
     rules: RulesSection = RulesSection()
     policy: dict[str, Any] = {}
     """The service's layer of the policy."""

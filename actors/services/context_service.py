@@ -55,6 +55,7 @@ from protocol.service_messages import (
     ExpandAsked,
     ForkAsked,
     Forked,
+    LookAsked,
     OpenAsked,
     PolicyAsked,
     ReadAsked,
@@ -69,6 +70,7 @@ from storage.ports import Artifacts, EventLog, InProgress, Request, Requests, Wa
 from .policies import Policies, opening
 from .read_back import read_back
 from .request_limit import Admission
+from .search import looked_for
 from .serving import budget_of, calls_open, fact_of, meta_of, refusal
 from .undo import Undo
 
@@ -101,6 +103,14 @@ class Forks(Protocol):
         ...
 
 
+class Pasts(Protocol):
+    """Who tells of a conversation's commits."""
+
+    async def told(self, at: Address, asked: LookAsked) -> bytes:
+        """Return `versions` or `why` of *at* as JSON. Raises `NotFound`, `Rejected`, `Unavailable`."""
+        ...
+
+
 @dataclass(kw_only=True)
 class ContextService:
     """One of any number; they share the requests."""
@@ -113,6 +123,7 @@ class ContextService:
     in_progress: InProgress
     layers: Layers = NO_LAYERS
     forks: Forks | None = None
+    pasts: Pasts | None = None
 
     async def run(self) -> None:
         """Answer until cancelled."""
@@ -131,6 +142,7 @@ class ContextService:
             "policy": self._policy,
             "rewind": self._rewind,
             "fork": self._fork,
+            "look": self._look,
         }
         body = b""
         try:
@@ -294,6 +306,15 @@ class ContextService:
     async def _read(self, at: Address, request: Request) -> tuple[Answer, bytes]:
         asked = _decoded(request.body, ReadAsked)
         return Answer(), await read_back(asked, at=at, log=self.log, artifacts=self.artifacts)
+
+    async def _look(self, at: Address, request: Request) -> tuple[Answer, bytes]:
+        asked = _decoded(request.body, LookAsked)
+        await self._check_survivable(at)
+        if asked.what in ("search", "kept"):
+            return Answer(), await looked_for(asked, at=at, log=self.log, artifacts=self.artifacts)
+        if self.pasts is None:
+            raise Rejected("this service tells of no versions")
+        return Answer(), await self.pasts.told(at, asked)
 
     async def _expand(self, at: Address, request: Request) -> tuple[Answer, bytes]:
         asked = _decoded(request.body, ExpandAsked)

@@ -11,7 +11,7 @@ from functools import cached_property
 import msgspec
 
 from actors.core.entry import Entry, measure
-from actors.core.message_texts import texts_of
+from actors.core.message_texts import MessageText, texts_of
 from actors.core.text.slices import LEFT_BYTES
 from actors.digest.calls import clipped, one_line, target_of
 from actors.model_info.tokens import counter, tokenizer_for
@@ -53,9 +53,9 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return cls(said=said, model=model, done=[record for record in records if record.side == "done"])
 
     @cached_property
-    def spilled(self) -> dict[int, list[str]]:
-        """Return the keys of what spill stored, by messages."""
-        found: dict[int, list[str]] = {}
+    def spills(self) -> tuple[ToolOutputSpilled, ...]:
+        """Return what spill stored."""
+        found: list[ToolOutputSpilled] = []
         for record in self.done:
             # most commits spill nothing, and need not be read for this
             if b"ToolOutputSpilled" not in record.body:
@@ -65,10 +65,21 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             except BadEnvelope:
                 # a damaged commit must not hide what was said
                 continue
-            for fact in facts:
-                if isinstance(fact, ToolOutputSpilled):
-                    found.setdefault(fact.number, []).append(fact.sha256)
+            found += (fact for fact in facts if isinstance(fact, ToolOutputSpilled))
+        return tuple(found)
+
+    @cached_property
+    def spilled(self) -> dict[int, list[str]]:
+        """Return the keys of what spill stored, by messages."""
+        found: dict[int, list[str]] = {}
+        for fact in self.spills:
+            found.setdefault(fact.number, []).append(fact.sha256)
         return found
+
+    @property
+    def artifacts(self) -> set[str]:
+        """Return the SHA-256 of all artifacts that the conversation names."""
+        return {claim.sha256 for one in self.said for claim in one.claims} | {fact.sha256 for fact in self.spills}
 
     def keys(self, number: int) -> list[str]:
         """Return the keys of what was uploaded or spilled of a message."""
@@ -105,8 +116,17 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         answered = [self._call(result.call, before=entry.number) for result in entry.results]
         return "; ".join(filter(None, answered)) or next((part.text for part in parts if part.text.strip()), "")
 
+    def tool_of(self, ident: str, *, before: int) -> str:
+        """Return the name of the tool that the newest call of that id asked for; empty where there is none."""
+        found = self._calling(ident, before=before)
+        return found.tool if found else ""
+
     def _call(self, ident: str, *, before: int) -> str:
         """Return the newest call of that id before a message, empty where there is none."""
+        found = self._calling(ident, before=before)
+        return f"{found.tool} {target_of(found)}" if found else ""
+
+    def _calling(self, ident: str, *, before: int) -> MessageText | None:
         for number in range(before - 1, 0, -1):
             said = self.said[number - 1]
             # looked for in the bytes, since few messages need to be read then
@@ -118,8 +138,8 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 continue
             for part in texts_of([entry]):
                 if part.tool and part.call == ident:
-                    return f"{part.tool} {target_of(part)}"
-        return ""
+                    return part
+        return None
 
 
 def outlined(outline: Outline, *, first: int, last: int, most: int) -> str:

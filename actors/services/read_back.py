@@ -33,7 +33,8 @@ async def read_back(asked: ReadAsked, *, at: Address, log: EventLog, artifacts: 
     """
     if asked.key.startswith((MESSAGES_PREFIX, "#")):
         return (await _messages(asked, at=at, log=log, artifacts=artifacts)).encode("utf-8", "replace")
-    text = (await artifact(asked.key, tenant=at.tenant, artifacts=artifacts)).decode("utf-8", "replace")
+    key = await _own(asked.key, at=at, log=log) if asked.own else asked.key
+    text = (await artifact(key, tenant=at.tenant, artifacts=artifacts)).decode("utf-8", "replace")
     if text.startswith("data:") and not (asked.lines or asked.bytes or asked.pattern):
         media = text[len("data:") : 100].partition(";")[0]
         # base64 is no text that a model reads
@@ -51,12 +52,22 @@ async def artifact(key: str, *, tenant: Token, artifacts: Artifacts) -> bytes:
     return await artifacts.get(tenant, whole)
 
 
+async def _own(key: str, *, at: Address, log: EventLog) -> str:
+    """Return the SHA-256 that *key* begins, of those that the log of *at* names. Raises `NotFound`."""
+    named = (await outline_of(at, log=log)).artifacts
+    found = [sha256 for sha256 in named if sha256.startswith(key)]
+    if not key or len(found) != 1:
+        raise NotFound(f"no artifact of {at} begins with {key!r:.80}", prefix=key)
+    return found[0]
+
+
 async def said_messages(at: Address, *, log: EventLog) -> list[SaidMessage]:
     """Return all messages of *at* as they were said, repeats left out, in order of their numbers."""
-    return list((await _outline(at, log=log)).said)
+    return list((await outline_of(at, log=log)).said)
 
 
-async def _outline(at: Address, *, log: EventLog) -> Outline:
+async def outline_of(at: Address, *, log: EventLog) -> Outline:
+    """Return all messages of *at*, each to be told in a line."""
     # in a thread: a log may have ten thousands, and others wait for their views
     return await asyncio.to_thread(Outline.of, at, await log.read(at, after=0))
 
@@ -64,14 +75,16 @@ async def _outline(at: Address, *, log: EventLog) -> Outline:
 async def _messages(asked: ReadAsked, *, at: Address, log: EventLog, artifacts: Artifacts) -> str:
     written = asked.key.removeprefix(MESSAGES_PREFIX)
     first, last = numbers_of(written)
-    outline = await _outline(at, log=log)
+    outline = await outline_of(at, log=log)
+    if not outline.said:
+        raise NotFound(f"nothing was ever said in {at}", address=str(at))
     last = min(last, len(outline.said))
     if first > last:
         raise NotFound(f"there are no messages {written:.40}; the last one is {last}", first=first, last=last)
     several = first < last and not (asked.lines or asked.bytes or asked.json_path)
     if several and not asked.pattern:
         return await asyncio.to_thread(_shown, outline, first, last, bound_of(asked))
-    uploads = await _uploads(outline.said[first - 1 : last], at, artifacts)
+    uploads = await uploads_of(outline.said[first - 1 : last], at, artifacts)
     if several:
         return await asyncio.to_thread(_hits, asked, outline, first, last, uploads)
     return await asyncio.to_thread(_slice, asked, outline, first, last, uploads)
@@ -80,7 +93,7 @@ async def _messages(asked: ReadAsked, *, at: Address, log: EventLog, artifacts: 
 def _slice(asked: ReadAsked, outline: Outline, first: int, last: int, uploads: Mapping[str, str]) -> str:
     """Return what is asked for of all messages, one below the other."""
     numbers = range(first, last + 1)
-    return part_of("\n".join(_text(number, outline.said[number - 1], uploads) for number in numbers), asked)
+    return part_of("\n".join(text_of(number, outline.said[number - 1], uploads) for number in numbers), asked)
 
 
 def _shown(outline: Outline, first: int, last: int, most: int) -> str:
@@ -90,7 +103,7 @@ def _shown(outline: Outline, first: int, last: int, most: int) -> str:
         parts: list[str] = []
         room = most + 1
         for number in numbers:
-            parts.append(outline.line(number) if away(number) else _text(number, outline.said[number - 1], {}))
+            parts.append(outline.line(number) if away(number) else text_of(number, outline.said[number - 1], {}))
             room -= len(parts[-1].encode("utf-8", "replace")) + 1
             if room < 0:
                 break
@@ -107,7 +120,7 @@ def _hits(asked: ReadAsked, outline: Outline, first: int, last: int, uploads: Ma
     each = max(bound_of(asked) // 2, ANSWER_BYTES_MIN)
     for number in range(first, last + 1):
         one = replace(asked, key=span(number, number), bytes_max=each)
-        found = part_of(_text(number, outline.said[number - 1], uploads), one)
+        found = part_of(text_of(number, outline.said[number - 1], uploads), one)
         if found == NOTHING_MATCHES:
             continue
         found = f"{outline.line(number)}\n{found}"
@@ -118,7 +131,7 @@ def _hits(asked: ReadAsked, outline: Outline, first: int, last: int, uploads: Ma
     return "\n".join(shown) or NOTHING_MATCHES
 
 
-def _text(number: int, said: SaidMessage, uploads: Mapping[str, str]) -> str:
+def text_of(number: int, said: SaidMessage, uploads: Mapping[str, str]) -> str:
     """Return a message's texts and arguments; one that cannot be read must not hide the others of its range."""
     texts = {claim.pointer: uploads[claim.sha256] for claim in said.claims if claim.sha256 in uploads}
     try:
@@ -139,7 +152,7 @@ def _shown_part(part: messages.Part) -> str:
     return f"[{part.kind} of {len(body):,} bytes: {key}]" if part.kind in messages.MEDIA and body else ""
 
 
-async def _uploads(said: Iterable[SaidMessage], at: Address, artifacts: Artifacts) -> dict[str, str]:
+async def uploads_of(said: Iterable[SaidMessage], at: Address, artifacts: Artifacts) -> dict[str, str]:
     """Return the texts that were uploaded; in the place of one that is not there stands why."""
     found = {}
     for key in dict.fromkeys(claim.sha256 for one in said for claim in one.claims):

@@ -7,7 +7,8 @@ import aiohttp
 import pytest
 
 from actors.cli.gateway import callers_of
-from actors.gateway.callers import admitted_in, check_open
+from actors.gateway.callers import check_open
+from actors.host.admitted import admitted_in
 from actors.host.settings import GatewaySection, load
 from protocol.errors import BadPolicy, Rejected
 from tests.gateway.provider import Answer, in_front_of, provider

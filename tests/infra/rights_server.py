@@ -86,10 +86,10 @@ def rights_of(folder: Path, tenants: Iterable[str]) -> Rights:
 @contextmanager
 def rights_server(folder: Path, *, port: int = 0, block: str = "") -> Iterator[RightsServer]:
     """Run a server with `rights.conf`, the tenant `acme`, an agent of one conversation of `default`, and a gateway."""
-    passwords = rights_files(folder, ["acme"]) | {"GATEWAY_PASSWORD": PASSWORD}
+    passwords = rights_files(folder, ["acme"]) | {"GATEWAY_PASSWORD": PASSWORD, "MCP_PASSWORD": PASSWORD}
     rights = folder / "rights.conf"
     included = '  include "tenant.conf"\n'
-    more = f'{included}  include "conversation.conf"\n  include "gateway.conf"\n'
+    more = f'{included}  include "conversation.conf"\n  include "gateway.conf"\n  include "mcp.conf"\n'
     rights.write_text(rights.read_text().replace(included, more))
     seed_file, public = nkey(folder)
     port = port or free_port()

@@ -1,4 +1,4 @@
-"""A gateway with the rights of `infra/nats/gateway.conf`: it does its work for its tenants, and nothing else."""
+"""A gateway and `jettison mcp` with their rights (`infra/nats`): each does its work for its tenants, and no more."""
 
 from __future__ import annotations
 
@@ -59,3 +59,33 @@ async def test_it_reaches_no_other_tenant_and_gives_no_order(server: RightsServe
     finally:
         await connection.close()
     assert [await operated.read(one, after=0) for one in (at, other)] == [[], []]
+
+
+async def test_the_mcp_server_asks_three_things_of_its_tenants_and_nothing_else(
+    server: RightsServer, operator: NatsConnection
+) -> None:
+    verbs: tuple[subjects.Verb, ...] = ("read", "look", "expand")
+    allowed = [subjects.ask(verb, address("c", tenant)) for tenant in ("default", "acme") for verb in verbs]
+    tried = [
+        *(
+            subjects.ask(verb, address("c", tenant))
+            for tenant in ("default", "acme", "other")
+            for verb in subjects.VERBS
+        ),
+        *(build(address("c")) for build in (subjects.said, subjects.done, subjects.key)),
+    ]
+    heard = await operator.subscribe("ctx.v1.ask.*.*.c")
+    logged = await operator.subscribe("ctx.v1.log.*.c.*")
+    await operator.flush()
+    connection = await connect(server.url, name="mcp", login=server.login("mcp"))
+    try:
+        # the last one is heard after all others
+        for subject in (*(one for one in tried if one not in allowed), *allowed):
+            await connection.publish(subject, b"{}")
+        await connection.flush()
+        assert [(await heard.next_msg(timeout=10)).subject for _ in allowed] == allowed
+        assert logged.pending_msgs == 0
+    finally:
+        await connection.close()
+        await heard.unsubscribe()
+        await logged.unsubscribe()

@@ -133,13 +133,18 @@ def found_in(text: str, path: str) -> Iterable[str]:
     return [*found, "[… more is found; narrow the path]"] if len(matches) > FOUND_MAX else found
 
 
-def _matching(text: str, asked: ReadAsked, first: int, last: int, most: int) -> str:
-    """Return the lines that match and those around them, each with its number."""
+def compiled(written: str) -> re2._Regexp:
+    """Return the expression that somebody wrote. Raises `Rejected`."""
     try:
-        pattern = re2.compile(messages.without_surrogates(asked.pattern[:PATTERN_CHARS_MAX]), _QUIET)
+        return re2.compile(messages.without_surrogates(written[:PATTERN_CHARS_MAX]), _QUIET)
     except re2.error as error:
         reason = error.args[0].decode("utf-8", "replace") if isinstance(error.args[0], bytes) else str(error)
-        raise Rejected(f"the pattern is not RE2 syntax: {reason}"[:200], pattern=asked.pattern[:80]) from None
+        raise Rejected(f"the pattern is not RE2 syntax: {reason}"[:200], pattern=written[:80]) from None
+
+
+def _matching(text: str, asked: ReadAsked, first: int, last: int, most: int) -> str:
+    """Return the lines that match and those around them, each with its number."""
+    pattern = compiled(asked.pattern)
     lines = text.split("\n")
     hits = [number for number, line in enumerate(lines[first - 1 : last], first) if pattern.search(line)]
     if not hits:

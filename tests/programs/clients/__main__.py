@@ -164,11 +164,15 @@ def settings(upstream: str) -> dict[str, str]:
 
 
 @contextmanager
-def gateway_up(folder: Path, upstream: str) -> Iterator[str]:
-    """Run `jettison up --gateway` before a provider, as a user does; yield the gateway's URL without a slash."""
+def gateway_up(folder: Path, upstream: str, **more: str) -> Iterator[str]:
+    """Run `jettison up --gateway` before a provider, as a user does; yield the gateway's URL without a slash.
+
+    *more* are further keys of its settings.
+    """
     port = free_port()
     plain = {key: value for key, value in os.environ.items() if not key.startswith("JETTISON_")}
     told = {**plain, **settings(upstream), "JETTISON_GATEWAY__PORT": str(port), "JETTISON_LOG": "INFO"}
+    told |= {f"JETTISON_GATEWAY__{key.upper()}": value for key, value in more.items()}
     command = [str(Path(sys.executable).with_name("jettison")), "up", "--gateway", "--data", str(folder)]
     folder.mkdir(parents=True)
     with (folder / "up.log").open("w") as log:

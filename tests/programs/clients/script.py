@@ -143,7 +143,7 @@ def _reply(run: Run, asked: Asked, body: Json) -> Reply:
         match step:
             case Look(number):
                 command = f"cat log-{number:02}.txt && echo {number} >> notes.txt"
-                return Reply(text=f"Step {number}: I look.", calls=((shell, _arguments(tools[shell], command)),))
+                return Reply(text=f"Step {number}: I look.", calls=((shell, arguments_of(tools[shell], command)),))
             case ReadBack(key):
                 if READ_TOOL in tools:
                     return Reply(calls=((READ_TOOL, {"key": key}),))
@@ -162,10 +162,10 @@ def _of_sub_agent(run: Run, agent: str, shell: Json) -> Reply:
     if turn > 3:
         return Reply(text="SUBTASK done.")
     name = shell.get("name") or shell["function"]["name"]
-    return Reply(text=f"Sub-step {turn}.", calls=((name, _arguments(shell, f"cat log-0{turn}.txt")),))
+    return Reply(text=f"Sub-step {turn}.", calls=((name, arguments_of(shell, f"cat log-0{turn}.txt")),))
 
 
-def _arguments(tool: Json, command: str) -> Json:
+def arguments_of(tool: Json, command: str) -> Json:
     """Return the arguments that run *command*: what the tool's own schema asks for."""
     function = tool.get("function") or tool
     schema: Json = function.get("parameters") or function.get("input_schema") or {}
