@@ -299,7 +299,7 @@ async def _try_elsewhere(connection: NatsConnection, failure: BaseException, wai
     return looked_at
 
 
-def told(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     """Return a server's words on a failure, else the failure's kind."""
     description = error.description if isinstance(error, APIError) else None
     return description or type(error).__name__
@@ -308,7 +308,7 @@ def told(error: BaseException) -> str:
 def _reason(connection: NatsConnection | None, failure: BaseException) -> str:
     if isinstance(connection, Guarded) and connection.refused:
         return connection.refused
-    return told(failure)
+    return reason_of(failure)
 
 
 def who_of(connection: NatsConnection) -> str:
@@ -334,7 +334,7 @@ async def check_there(connection: NatsConnection) -> None:
                 "the account where that was done"
             ) from None
         if code in NO_JETSTREAM:
-            raise NotPermitted(f"{told(error)}: {who} ({NO_JETSTREAM_FIX})") from None
+            raise NotPermitted(f"{reason_of(error)}: {who} ({NO_JETSTREAM_FIX})") from None
         info = connection._server_info
         if code is None and not isinstance(error, TimeoutError) and not (info.get("jetstream") or info.get("cluster")):
             raise NotPermitted(f"JetStream is off on this server ({NO_JETSTREAM_FIX})") from None

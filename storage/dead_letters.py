@@ -10,7 +10,7 @@ from nats.js.api import RawStreamMsg
 from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
-from protocol.connection import STREAM_NOT_FOUND, TRANSIENT, publish, told
+from protocol.connection import STREAM_NOT_FOUND, TRANSIENT, publish, reason_of
 from protocol.errors import UNREADABLE, LogUnavailable, NotFound, NotProvisioned
 from protocol.ids import Address, fresh_id
 from protocol.subjects import Actor
@@ -74,7 +74,7 @@ class JetStreamDeadLetters:
         except (APIError, *TRANSIENT) as error:
             if getattr(error, "err_code", None) in GONE:
                 return
-            raise LogUnavailable(f"the letter could not be dropped: {told(error)}") from None
+            raise LogUnavailable(f"the letter could not be dropped: {reason_of(error)}") from None
 
     async def _get(self, *, subject: str, seq: int | None = None, next: bool | None = None) -> RawStreamMsg | None:
         try:
@@ -86,7 +86,7 @@ class JetStreamDeadLetters:
                 ) from None
             return None
         except (APIError, *TRANSIENT) as error:
-            raise LogUnavailable(f"the dead letters cannot be read: {told(error)}") from None
+            raise LogUnavailable(f"the dead letters cannot be read: {reason_of(error)}") from None
 
 
 def _stored(message: RawStreamMsg) -> StoredLetter | None:

@@ -14,7 +14,7 @@ from nats.js.api import DiscardPolicy, StorageType, StreamConfig, StreamInfo
 from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
-from protocol.connection import TRANSIENT, told
+from protocol.connection import TRANSIENT, reason_of
 from protocol.errors import LogUnavailable
 
 MONITOR_SECONDS = 3.0
@@ -42,7 +42,7 @@ async def looked_at(connection: NatsConnection, *, replicas: int) -> LogCopies:
     except NotFoundError:
         return LogCopies(replicas=0, hazards=())
     except (APIError, *TRANSIENT) as error:
-        raise LogUnavailable(f"the log does not answer: {told(error)}") from None
+        raise LogUnavailable(f"the log does not answer: {reason_of(error)}") from None
     copies = info.config.num_replicas or 1
     return LogCopies(replicas=copies, hazards=(*_of_config(info.config), *_of_copies(info, copies, replicas)))
 

@@ -14,7 +14,7 @@ from nats.aio.client import Client as NatsConnection
 from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
-from protocol.connection import TRANSIENT, told
+from protocol.connection import TRANSIENT, reason_of
 from protocol.errors import Contended, LogUnavailable, NotProvisioned
 from protocol.ids import Address
 from protocol.keys import DESTROYED, is_taken
@@ -60,7 +60,7 @@ async def key_destroyed(connection: NatsConnection, at: Address) -> int:
         except NotFoundError:
             pass
         except (APIError, *TRANSIENT) as error:
-            raise LogUnavailable(f"the key of {at} cannot be read: {told(error)}") from None
+            raise LogUnavailable(f"the key of {at} cannot be read: {reason_of(error)}") from None
         count += await overwritten(connection, stream=subjects.KEY_STREAM, subject=subject)
         try:
             # refused where somebody was faster and made a key: then that one goes too
@@ -82,7 +82,7 @@ async def _sequences(connection: NatsConnection, *, stream: str, subject: str) -
         except NotFoundError:
             return found
         except (APIError, *TRANSIENT) as error:
-            raise LogUnavailable(f"{stream} cannot be read: {told(error)}") from None
+            raise LogUnavailable(f"{stream} cannot be read: {reason_of(error)}") from None
         assert message.seq is not None
         found.append(message.seq)
 
@@ -93,7 +93,7 @@ async def _overwrite(connection: NatsConnection, *, stream: str, seq: int) -> No
             f"$JS.API.STREAM.MSG.DELETE.{stream}", json.dumps({"seq": seq}).encode(), timeout=ANSWER_SECONDS
         )
     except TRANSIENT as error:
-        raise LogUnavailable(f"a message of {stream} could not be erased: {told(error)}") from None
+        raise LogUnavailable(f"a message of {stream} could not be erased: {reason_of(error)}") from None
     failed = json.loads(answer.data).get("error")
     if not failed or failed.get("err_code") == SEQUENCE_NOT_FOUND:
         return

@@ -9,7 +9,7 @@ from nats.aio.client import Client as NatsConnection
 from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
-from protocol.connection import STREAM_NOT_FOUND, TRANSIENT, TRY_SECONDS, WRONG_LAST_SEQUENCES, told
+from protocol.connection import STREAM_NOT_FOUND, TRANSIENT, TRY_SECONDS, WRONG_LAST_SEQUENCES, reason_of
 from protocol.errors import LogUnavailable, NotProvisioned
 from protocol.ids import Token
 
@@ -46,7 +46,7 @@ class JetStreamPlaces:
                 raise NotProvisioned("the gateway's stream is not on this server; run `jettison provision`") from None
             return b"", 0
         except (APIError, *TRANSIENT) as error:
-            raise LogUnavailable(f"what the gateway knows cannot be read: {told(error)}") from None
+            raise LogUnavailable(f"what the gateway knows cannot be read: {reason_of(error)}") from None
         return found.data or b"", found.seq or 0
 
     async def write(self, tenant: Token, place: Token, body: bytes, *, revision: int) -> int | None:
@@ -57,9 +57,9 @@ class JetStreamPlaces:
         except APIError as error:
             if error.err_code in WRONG_LAST_SEQUENCES:
                 return None
-            raise LogUnavailable(f"what the gateway knows cannot be kept: {told(error)}") from None
+            raise LogUnavailable(f"what the gateway knows cannot be kept: {reason_of(error)}") from None
         except TRANSIENT as error:
-            raise LogUnavailable(f"what the gateway knows cannot be kept: {told(error)}") from None
+            raise LogUnavailable(f"what the gateway knows cannot be kept: {reason_of(error)}") from None
         return stored.seq
 
     async def each(self, tenant: Token) -> AsyncIterator[tuple[Token, bytes, int]]:
@@ -73,7 +73,7 @@ class JetStreamPlaces:
             except NotFoundError:
                 return  # no more, or no stream of gateways at all
             except (APIError, *TRANSIENT) as error:
-                raise LogUnavailable(f"what the gateway knows cannot be read: {told(error)}") from None
+                raise LogUnavailable(f"what the gateway knows cannot be read: {reason_of(error)}") from None
             assert found.seq is not None
             seq = found.seq
             yield Token((found.subject or "").rpartition(".")[2]), found.data or b"", seq

@@ -9,7 +9,7 @@ from nats.aio.client import Client as NatsConnection
 from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
-from protocol.connection import TRANSIENT, TRY_SECONDS, WRONG_LAST_SEQUENCES, told
+from protocol.connection import TRANSIENT, TRY_SECONDS, WRONG_LAST_SEQUENCES, reason_of
 from protocol.errors import UNREADABLE, LogUnavailable
 from protocol.ids import Address, Token
 
@@ -61,7 +61,7 @@ class JetStreamSessions:
         except (APIError, *TRANSIENT) as error:
             if isinstance(error, APIError) and error.err_code in WRONG_LAST_SEQUENCES:
                 return None
-            raise LogUnavailable(f"a gateway's session cannot be kept: {told(error)}") from None
+            raise LogUnavailable(f"a gateway's session cannot be kept: {reason_of(error)}") from None
         return stored.seq
 
     async def newest(self, *, since_ms: int) -> list[Live]:
@@ -87,7 +87,7 @@ class JetStreamSessions:
             pass  # there are no more, or this server has no such stream
         except (APIError, *TRANSIENT) as error:
             self._readable_from = time.monotonic() + PAUSE_SECONDS
-            raise LogUnavailable(f"what gateways tell cannot be read: {told(error)}") from None
+            raise LogUnavailable(f"what gateways tell cannot be read: {reason_of(error)}") from None
         live = [Live(at=at, session=session) for at, session in found.items()]
         return sorted(live, key=lambda one: -one.session.last_ms)
 

@@ -7,7 +7,7 @@ from nats.aio.client import Client as NatsConnection
 from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
-from protocol.connection import TRANSIENT, publish, told
+from protocol.connection import TRANSIENT, publish, reason_of
 from protocol.errors import UNREADABLE, LogUnavailable
 from protocol.ids import Address, fresh_id
 from protocol.subjects import Actor
@@ -32,7 +32,7 @@ class JetStreamInProgress:
         except NotFoundError:
             return None
         except (APIError, *TRANSIENT) as error:
-            raise LogUnavailable(f"the work in progress cannot be read: {told(error)}") from None
+            raise LogUnavailable(f"the work in progress cannot be read: {reason_of(error)}") from None
         try:
             return msgspec.json.decode(message.data, type=BegunWork) if message.data else None
         except UNREADABLE:

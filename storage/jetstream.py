@@ -22,7 +22,7 @@ from protocol.connection import (
     WRONG_LAST_SEQUENCES,
     check_frame,
     publish,
-    told,
+    reason_of,
     until,
 )
 from protocol.errors import Busy, Damaged, LogRegression, LogUnavailable, NotProvisioned, OutcomeUnknown
@@ -109,7 +109,7 @@ class JetStreamLog:
         except NotFoundError:
             raise NotProvisioned(NO_STREAM, stream=subjects.LOG_STREAM) from None
         except (APIError, *TRANSIENT) as error:
-            raise LogUnavailable(f"the log does not answer: {told(error)}") from None
+            raise LogUnavailable(f"the log does not answer: {reason_of(error)}") from None
 
     async def _get(self, at: Address, *, first: int | None = None) -> RawStreamMsg | None:
         """Return the first message of *at* from the sequence *first* on, the last one without it, from the leader."""

@@ -10,7 +10,7 @@ from nats.aio.client import Client as NatsConnection
 from nats.aio.msg import Msg
 
 from protocol import guarded, subjects
-from protocol.connection import STREAM_NOT_FOUND, TRANSIENT, check_there, told
+from protocol.connection import STREAM_NOT_FOUND, TRANSIENT, check_there, reason_of
 from protocol.errors import LogUnavailable, NotProvisioned
 from protocol.ids import Address
 
@@ -74,7 +74,7 @@ async def subjects_page(connection: NatsConnection, *, offset: int) -> tuple[lis
         )
     except TRANSIENT as error:
         await check_there(connection)
-        raise LogUnavailable(f"the conversations cannot be listed ({told(error)}); try again") from None
+        raise LogUnavailable(f"the conversations cannot be listed ({reason_of(error)}); try again") from None
     found = json.loads(answer.data)
     if failed := found.get("error"):
         if failed.get("err_code") == STREAM_NOT_FOUND:

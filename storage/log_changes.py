@@ -18,7 +18,7 @@ from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from nats.js.errors import APIError, NotFoundError
 
 from protocol import guarded, subjects
-from protocol.connection import PAUSE_SECONDS, TRANSIENT, told
+from protocol.connection import PAUSE_SECONDS, TRANSIENT, reason_of
 from protocol.errors import UNREADABLE, LogUnavailable, NotProvisioned
 from protocol.ids import Address
 
@@ -59,7 +59,7 @@ class JetStreamLogChanges:
                     raise LogUnavailable(f"the replica that tells the log's changes lags: {reached} of {upto}")
                 await asyncio.sleep(pause)
         except TRANSIENT as error:
-            raise LogUnavailable(f"the log's changes cannot be read: {told(error)}") from None
+            raise LogUnavailable(f"the log's changes cannot be read: {reason_of(error)}") from None
         finally:
             with suppress(APIError, *TRANSIENT):
                 await subscription.unsubscribe()
@@ -101,7 +101,7 @@ class JetStreamLogChanges:
         except NotFoundError:
             return Mark(), 0
         except (APIError, *TRANSIENT) as error:
-            raise LogUnavailable(f"the sweepers' mark cannot be read: {told(error)}") from None
+            raise LogUnavailable(f"the sweepers' mark cannot be read: {reason_of(error)}") from None
         try:
             return msgspec.json.decode(found.data or b"", type=Mark), found.seq or 0
         except UNREADABLE:
@@ -135,4 +135,4 @@ class JetStreamLogChanges:
         except NotFoundError:
             raise NotProvisioned("the log does not exist on this server; run `jettison provision`") from None
         except (APIError, *TRANSIENT) as error:
-            raise LogUnavailable(f"the log's changes cannot be read: {told(error)}") from None
+            raise LogUnavailable(f"the log's changes cannot be read: {reason_of(error)}") from None

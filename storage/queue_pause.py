@@ -15,7 +15,7 @@ from typing import Any
 from nats.aio.client import Client as NatsConnection
 
 from protocol import subjects
-from protocol.connection import TRANSIENT, told
+from protocol.connection import TRANSIENT, reason_of
 from protocol.errors import LogUnavailable, Rejected
 
 PAUSE_SECONDS = 15.0
@@ -60,7 +60,7 @@ async def _asked(connection: NatsConnection, what: str, request: dict[str, Any])
             f"$JS.API.CONSUMER.{what}", json.dumps(request).encode(), timeout=ANSWER_SECONDS
         )
     except TRANSIENT as error:
-        raise LogUnavailable(f"the actors cannot be paused ({told(error)}); try again") from None
+        raise LogUnavailable(f"the actors cannot be paused ({reason_of(error)}); try again") from None
     found: dict[str, Any] = json.loads(answer.data)
     if failed := found.get("error"):
         raise Rejected(f"the actors cannot be paused: {failed.get('description', '')}"[:200])

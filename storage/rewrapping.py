@@ -13,7 +13,7 @@ from nats.aio.client import Client as NatsConnection
 from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
-from protocol.connection import TRANSIENT, WRONG_LAST_SEQUENCES, told
+from protocol.connection import TRANSIENT, WRONG_LAST_SEQUENCES, reason_of
 from protocol.errors import UNREADABLE, Contended, Damaged, LogUnavailable, NotProvisioned
 from protocol.ids import Address, Token
 from protocol.keys import DESTROYED, KeyRecord, TenantKeys
@@ -41,7 +41,7 @@ async def rewrapped(connection: NatsConnection, *, tenants: TenantKeys, tenant: 
     except NotFoundError:
         raise NotProvisioned("there is no stream of keys; run `jettison provision`") from None
     except (APIError, *TRANSIENT) as error:
-        raise LogUnavailable(f"the keys of {tenant} cannot be wrapped anew: {told(error)}; again") from None
+        raise LogUnavailable(f"the keys of {tenant} cannot be wrapped anew: {reason_of(error)}; again") from None
 
 
 async def _rewrapped(connection: NatsConnection, at: Address, tenants: TenantKeys) -> int:

@@ -29,7 +29,7 @@ from nats.js.api import (
 from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
-from protocol.connection import TRANSIENT, check_there, told
+from protocol.connection import TRANSIENT, check_there, reason_of
 from protocol.errors import LogUnavailable, NotProvisioned, Rejected
 
 ACK_WAIT_SECONDS = 15.0
@@ -164,10 +164,12 @@ async def provision(connection: NatsConnection, *, replicas: int = 1) -> None:
         if error.code in (503, None):
             with suppress(NotProvisioned):
                 await check_there(connection)
-            raise LogUnavailable(f"JetStream does not answer: {told(error)}; is it enabled on this server?") from None
+            raise LogUnavailable(
+                f"JetStream does not answer: {reason_of(error)}; is it enabled on this server?"
+            ) from None
         raise Rejected(f"NATS refused to provision: {error.description}", err_code=error.err_code) from None
     except TRANSIENT as error:
-        raise LogUnavailable(f"JetStream does not answer ({told(error)}); is it enabled on this server?") from None
+        raise LogUnavailable(f"JetStream does not answer ({reason_of(error)}); is it enabled?") from None
 
 
 async def _made_or_updated(jetstream: JetStreamContext, config: StreamConfig) -> None:

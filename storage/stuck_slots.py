@@ -15,7 +15,7 @@ from nats.aio.client import Client as NatsConnection
 from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
-from protocol.connection import TRANSIENT, told
+from protocol.connection import TRANSIENT, reason_of
 from protocol.errors import LogUnavailable
 from protocol.subjects import ACTORS, LANES, Actor, Lane
 
@@ -44,7 +44,7 @@ class JetStreamStuckSlots:
                 except NotFoundError:
                     continue  # no such consumer: its workers say so, loudly
                 except (APIError, *TRANSIENT) as error:
-                    raise LogUnavailable(f"the slots of {actor} cannot be looked at: {told(error)}") from None
+                    raise LogUnavailable(f"the slots of {actor} cannot be looked at: {reason_of(error)}") from None
         return freed
 
     async def _free(self, actor: Actor, lane: Lane) -> int:

@@ -19,7 +19,7 @@ from nats.aio.subscription import Subscription
 from nats.js.errors import APIError, NotFoundError
 
 from protocol import guarded, subjects
-from protocol.connection import TRANSIENT, check_there, told
+from protocol.connection import TRANSIENT, check_there, reason_of
 from protocol.errors import Busy, LogUnavailable, NotProvisioned
 from protocol.ids import Address, fresh_id
 from protocol.subjects import Actor, Lane
@@ -76,7 +76,7 @@ class JetStreamSlot:
         try:
             await self.message.ack_sync(timeout=2)
         except TRANSIENT as error:
-            raise LogUnavailable(f"the slot's acknowledgement was not confirmed: {told(error)}") from None
+            raise LogUnavailable(f"the slot's acknowledgement was not confirmed: {reason_of(error)}") from None
         finally:
             self.credit.back()
 
@@ -85,7 +85,7 @@ class JetStreamSlot:
         try:
             await self.message.nak(delay=seconds)
         except TRANSIENT as error:
-            raise LogUnavailable(f"the slot could not be given back: {told(error)}") from None
+            raise LogUnavailable(f"the slot could not be given back: {reason_of(error)}") from None
         finally:
             self.credit.back()
 
@@ -98,7 +98,7 @@ class JetStreamSlot:
         try:
             await self.message.in_progress()
         except TRANSIENT as error:
-            raise LogUnavailable(f"the slot could not be held: {told(error)}") from None
+            raise LogUnavailable(f"the slot could not be held: {reason_of(error)}") from None
 
 
 class JetStreamWakes:
@@ -123,7 +123,7 @@ class JetStreamWakes:
                 raise Busy(f"{actor} cannot be woken: {error.description}", err_code=error.err_code) from None
             raise LogUnavailable(f"{actor} cannot be woken: {error.description}", err_code=error.err_code) from None
         except TRANSIENT as error:
-            raise LogUnavailable(f"{actor} cannot be woken: {told(error)}") from None
+            raise LogUnavailable(f"{actor} cannot be woken: {reason_of(error)}") from None
         return True
 
     async def slots(self, actor: Actor, *, credits: int, lane: Lane = "normal") -> AsyncIterator[Slot]:
@@ -158,7 +158,7 @@ class JetStreamWakes:
         try:
             found = await self._jetstream.consumer_info(subjects.WAKE_STREAM, subjects.durable(actor, "normal"))
         except (APIError, *TRANSIENT) as error:
-            raise LogUnavailable(f"the queue of {actor} is not known: {told(error)}") from None
+            raise LogUnavailable(f"the queue of {actor} is not known: {reason_of(error)}") from None
         return found.num_pending or 0
 
     async def _next(self, arrived: asyncio.Queue[Msg], inbox: str, durable: str) -> Msg | None:

@@ -31,7 +31,7 @@ from . import MISMATCH
 from . import audit_output as texts
 from .options import StackOptions
 from .progress import bar
-from .session import connected, printed, said
+from .session import connected, printed, said, shown
 
 FILE_ENDS = (".tar", ".tar.gz", ".jsonl")
 """Of names that are rather a file's than a conversation's."""
@@ -55,10 +55,7 @@ def versions(stack: StackOptions, conv: str, *, losses: bool, as_json: bool) -> 
 
     async def look(source: Source) -> int:
         for row in listed(source.at, source.records, losses=losses):
-            if as_json:
-                printed(row)
-            else:
-                sys.stdout.write(texts.version_text(row))
+            shown(row, texts.version_text(row), as_json=as_json)
         return 0
 
     return _looking(stack, conv, look)
@@ -116,10 +113,7 @@ def why(stack: StackOptions, conv: str, message: int, *, full: bool, as_json: bo
 
     async def look(source: Source) -> int:
         found = explained(source.at, source.records, number=message, version=source.version)
-        if as_json:
-            printed(found)
-        else:
-            sys.stdout.write(texts.why_text(found, full=full))
+        shown(found, texts.why_text(found, full=full), as_json=as_json)
         return 0
 
     return _looking(stack, conv, look)
@@ -131,10 +125,7 @@ def where(stack: StackOptions, conv: str, text: str, *, as_json: bool) -> int:
     async def look(source: Source) -> int:
         uploads = {key: await _upload(source, key) for key in claimed(source.at, source.records)}
         found = found_where(source.at, source.records, text=text, uploads=uploads)
-        if as_json:
-            printed(found)
-        else:
-            sys.stdout.write(texts.where_text(found))
+        shown(found, texts.where_text(found), as_json=as_json)
         return 0 if found.now != "absent" else 1
 
     return _looking(stack, conv, look)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from actors.audit import bundle as bundles
@@ -14,7 +13,7 @@ from protocol.ids import written_address
 from storage.queue_pause import paused
 
 from .options import StackOptions
-from .session import connected, printed, said, writable
+from .session import connected, said, shown, writable
 from .verify import answering
 
 SUFFIX = ".jettison.tar"
@@ -40,13 +39,12 @@ def export(stack: StackOptions, conv: str, *, out: Path | None, as_json: bool) -
             "anchors": len(bundle.proofs),
             "missing": dict(bundle.missing),
         }
-        if as_json:
-            printed(row)
-        else:
-            sys.stdout.write(
-                "{address}: {records} records, {artifacts} artifacts, {anchors} anchors, {bytes:,} bytes "
-                "in {file}\n".format(**row)
-            )
+        shown(
+            row,
+            "{address}: {records} records, {artifacts} artifacts, {anchors} anchors, {bytes:,} bytes "
+            "in {file}\n".format(**row),
+            as_json=as_json,
+        )
         return 0
 
     return connected(main, stack)
@@ -78,10 +76,7 @@ def import_file(stack: StackOptions, file: Path, conv: str, *, as_json: bool) ->
             found = await imported(bundle, log=running.log, artifacts=running.artifacts)
             if found.records:
                 await running.conversations.renew(at)
-        if as_json:
-            printed(found)
-        else:
-            sys.stdout.write(f"{found.address}: {found.records} records written, {found.present} were there\n")
+        shown(found, f"{found.address}: {found.records} records written, {found.present} were there\n", as_json=as_json)
         return 0
 
     return connected(main, stack)

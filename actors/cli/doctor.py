@@ -14,7 +14,7 @@ from actors.host.bootstrap import Runtime, data_folder, runtime
 from actors.host.settings import Settings
 from actors.model_info.tokens import counter
 from protocol import codec
-from protocol.connection import NO_JETSTREAM_FIX, TRANSIENT, check_there, told
+from protocol.connection import NO_JETSTREAM_FIX, TRANSIENT, check_there, reason_of
 from protocol.errors import JettisonError, KeysUnavailable, NotPermitted, NotProvisioned, Unavailable, UnknownRules
 from protocol.ids import Token, written_address
 from protocol.keys import FolderKeys, JetStreamKeys, newest_is_wrapped
@@ -121,7 +121,7 @@ async def _why(running: Runtime, error: Exception) -> str:
         await check_there(running.connection)
     except JettisonError as reason:
         return str(reason)
-    return f"does not answer: {told(error)}"
+    return f"does not answer: {reason_of(error)}"
 
 
 async def _durability(running: Runtime, settings: Settings, monitor: str) -> list[Finding]:

@@ -25,7 +25,7 @@ from protocol.ids import Address, Token, written_address
 from storage.ports import Record
 
 from .options import StackOptions
-from .session import connected, printed, said, settings_of, traces_folder
+from .session import connected, printed, said, settings_of, shown, traces_folder
 from .terminal_text import one_line, plain
 
 ROLE = "reader"
@@ -77,10 +77,7 @@ def log(stack: StackOptions, conv: str, *, as_json: bool) -> int:
     async def main(running: Runtime) -> int:
         for record in await _records(running, written_address(conv)):
             for row in facts_told(record):
-                if as_json:
-                    printed(row)
-                else:
-                    sys.stdout.write(_fact_line(row) + "\n")
+                shown(row, _fact_line(row) + "\n", as_json=as_json)
         return 0
 
     return connected(main, stack, role=ROLE)

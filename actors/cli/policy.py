@@ -24,7 +24,7 @@ from protocol.presets import PRESETS
 from .options import StackOptions
 from .policy_import import Imported, from_digitorn, from_docsgpt, from_holmes, system_of
 from .policy_keys import described
-from .session import connected, printed, said
+from .session import connected, printed, said, shown
 
 SYSTEMS = ("digitorn", "docsgpt", "holmes")
 
@@ -62,11 +62,8 @@ def set_(stack: StackOptions, conv: str, values: list[str], *, as_json: bool) ->
         talk = Conversation(client=Client(connection=running.connection), at=at)
         # asked, not done here: the layers and locks are those of the service
         changed = await talk.set_policy(layer, by=running.name)
-        if as_json:
-            printed(changed)
-        else:
-            told = f"{', '.join(changed.keys)} changed" if changed.keys else "it was so already"
-            sys.stdout.write(f"{at}@{changed.version}: {told}\n")
+        what = f"{', '.join(changed.keys)} changed" if changed.keys else "it was so already"
+        shown(changed, f"{at}@{changed.version}: {what}\n", as_json=as_json)
         return 0
 
     return connected(main, stack)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +26,7 @@ from storage.queue_pause import paused
 from .bundle import SUFFIX
 from .doctor import DAMAGED_REASONS
 from .options import StackOptions
-from .session import check_flag, connected, printed, said, writable
+from .session import check_flag, connected, said, shown, writable
 from .terminal_text import counted, plain
 from .verify import answering
 
@@ -142,10 +141,7 @@ def _told(found: Repairable, *, as_json: bool, done: int | None = None, file: st
         lost_artifacts=dict(found.lost),
         export=file,
     )
-    if as_json:
-        printed(row)
-    else:
-        sys.stdout.write(plain("\n".join(_lines(row)) + "\n"))
+    shown(row, plain("\n".join(_lines(row)) + "\n"), as_json=as_json)
     if not row.done and (row.problem or row.artifacts):
         said("nothing was changed; --yes does it")
     return 0

@@ -23,7 +23,7 @@ from .audit_read import chosen, missing, named_file
 from .options import StackOptions
 from .progress import bar, lines
 from .replay_pool import Failed, ReplayResult, Source, processors, replays
-from .session import connected, located, printed, said, settings_of
+from .session import connected, located, printed, said, settings_of, shown
 from .terminal_text import counted, named, plain
 
 PATTERN = "*.tar"
@@ -179,10 +179,7 @@ def _told(outcome: ReplayResult, *, checks: Checks, as_json: bool, briefly: bool
         if as_json:
             printed(msgspec.structs.asdict(outcome))
         return UNREACHABLE if outcome.unavailable else FAILED
-    if as_json:
-        printed(outcome)
-    else:
-        sys.stdout.write(brief_text(outcome) if briefly else replay_text(outcome))
+    shown(outcome, brief_text(outcome) if briefly else replay_text(outcome), as_json=as_json)
     if checks.strict and outcome.rests:
         said(f"jettison: {outcome.address} is not proven: {rests_text(outcome)}; --with ENV decides them")
     differs = checks.verify and outcome.divergence is not None

@@ -211,6 +211,11 @@ def printed(value: Any) -> None:
     sys.stdout.write(json_bytes(value).decode() + "\n")
 
 
+def shown(row: Any, text: str, *, as_json: bool) -> None:
+    """Write *row* to stdout as one JSON document, or else the *text* that says it to a person."""
+    sys.stdout.write(json_bytes(row).decode() + "\n" if as_json else text)
+
+
 def json_bytes(value: Any) -> bytes:
     """Return *value* as JSON; text that UTF-8 cannot hold is escaped."""
     try:

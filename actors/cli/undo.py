@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from actors.audit.erasing import Erasing
 from actors.audit.forking import Forking
 from actors.audit.trail import versioned
@@ -16,7 +14,7 @@ from protocol.service_messages import ExpandAsked, ForkAsked
 from storage.queue_pause import paused
 
 from .options import StackOptions
-from .session import connected, printed
+from .session import connected, printed, shown
 
 
 def expand(stack: StackOptions, conv: str, *, messages: str, artifact: str, as_json: bool) -> int:
@@ -26,15 +24,13 @@ def expand(stack: StackOptions, conv: str, *, messages: str, artifact: str, as_j
         at = written_address(conv)
         found = await _undo(running).expand(at, ExpandAsked(messages=messages, artifact=artifact), headers={})
         await _wake(running, at)
-        if as_json:
-            printed(found)
-        elif not found.restored and not found.parts:
-            sys.stdout.write(f"{at}: the view shows it in full already\n")
-        else:
-            sys.stdout.write(
-                f"{at}@{found.version}: {len(found.restored)} messages and {found.parts} parts put back, "
-                f"{found.before_tokens:,} -> {found.after_tokens:,} tokens\n"
-            )
+        text = (
+            f"{at}@{found.version}: {len(found.restored)} messages and {found.parts} parts put back, "
+            f"{found.before_tokens:,} -> {found.after_tokens:,} tokens\n"
+        )
+        if not found.restored and not found.parts:
+            text = f"{at}: the view shows it in full already\n"
+        shown(found, text, as_json=as_json)
         return 0
 
     return connected(main, stack, role="expand")
@@ -47,13 +43,12 @@ def rewind(stack: StackOptions, conv: str, *, to: int, as_json: bool) -> int:
         at = written_address(conv)
         found = await _undo(running).rewind(at, to=to, headers={})
         await _wake(running, at)
-        if as_json:
-            printed(found)
-        else:
-            sys.stdout.write(
-                f"{at}@{found.version}: the context is that of version {to} again, up to message {found.upto}, "
-                f"{found.before_tokens:,} -> {found.after_tokens:,} tokens\n"
-            )
+        shown(
+            found,
+            f"{at}@{found.version}: the context is that of version {to} again, up to message {found.upto}, "
+            f"{found.before_tokens:,} -> {found.after_tokens:,} tokens\n",
+            as_json=as_json,
+        )
         return 0
 
     return connected(main, stack, role="rewind")
@@ -69,10 +64,7 @@ def fork(stack: StackOptions, conv: str, new: str, *, as_json: bool) -> int:
         forking = Forking(conversations=running.conversations, log=running.log, artifacts=running.artifacts)
         row = await forking.fork(at, ForkAsked(name=new.rpartition("/")[2], version=version or 0), to=to)
         await _wake(running, to)
-        if as_json:
-            printed(row)
-        else:
-            sys.stdout.write(f"{to}: begins with {at}@{row.version}, {row.records} records written\n")
+        shown(row, f"{to}: begins with {at}@{row.version}, {row.records} records written\n", as_json=as_json)
         return 0
 
     return connected(main, stack, role="fork")

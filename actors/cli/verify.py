@@ -24,7 +24,7 @@ from . import MISMATCH, REPAIRED
 from .audit_read import missing, named_file
 from .options import StackOptions
 from .progress import LINE_SECONDS
-from .session import connected, printed, said
+from .session import connected, said, shown
 from .terminal_text import counted, plain
 
 SUMMARIES = {0: "all fine", REPAIRED: "all fine, some repaired", MISMATCH: "NOT all fine"}
@@ -78,10 +78,7 @@ def anchor(stack: StackOptions, *, every: float, as_json: bool) -> int:
             refused = 0
             for done in await anchoring.all_tenants():
                 refused += len(done.refused)
-                if as_json:
-                    printed(done)
-                else:
-                    sys.stdout.write(_anchored_text(done))
+                shown(done, _anchored_text(done), as_json=as_json)
             if not every:
                 return MISMATCH if refused else 0
             sys.stdout.flush()
@@ -153,10 +150,7 @@ def _worse(one: int, other: int) -> int:
 
 def _told(verdicts: list[Verified], as_json: bool) -> int:
     for verdict in verdicts:
-        if as_json:
-            printed(verdict)
-        else:
-            sys.stdout.write(verdict_text(verdict))
+        shown(verdict, verdict_text(verdict), as_json=as_json)
     if not all(verdict.ok for verdict in verdicts):
         return MISMATCH
     return REPAIRED if any(verdict.repairs for verdict in verdicts) else 0

@@ -228,42 +228,29 @@ def llm_span(model: str) -> Iterator[LlmCall]:
 
 def record_step(stage: str, outcome: semconv.Outcome, *, seconds: float, tokens_removed: int) -> None:
     """Count one step of *stage* in the metrics."""
-    instruments = _instruments()
-    instruments.duration.record(seconds, {semconv.STAGE: stage, semconv.OUTCOME: outcome})
+    took = histogram(semconv.COMPACTION_DURATION, "s", "Time of one step of an actor")
+    took.record(seconds, {semconv.STAGE: stage, semconv.OUTCOME: outcome})
     if tokens_removed > 0:
-        instruments.removed.add(tokens_removed, {semconv.STAGE: stage})
+        removed = metric_counter(semconv.TOKENS_REMOVED, "{token}", "Tokens that steps took out of contexts")
+        removed.add(tokens_removed, {semconv.STAGE: stage})
 
 
 def record_artifact(kind: str, *, size_bytes: int) -> None:
     """Count one stored artifact; *kind* is a label, so it must be one of few."""
-    _instruments().artifact.record(size_bytes, {semconv.ARTIFACT_KIND: kind})
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Instruments:
-    duration: metrics.Histogram
-    removed: metrics.Counter
-    artifact: metrics.Histogram
+    sizes = histogram(semconv.ARTIFACT_SIZE, "By", "Bytes moved out of contexts, per artifact")
+    sizes.record(size_bytes, {semconv.ARTIFACT_KIND: kind})
 
 
 @cache
-def _instruments() -> _Instruments:
-    # Like the tracer, these find a provider that is set after they were made.
-    meter = metrics.get_meter(semconv.SCOPE)
-    return _Instruments(
-        duration=meter.create_histogram(
-            semconv.COMPACTION_DURATION,
-            unit="s",
-            description="Time of one step of an actor",
-            explicit_bucket_boundaries_advisory=SECONDS_BOUNDARIES,
-        ),
-        removed=meter.create_counter(
-            semconv.TOKENS_REMOVED, unit="{token}", description="Tokens that steps took out of contexts"
-        ),
-        artifact=meter.create_histogram(
-            semconv.ARTIFACT_SIZE,
-            unit="By",
-            description="Bytes moved out of contexts, per artifact",
-            explicit_bucket_boundaries_advisory=BYTES_BOUNDARIES,
-        ),
+def metric_counter(name: str, unit: str, description: str) -> metrics.Counter:
+    """Return the counter called *name*; it finds a provider that is set after it was made."""
+    return metrics.get_meter(semconv.SCOPE).create_counter(name, unit=unit, description=description)
+
+
+@cache
+def histogram(name: str, unit: str, description: str) -> metrics.Histogram:
+    """Return the histogram called *name*, with boundaries for its unit."""
+    boundaries = {"s": SECONDS_BOUNDARIES, "By": BYTES_BOUNDARIES}.get(unit)
+    return metrics.get_meter(semconv.SCOPE).create_histogram(
+        name, unit=unit, description=description, explicit_bucket_boundaries_advisory=boundaries
     )

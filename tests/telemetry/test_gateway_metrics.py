@@ -12,11 +12,16 @@ from opentelemetry import metrics
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from actors.telemetry import gateway_metrics
 from actors.telemetry.gateway_metrics import Counted, record_request
+from actors.telemetry.setup import histogram, metric_counter
 from tests.gateway.conftest import session as session
 from tests.gateway.provider import Answer, in_front_of, provider
 from tests.gateway.test_outages import BODY, without_nats
+
+
+def _forget() -> None:
+    metric_counter.cache_clear()
+    histogram.cache_clear()
 
 
 @contextmanager
@@ -25,11 +30,11 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemoryMetricReader]:
     reader = InMemoryMetricReader()
     meters = MeterProvider(metric_readers=[reader])
     monkeypatch.setattr(metrics, "get_meter", meters.get_meter)
-    gateway_metrics._instruments.cache_clear()
+    _forget()
     try:
         yield reader
     finally:
-        gateway_metrics._instruments.cache_clear()
+        _forget()
 
 
 def test_requests_bypasses_bytes_time_and_tokens_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
