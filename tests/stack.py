@@ -168,7 +168,7 @@ class ScriptedLlm:
                 answer = self._answers[min(len(self.requests), len(self._answers) - 1)]
                 self.requests.append(received)
                 if isinstance(answer, float | int):
-                    await asyncio.sleep(answer)
+                    await asyncio.sleep(answer)  # slow
                 writer.write(_response(answer, received))
                 await writer.drain()
         finally:

@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sysconfig
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -199,12 +198,11 @@ def test_a_name_that_its_address_cannot_say_is_listed_beside_it(running: Path, t
     assert re.search(r"^default/e--\S+  v\d+  1 messages  \d+ of 100 tokens  会话-0-", listed, re.MULTILINE)
 
 
-def test_an_unreachable_server_is_said_within_two_seconds(tmp_path: Path) -> None:
-    started = time.monotonic()
+def test_an_unreachable_server_is_said_without_patience(tmp_path: Path) -> None:
     done = jettison("log", "x", "--nats", "nats://127.0.0.1:9", "--data", str(tmp_path))
     assert done.returncode == 4
-    assert "does not answer" in done.stderr
-    assert time.monotonic() - started < 29  # the process itself starts in about one; who is patient waits for 30
+    # who is patient instead is told what it waited for
+    assert "does not answer (ConnectionRefusedError); is it running?" in done.stderr
 
 
 def test_without_a_stack_the_way_out_is_named(tmp_path: Path) -> None:

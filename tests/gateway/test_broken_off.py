@@ -71,14 +71,17 @@ async def test_an_agent_that_hangs_up_ends_the_question_however_large_it_was(ses
 
 
 async def test_an_agent_that_hangs_up_within_its_question_ends_it() -> None:
+    under_way = asyncio.Event()
+
     async def endless() -> AsyncIterator[bytes]:
         yield b"x" * 300_000
-        await asyncio.sleep(30)
+        under_way.set()
+        await asyncio.Event().wait()
 
     async with provider(lambda _: Answer()) as there, in_front_of(there, body_bytes_max=1000) as url:
         async with aiohttp.ClientSession() as leaving:
             asking = asyncio.create_task(leaving.post(f"{url}/v1/messages", data=endless()))
-            await asyncio.sleep(0.3)
+            await under_way.wait()
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
         # it never came whole, so nobody answered it; the gateway still serves

@@ -13,13 +13,16 @@ from pathlib import Path
 import pytest
 
 from actors.cli.session import located
-from actors.host.settings import Settings
+from actors.host.settings import LOG_LEVEL, Settings
 from protocol.client import Client
 from protocol.errors import ArtifactsUnavailable
 from tests.builders import assistant, result, user
 from tests.conftest import layer
 from tests.host.test_signals import servers, up
 from tests.stack import ROOT, jettison_command
+
+PATIENCE_SECONDS = 3600.0
+"""Longer than a test may take: who waits for as long as that fails it."""
 
 pytestmark = [
     pytest.mark.slow,
@@ -45,10 +48,8 @@ def url_of(data: Path) -> str:
 
 
 def test_doctor_says_that_it_is_the_store(hanging: Path) -> None:
-    began = time.monotonic()
     doctor = [*jettison_command(), "doctor", "--data", str(hanging)]
     done = subprocess.run(doctor, cwd=ROOT, capture_output=True, text=True, timeout=110)
-    assert time.monotonic() - began < 20
     assert done.returncode == 4
     assert "BAD  s3: " in done.stdout
     assert "does not answer" in done.stdout
@@ -67,29 +68,36 @@ def test_who_reads_all_of_it_says_in_seconds_that_it_is_the_store(hanging: Path)
         assert "no answer in time" in text, "before a read's own time was over, which says another word"
 
 
-def test_a_second_signal_ends_who_waits_for_it(hanging: Path) -> None:
+def test_a_second_signal_ends_who_waits_for_it(hanging: Path, tmp_path: Path) -> None:
     command = [*jettison_command(), "anchor", "--every", "1", "--data", str(hanging)]
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-    assert process.stderr is not None
-    time.sleep(5)
-    assert process.poll() is None
-    began = time.monotonic()
+    heard = tmp_path / "heard"
+    with heard.open("wb") as errors:
+        verbose = os.environ | {LOG_LEVEL: "DEBUG"}
+        process = subprocess.Popen(command, cwd=ROOT, stderr=errors, stdout=subprocess.DEVNULL, env=verbose)
+    said_in(heard, "Sending http request", process)
     process.send_signal(signal.SIGINT)
-    time.sleep(1.0)
-    if process.poll() is None:
-        process.send_signal(signal.SIGINT)
+    said_in(heard, "once more stops at once", process)
+    process.send_signal(signal.SIGINT)
     assert process.wait(timeout=100) == 130
-    assert time.monotonic() - began < 5
-    process.stderr.close()
+    said = heard.read_text()
+    assert "stopped at once" in said
+    assert "Traceback" not in said, "it waited for the store's answer"
 
 
-async def test_a_result_is_shortened_in_place_within_seconds(hanging: Path) -> None:
+def said_in(heard: Path, words: str, process: subprocess.Popen[bytes]) -> None:
+    """Wait until *process* says *words*."""
+    ends = time.monotonic() + 60
+    while words not in heard.read_text():
+        assert process.poll() is None, heard.read_text()[-2000:]
+        assert time.monotonic() < ends, heard.read_text()[-2000:]
+        time.sleep(0.02)
+
+
+async def test_a_result_is_shortened_in_place_without_patience(hanging: Path) -> None:
     async with Client.connect(url_of(hanging)) as client:
         talk = await client.open("spilled", policy=layer())
         await talk.append([user("look"), assistant(None, "a"), result("a", "a line of it\n" * 4000)])
-        began = time.monotonic()
         context = await talk.context(wait_seconds=60)
-        assert time.monotonic() - began < 20
         assert "the store was not reachable" in context.messages[-1]["content"]
 
 
@@ -97,9 +105,8 @@ async def test_a_large_part_goes_into_the_log_where_it_fits(hanging: Path) -> No
     text = "x marks the spot\n" * 12_000
     async with Client.connect(url_of(hanging)) as client:
         talk = await client.open("appended", policy=layer())
-        began = time.monotonic()
+        client.patience_seconds = PATIENCE_SECONDS
         await talk.append([user("look"), assistant(None, "a"), result("a", text)])
-        assert time.monotonic() - began < 20
         assert await talk.read_artifact("messages:3", lines="12000") == "x marks the spot"
         assert (await talk.context(wait_seconds=60)).messages[0] == user("look")
         # the same once more is the same message, whatever the store does by then
@@ -108,13 +115,12 @@ async def test_a_large_part_goes_into_the_log_where_it_fits(hanging: Path) -> No
         assert talk._voice.seq > before
 
 
-async def test_what_fits_nowhere_is_refused_within_seconds_and_names_the_store(hanging: Path) -> None:
+async def test_what_fits_nowhere_is_refused_without_patience_and_names_the_store(hanging: Path) -> None:
     async with Client.connect(url_of(hanging)) as client:
         talk = await client.open("refused", policy=layer())
-        began = time.monotonic()
+        client.patience_seconds = PATIENCE_SECONDS
         with pytest.raises(ArtifactsUnavailable, match="S3"):
             await talk.append([user("y" * 3_000_000)])
         with pytest.raises(ArtifactsUnavailable, match="S3"):
             await talk.append([user("y" * 3_000_000)])
-        assert time.monotonic() - began < 20
         assert (await talk.append([user("small")])) > 0

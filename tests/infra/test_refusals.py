@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ import nats.errors
 import pytest
 
 from actors.host.settings import Settings
+from protocol import connection as connections
 from protocol.client import Client
 from protocol.connection import connect
 from protocol.errors import JettisonError, LogUnavailable, NotPermitted
@@ -29,8 +29,8 @@ from tests.promises.harness import environment
 from tests.stack import LOOPBACK, jettison_command
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 2.5
-"""Two seconds, and what a busy machine needs on top."""
+PATIENCE_SECONDS = 3600.0
+"""Longer than a test may take: who waits for as long as that fails it."""
 
 
 @pytest.fixture(scope="module")
@@ -126,16 +126,17 @@ async def test_each_program_names_what_failed(fault: Callable[..., object], tmp_
             assert "TimeoutError" not in told
             assert PASSWORD not in told
             assert "Traceback" not in told
-        started = time.monotonic()
         with pytest.raises(NotPermitted, match=FAULTS[fault]):
             async with Client.connect(url, user=user, password=password) as client:
                 await client.open("c", tenant="acme2")
-        assert time.monotonic() - started < PATIENCE_SECONDS
 
 
-async def test_a_violation_names_who_may_not_do_what(provisioned: RightsServer) -> None:
+async def test_a_violation_names_who_may_not_do_what(
+    provisioned: RightsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "TRY_SECONDS", PATIENCE_SECONDS)
     async with Client.connect(provisioned.url, user="agent-acme", password=PASSWORD) as client:
-        started = time.monotonic()
+        client.patience_seconds = PATIENCE_SECONDS
         said = r"Permissions Violation: user agent-acme may not publish to ctx\.v1\.log\.default\.ours\.said"
         with pytest.raises(NotPermitted, match=said):
             await client.open("Ours")
@@ -146,7 +147,6 @@ async def test_a_violation_names_who_may_not_do_what(provisioned: RightsServer) 
         with pytest.raises(NotPermitted, match=r"may not publish to ctx\.v1\.ask\.context\.default\.ours"):
             await theirs.context()
         assert await ours.append([{"role": "user", "content": "x"}]) > 0
-        assert time.monotonic() - started < PATIENCE_SECONDS
 
 
 async def test_a_user_who_is_shut_out_later_is_told_so(tmp_path: Path, settings: Settings) -> None:
@@ -168,10 +168,9 @@ async def test_a_user_who_is_shut_out_later_is_told_so(tmp_path: Path, settings:
 
             with pytest.raises(LogUnavailable, match="Authorization Violation for user agent-acme"):
                 await until_refused()
-            started = time.monotonic()
+            client.patience_seconds = PATIENCE_SECONDS
             with pytest.raises(LogUnavailable, match="Authorization Violation for user agent-acme; nothing was sent"):
                 await talk.append(said)
-            assert time.monotonic() - started < PATIENCE_SECONDS
 
 
 async def test_a_server_that_hangs_is_told_from_a_worker_that_is_not_there(tmp_path: Path, settings: Settings) -> None:

@@ -35,6 +35,8 @@ from tests.protocol.test_client_outages import proxied
 
 WRITERS = 16
 ROUNDS = 5
+EACH_ROUND = 100
+"""Messages between two faults."""
 
 
 async def test_an_acknowledged_message_is_never_lost_though_the_server_is_killed_under_load(tmp_path: Path) -> None:
@@ -55,17 +57,18 @@ async def test_an_acknowledged_message_is_never_lost_though_the_server_is_killed
         async with asyncio.TaskGroup() as group:
             for number in range(WRITERS):
                 group.create_task(write(number))
-            for _ in range(ROUNDS):
-                await asyncio.sleep(0.4)
-                server.kill()
-                server.start()
-            await asyncio.sleep(0.4)
+            for number in range(1, ROUNDS + 2):
+                while len(acknowledged) < number * EACH_ROUND:
+                    await asyncio.sleep(0.01)
+                if number <= ROUNDS:
+                    server.kill()
+                    server.start()
             stopping.set()
         kept: dict[int, bytes] = {}
         for number in range(WRITERS):
             kept |= {record.seq: record.body for record in await log.read(address(f"c{number}"), after=0)}
         await connection.close()
-    assert len(acknowledged) > WRITERS * ROUNDS
+    assert len(acknowledged) >= EACH_ROUND * (ROUNDS + 1)
     assert {seq: kept.get(seq) for seq in acknowledged} == acknowledged
 
 
@@ -163,7 +166,7 @@ async def test_what_a_dead_server_did_not_confirm_is_unknown_and_never_failed(tm
         with pytest.raises(OutcomeUnknown, match="it may still land"):
             await hasty.append(at, b"zombie", expected_seq=0, commit_id="c1", headers={})
         sending = asyncio.create_task(patient.append(at, b"zombie", expected_seq=0, commit_id="c1", headers={}))
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.5)  # the outage lasts
         server.start()
         # landed by the zombie of the first call, or by this one: never a conflict that is not there
         assert await sending in (None, 1)

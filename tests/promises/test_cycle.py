@@ -124,7 +124,7 @@ async def test_a_worker_that_was_stopped_too_long_cannot_overwrite_what_others_d
         async with healthy(apart, "spill"):
             before = await settled(idle, talk.at)
         os.kill(process.pid, signal.SIGCONT)
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(1.0)  # its late commit is refused, of which nothing tells
         await talk.append([{"role": "user", "content": "And now?"}])
         # the one that came back works on as if nothing had been
         async with asyncio.timeout(60):

@@ -222,7 +222,7 @@ async def test_a_store_without_room_holds_up_who_spills_and_no_other(tmp_path: P
                 other = await client.open(f"other-{number}", policy=waits)
                 await other.append([user("hello")])
                 assert (await other.context(wait_seconds=60)).messages == [user("hello")]
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(1.0)  # the fault lasts
             facts = done_facts(await busy.log.read(talk.at, after=0))
             assert [fact for fact in facts if isinstance(fact, ToolOutputSpilled)] == []
             ballast.unlink()

@@ -108,13 +108,22 @@ async def test_a_server_that_is_silent_for_seconds_gives_no_dead_letter_and_no_l
         appending = [asyncio.create_task(talk.append(call_and_result("a", LOG))) for talk in talks]
         os.kill(stack.pids[child], signal.SIGSTOP)
         try:
-            await asyncio.sleep(silent_seconds)
+            await asyncio.sleep(silent_seconds)  # the fault lasts
         finally:
             os.kill(stack.pids[child], signal.SIGCONT)
         await asyncio.gather(*appending)
         for talk in talks:
             assert (await settled(busy, talk.at)).messages == 3
             assert await letters(busy, talk.at) == []
+
+
+async def all_idle(running: Runtime) -> None:
+    """Wait until each actor waits for work, with a pull that is open."""
+    jetstream = running.connection.jetstream()
+    async with asyncio.timeout(60):
+        for durable in (subjects.durable(actor, lane) for actor in subjects.ACTORS for lane in subjects.LANES):
+            while not (await jetstream.consumer_info(subjects.WAKE_STREAM, durable)).num_waiting:
+                await asyncio.sleep(0.02)
 
 
 @pytest.mark.slow
@@ -127,7 +136,7 @@ async def test_a_restarted_server_is_noticed_by_nobody_but_the_clock(
         talk = await client.open("restarted", policy=layer())
         await talk.append([{"role": "user", "content": "before"}])
         await talk.context(wait_seconds=60)
-        await asyncio.sleep(1.0)  # everybody idle, with an open pull
+        await all_idle(busy)
         tasks = len(asyncio.all_tasks())
         os.kill(stack.pids["nats"], signal.SIGKILL)
         appending = asyncio.create_task(talk.append([{"role": "user", "content": "while it is away"}]))
@@ -159,10 +168,11 @@ async def test_a_service_that_was_killed_while_it_answered_is_asked_no_more(
     subscription = await working.connection.subscribe(
         subjects.ask_filter("context"), queue=subjects.CONTEXT_GROUP, cb=swallow
     )
-    started = time.monotonic()
-    while not swallowed:  # which of the group is asked is chance
+    for _ in range(200):  # which of the group is asked is chance
         assert (await talk.context(wait_seconds=40)).upto == 1
-        assert time.monotonic() - started < 60
+        if swallowed:
+            break
+    assert swallowed
 
 
 async def test_a_worker_waits_for_a_store_that_is_down_and_says_so(settings: Settings) -> None:

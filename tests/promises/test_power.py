@@ -149,7 +149,7 @@ async def _until_cut(
 ) -> tuple[dict[int, bytes], list[Path]]:
     stopping = asyncio.Event()
     writing = asyncio.create_task(written(",".join(one.url for one in servers), writers=8, stopping=stopping))
-    await asyncio.sleep(LOADED_SECONDS)
+    await asyncio.sleep(LOADED_SECONDS)  # load
     for server in servers:
         assert server.process is not None
         server.process.send_signal(signal.SIGSTOP)  # the power goes for all of them at one moment
@@ -215,10 +215,10 @@ async def test_a_cluster_that_loses_its_leader_again_and_again_loses_and_doubles
             for name in landed:
                 group.create_task(write(name))
             for _ in range(3):
-                await asyncio.sleep(2.0)
+                await asyncio.sleep(2.0)  # load
                 leader = await _leader(connection, servers)
                 leader.kill()
-                await asyncio.sleep(1.0)
+                await asyncio.sleep(1.0)  # the outage lasts
                 leader.start()
                 # two that are behind are no majority: who kills the next one earlier waits for the first
                 await _caught_up(connection)

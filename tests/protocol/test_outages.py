@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 
 from actors.cli.session import located
+from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
+from protocol import subjects
 from protocol.client import Client
+from protocol.connection import outage_of
 from protocol.ids import fresh_id
 from protocol.outages import Outage
 from tests.builders import user
@@ -57,14 +60,23 @@ def told(caplog: pytest.LogCaptureFixture, what: str) -> list[str]:
     return [message for message in messages if what in message]
 
 
+async def delivered(running: Runtime) -> int:
+    """Return how often a slot of spill was handed out so far."""
+    info = await running.connection.jetstream().consumer_info(subjects.WAKE_STREAM, subjects.durable("spill"))
+    return info.delivered.consumer_seq if info.delivered else 0
+
+
 async def test_an_agent_and_workers_log_a_store_that_is_away_once(
     settings: Settings, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with at_work(without_store(settings), ("spill",)):
+    async with at_work(without_store(settings), ("spill",)) as away:
+        before = await delivered(away)
         for number in range(6):
             talk = await client.open(f"away-{fresh_id()}", policy=layer(spill={"on_store_error": "wait"}))
             await talk.append(call_and_result("a", f"{number}\n{LOG}"))
-        await asyncio.sleep(3)
+        async with asyncio.timeout(60):
+            while await delivered(away) < before + 3 * 6:  # each of the six waited and came again, twice
+                await asyncio.sleep(0.05)
     assert len(told(caplog, "S3 PutObject failed")) == 1
 
 
@@ -78,7 +90,9 @@ async def test_an_agent_logs_a_nats_that_is_away_once_and_that_it_is_back(
             talk = await client.open("agent")
             os.kill(nats, signal.SIGSTOP)
             saying = [asyncio.create_task(talk.append([user(str(number))])) for number in range(4)]
-            await asyncio.sleep(9)
+            async with asyncio.timeout(60):
+                while outage_of(client.connection)._tries < 2 * len(saying):
+                    await asyncio.sleep(0.05)
             os.kill(nats, signal.SIGCONT)
             await asyncio.gather(*saying)
     found = told(caplog, "nats: ")

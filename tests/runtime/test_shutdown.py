@@ -35,7 +35,7 @@ class SlowEffects(Effects):
 
     async def step(self, actor: Actor, at: Address, state: State, **keywords: Any) -> Step:
         self.begun = at
-        await asyncio.sleep(self.seconds)
+        await asyncio.sleep(self.seconds)  # slow
         return await super().step(actor, at, state, **keywords)
 
 
@@ -139,7 +139,7 @@ async def test_a_second_signal_ends_the_grace(running: Runtime, client: Client) 
     async with at_it(worker) as task:
         await begun(worker, talk.at)
         task.cancel()
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.1)  # nothing
         assert not task.done()
         assert await ended(task) < worker.grace_seconds
         slot = await next_slot(running, talk.at)

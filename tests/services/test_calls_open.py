@@ -28,7 +28,7 @@ async def test_who_waits_is_served_when_the_last_result_comes(working: Runtime, 
     talk = await client.open(name, policy=layer())
     await talk.append([user("pay"), assistant(None, "x1")])
     asking = asyncio.create_task((await client.open(name)).context(wait_seconds=20))
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(0.5)  # nothing
     assert not asking.done()
     await talk.append([result("x1", "paid")])
     assert (await asking).messages == [user("pay"), assistant(None, "x1"), result("x1", "paid")]

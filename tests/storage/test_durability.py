@@ -244,7 +244,7 @@ async def test_a_replica_that_lags_hides_no_change_from_the_sweeper(tmp_path: Pa
             late.send_signal(signal.SIGSTOP)
             try:
                 said = asyncio.gather(*(log.say(at, bytes(100_000), message_id=fresh_id(), headers={}) for at in talks))
-                await asyncio.sleep(0.5)
+                await asyncio.sleep(0.5)  # the lag lasts
             finally:
                 late.send_signal(signal.SIGCONT)
             await said

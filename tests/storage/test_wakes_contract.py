@@ -124,7 +124,7 @@ async def test_no_more_slots_are_unfinished_than_there_are_credits(wakes: Wakes)
     async with aclosing(slots_of(wakes, credits=2)) as slots:
         first, second = await anext(slots), await anext(slots)
         third = asyncio.ensure_future(anext(slots))
-        await asyncio.sleep(NOTHING_SECONDS)
+        await asyncio.sleep(NOTHING_SECONDS)  # nothing
         assert not third.done()
         await first.done()
         async with asyncio.timeout(60):
@@ -170,7 +170,7 @@ async def test_cancelling_in_the_moment_of_delivery_loses_nothing(wakes: Wakes, 
         task = asyncio.create_task(wait())
         await pulling(wakes, running)
         await wakes.wake("digest", at, headers={})
-        await asyncio.sleep(delay / 10_000)
+        await asyncio.sleep(delay / 10_000)  # at another moment of the delivery
         task.cancel()
         async with asyncio.timeout(60):
             await asyncio.gather(task, return_exceptions=True)
