@@ -10,7 +10,7 @@ import msgspec
 
 from actors.core.entry import CATEGORIES, Entry
 from actors.core.state import State
-from actors.core.view import message_bytes, view
+from actors.core.view import message_bytes, tokens_by_category, view
 from actors.runtime.fold import count_of, tokens_of
 from protocol.errors import BudgetRefused, NotReady
 from protocol.ids import Address
@@ -188,14 +188,5 @@ def _leads(number: int, was: _Side, now: _Side) -> bool:
 
 
 def _categories(was: State, now: State) -> dict[Category, Change]:
-    old, new = _sums(was), _sums(now)
+    old, new = (tokens_by_category(one.entries, one.digest.tokens if one.digest else 0) for one in (was, now))
     return {name: Change(before=old[name], after=new[name]) for name in CATEGORIES if old[name] or new[name]}
-
-
-def _sums(state: State) -> dict[Category, int]:
-    sums: dict[Category, int] = dict.fromkeys(CATEGORIES, 0)
-    for entry in state.entries:
-        for category, tokens in entry.by_category.items():
-            sums[category] += tokens
-    sums["digest"] = state.digest.tokens if state.digest else 0
-    return sums

@@ -17,7 +17,7 @@ from actors.runtime.conversations import Conversations
 from actors.runtime.copied import COPIED_HEADER
 from actors.runtime.fold import Decision, decisions, version_of
 from protocol import codec
-from protocol.errors import Erased, NotFound, Rejected
+from protocol.errors import NotFound, Rejected
 from protocol.facts import ConversationForked
 from protocol.ids import Address, address
 from protocol.service_messages import ForkAsked, Forked
@@ -44,9 +44,7 @@ class Forking(msgspec.Struct, frozen=True, kw_only=True):
         if min(asked.version, asked.upto) < 0 or (asked.version and asked.upto):
             raise Rejected("say where a fork begins: a version, or upto which message, or neither")
         to = to or Address(tenant=at.tenant, conversation=address(asked.name).conversation)
-        state = await self.conversations.load(at)
-        if state.erased:
-            raise Erased(f"{at} was erased", address=str(at))
+        state = await self.conversations.living(at)
         if not state.version:
             raise NotFound(f"there is no version of {at}", address=str(at))
         records = await self.log.read(at, after=0)

@@ -20,6 +20,7 @@ from actors.core.entry import measure
 from actors.host.bootstrap import Runtime, data_folder, runtime, work
 from actors.host.settings import Settings
 from actors.model_info.tokens import counter, tokenizer_for
+from actors.runtime.task_group import beside
 from protocol.client import Client, Conversation
 from protocol.context import Context
 from protocol.errors import UNREADABLE, BadMessage, BadPolicy, JettisonError, Unavailable
@@ -259,8 +260,7 @@ async def stack_for(settings: Settings, workers: int) -> AsyncIterator[tuple[Run
         if workers:
             await stack.enter_async_context(_processes(settings, workers))
         elif ours:
-            working = asyncio.create_task(work(running))
-            stack.push_async_callback(_ended, working)
+            await stack.enter_async_context(beside(work(running)))
         yield running, settings.nats.url
 
 
@@ -288,11 +288,6 @@ async def _processes(settings: Settings, each: int) -> AsyncIterator[None]:
             if process.returncode is None:
                 process.terminate()
         await asyncio.gather(*(process.wait() for process in found))
-
-
-async def _ended(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
 
 
 async def _written(out: Any, played: Played, report: Report, as_json: bool) -> None:

@@ -22,6 +22,7 @@ from actors.host.bootstrap import data_folder, runtime, tenant_keys, work
 from actors.host.settings import LOG_LEVEL, GatewaySection, Settings
 from actors.model_info.tokens import counter
 from actors.model_info.windows import window_of
+from actors.runtime.task_group import beside
 from protocol.client import Client
 from protocol.connection import connect
 from protocol.errors import Rejected, Unavailable
@@ -68,18 +69,12 @@ async def _wrapped(settings: Settings, client: str, arguments: Sequence[str]) ->
         if not settings.nats.url and running_stack(data_folder(settings)) is None:
             ours, _ = await held.enter_async_context(started_stack(settings, owner="gateway"))
             running = await held.enter_async_context(runtime(ours, role="gateway"))
-            working = asyncio.create_task(work(running))
-            held.push_async_callback(_ended, working)
+            await held.enter_async_context(beside(work(running)))
         else:
             ours = located(settings)
         url = await held.enter_async_context(served(ours, port=0))
         argv, environment = held.enter_context(command(client, url, arguments))
         return await ran(argv, environment)
-
-
-async def _ended(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
 
 
 @asynccontextmanager
@@ -118,15 +113,13 @@ async def served(settings: Settings, *, port: int | None = None) -> AsyncIterato
 async def _kept(settings: Settings, planner: Planner, sessions: Sessions) -> AsyncIterator[None]:
     """Give *planner* its keeper as soon as NATS answers; until then requests go on as they came."""
     first = asyncio.Event()
-    task = asyncio.create_task(_keeping(settings, planner, first))
     try:
-        # most often it is there, and the first request finds it so
-        await first.wait()
-        telling = asyncio.create_task(sessions.run(lambda: planner.keeper.sessions if planner.keeper else None))
-        yield
-        await _ended(telling)
+        async with beside(_keeping(settings, planner, first)):
+            # most often it is there, and the first request finds it so
+            await first.wait()
+            async with beside(sessions.run(lambda: planner.keeper.sessions if planner.keeper else None)):
+                yield
     finally:
-        await _ended(task)
         if planner.keeper is not None:
             await planner.keeper.client.connection.close()
 

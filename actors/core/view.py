@@ -6,7 +6,7 @@ call from its results, and shows untouched messages byte for byte as they were s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import msgspec
@@ -35,6 +35,15 @@ HALVING_TRIES = 10
 """Views that are tried to find the smallest budget: each may shorten every text."""
 
 
+def tokens_by_category(entries: Iterable[Entry], digest_tokens: int) -> dict[Category, int]:
+    """Return the tokens of *entries* and of the digest by what they are."""
+    sums: dict[Category, int] = dict.fromkeys(CATEGORIES, 0)
+    for entry in entries:
+        for category, tokens in entry.by_category.items():
+            sums[category] += tokens
+    return sums | {"digest": digest_tokens}
+
+
 class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One rendered view. `messages` are JSON objects; `level` names the step of cut that was needed."""
 
@@ -58,11 +67,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def categories(self) -> dict[Category, int]:
         """Return the tokens by what they are."""
-        categories: dict[Category, int] = dict.fromkeys(CATEGORIES, 0)
-        for entry in self.entries:
-            for category, tokens in entry.by_category.items():
-                categories[category] += tokens
-        categories["digest"] = self.digest_tokens
+        categories = tokens_by_category(self.entries, self.digest_tokens)
         categories["user"] += self.filler_tokens
         return categories
 

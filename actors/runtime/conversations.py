@@ -17,7 +17,7 @@ from actors.core.state import State
 from actors.model_info.tokens import tokenizer_for
 from protocol import codec
 from protocol import policy as policies
-from protocol.errors import BadEnvelope, ChainBroken, LogRegression, NotReady, PastNeeded
+from protocol.errors import BadEnvelope, ChainBroken, Erased, LogRegression, NotReady, PastNeeded
 from protocol.facts import DoneFact
 from protocol.ids import Address
 from protocol.limits import SNAPSHOT_COMMITS
@@ -75,6 +75,13 @@ class Conversations:
             return await self._loaded(at)
         except (ChainBroken, LogRegression, BadEnvelope) as error:
             raise with_remedy(error, at) from None
+
+    async def living(self, at: Address) -> State:
+        """Return the state at the head of the log. Raises as `load`, and `Erased`."""
+        state = await self.load(at)
+        if state.erased:
+            raise Erased(f"{at} was erased", address=str(at))
+        return state
 
     async def _loaded(self, at: Address) -> State:
         state = self._warm.get(at)  # not taken out: four actors and a service load at the same time

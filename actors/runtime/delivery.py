@@ -19,6 +19,8 @@ from protocol.tracing import CARRIED, extract, link_to, span
 from storage.ports import BegunWork, Slot
 from storage.streams import ACK_WAIT_SECONDS
 
+from .task_group import beside
+
 log = logging.getLogger("jettison.worker")
 
 
@@ -83,8 +85,5 @@ async def held(slot: Slot) -> AsyncIterator[None]:
                 log.info("the slot of %s: %s", slot.at, error)
             heed_cancellation()
 
-    task = asyncio.create_task(hold())
-    try:
+    async with beside(hold()):
         yield
-    finally:
-        task.cancel()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from typing import Any
 
 from protocol.errors import JettisonError
 
@@ -24,6 +25,17 @@ async def together() -> AsyncIterator[asyncio.TaskGroup]:
         if ours is None or others is not None:
             raise
         raise _first(ours) from None
+
+
+@asynccontextmanager
+async def beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Do *work* as a task of its own until the block ends; how it ended by itself is not told."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def _first(failed: BaseExceptionGroup[JettisonError]) -> JettisonError:

@@ -25,6 +25,7 @@ from actors.core.view import View, unspilled, view
 from actors.runtime.conversations import Conversations
 from actors.runtime.fold import count_of
 from actors.runtime.registry import asks_model
+from actors.runtime.task_group import beside
 from actors.spill.policy_layers import NO_LAYERS, Layers
 from protocol import semconv
 from protocol.errors import (
@@ -36,7 +37,6 @@ from protocol.errors import (
     Busy,
     Contended,
     Deadly,
-    Erased,
     JettisonError,
     LogUnavailable,
     NotFound,
@@ -212,9 +212,7 @@ class ContextService:
         looks = 0
         await self._check_survivable(at)
         while True:
-            state = await self.conversations.load(at)
-            if state.erased:
-                raise Erased(f"{at} was erased", address=str(at))
+            state = await self.conversations.living(at)
             if not state.seq:
                 raise NotFound(f"nothing was ever said in {at}", address=str(at))
             waits_for = next_actor(state) if state.position.said_seq >= asked.upto_seq else FIRST_ACTOR
@@ -365,11 +363,8 @@ async def _alive(request: Request) -> AsyncIterator[None]:
             await asyncio.sleep(WORKING_SECONDS)
             await request.working()
 
-    task = asyncio.create_task(tell())
-    try:
+    async with beside(tell()):
         yield
-    finally:
-        task.cancel()
 
 
 def _decoded(data: bytes, kind: type[T]) -> T:

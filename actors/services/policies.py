@@ -68,9 +68,7 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
     async def set(self, at: Address, asked: PolicyAsked, *, headers: Mapping[str, str]) -> PolicyChanged:
         """Make what is asked the policy of *at* from the next version on. Raises `BadPolicy`, `Erased`, `NotReady`."""
         for _ in range(APPEND_ATTEMPTS_MAX):
-            state = await self.conversations.load(at)
-            if state.erased:
-                raise Erased(f"{at} was erased", address=str(at))
+            state = await self.conversations.living(at)
             if state.policy is None:
                 raise NotReady(f"{at} has no policy yet: no worker has seen it", actor="spill")
             layer = merged(state.terms.layer, asked.policy)

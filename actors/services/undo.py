@@ -16,7 +16,7 @@ from actors.core.state import State
 from actors.core.text.slices import numbers_of
 from actors.runtime.conversations import Conversations
 from actors.runtime.fold import Decision, count_of, decisions, version_of
-from protocol.errors import ArtifactDamaged, Contended, Erased, NotFound, Rejected
+from protocol.errors import ArtifactDamaged, Contended, NotFound, Rejected
 from protocol.fact_parts import Unspilled
 from protocol.facts import ConversationRewound, DoneFact, HistoryExpanded, ToolOutputSpilled
 from protocol.ids import Address
@@ -97,9 +97,7 @@ class Undo(msgspec.Struct, frozen=True, kw_only=True):
     async def _land(self, at: Address, decide: Decide, *, headers: Mapping[str, str]) -> tuple[State, DoneFact | None]:
         """Decide and commit; return the state that it was decided on, and the fact, None if there is nothing to do."""
         for _ in range(APPEND_ATTEMPTS_MAX):
-            state = await self.conversations.load(at)
-            if state.erased:
-                raise Erased(f"{at} was erased", address=str(at))
+            state = await self.conversations.living(at)
             if state.policy is None:
                 raise NotFound(f"there is no version of {at} yet", address=str(at))
             records = await self.log.read(at, after=0)

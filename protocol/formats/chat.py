@@ -147,13 +147,18 @@ def _content_parts(content: Any) -> Iterator[Part]:
         if part["type"] not in _LEAVES:
             continue
         kind, path = _LEAVES[part["type"]]
-        value: Any = part
-        for step in path:
-            value = value.get(step) if isinstance(value, dict) else None
+        value = _leaf(part, path)
         if isinstance(value, str):
             yield Part(pointer=f"{at}/{'/'.join(path)}", kind=kind, text=value)
         elif part["type"] != "file":
             raise BadMessage(f"a part of type {part['type']} needs text at {'.'.join(path)}", at=at)
+
+
+def _leaf(part: Any, path: Sequence[str]) -> Any:
+    """Return what stands at *path* in *part*, None where nothing does."""
+    for step in path:
+        part = part.get(step) if isinstance(part, dict) else None
+    return part
 
 
 def _tool_calls(message: Mapping[str, Any], role: str) -> list[dict[str, Any]]:
@@ -190,9 +195,7 @@ def _blocks(content: Any) -> Iterator[Text | Media]:
         if part["type"] not in _LEAVES:
             continue
         kind, path = _LEAVES[part["type"]]
-        value: Any = part
-        for step in path:
-            value = value.get(step) if isinstance(value, dict) else None
+        value = _leaf(part, path)
         if kind == "text":
             yield Text(text=value)
         elif kind == "audio":

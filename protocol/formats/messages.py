@@ -161,8 +161,7 @@ def replaced(message: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, 
     media = {part.pointer for part in parse(message).parts if part.kind in MEDIA} & texts.keys()
     copy = with_leaves(message, {pointer: text for pointer, text in texts.items() if pointer not in media})
     for pointer in media:
-        steps = pointer.split("/")[1:]
-        place = max((index for index, step in enumerate(steps) if step.isdigit()), default=-1)
+        steps, place = _block_at(pointer)
         if place < 0:
             # a screenshot stands alone, where no text may
             del _target(copy, steps[:-1])[steps[-1]]
@@ -173,12 +172,17 @@ def replaced(message: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, 
     return copy
 
 
+def _block_at(pointer: str) -> tuple[list[str], int]:
+    """Return the steps of *pointer* and which of them is its block's number; -1 where it is in none."""
+    steps = pointer.split("/")[1:]
+    return steps, max((index for index, step in enumerate(steps) if step.isdigit()), default=-1)
+
+
 def without_blocks(message: dict[str, Any], pointers: Iterable[str]) -> dict[str, Any]:
     """Return *message*, changed in place, without the blocks of the parts at *pointers*; what is no block stays."""
     blocks: set[tuple[str, ...]] = set()
     for pointer in pointers:
-        steps = pointer.split("/")[1:]
-        place = max((index for index, step in enumerate(steps) if step.isdigit()), default=-1)
+        steps, place = _block_at(pointer)
         if place >= 0:
             blocks.add(tuple(steps[: place + 1]))
     # from behind, so that the places of the others stay theirs

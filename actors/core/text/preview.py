@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import re2
 
 from protocol.formats import messages
 
 from .count import Count
+from .fit import fitted
 from .patterns import ERROR_WORDS
 
 ERROR_LINES_MAX = 12
@@ -29,15 +32,7 @@ def preview(text: str, *, tokens_max: int, count: Count) -> str:
         return text
     # four characters a token at first, of a denser text all it has; counted and narrowed until it fits
     chars = min(tokens_max * 4, len(text))
-    for _ in range(12):
-        if chars < 80:
-            break
-        shown = _assemble(text, chars)
-        used = count(shown)
-        if used <= tokens_max:
-            return shown
-        chars = min(int(chars * tokens_max / used * 0.97), chars - 20)
-    return ""
+    return fitted(partial(_assemble, text), chars=chars, tokens_max=tokens_max, count=count, least=80, tries=12)
 
 
 def _assemble(text: str, chars: int) -> str:

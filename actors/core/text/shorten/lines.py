@@ -9,6 +9,7 @@ from typing import Any
 import re2
 
 from actors.core.text.count import Count
+from actors.core.text.fit import fitted
 from actors.core.text.patterns import ERROR_WORDS, places, stands
 
 Shorter = Callable[[int], str]
@@ -52,17 +53,12 @@ def shorten_lines(lines: Sequence[str], *, count: Count, telling: Iterable[int] 
     ends = _from_the_ends(len(lines))
     costs = [min(len(line), LINE_CHARS_MAX + 30) + 1 for line in lines]
 
+    def shown(chars: int) -> str:
+        return _rendered(lines, _chosen(costs, first, ends, chars))
+
     def shorter(tokens_max: int) -> str:
         chars = tokens_max * 4
-        for _ in range(TRIES_MAX):
-            if chars < GAP_CHARS:
-                return ""
-            shown = _rendered(lines, _chosen(costs, first, ends, chars))
-            used = count(shown)
-            if used <= tokens_max:
-                return shown
-            chars = min(int(chars * tokens_max / used * 0.97), chars - 20)
-        return ""
+        return fitted(shown, chars=chars, tokens_max=tokens_max, count=count, least=GAP_CHARS, tries=TRIES_MAX)
 
     return shorter
 

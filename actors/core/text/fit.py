@@ -1,0 +1,26 @@
+"""Fit: as much of a text as has room, found by counting it and asking for less."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .count import Count
+
+CHARS_LESS_MIN = 20
+"""At each step, so that it comes to an end."""
+
+
+def fitted(shown: Callable[[int], str], *, chars: int, tokens_max: int, count: Count, least: int, tries: int) -> str:
+    """Return what *shown* makes of *chars* characters, or of as many fewer as fit *tokens_max* tokens.
+
+    An empty text where that is fewer than *least*, or takes more than so many *tries*.
+    """
+    for _ in range(tries):
+        if chars < least:
+            break
+        text = shown(chars)
+        used = count(text)
+        if used <= tokens_max:
+            return text
+        chars = min(int(chars * tokens_max / used * 0.97), chars - CHARS_LESS_MIN)
+    return ""
