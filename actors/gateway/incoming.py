@@ -27,7 +27,6 @@ class Incoming:
     """As it was written, percent signs and all; a provider may mean something by them."""
     query: str
     headers: tuple[Header, ...]
-    peer: str = ""
     body: bytes = b""
     rest: AsyncIterator[bytes] | None = field(default=None, compare=False)
     whole: asyncio.Event = field(default_factory=asyncio.Event, compare=False)
@@ -63,7 +62,6 @@ async def incoming(scope: Scope, receive: Receive, *, bytes_max: int) -> Incomin
         path=path.decode("latin-1").partition("?")[0],
         query=scope.get("query_string", b"").decode("latin-1"),
         headers=tuple((bytes(key), bytes(value)) for key, value in scope["headers"]),
-        peer=(scope.get("client") or ("", 0))[0],
         body=bytes(body),
         rest=rest,
         whole=whole,

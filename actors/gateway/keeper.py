@@ -25,6 +25,7 @@ from protocol.cipher import Key
 from protocol.client import Client, Conversation
 from protocol.context import Context
 from protocol.errors import BadPolicy, BudgetRefused, Erased, JettisonError, NotFound, Rejected
+from protocol.formats.cache_marks import without_marks
 from protocol.ids import Token, address, fresh_id, token
 from protocol.jsonbytes import decode, decode_value, encode_value
 from protocol.keys import JetStreamKeys
@@ -35,7 +36,6 @@ from storage.gateway_sessions import JetStreamSessions
 from . import identity
 from .answers import STATE, Answers, closed, opened
 from .bodies import Body
-from .cache_marks import unmarked
 from .callers import Caller
 from .canon import hash_of
 from .claims import Claims, Search
@@ -266,7 +266,7 @@ class Keeper:
             if strips and any(map(thinks, given(batch.start, batch.end))):
                 self.claims.note(head.name).changed = True
             for start, end, turns in (*batch.real, (batch.end, batch.end, b"")):
-                new = [unmarked(decode(raw)) for raw in given(at, start)]
+                new = [without_marks(decode(raw)) for raw in given(at, start)]
                 said += map(without_thinking, new) if strips else new
                 said += await self._opened(talk, turns) if turns else []
                 at = end

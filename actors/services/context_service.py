@@ -176,7 +176,7 @@ class ContextService:
                 seen = view(state, budget=budget, count=count)
             except BudgetRefused as refused:
                 # many views are tried for the smallest budget that works
-                raise await asyncio.to_thread(refusal, asked, state, budget, refused) from None
+                raise await asyncio.to_thread(refusal, state, budget, refused) from None
             if not seen.messages:
                 # no provider takes an empty list; most often the agent asks before it has appended
                 raise NotFound(f"there is no message in {at} yet", address=str(at))

@@ -76,7 +76,7 @@ def _is_repeated(asked: ContextAsked, state: State) -> bool:
     return bool(asked.budget) and again and asked.budget != standing and asked.budget < state.policy.usable_tokens
 
 
-def refusal(asked: ContextAsked, state: State, budget: int, refused: BudgetRefused) -> BudgetRefused:
+def refusal(state: State, budget: int, refused: BudgetRefused) -> BudgetRefused:
     """Return *refused* with the smallest budget that works, and how to get it."""
     least = least_budget(state, refused=budget, count=count_of(state))
     parts = refused.fields.get("parts")

@@ -33,7 +33,7 @@ class Marks(msgspec.Struct, frozen=True, kw_only=True):
 
     def after(self, message: Mapping[str, Any]) -> Marks:
         """Return the marks after one more message was said."""
-        found = next(_marks(message), None)
+        found = next(marks_of(message), None)
         if found is None:
             return self
         key = "system" if message.get("role") in ("system", "developer") else "messages"
@@ -45,12 +45,12 @@ NO_MARKS = Marks()
 
 def marks_in(raw: bytes) -> int:
     """Return the number of cache marks in a block or a message, and in the blocks inside it."""
-    return sum(1 for _ in _marks(decode(raw))) if _MARK in raw else 0
+    return sum(1 for _ in marks_of(decode(raw))) if _MARK in raw else 0
 
 
 def without_marks(message: Mapping[str, Any]) -> dict[str, Any]:
     """Return a message or a block without its cache marks; what a tool is called with and what it says stays."""
-    if next(_marks(message), None) is None:
+    if next(marks_of(message), None) is None:
         return dict(message)
     copy: dict[str, Any] = json_copy(dict(message))
     for block in _blocks(copy):
@@ -71,19 +71,19 @@ def marked(
         system = [without_marks(block) for block in system]
     out = [without_marks(message) for message in view]
     if marks.system is not None and system and left > 0:
-        system = _with_mark(system, marks.system)
+        system = with_mark(system, marks.system)
         left -= 1
     if marks.messages is None:
         return system, out
     ends = [at for at, message in enumerate(out) if message.get("role") in ("user", "tool")]
     for at in ends[: -min(left, MARKS_KEPT) - 1 : -1] if left > 0 else ():
         if content := out[at].get("content"):
-            out[at] = {**out[at], "content": _with_mark(content, marks.messages)}
+            out[at] = {**out[at], "content": with_mark(content, marks.messages)}
     return system, out
 
 
-def _with_mark(content: str | list[dict[str, Any]], mark: Mapping[str, Any]) -> Any:
-    """Return *content* with a mark on the last of its blocks that can have one."""
+def with_mark(content: str | list[dict[str, Any]], mark: Mapping[str, Any]) -> Any:
+    """Return *content* with *mark* on the last of its blocks that can have one; itself where none can."""
     blocks: list[dict[str, Any]] = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
     for at in range(len(blocks) - 1, -1, -1):
         if blocks[at].get("type") in _MARKABLE and blocks[at].get("text", "x").strip():
@@ -92,7 +92,8 @@ def _with_mark(content: str | list[dict[str, Any]], mark: Mapping[str, Any]) -> 
     return content
 
 
-def _marks(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def marks_of(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the cache marks of a message or a block, and of the blocks inside it, in order."""
     for block in _blocks(message):
         mark = block.get(MARK)
         if MARK in block:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from actors.gateway.cache_marks import MARKED_MAX, MARKS_MAX, marked, marks_in, unmarked
+from actors.gateway.cache_marks import marked, marks_in
+from protocol.formats.cache_marks import MARKS_KEPT, MARKS_MAX, without_marks
 
 Json = dict[str, Any]
 MARK = {"type": "ephemeral", "ttl": "1h"}
@@ -44,7 +45,7 @@ def places(messages: list[bytes]) -> list[int]:
 @pytest.mark.parametrize("elsewhere", range(6))
 def test_there_are_never_more_than_four(elsewhere: int) -> None:
     out = marked(run(5), like=AGENT, elsewhere=elsewhere)
-    assert len(places(out)) == max(0, min(MARKED_MAX, MARKS_MAX - elsewhere))
+    assert len(places(out)) == max(0, min(MARKS_KEPT, MARKS_MAX - elsewhere))
 
 
 def test_the_last_requests_mark_stays_where_it_was() -> None:
@@ -60,6 +61,6 @@ def test_who_marks_nothing_gets_nothing_marked_and_old_marks_leave() -> None:
     assert list(map(json.loads, marked(run(3), like=run(3), elsewhere=0))) == list(map(json.loads, run(3)))
     old = [*AGENT, *run(4)[1:]]
     assert places(marked(old, like=AGENT, elsewhere=2)) == [6, 8]
-    assert unmarked(json.loads(AGENT[0])) == {"role": "user", "content": [{"type": "text", "text": "Go."}]}
-    assert unmarked(call(1)) == call(1)
+    assert without_marks(json.loads(AGENT[0])) == {"role": "user", "content": [{"type": "text", "text": "Go."}]}
+    assert without_marks(call(1)) == call(1)
     assert marks_in(AGENT[0]) == 1
