@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import typing
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import msgspec
 
-from actors.cli.policy_keys import OTHERS, Key, keys, lines_below, values_in
+from actors.cli.policy_keys import lines_below, meaning_of, sections_in
 from protocol import context, service_messages
 from protocol import policy as policies
 from protocol.context import Context
+from protocol.policy import Policy
+from protocol.presets import PRESETS
 from protocol.service_messages import Expanded, PolicyChanged, Ready, Rewound
 
 EXAMPLES = {
@@ -37,6 +41,101 @@ ANSWERS: dict[str, type[msgspec.Struct]] = {
     "ready()": Ready,
 }  # fmt: skip
 """What a call of a conversation returns, or yields."""
+
+
+class Key(msgspec.Struct, frozen=True, kw_only=True):
+    """One key of the policy."""
+
+    path: str
+    """As in a file: `spill.tokens`; in lists with its kind: `hooks[].when(turns).every`."""
+    owner: str
+    kind: str
+    default: str
+    about: str
+
+
+def keys() -> Iterator[Key]:
+    """Yield every key of the policy, section by section."""
+    yield from _keys(Policy, "")
+
+
+@cache
+def _resolved(preset: str) -> Any:
+    return msgspec.to_builtins(policies.resolve([{"preset": preset}]))
+
+
+OTHERS = tuple(name for name in PRESETS if name != "jettison")
+
+
+def values_in(preset: str, path: str) -> str:
+    """Return the value of a key in a preset, as JSON; empty where it is that of `jettison`, or no single one."""
+    own, usual = (_at(_resolved(name), path) for name in (preset, "jettison"))
+    return "" if own == usual and preset != "jettison" else json.dumps(own, ensure_ascii=False)
+
+
+def _keys(section: type[msgspec.Struct], under: str) -> Iterator[Key]:
+    hints = typing.get_type_hints(section)
+    for field in msgspec.structs.fields(section):
+        path = f"{under}{field.name}"
+        inner = [(one, _tag(one)) for one in sections_in(hints[field.name])]
+        default = _written_default(field)
+        simple = len(inner) == 1 and default not in ("none", "required") and not _is_many(hints[field.name])
+        if not (simple and section is Policy):
+            about = meaning_of(section, field.name)
+            kind = _value(hints[field.name])
+            yield Key(path=path, owner=section.__name__, kind=kind, default=default, about=about)
+        if section.__name__ in ("AllOf", "AnyOf", "Not"):
+            continue
+        many = "[]" if _is_many(hints[field.name]) else ""
+        for one, told in inner:
+            named = f"({told})" if len(inner) > 1 and told else ""
+            yield from _keys(one, f"{path}{many}{named}.")
+
+
+def _tag(section: type[msgspec.Struct]) -> str:
+    return str(section.__struct_config__.tag or "")
+
+
+def _is_many(hint: Any) -> bool:
+    origin = typing.get_origin(hint)
+    return origin in (tuple, dict) or any(typing.get_origin(part) in (tuple, dict) for part in typing.get_args(hint))
+
+
+def _value(hint: Any) -> str:
+    """Return a type in words."""
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if hint in (type(None), msgspec.UnsetType):
+        return "none"
+    if origin is typing.Literal:
+        return " or ".join(f"`{part}`" if part else "empty" for part in parts)
+    if origin is tuple:
+        return f"list of {_value(parts[0])}"
+    if origin is dict:
+        return f"object of {_value(parts[1])}"
+    if parts:
+        return " or ".join(dict.fromkeys(_value(part) for part in parts))
+    words = {int: "number", float: "number", str: "text", bool: "true or false"}
+    return (
+        words.get(hint, _tag(hint) if isinstance(hint, type) and issubclass(hint, msgspec.Struct) else "") or "section"
+    )
+
+
+def _written_default(field: msgspec.structs.FieldInfo) -> str:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return json.dumps(msgspec.to_builtins(field.default_factory()))
+    if field.default is msgspec.NODEFAULT:
+        return "required"
+    if field.default in (None, msgspec.UNSET):
+        return "none"
+    return json.dumps(msgspec.to_builtins(field.default), ensure_ascii=False)
+
+
+def _at(value: Any, path: str) -> Any:
+    for step in path.split("."):
+        if not isinstance(value, dict) or step not in value:
+            return None
+        value = value[step]
+    return value
 
 
 def answers_page() -> str:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from actors.cli.policy_keys import MORE, described, docstrings, keys
+from actors.cli.policy_keys import MORE, described, docstrings
 from actors.core.flow import mermaid
 from protocol import policy as policies
-from tests.policy_page import EXAMPLES, answers_page, policy_page
+from tests.policy_page import EXAMPLES, answers_page, keys, policy_page
 from tests.walkthrough import walkthrough
 
 ROOT = Path(__file__).parents[1]

@@ -1,13 +1,12 @@
-"""Policy keys: every key of the policy with its type, default and meaning, from the code and its docstrings."""
+"""Policy keys: what every key of the policy means, from the code and its docstrings."""
 
 from __future__ import annotations
 
 import ast
 import inspect
 import itertools
-import json
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -17,7 +16,6 @@ import msgspec
 from protocol import hooks
 from protocol import policy as policies
 from protocol.policy import Policy
-from protocol.presets import PRESETS
 
 _PART = "tokens of one part; none: as for every tool"
 MORE: Mapping[str, str] = {
@@ -87,118 +85,40 @@ MORE: Mapping[str, str] = {
 """What a key means where its name says nearly all of it, and its section has no line of its own for it."""
 
 
-class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """One key of the policy."""
-
-    path: str
-    """As in a file: `spill.tokens`; in lists with its kind: `hooks[].when(turns).every`."""
-    owner: str
-    kind: str
-    default: str
-    about: str
-
-
-def keys() -> Iterator[Key]:
-    """Yield every key of the policy, section by section."""
-    yield from _keys(Policy, "")
-
-
-@cache
-def _resolved(preset: str) -> Any:
-    return msgspec.to_builtins(policies.resolve([{"preset": preset}]))
-
-
-def values_in(preset: str, path: str) -> str:
-    """Return the value of a key in a preset, as JSON; empty where it is that of `jettison`, or no single one."""
-    own, usual = (_at(_resolved(name), path) for name in (preset, "jettison"))
-    return "" if own == usual and preset != "jettison" else json.dumps(own, ensure_ascii=False)
-
-
 def described() -> dict[str, Any]:
     """Return the JSON Schema of a layer, each key with what it means."""
     schema = policies.schema()
-    meanings = {(key.owner, key.path.rpartition(".")[2]): key.about for key in keys()}
-    for name, section in schema["$defs"].items():
-        for field, about in section.get("properties", {}).items():
-            if meaning := meanings.get((name, field)):
-                about["description"] = meaning
+    for section in _all_sections(Policy, {}):
+        properties = schema["$defs"][section.__name__]["properties"]
+        for field in section.__struct_fields__:
+            if meaning := meaning_of(section, field):
+                properties[field]["description"] = meaning
     return schema
 
 
-def _keys(section: type[msgspec.Struct], under: str) -> Iterator[Key]:
-    hints = typing.get_type_hints(section)
-    for field in msgspec.structs.fields(section):
-        path = f"{under}{field.name}"
-        inner = [(one, _told(one)) for one in _sections(hints[field.name])]
-        default = _default(field)
-        simple = len(inner) == 1 and default not in ("none", "required") and not _is_many(hints[field.name])
-        if not (simple and section is Policy):
-            about = docstrings().get(f"{section.__name__}.{field.name}") or MORE.get(f"{section.__name__}.{field.name}")
-            if about is None and inner:
-                about = (inner[0][0].__doc__ or "").strip()
-            kind = _kind(hints[field.name])
-            yield Key(
-                path=path, owner=section.__name__, kind=kind, default=default, about=" ".join((about or "").split())
-            )
-        if section.__name__ in ("AllOf", "AnyOf", "Not"):
-            continue
-        many = "[]" if _is_many(hints[field.name]) else ""
-        for one, told in inner:
-            named = f"({told})" if len(inner) > 1 and told else ""
-            yield from _keys(one, f"{path}{many}{named}.")
+def meaning_of(section: type[msgspec.Struct], field: str) -> str:
+    """Return what a key does: the line below it in the code, else the one above, else what its own section is."""
+    at, inner = f"{section.__name__}.{field}", sections_in(typing.get_type_hints(section)[field])
+    about = docstrings().get(at) or MORE.get(at) or (inner[0].__doc__ if inner else "")
+    return " ".join((about or "").split())
 
 
-def _told(section: type[msgspec.Struct]) -> str:
-    return str(section.__struct_config__.tag or "")
-
-
-def _sections(hint: Any) -> list[type[msgspec.Struct]]:
+def sections_in(hint: Any) -> list[type[msgspec.Struct]]:
     """Return the structs in a type."""
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return [hint]
-    return [one for part in typing.get_args(hint) for one in _sections(part)]
+    return [one for part in typing.get_args(hint) for one in sections_in(part)]
 
 
-def _is_many(hint: Any) -> bool:
-    origin = typing.get_origin(hint)
-    return origin in (tuple, dict) or any(typing.get_origin(part) in (tuple, dict) for part in typing.get_args(hint))
+Found = dict[type[msgspec.Struct], None]
 
 
-def _kind(hint: Any) -> str:
-    """Return a type in words."""
-    origin, parts = typing.get_origin(hint), typing.get_args(hint)
-    if hint in (type(None), msgspec.UnsetType):
-        return "none"
-    if origin is typing.Literal:
-        return " or ".join(f"`{part}`" if part else "empty" for part in parts)
-    if origin is tuple:
-        return f"list of {_kind(parts[0])}"
-    if origin is dict:
-        return f"object of {_kind(parts[1])}"
-    if parts:
-        return " or ".join(dict.fromkeys(_kind(part) for part in parts))
-    words = {int: "number", float: "number", str: "text", bool: "true or false"}
-    return (
-        words.get(hint, _told(hint) if isinstance(hint, type) and issubclass(hint, msgspec.Struct) else "") or "section"
-    )
-
-
-def _default(field: msgspec.structs.FieldInfo) -> str:
-    if field.default_factory is not msgspec.NODEFAULT:
-        return json.dumps(msgspec.to_builtins(field.default_factory()))
-    if field.default is msgspec.NODEFAULT:
-        return "required"
-    if field.default in (None, msgspec.UNSET):
-        return "none"
-    return json.dumps(msgspec.to_builtins(field.default), ensure_ascii=False)
-
-
-def _at(value: Any, path: str) -> Any:
-    for step in path.split("."):
-        if not isinstance(value, dict) or step not in value:
-            return None
-        value = value[step]
-    return value
+def _all_sections(section: type[msgspec.Struct], found: Found) -> Found:
+    if section not in found:
+        found[section] = None
+        for inner in (one for hint in typing.get_type_hints(section).values() for one in sections_in(hint)):
+            _all_sections(inner, found)
+    return found
 
 
 @cache
@@ -218,6 +138,3 @@ def lines_below(*modules: ModuleType) -> Mapping[str, str]:
                 if is_key and isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant):
                     found[f"{made.name}.{before.target.id}"] = str(line.value.value)  # type: ignore[attr-defined]
     return found
-
-
-OTHERS = tuple(name for name in PRESETS if name != "jettison")
