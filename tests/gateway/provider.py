@@ -74,7 +74,7 @@ class Provider:
                     request.transport.abort()
                     return response
                 else:
-                    await asyncio.sleep(float(piece))
+                    await asyncio.sleep(float(piece))  # slow
             await response.write_eof()
         except (ConnectionError, asyncio.CancelledError):
             self.ended.set()

@@ -113,5 +113,5 @@ def rights_server(folder: Path, *, port: int = 0, block: str = "") -> Iterator[R
 
 
 async def soon(seconds: float = 0.3) -> None:
-    """Wait until what was published has had its effect."""
-    await asyncio.sleep(seconds)
+    """Wait until what was published has had its effect, if it has any."""
+    await asyncio.sleep(seconds)  # nothing

@@ -68,7 +68,7 @@ class Server:
         """Kill it, and start it again after a while."""
         self.kill()
         try:
-            await asyncio.sleep(seconds)
+            await asyncio.sleep(seconds)  # the fault lasts
         finally:
             self.start()
 
@@ -77,7 +77,7 @@ class Server:
         assert self.process is not None
         self.process.send_signal(signal.SIGSTOP)
         try:
-            await asyncio.sleep(seconds)
+            await asyncio.sleep(seconds)  # the fault lasts
         finally:
             self.process.send_signal(signal.SIGCONT)
 

@@ -71,7 +71,7 @@ async def proxied(settings: Settings) -> AsyncIterator[Proxy]:
         server.close()
         proxy.answers.set()
         proxy.drop()
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # both ways end
 
 
 async def test_an_append_whose_outcome_is_unknown_is_stored_once(

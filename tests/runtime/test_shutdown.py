@@ -106,7 +106,7 @@ async def test_nothing_new_is_taken_in_the_grace(running: Runtime, client: Clien
     async with at_it(worker) as task:
         await begun(worker, talk.at)
         task.cancel()
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # it stops taking
         late = await client.open(f"late-{fresh_id()}")
         await asyncio.gather(task, return_exceptions=True)
         assert (await running.conversations.load(talk.at)).version == 1
