@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -68,29 +69,32 @@ def test_who_reads_all_of_it_says_in_seconds_that_it_is_the_store(hanging: Path)
         assert "no answer in time" in text, "before a read's own time was over, which says another word"
 
 
-def test_a_second_signal_ends_who_waits_for_it(hanging: Path, tmp_path: Path) -> None:
+async def test_a_second_signal_ends_who_waits_for_it(hanging: Path, tmp_path: Path) -> None:
+    async with Client.connect(url_of(hanging)) as client:
+        # without a conversation there is nothing to write to the store
+        await (await client.open("anchored", policy=layer())).append([user("look")])
     command = [*jettison_command(), "anchor", "--every", "1", "--data", str(hanging)]
     heard = tmp_path / "heard"
     with heard.open("wb") as errors:
         verbose = os.environ | {LOG_LEVEL: "DEBUG"}
         process = subprocess.Popen(command, cwd=ROOT, stderr=errors, stdout=subprocess.DEVNULL, env=verbose)
-    said_in(heard, "Sending http request", process)
+    await said_in(heard, "Sending http request", process)
     process.send_signal(signal.SIGINT)
-    said_in(heard, "once more stops at once", process)
+    await said_in(heard, "once more stops at once", process)
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=100) == 130
+    assert await asyncio.to_thread(process.wait, 100) == 130
     said = heard.read_text()
     assert "stopped at once" in said
     assert "Traceback" not in said, "it waited for the store's answer"
 
 
-def said_in(heard: Path, words: str, process: subprocess.Popen[bytes]) -> None:
+async def said_in(heard: Path, words: str, process: subprocess.Popen[bytes]) -> None:
     """Wait until *process* says *words*."""
     ends = time.monotonic() + 60
     while words not in heard.read_text():
         assert process.poll() is None, heard.read_text()[-2000:]
         assert time.monotonic() < ends, heard.read_text()[-2000:]
-        time.sleep(0.02)
+        await asyncio.sleep(0.02)
 
 
 async def test_a_result_is_shortened_in_place_without_patience(hanging: Path) -> None:
