@@ -72,8 +72,8 @@ def merged(items: Iterable[DigestItem]) -> Ledger:
     out: dict[tuple[str, str], DigestItem] = {}
     for item in items:
         place = (item.category, item.value)
-        before = out.pop(place, None)
-        out[place] = item if before is None else joined(before, item)
+        # most stand once
+        out[place] = joined(out.pop(place), item) if place in out else item
     return tuple(out.values())
 
 
@@ -102,6 +102,8 @@ def known_after(state: State, leaving: tuple[Entry, ...]) -> Ledger:
     found = found_in(leaving)
     known = settled((*state.ledger, *more), found.items, found.moved)
     answered = answered_through(state.live)
+    if all(item.category != "request" or item.number >= answered for item in known):
+        return known
     # a request that was made before, and answered, becomes one with its earlier self
     return merged(_told_apart(item, answered) for item in known)
 

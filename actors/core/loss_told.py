@@ -60,7 +60,8 @@ class _Place:
         account = digest.account if digest is not None else None
         self.steps = account.steps if account is not None else ()
         self._firsts = [step.first for step in self.steps]
-        self._requests = _flat("\n".join(one.text for one in account.requests)) if account is not None else ""
+        asked = "\n".join(one.text for one in account.requests) if account is not None else ""
+        self._requests, self._asked = _flat(asked), frozenset(sentences_of(asked))
         # a list of values and an LLM's prose name no messages: they are looked into as a whole
         self._whole = _flat(digest.prose if account is not None else digest.text) if digest is not None else ""
         self._said: dict[int, str] = {}
@@ -77,12 +78,13 @@ class _Place:
 
     def says(self, number: int, sentence: str) -> bool:
         """Tell whether *sentence* of message *number* stands where the digest tells of it."""
-        if sentence in self._requests or (self._whole and sentence in self._whole):
-            return True
         if number not in self._said:
             step = self.step(number)
             self._said[number] = _flat(step.said) if step is not None else ""
-        return sentence in self._said[number]
+        if sentence in self._said[number] or sentence in self._asked:
+            return True
+        # what a user said is long, and most that stands in it stands there as a sentence
+        return sentence in self._requests or bool(self._whole and sentence in self._whole)
 
 
 def _flat(text: str) -> str:

@@ -44,6 +44,9 @@ _TESTS = re.compile(
     r"|^(?-i:FAILED|FAIL|ERROR)[ :]\S|^=+ (?:FAILURES|ERRORS) =+$"
     r"|^E\s+\w*(?:Error|Exception)\b"
 )
+_FAILS = ("fail", "error", "exception")
+"""One of them stands wherever that does; in other scripts' letters too, which nobody looks for twice."""
+
 TEST_CHARS = 6000
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
@@ -227,7 +230,10 @@ def rejection_in(result: str) -> str:
 
 def failure_in(result: str) -> str:
     """Return the line in which a test run or a build says that something failed, the last one; or an empty text."""
-    lines = result[-TEST_CHARS:].split("\n")
+    end = result[-TEST_CHARS:]
+    if end.isascii() and not any(map(end.lower().__contains__, _FAILS)):
+        return ""
+    lines = end.split("\n")
     return next((line.strip() for line in reversed(lines) if _TESTS.search(line[:400])), "")
 
 
