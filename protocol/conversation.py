@@ -157,6 +157,7 @@ class Conversation:
         model: str = "",
         patience: float | None = None,
         unfinished: bool = False,
+        soon: bool = False,
         wait_seconds: float | None = None,
     ) -> Context:
         """Return the view for the next call, at most *budget* tokens (0: the standing budget, else the policy's).
@@ -165,8 +166,10 @@ class Conversation:
         nothing is compacted. The same one in two calls in a row becomes the standing one.
         With a *model* it also fits that model's window. Waits for storage and rules, never for an LLM: *patience*
         seconds at most, by default as long as the client (*wait_seconds* is its older name). Within an
-        *unfinished* batch of calls it is for looking at alone. Raises `CallsOpen` there, `NotReady` when no worker
-        answers in time, `BudgetRefused` with the smallest budget that works, `Erased`.
+        *unfinished* batch of calls it is for looking at alone. *soon*: while a compaction is under way, what stood
+        before it is enough, if that fits: which of the two comes depends on how fast workers are. Raises `CallsOpen`
+        within a batch, `NotReady` when no worker answers in time, `BudgetRefused` with the smallest budget that works,
+        `Erased`.
         """
         check_counts(budget=budget)
         seconds = seconds_of(self.client.patience_seconds, patience=patience, wait_seconds=wait_seconds)
@@ -174,7 +177,12 @@ class Conversation:
         if budget == self._asked:
             await self._stand(budget)
         asked = ContextAsked(
-            upto_seq=self._voice.seq, budget=budget, model=model, wait_seconds=seconds, unfinished=unfinished
+            upto_seq=self._voice.seq,
+            budget=budget,
+            model=model,
+            wait_seconds=seconds,
+            unfinished=unfinished,
+            soon=soon,
         )
         answer, body = await ask(self.client.connection, self.at, "context", asked, seconds)
         assert answer.context is not None

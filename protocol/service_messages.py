@@ -36,6 +36,8 @@ class ContextAsked(msgspec.Struct, frozen=True, kw_only=True):
     wait_seconds: float = WAIT_SECONDS
     unfinished: bool = False
     """Serve within an unfinished batch of calls too: for who looks at it, since no provider takes it."""
+    soon: bool = False
+    """While a compaction is under way that the trigger began, serve what stood before it, if that fits."""
 
 
 class ReadAsked(msgspec.Struct, frozen=True, kw_only=True):

@@ -201,7 +201,9 @@ class Keeper:
         if less_than:
             budget = min(budget or kept.policy.usable_tokens, less_than)
         model = "" if self.window else body.model
-        context = await kept.talk.context(budget=budget, model=model, wait_seconds=wait_seconds)
+        # an agent waits for the compaction only where it has no room without it
+        soon = not less_than
+        context = await kept.talk.context(budget=budget, model=model, wait_seconds=wait_seconds, soon=soon)
         if context.upto != kept.head.logged:
             raise Rejected(
                 f"the log of {kept.head.name} has {context.upto} messages, {kept.head.logged} were sent: "

@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, cast
+
+from cachetools import LRUCache
 
 from actors.core.known_facts import whose
 from actors.core.seal import Step
@@ -86,18 +88,34 @@ class ActorSpec:
     """Loads what its first step would wait for."""
 
 
+BESIDE_THE_LOOP_MAX = 2
+"""Rules at once in threads of a process: more are not done sooner, and the loop waits for each at every step."""
+
+DECIDED_KEPT = 8
+"""Conversations of which a process has what it decided last: until another writer's commit is read."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Deciding:
     """The effect of an actor that does nothing but decide."""
 
     rule: Callable[..., Facts]
     beside_the_loop: bool = False
+    _decided: LRUCache[Address, tuple[object, Facts]] = field(default_factory=lambda: LRUCache(DECIDED_KEPT))
+    _room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(BESIDE_THE_LOOP_MAX))
 
     async def step(self, at: Address, state: State, *, count: Count, release_credit: Callable[[], None]) -> Step:
         """See `Effect.step`."""
-        if self.beside_the_loop:
-            return Step(facts=await asyncio.to_thread(self.rule, state, count=count))
-        return Step(facts=self.rule(state, count=count))
+        if not self.beside_the_loop:
+            return Step(facts=self.rule(state, count=count))
+        # a view that is served meanwhile is a commit that comes first, and changes nothing of what was decided on
+        of = (state.shown, state.episode, state.terms.policy_hash, state.usable_tokens)
+        known, facts = self._decided.pop(at, (None, ()))
+        if known != of:
+            async with self._room:
+                facts = await asyncio.to_thread(self.rule, state, count=count)
+        self._decided[at] = (of, facts)
+        return Step(facts=facts)
 
 
 def deciding(rule: Callable[..., Facts], *, beside_the_loop: bool = False, serves: bool = False) -> ActorSpec:

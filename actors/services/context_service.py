@@ -1,7 +1,8 @@
 """Context service: answer agents who ask for the view of their next call.
 
 It computes nothing that the log does not determine. It waits for spill, digest and cut (never for an
-LLM), renders, records what is served, and only then answers.
+LLM, and not for a compaction where what stood before it fits and is asked for), renders, records what is served, and
+only then answers.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ from .policies import Policies, opening
 from .read_back import read_back
 from .request_limit import Admission
 from .search import looked_for
-from .serving import budget_of, calls_open, fact_of, meta_of, refusal
+from .serving import budget_of, calls_open, fact_of, fits_as_it_is, meta_of, refusal
 from .undo import Undo
 
 T = TypeVar("T")
@@ -217,6 +218,8 @@ class ContextService:
                 raise NotFound(f"nothing was ever said in {at}", address=str(at))
             waits_for = next_actor(state) if state.position.said_seq >= asked.upto_seq else FIRST_ACTOR
             if waits_for is None or asks_model(waits_for):
+                return state
+            if asked.soon and waits_for != FIRST_ACTOR and fits_as_it_is(asked, state):
                 return state
             if time.monotonic() >= ends:
                 if state.policy is not None and not unspilled(state):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from actors.core.flow import next_actor
 from actors.core.state import State
 from actors.core.state_parts import Asked
-from actors.core.view import View, least_budget
+from actors.core.view import View, least_budget, unspilled
 from actors.model_info.tokens import tokenizer_for
 from actors.model_info.windows import window_of
 from actors.runtime.fold import count_of
@@ -26,6 +26,14 @@ def budget_of(asked: ContextAsked, state: State) -> int:
     budget = min(asked.budget or state.usable_tokens, state.usable_tokens)
     window = window_of(asked.model)
     return budget if window is None else max(1, min(budget, window - state.policy.budget.reserve))
+
+
+def fits_as_it_is(asked: ContextAsked, state: State) -> bool:
+    """Tell whether *state* can be shown while a compaction is under way that only the trigger began: it fits whole."""
+    if state.policy is None or state.episode is None or state.episode.cause != "trigger" or unspilled(state):
+        return False
+    tokens = sum([entry.tokens for entry in state.entries]) + (state.digest.tokens if state.digest else 0)
+    return tokens <= budget_of(asked, state)
 
 
 def fact_of(asked: ContextAsked, seen: View, budget: int) -> ContextServed:
