@@ -17,6 +17,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from protocol.errors import JettisonError, Rejected
+from protocol.tools import READ_TOOL
 
 from .answers import KEPT_MAX, Answers, Told
 from .claims import Claims
@@ -27,6 +28,10 @@ log = logging.getLogger("jettison.mcp")
 NAME = "jettison"
 SCHEME = "jettison://"
 URI_CHARS_MAX = 1_000
+
+AT_HAND = (READ_TOOL, "search_history")
+_AT_HAND = {"anthropic/alwaysLoad": True}
+"""Claude Code has its model look for other tools before it can call them: pointers name these two, or nearly."""
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
 ClaimsOf: TypeAlias = Callable[[Context], Claims]
@@ -93,6 +98,7 @@ def _tools(*, read_only: bool) -> list[types.Tool]:
             title=one.title,
             description=one.about,
             input_schema=one.schema,
+            _meta=_AT_HAND if one.name in AT_HAND else None,
             annotations=types.ToolAnnotations(
                 title=one.title,
                 read_only_hint=not one.changes,

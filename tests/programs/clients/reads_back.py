@@ -7,6 +7,7 @@ calls what a pointer in its view names, as the client calls it. Needs npm and a 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import os
 import re
@@ -27,7 +28,15 @@ from .runs import ended
 from .script import SHELLS, arguments_of, written
 
 LOOKS = 14
-NAMES = {"claude": "mcp__jettison__read_artifact", "codex": "mcp__jettison__read_artifact"}
+NAMES = {"claude": "mcp__jettison__read_artifact", "codex": "read_artifact"}
+"""Codex has its servers' tools in namespaces."""
+
+WITHIN = "::"
+"""Stands between a namespace and a name in it, where a tool is one word here."""
+
+EXAMPLES = ("messages:4-9", "9f86d081884c7d65")
+"""Keys in the server's own instructions."""
+NAMESPACED, APART = re.compile(rb'"name": ?"(\w+)::(\w+)"'), rb'"namespace":"\1","name":"\2"'
 POINTER = re.compile(r'((?:mcp__)?[\w-]*read_artifact)\(\\*"([\w-]+/[^"\\]+)\\*"')
 CALLS: tuple[tuple[str, Json], ...] = (
     ("search_history", {"query": "request 3 took"}),
@@ -64,7 +73,9 @@ class Model:
         reply = self._reply(body)
         if api == RESPONSES:
             reply = Reply(text=reply.text, calls=reply.calls, thinks=f"thought {self.turns}")
-        return said(api, body, reply, ident=f"r{self.turns}", size=size)
+        answer = said(api, body, reply, ident=f"r{self.turns}", size=size)
+        pieces = (NAMESPACED.sub(APART, one) if isinstance(one, bytes) else one for one in answer.pieces)
+        return dataclasses.replace(answer, pieces=tuple(pieces))
 
     def _reply(self, body: Json) -> Reply:
         tools = dict(_tools(body))
@@ -75,7 +86,8 @@ class Model:
         if self.waiting:
             self.results.append(_last_result(body))
             self.waiting = False
-        self.pointers += [one for one in POINTER.findall(json.dumps(body)) if one not in self.pointers]
+        found = POINTER.findall(json.dumps(body.get("messages") or body["input"]))
+        self.pointers += [one for one in found if one not in self.pointers and not one[1].endswith(EXAMPLES)]
         if self.looked < LOOKS or (not self.pointers and self.looked < 2 * LOOKS):
             command = f"cat log-{self.looked % LOOKS:02}.txt"
             self.looked += 1
@@ -83,26 +95,25 @@ class Model:
         return self._read(tools)
 
     def _read(self, tools: dict[str, Json]) -> Reply:
-        if not self.pointers or len(self.called) > len(CALLS):
-            return Reply(text="All is read.")
-        conversation = self.pointers[0][1].rpartition("/")[0]
-        name, given = ("read_artifact", {"key": self.pointers[-1][1]})
-        if self.called:
-            name, more = CALLS[len(self.called) - 1]
-            given = {**more, "conversation": conversation}
-        found = next((one for one in tools if one.endswith(name)), "")
-        self.called.append(found)
-        if not found:
-            return Reply(text=f"There is no tool {name}.")
-        self.waiting = True
-        return Reply(calls=((found, given),))
+        """Call the next of our tools that the client offers at once; it has its model look for others first."""
+        while self.pointers and len(self.called) <= len(CALLS):
+            name, given = ("read_artifact", {"key": self.pointers[-1][1]})
+            if self.called:
+                name, more = CALLS[len(self.called) - 1]
+                given = {**more, "conversation": self.pointers[0][1].rpartition("/")[0]}
+            found = next((one for one in tools if one.endswith(name)), "")
+            self.called.append(found)
+            if found:
+                self.waiting = True
+                return Reply(calls=((found, given),))
+        return Reply(text="All is read.")
 
 
 def _tools(body: Json) -> list[tuple[str, Json]]:
     out = []
     for tool in body.get("tools") or ():
         inner = tool.get("tools") or ()
-        out += [(f"{tool['name']}{one['name']}", one) for one in inner]
+        out += [(f"{tool['name']}{WITHIN}{one['name']}", one) for one in inner]
         name = tool.get("name") or (tool.get("function") or {}).get("name")
         if name and not inner:
             out.append((name, tool))
@@ -133,14 +144,12 @@ async def _ran(client: str, folder: Path) -> list[str]:
     )
     sys.stdout.writelines(f"  {one[:700]}\n" for one in model.results)
     wrong = [f"{client}: refused: {one:.200}" for one in model.refusals]
-    if code or len(model.results) != len(CALLS) + 1:
-        wrong.append(f"{client}: exit {code}, {len(model.results)} of {len(CALLS) + 1} results: {out[-400:]}")
+    called = [name for name in model.called if name]
+    if code or len(model.results) != len(called) or len(called) < 2:
+        wrong.append(f"{client}: exit {code}, called {model.called}, {len(model.results)} results: {out[-400:]}")
     expected = ("took", "match; ", "[Versions ", "[Message 2 ")
-    wrong += [
-        f"{client}: no {want!r} in {one:.300}"
-        for want, one in zip(expected, model.results, strict=False)
-        if want not in one
-    ]
+    pairs = zip(expected, model.results, strict=False)
+    wrong += [f"{client}: no {want!r} in {one:.300}" for want, one in pairs if want not in one]
     if any("kept as an artifact" in one for one in model.results):
         wrong.append(f"{client}: what was read back is spilled again")
     if model.pointers and any(name != NAMES[client] for name, _ in model.pointers):
