@@ -31,6 +31,9 @@ COMPACTS = (
 )
 """By these words clients ask for a summary, with the tools of their turns."""
 
+NOTICE = "<task-notification>"
+"""A sub-agent of Claude Code's that ended: where its turn of the user had ended before it, there is nothing to do."""
+
 
 @dataclass(frozen=True)
 class Look:
@@ -77,6 +80,8 @@ class Run:
     side: int = 0
     bodies: list[bytes] = field(default_factory=list)
     sub: dict[str, int] = field(default_factory=dict)
+    items: dict[str, Json] = field(default_factory=dict)
+    """Of Responses, which a client may name by its id from then on."""
 
     @property
     def done(self) -> list[int]:
@@ -105,8 +110,8 @@ class Upstream:
         if path not in API_OF:
             self.unknown.append(f"{asked.method} {path}")
             return Answer(status=404, pieces=(b'{"error":{"message":"no such route","type":"not_found_error"}}',))
-        api, body = API_OF[path], asked.json
-        run = self.runs[_name_of(asked)]
+        api, run = API_OF[path], self.runs[_name_of(asked)]
+        body = _resolved(asked.json, run)
         run.requests += 1
         size = size_of(body)
         run.bodies.append(asked.body)
@@ -117,7 +122,25 @@ class Upstream:
         reply = _reply(run, asked, body)
         if api == RESPONSES or (body.get("thinking") or {}).get("type", "disabled") != "disabled":
             reply = Reply(text=reply.text, calls=reply.calls, thinks=f"thought {run.requests}")
-        return said(api, body, reply, ident=f"{_name_of(asked)}x{run.requests}", size=size)
+        answer = said(api, body, reply, ident=f"{_name_of(asked)}x{run.requests}", size=size)
+        _remember(run, answer)
+        return answer
+
+
+def _resolved(body: Json, run: Run) -> Json:
+    """Return a request with the items that it only names, as a provider does that keeps them."""
+    given = body.get("input")
+    if not isinstance(given, list):
+        return body
+    kept = (run.items.get(one.get("id"), one) if one.get("type") == "item_reference" else one for one in given)
+    return {**body, "input": list(kept)}
+
+
+def _remember(run: Run, answer: Answer) -> None:
+    events = b"".join(piece for piece in answer.pieces if isinstance(piece, bytes)).split(b"\n\n")
+    for data in (event.partition(b"data: ")[2] for event in events if b"response.output_item.done" in event):
+        item = json.loads(data)["item"]
+        run.items[item["id"]] = item
 
 
 def _name_of(asked: Asked) -> str:
@@ -134,6 +157,8 @@ def _reply(run: Run, asked: Asked, body: Json) -> Reply:
         return Reply(text="Summary: the logs are read one by one, each is noted in notes.txt. Next: go on.")
     if agent := asked.header("x-claude-code-agent-id") or asked.header("x-parent-session-id"):
         return _of_sub_agent(run, agent, tools[shell])
+    if NOTICE in last and run.at and isinstance(ended := run.steps[min(run.at, len(run.steps)) - 1], Say):
+        return Reply(text=ended.text)
     if run.is_undone and run.repeats < REPEATS_MAX:
         # its client threw the answer away, as with some summaries
         run.at, run.repeats = run.at - 1, run.repeats + 1
