@@ -16,6 +16,8 @@ from nats.aio.client import Client as NatsConnection
 
 from protocol.connection import PING_SECONDS, connect, heed_cancellation
 from protocol.errors import NotProvisioned
+from protocol.guarded import Guarded
+from protocol.login import Login
 from tests.promises.harness import Server, one
 from tests.stack import free_port, listened_on
 
@@ -93,11 +95,13 @@ async def test_one_of_several_servers_that_hangs_keeps_nobody_out(tmp_path: Path
             await connection.close()
 
 
-async def let_in(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, version: str = "2.12.0") -> None:
+async def let_in(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, version: str = "2.12.0", *, answer: str = "PONG"
+) -> None:
     said = {"server_id": "x", "version": version, "max_payload": 1 << 20, "headers": True, "jetstream": True}
     writer.write(f"INFO {json.dumps(said)}\r\n".encode())
     await reader.readuntil(b"PING\r\n")
-    writer.write(b"PONG\r\n")
+    writer.write(f"{answer}\r\n".encode())
 
 
 async def test_a_server_that_takes_nothing_any_more_is_left_and_holds_up_no_close(
@@ -130,6 +134,25 @@ async def test_a_server_that_takes_nothing_any_more_is_left_and_holds_up_no_clos
         finally:
             speaking.cancel()
             gone.set()
+
+
+async def test_who_gives_up_while_nats_py_closes_leaves_nothing_open() -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await let_in(reader, writer, answer="-ERR 'Authorization Violation'")
+        await reader.read()
+        writer.close()
+
+    async def give_up(_: Exception) -> None:
+        connecting.cancel()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        connection = Guarded(Login(), encrypts=False)
+        port = server.sockets[0].getsockname()[1]
+        connecting = asyncio.ensure_future(connection.connect(f"nats://127.0.0.1:{port}", error_cb=give_up))
+        await asyncio.wait({connecting})
+        assert connecting.cancelled()
+        await connection.close()
+        assert connection._transport._io_writer.is_closing()  # type: ignore[union-attr]
 
 
 @asynccontextmanager
