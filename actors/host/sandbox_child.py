@@ -23,6 +23,7 @@ import msgspec
 
 from actors.model_info.tokens import counter
 from actors.model_info.windows import window_of
+from actors.runtime.registry import asks_model
 from protocol.subjects import Actor
 
 from .bootstrap import runtime
@@ -60,7 +61,7 @@ def _load(actor: Actor) -> None:
 
     # without the two it would ask the machine's own cloud for some
     boto3.client("s3", region_name="us-east-1", aws_access_key_id="none", aws_secret_access_key="none")  # noqa: S106
-    if actor == "squeeze":
+    if asks_model(actor):
         import openai
 
         assert openai.AsyncOpenAI(api_key="none").chat.completions is not None

@@ -1,6 +1,7 @@
 """The client when the way to NATS fails: an append is stored once, however often it had to be said."""
 
 import asyncio
+import math
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -29,6 +30,9 @@ class Proxy:
         self.url = ""
         self.answers = asyncio.Event()
         self.answers.set()
+        self.holds_after = math.inf
+        """Bytes to the server after which its answers are held back."""
+        self._carried = 0
         self._port = port
         self._open: set[asyncio.StreamWriter] = set()
 
@@ -50,6 +54,11 @@ class Proxy:
             while data := await source.read(65_536):
                 if held:
                     await self.answers.wait()
+                else:
+                    self._carried += len(data)
+                    if self._carried > self.holds_after:
+                        self.holds_after = math.inf
+                        self.answers.clear()
                 sink.write(data)
                 await sink.drain()
         sink.close()
