@@ -64,6 +64,11 @@ GATEWAY_API = "jettison.gateway.api"  # chat, messages, responses
 GATEWAY_HOW = "jettison.gateway.how"  # view, kept, bypass
 GATEWAY_STATUS = "jettison.gateway.status"  # 2xx, 4xx …, none
 
+REASON = "jettison.reason"  # of a dead letter: fault, unreadable, damaged, deadly
+LANE = "jettison.lane"  # normal, priority
+STORE_METHOD = "jettison.store.method"  # as in S3's own API
+VERB = "jettison.verb"  # what an agent asks the context service for
+
 # --- conventions of OpenTelemetry ---------------------------------------------------------------------------------
 
 ERROR_TYPE = "error.type"
@@ -123,6 +128,14 @@ def s3(method: str) -> str:
 COMPACTION_DURATION = "jettison.compaction.duration"  # histogram, s; by stage and outcome
 TOKENS_REMOVED = "jettison.tokens.removed"  # counter, {token}; by stage
 ARTIFACT_SIZE = "jettison.artifact.size"  # histogram, By; by kind
+SERVE_DURATION = "jettison.serve.duration"  # histogram, s; by verb, and by error where one was the answer
+DEAD_LETTERS = "jettison.dead_letters"  # counter, {letter}; by stage and reason
+LLM_COST = "jettison.llm.cost"  # counter, {microdollar}; by model
+STORE_FAILURES = "jettison.store.failures"  # counter, {call}; by method
+QUEUE_SLOTS = "jettison.queue.slots"  # gauge, {slot}; by stage and lane
+QUEUE_AGE = "jettison.queue.age"  # gauge, s; by stage and lane
+LOG_BYTES = "jettison.log.size"  # gauge, By
+LOG_REPLICAS_BEHIND = "jettison.log.replicas.behind"  # gauge, {replica}
 GATEWAY_REQUESTS = "jettison.gateway.requests"  # counter, {request}; by api, how and status
 GATEWAY_ADDED = "jettison.gateway.added"  # histogram, s; by api and how
 GATEWAY_FIRST = "jettison.gateway.first_byte"  # histogram, s; by api and how

@@ -17,7 +17,7 @@ from .durability import monitored
 PAGE_SIZE = 1024
 """Connections that a server names at once."""
 
-WORKERS = frozenset((*ACTORS, *(f"trial-{actor}" for actor in ACTORS), "up", "compact"))
+WORKERS = frozenset((*ACTORS, *(f"trial-{actor}" for actor in ACTORS), "service", "up", "compact"))
 """Roles of processes that decide."""
 
 _NAME = re.compile(r"jettison-(?P<role>[a-z-]+)(?: reads (?P<reads>\d+), writes (?P<writes>\d+))?")

@@ -19,6 +19,7 @@ from protocol.ids import Token
 from protocol.tracing import s3_span
 
 from .daemon_threads import DaemonThreads
+from .store_metrics import record_failure
 
 T = TypeVar("T")
 
@@ -128,6 +129,13 @@ class S3Artifacts:
             lambda: self._client.generate_presigned_url("put_object", Params=parameters, ExpiresIn=UPLOAD_SECONDS)
         )
         return url
+
+    async def check_bucket(self) -> None:
+        """Ask whether the bucket is there. Raises `ArtifactsUnavailable`."""
+        try:
+            await self.call("HeadBucket", "", lambda client, bucket: client.head_bucket(Bucket=bucket))
+        except NotFound:
+            raise ArtifactsUnavailable(f"there is no bucket {self._bucket}; run `jettison provision`") from None
 
     def close(self) -> None:
         """Stop the threads."""
@@ -265,6 +273,7 @@ def _faults(method: str, key: str, where: str) -> Iterator[None]:
 
 
 def _unavailable(method: str, key: str, code: str, where: str) -> ArtifactsUnavailable:
+    record_failure(method)
     denied = code in ("NoCredentialsError", "InvalidAccessKeyId", "SignatureDoesNotMatch", "AccessDenied")
     fix = "set JETTISON_S3__ACCESS_KEY and JETTISON_S3__SECRET_KEY" if denied else f"is the store at {where} well?"
     return ArtifactsUnavailable(f"S3 {method} failed: {code}; {fix}", method=method, key=key, code=code)

@@ -11,6 +11,7 @@ import pytest
 from actors.cli.policy_keys import MORE, described, docstrings
 from actors.core.flow import mermaid
 from protocol import policy as policies
+from tests.metrics_page import SPANS, metric_names, metrics_table, shown, spans_in_code, spans_table
 from tests.policy_page import EXAMPLES, answers_page, keys, policy_page
 from tests.walkthrough import walkthrough
 
@@ -20,6 +21,8 @@ WRITTEN: dict[str, tuple[str, Callable[[], str]]] = {
     "walkthrough": ("infra/docs/architecture.md", walkthrough),
     "policy": ("infra/docs/policy.md", policy_page),
     "answers": ("infra/docs/policy.md", answers_page),
+    "metrics": ("infra/docs/metrics.md", metrics_table),
+    "spans": ("infra/docs/metrics.md", spans_table),
 }
 """By name: the document, and what stands in it between the comments of that name."""
 
@@ -40,6 +43,11 @@ def test_what_a_document_repeats_is_what_the_code_says(name: str) -> None:
     file, wanted = WRITTEN[name]
     text = (ROOT / file).read_text(encoding="utf-8")
     assert text == anew(text, name, wanted()), "run `.venv/bin/python -m tests.test_docs`"
+
+
+def test_every_metric_and_every_span_is_in_the_document() -> None:
+    assert {one.name for one in shown()} == metric_names()
+    assert spans_in_code().keys() == SPANS.keys()
 
 
 def test_every_key_of_the_policy_says_what_it_does_and_every_section_has_an_example() -> None:

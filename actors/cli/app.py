@@ -101,12 +101,18 @@ def mcp(
 @on_stack
 def worker(
     stack: StackOptions,
-    actor: Annotated[str, typer.Argument(help="spill, digest, squeeze or cut", metavar="ACTOR")],
+    role: Annotated[
+        str,
+        typer.Argument(help="spill, digest, squeeze or cut; or what is beside cut: service, sweeper", metavar="ACTOR"),
+    ],
+    alone: Annotated[
+        bool, typer.Option("--alone", help="Of cut: without the service and the sweeper beside it.")
+    ] = False,
 ) -> int:
     """Run one worker of one actor; start as many as you like, anywhere."""
     from .serve import worker as run
 
-    return run(stack, actor=actor)
+    return run(stack, role=role, alone=alone)
 
 
 @app.command()

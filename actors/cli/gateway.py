@@ -19,13 +19,15 @@ from actors.gateway.sessions import Sessions
 from actors.gateway.upstream import connected
 from actors.host.admitted import admitted_in
 from actors.host.bootstrap import data_folder, runtime, tenant_keys, work
+from actors.host.readiness import Need
 from actors.host.settings import LOG_LEVEL, GatewaySection, Settings
 from actors.model_info.tokens import counter
 from actors.model_info.windows import window_of
 from actors.runtime.task_group import beside
 from protocol.client import Client
 from protocol.connection import connect
-from protocol.errors import Rejected, Unavailable
+from protocol.errors import LogUnavailable, Rejected, Unavailable
+from protocol.ids import Token
 from protocol.keys import JetStreamKeys
 from protocol.outages import Outage
 from storage.gateway_places import JetStreamPlaces
@@ -33,6 +35,7 @@ from storage.gateway_sessions import JetStreamSessions
 
 from .http_server import listened, opened, tls_of
 from .options import StackOptions
+from .probes import probed
 from .session import located, run, running_stack, said, settings_of, started_stack
 from .wrap import command, ran
 
@@ -52,15 +55,29 @@ def gateway(stack: StackOptions, *, port: int | None, wrap: str, arguments: Sequ
         raise Rejected("arguments are for the client of --wrap")
     # who only forwards needs no stack
     found = settings if settings.gateway.mode == "pass" else located(settings)
-    return run(_until_told(found, port), service="gateway", settings=settings)
+    return run(_until_told(found, port), service="gateway", settings=settings, probed=True)
 
 
 async def _until_told(settings: Settings, port: int | None) -> int:
-    async with served(settings, port=port) as url:
+    planner = Planner(deadline_seconds=settings.gateway.deadline_seconds)
+    async with served(settings, planner, port=port) as url, probed(settings.probe) as readiness:
         said(f"gateway  {url}")
         said(f"ready    OPENAI_BASE_URL={url}v1 or ANTHROPIC_BASE_URL={url[:-1]}; Ctrl-C stops it")
-        await asyncio.Event().wait()
+        with readiness.needs(_needs(settings.gateway, planner)):
+            await asyncio.Event().wait()
     return 0
+
+
+def _needs(section: GatewaySection, planner: Planner) -> dict[str, Need]:
+    """Return what this gateway needs: where requests go on as they came without NATS, it is told and not required."""
+
+    async def kept() -> None:
+        if planner.keeper is None:
+            raise LogUnavailable("NATS has not answered yet")
+        # a place that nobody has: the stream answers that there is none
+        await planner.keeper.claims.places.read(Token(section.tenant), Token("readyz"))
+
+    return {"nats": Need(ask=kept, is_required=section.on_failure == "refuse")} if section.mode == "manage" else {}
 
 
 async def _wrapped(settings: Settings, client: str, arguments: Sequence[str]) -> int:
@@ -78,7 +95,7 @@ async def _wrapped(settings: Settings, client: str, arguments: Sequence[str]) ->
 
 
 @asynccontextmanager
-async def served(settings: Settings, *, port: int | None = None) -> AsyncIterator[str]:
+async def served(settings: Settings, planner: Planner | None = None, *, port: int | None = None) -> AsyncIterator[str]:
     """Serve the gateway as *settings* say; yield its URL. Raises `Rejected` for settings that cannot be used."""
     section = settings.gateway
     callers = callers_of(section)
@@ -87,7 +104,7 @@ async def served(settings: Settings, *, port: int | None = None) -> AsyncIterato
     urls = {"openai": section.upstream.openai, "anthropic": section.upstream.anthropic}
     listening = opened(section.listen, section.port if port is None else port)
     sessions = Sessions()
-    planner = Planner(deadline_seconds=section.deadline_seconds)
+    planner = planner or Planner(deadline_seconds=section.deadline_seconds)
     async with (
         connected(urls) as upstream,  # type: ignore[arg-type]  # the two hosts, by name
         _kept(settings, planner, sessions) if section.mode == "manage" else nullcontext(),

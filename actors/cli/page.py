@@ -21,6 +21,7 @@ from storage.gateway_sessions import JetStreamSessions
 
 from .http_server import listened, opened
 from .options import StackOptions
+from .probes import needs_of, probed
 from .session import connected, said, settings_of, traces_folder
 from .verify import sources_of
 
@@ -37,14 +38,18 @@ def serve(stack: StackOptions, *, port: int) -> int:
         known = running.conversations
         live = JetStreamSessions(running.connection)
         app = page(sources_of(running), known, traces=traces, access=access, hosts=settings.page.hosts, sessions=live)
-        async with serving(app, port=port, page=settings.page) as url:
+        async with (
+            serving(app, port=port, page=settings.page) as url,
+            probed(settings.probe) as readiness,
+        ):
             said(f"page     {url}")
             whom = "those whom the proxy names" if access else "browsers on this machine"
             said(f"ready    read-only, for {whom}; Ctrl-C stops it")
-            await asyncio.Event().wait()
+            with readiness.needs(needs_of(running, store=False)):
+                await asyncio.Event().wait()
         return 0
 
-    return connected(main, stack)
+    return connected(main, stack, probed=True)
 
 
 def access_of(settings: PageSection) -> Access | None:

@@ -8,15 +8,17 @@ from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 import stamina
 
 from actors.audit.anchoring import Anchoring
-from actors.host.bootstrap import Runtime, data_folder, runtime, work
+from actors.host.bootstrap import ROLES, Role, Runtime, data_folder, runtime, work
+from actors.host.readiness import Readiness
 from actors.host.settings import Settings
 from actors.runtime.registry import ACTOR_SPECS
 from protocol.errors import ArtifactsUnavailable, LogUnavailable, Rejected, Unavailable
 from protocol.outages import Outage
-from protocol.subjects import ACTORS, Actor
+from protocol.subjects import ACTORS
 from storage.s3 import S3Anchors
 
 from .options import StackOptions
+from .probes import needs_of, probed
 from .session import connected, located, prepared, printed, run, said, settings_of, started_stack
 
 LAST_ANCHOR_SECONDS = 5.0
@@ -31,15 +33,15 @@ WAITED_FOR = (LogUnavailable, ArtifactsUnavailable)
 def up(stack: StackOptions, *, nats_port: int | None, s3_port: int | None, with_gateway: bool = False) -> int:
     """Start the embedded stack and all actors; see `jettison up --help`."""
     settings = settings_of(stack)
-    return run(_up(settings, nats_port, s3_port, with_gateway), service="jettison", settings=settings)
+    return run(_up(settings, nats_port, s3_port, with_gateway), service="jettison", settings=settings, probed=True)
 
 
-def worker(stack: StackOptions, *, actor: str) -> int:
+def worker(stack: StackOptions, *, role: str, alone: bool = False) -> int:
     """Run one worker; see `jettison worker --help`."""
-    if actor not in ACTORS:
-        raise Rejected(f"there is no actor {actor!r}; choose from {', '.join(ACTORS)}", actor=actor)
+    if role not in ROLES:
+        raise Rejected(f"there is no actor {role!r}; choose from {', '.join(ROLES)}", actor=role)
     settings = settings_of(stack)
-    return run(_worker(located(settings), actor), service=f"worker-{actor}", settings=settings)
+    return run(_worker(located(settings), role, alone), service=f"worker-{role}", settings=settings, probed=True)
 
 
 def provision(stack: StackOptions, *, replicas: int) -> int:
@@ -69,6 +71,7 @@ async def _up(settings: Settings, nats_port: int | None, s3_port: int | None, wi
         started_stack(settings, owner="up", nats_port=nats_port, s3_port=s3_port) as (ours, stack),
         runtime(ours, role="up") as running,
         _gateway(ours) if with_gateway else nullcontext() as gateway,
+        probed(settings.probe) as readiness,
     ):
         said(f"NATS     {ours.nats.url}")
         said(
@@ -84,7 +87,8 @@ async def _up(settings: Settings, nats_port: int | None, s3_port: int | None, wi
         failing = asyncio.create_task(stack.failed())
         anchoring = asyncio.create_task(_anchored(running, seconds=settings.anchor.seconds))
         try:
-            done, _ = await asyncio.wait({working, failing, anchoring}, return_when=asyncio.FIRST_COMPLETED)
+            with readiness.needs(needs_of(running, store=True, watches=True)):
+                done, _ = await asyncio.wait({working, failing, anchoring}, return_when=asyncio.FIRST_COMPLETED)
             if failing in done:
                 raise Unavailable(f"the embedded stack stopped: {failing.result()}")
             for task in done:
@@ -115,26 +119,31 @@ async def _anchored(running: Runtime, *, seconds: float) -> None:
                     await anchoring.all_tenants()
 
 
-async def _worker(settings: Settings, actor: Actor) -> int:
-    outage = Outage(said, f"{actor} waits")
-    async for attempt in stamina.retry_context(
-        on=WAITED_FOR, attempts=None, timeout=None, wait_initial=0.5, wait_max=RECONNECT_SECONDS_MAX
-    ):
-        with attempt:
-            await _worked(settings, actor, outage)
+async def _worker(settings: Settings, role: Role, alone: bool = False) -> int:
+    outage = Outage(said, f"{role} waits")
+    async with probed(settings.probe) as readiness:
+        async for attempt in stamina.retry_context(
+            on=WAITED_FOR, attempts=None, timeout=None, wait_initial=0.5, wait_max=RECONNECT_SECONDS_MAX
+        ):
+            with attempt:
+                await _worked(settings, role, alone, outage, readiness)
     return 0
 
 
-async def _worked(settings: Settings, actor: Actor, outage: Outage) -> None:
+async def _worked(settings: Settings, role: Role, alone: bool, outage: Outage, readiness: Readiness) -> None:
     """Work until NATS is lost, and say so; a store that is down at the start is waited for as well."""
+    spec = None if role == "service" or role == "sweeper" else ACTOR_SPECS[role]
+    sweeps = role == "sweeper" or (spec is not None and spec.serves and not alone)
+    store = role == "service" or (spec is not None and (spec.needs_store or (spec.serves and not alone)))
     try:
-        async with runtime(settings, role=actor) as running:
-            if ACTOR_SPECS[actor].needs_store or ACTOR_SPECS[actor].serves:
+        async with runtime(settings, role=role) as running:
+            if store:
                 # without a store this worker would take work from those that have one, and degrade it
                 await running.artifacts.prepare()
             outage.succeeded()
-            said(f"{actor} works on {settings.nats.url}")
-            await work(running, (actor,))
+            said(f"{role} works on {settings.nats.url}")
+            with readiness.needs(needs_of(running, store=store, watches=sweeps)):
+                await work(running, (role,), alone=alone)
     except WAITED_FOR as error:
         outage.failed(str(error))
         raise

@@ -19,6 +19,7 @@ import msgspec
 from actors.host.bootstrap import Runtime, data_folder, runtime, with_endpoints
 from actors.host.embedded import EmbeddedStack, Endpoints, embedded_stack
 from actors.host.settings import LOG_LEVEL, NO_SECRET_IN_URL, KeysSection, Settings, load
+from actors.telemetry.json_lines import JsonLines
 from actors.telemetry.setup import configure
 from protocol.errors import UNREADABLE, BadPolicy, LogUnavailable, Rejected
 from protocol.ids import Token
@@ -31,6 +32,9 @@ from .options import StackOptions
 SWITCH_SECONDS = 0.0005
 """So long a loop that has something to do waits for a thread that calculates, ten times in a request: not Python's
 5 ms."""
+
+SAID = logging.getLogger("jettison.said")
+"""What is said to people, where entries of the log are JSON."""
 
 LAST_SECONDS = 1.0
 """From the second signal to the end of the process: enough to give back what is held, where NATS answers."""
@@ -137,15 +141,20 @@ async def prepared(running: Runtime, *, replicas: int) -> None:
     await running.artifacts.prepare()
 
 
-def run(main: Coroutine[Any, Any, int], *, service: str, settings: Settings, trace: bool = True) -> int:
-    """Run *main* with logs on stderr and spans to their place; SIGTERM ends it like Ctrl-C, with exit 0."""
+def run(
+    main: Coroutine[Any, Any, int], *, service: str, settings: Settings, trace: bool = True, probed: bool = False
+) -> int:
+    """Run *main* with logs on stderr and spans to their place; SIGTERM ends it like Ctrl-C, with exit 0.
+
+    What is *probed* gathers metrics for `/metrics`, where the settings name a port.
+    """
     level = os.environ.get(LOG_LEVEL, "WARNING").upper()
     if level not in logging.getLevelNamesMapping():
         main.close()
         raise BadPolicy(f"{LOG_LEVEL} must be DEBUG, INFO, WARNING or ERROR, not {level!r:.20}", key=LOG_LEVEL)
-    logging.basicConfig(stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    _start_logs(level, service=service, as_json=settings.log.format == "json")
     folder = traces_folder(settings) if trace else None
-    telemetry = configure(service=service, trace_dir=folder)
+    telemetry = configure(service=service, trace_dir=folder, scraped=probed and settings.probe.port > 0)
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
         return asyncio.run(_until_told(main))
@@ -153,8 +162,20 @@ def run(main: Coroutine[Any, Any, int], *, service: str, settings: Settings, tra
         telemetry.shutdown()
 
 
+def _start_logs(level: str, *, service: str, as_json: bool) -> None:
+    logging.basicConfig(stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    if as_json:
+        for handler in logging.getLogger().handlers:
+            handler.setFormatter(JsonLines(service=service))
+        SAID.setLevel(logging.INFO)
+
+
 def connected(
-    main: Callable[[Runtime], Coroutine[Any, Any, int]], stack: StackOptions, *, role: str = "auditor"
+    main: Callable[[Runtime], Coroutine[Any, Any, int]],
+    stack: StackOptions,
+    *,
+    role: str = "auditor",
+    probed: bool = False,
 ) -> int:
     """Run *main* on the stack that the options and settings name."""
     settings = settings_of(stack)
@@ -163,7 +184,7 @@ def connected(
         async with runtime(located(settings), role=role) as running:
             return await main(running)
 
-    return run(on_runtime(), service=role, settings=settings, trace=False)
+    return run(on_runtime(), service=role, settings=settings, trace=False, probed=probed)
 
 
 def traces_folder(settings: Settings) -> Path:
@@ -230,6 +251,9 @@ def json_bytes(value: Any) -> bytes:
 
 
 def said(text: str) -> None:
-    """Write a line for a person to stderr."""
+    """Write a line for a person to stderr; an entry of the log, where that is read by machines."""
+    if any(isinstance(handler.formatter, JsonLines) for handler in logging.getLogger().handlers):
+        SAID.info("%s", text)
+        return
     sys.stderr.write(text + "\n")
     sys.stderr.flush()

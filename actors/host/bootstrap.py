@@ -8,7 +8,9 @@ import socket
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
+from typing import Literal, get_args
 
 import msgspec
 import stamina.instrumentation
@@ -26,6 +28,7 @@ from actors.runtime.worker import Worker
 from actors.services.context_service import ContextService
 from actors.services.sweeper import Sweeper
 from actors.squeeze.model import ModelSettings, OpenAiModel
+from actors.telemetry.service_metrics import record_letter
 from protocol.connection import connect
 from protocol.ids import fresh_id
 from protocol.keys import FolderKeys, JetStreamKeys, TenantKeys
@@ -45,6 +48,7 @@ from storage.ports import (
     EventLog,
     InProgress,
     LogChanges,
+    Reason,
     Requests,
     Snapshots,
     StuckSlots,
@@ -56,6 +60,10 @@ from storage.wakes import JetStreamWakes
 
 from .sandbox import ProcessSandbox
 from .settings import Settings
+
+Role = Actor | Literal["service", "sweeper"]
+"""What a worker's process does: an actor's work, answers to agents, or looking for what was forgotten."""
+ROLES: tuple[Role, ...] = (*ACTORS, "service", "sweeper")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,19 +188,24 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
             await model.close()
 
 
-async def work(running: Process, actors: Iterable[Actor] = ACTORS) -> None:
-    """Run workers of *actors* until cancelled; the process of one also serves contexts, and sweeps.
+async def work(running: Process, roles: Iterable[Role] = ACTORS, *, alone: bool = False) -> None:
+    """Work in *roles* until cancelled; the process of one actor also serves contexts and sweeps, unless it is *alone*.
 
     Raises the first error that makes working impossible: a missing consumer, a closed connection.
     """
-    actors = tuple(actors)
+    wanted = tuple(roles)
+    actors = [actor for actor in ACTORS if actor in wanted]
+    beside = not alone and any(ACTOR_SPECS[actor].serves for actor in actors)
     await warmed(running, actors)
+    for actor, reason in product(actors, get_args(Reason)):
+        record_letter(actor, reason, letters=0)
     async with together() as group:
         for actor in actors:
             group.create_task(running.worker(actor).run(), name=f"worker-{actor}")
-            if ACTOR_SPECS[actor].serves:
-                group.create_task(running.context_service().run(), name="context-service")
-                group.create_task(running.sweeper().run(), name="sweeper")
+        if beside or "service" in wanted:
+            group.create_task(running.context_service().run(), name="context-service")
+        if beside or "sweeper" in wanted:
+            group.create_task(running.sweeper().run(), name="sweeper")
 
 
 async def warmed(running: Process, actors: Iterable[Actor]) -> None:

@@ -92,6 +92,21 @@ class TelemetrySection(_Section, frozen=True, kw_only=True):
     folder: str = ""
 
 
+class LogSection(_Section, frozen=True, kw_only=True):
+    """How a process logs on stderr; how much is `JETTISON_LOG`."""
+
+    format: Literal["text", "json"] = "text"
+    """`json`: each entry is one line of JSON, with the ids of its trace."""
+
+
+class ProbeSection(_Section, frozen=True, kw_only=True):
+    """Where a process that runs on answers `/healthz`, `/readyz` and `/metrics`; it asks for no login."""
+
+    port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
+    """0: nowhere."""
+    listen: str = "127.0.0.1"
+
+
 class KeysSection(_Section, frozen=True, kw_only=True):
     """The tenants' keys, a file `TENANT.key` each; without a folder the log is kept in plain text."""
 
@@ -209,6 +224,8 @@ class Settings(_Section, frozen=True, kw_only=True):
     s3: S3Section = S3Section()
     llm: LlmSection = LlmSection()
     telemetry: TelemetrySection = TelemetrySection()
+    log: LogSection = LogSection()
+    probe: ProbeSection = ProbeSection()
     anchor: AnchorSection = AnchorSection()
     keys: KeysSection = KeysSection()
     page: PageSection = PageSection()

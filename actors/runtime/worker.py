@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from actors.core.flow import next_actor
+from actors.telemetry.service_metrics import record_letter
 from protocol.errors import JettisonError, NotProvisioned, Unavailable
 from protocol.ids import Address
 from protocol.outages import Outage
@@ -209,6 +210,7 @@ class Worker:
         try:
             # first the letter, then the slot: a crash in between writes it twice, and loses nothing
             await self.dead_letters.put(letter, headers=carried(slot))
+            record_letter(letter.actor, letter.reason)
             await slot.done()
             log.error("%s of %s is given up; see `jettison dlq show %s`", self.actor, slot.at, slot.at)
         except JettisonError as unkept:

@@ -28,6 +28,7 @@ from actors.runtime.fold import count_of
 from actors.runtime.registry import asks_model
 from actors.runtime.task_group import beside
 from actors.spill.policy_layers import NO_LAYERS, Layers
+from actors.telemetry.service_metrics import record_served
 from protocol import semconv
 from protocol.errors import (
     UNREADABLE,
@@ -145,7 +146,7 @@ class ContextService:
             "fork": self._fork,
             "look": self._look,
         }
-        body = b""
+        body, began = b"", time.monotonic()
         try:
             at, verb = request.at, request.verb
             attributes = {semconv.GEN_AI_CONVERSATION_ID: at.conversation, semconv.MESSAGING_SYSTEM: "nats"}
@@ -157,6 +158,8 @@ class ContextService:
         except Exception as error:
             log.exception("%s failed", request.verb)
             answer = Answer(fault=fault_of(Rejected(f"the service failed: {type(error).__name__}")))
+        failed = answer.fault.kind if answer.fault else ""
+        record_served(request.verb, seconds=time.monotonic() - began, error=failed)
         await self._send(request, answer, body)
 
     async def _send(self, request: Request, answer: Answer, body: bytes) -> None:

@@ -23,9 +23,11 @@ from opentelemetry import metrics, trace
 from protocol import semconv
 from protocol.tracing import span
 
+from .exposition import prometheus_reader
 from .span_json import otlp_json
 
 if TYPE_CHECKING:  # the SDK takes a tenth of a second to import, and many commands record nothing
+    from opentelemetry.sdk.metrics.export import MetricReader
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
     from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
@@ -64,8 +66,8 @@ class Telemetry:
             thread.join(max(0.0, deadline - time.monotonic()))
 
 
-def configure(*, service: str, trace_dir: Path | None) -> Telemetry:
-    """Start to record this process as *service*; the caller shuts it down.
+def configure(*, service: str, trace_dir: Path | None, scraped: bool = False) -> Telemetry:
+    """Start to record this process as *service*; the caller shuts it down. *scraped*: `exposition` shows its metrics.
 
     Without an OTLP endpoint spans go to `{trace_dir}/{service}-{pid}.jsonl`, or nowhere if that is None. If
     somebody set up OpenTelemetry before us, theirs stays and nothing is started. A second call in one process
@@ -75,7 +77,7 @@ def configure(*, service: str, trace_dir: Path | None) -> Telemetry:
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return Telemetry()
     file = trace_dir / f"{service}-{os.getpid()}.jsonl" if trace_dir else None
-    stops = (_start_spans(service, file), _start_metrics(service))
+    stops = (_start_spans(service, file), _start_metrics(service, scraped=scraped))
     return Telemetry(stops=tuple(stop for stop in stops if stop))
 
 
@@ -118,19 +120,22 @@ def _processor(file: Path | None) -> SpanProcessor:
     return BatchSpanProcessor(OTLPSpanExporter())
 
 
-def _start_metrics(service: str) -> Callable[[], object] | None:
-    """Export metrics if a collector takes them; return what stops it."""
+def _start_metrics(service: str, *, scraped: bool) -> Callable[[], object] | None:
+    """Export metrics if a collector takes them or somebody scrapes; return what stops it."""
+    readers: list[MetricReader] = [reader] if scraped and (reader := prometheus_reader()) else []
     # An endpoint for traces alone does not count: the exporter would try a collector on this machine.
-    if not _is_set(ENDPOINT, METRICS_ENDPOINT):
+    if _is_set(ENDPOINT, METRICS_ENDPOINT):
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+
+        readers.append(PeriodicExportingMetricReader(OTLPMetricExporter()))
+    if not readers:
         return None
-    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
     from opentelemetry.sdk.metrics import MeterProvider
-    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 
     if isinstance(metrics.get_meter_provider(), MeterProvider):
         return None
-    reader = PeriodicExportingMetricReader(OTLPMetricExporter())
-    provider = MeterProvider(metric_readers=[reader], resource=_resource(service))
+    provider = MeterProvider(metric_readers=readers, resource=_resource(service))
     metrics.set_meter_provider(provider)
     return provider.shutdown
 
@@ -196,6 +201,7 @@ class LlmCall:
     """The span of one question to a model."""
 
     span: trace.Span
+    model: str
 
     def answered(
         self, *, input_tokens: int, output_tokens: int, finish_reason: str, cost_microdollars: int = 0
@@ -209,6 +215,8 @@ class LlmCall:
             self.span.set_attribute(semconv.GEN_AI_RESPONSE_FINISH_REASONS, (finish_reason,))
         if cost_microdollars:
             self.span.set_attribute(semconv.COST_MICRODOLLARS, cost_microdollars)
+            paid = metric_counter(semconv.LLM_COST, "{microdollar}", "What models were paid, by the table of prices")
+            paid.add(cost_microdollars, {semconv.GEN_AI_REQUEST_MODEL: self.model})
 
 
 @contextmanager
@@ -223,7 +231,7 @@ def llm_span(model: str) -> Iterator[LlmCall]:
         semconv.GEN_AI_REQUEST_MODEL: model,
     }
     with span(semconv.chat(model), kind="client", attributes=attributes) as current:
-        yield LlmCall(span=current)
+        yield LlmCall(span=current, model=model)
 
 
 def record_step(stage: str, outcome: semconv.Outcome, *, seconds: float, tokens_removed: int) -> None:
@@ -254,3 +262,9 @@ def histogram(name: str, unit: str, description: str) -> metrics.Histogram:
     return metrics.get_meter(semconv.SCOPE).create_histogram(
         name, unit=unit, description=description, explicit_bucket_boundaries_advisory=boundaries
     )
+
+
+@cache
+def gauge(name: str, unit: str, description: str) -> metrics._Gauge:
+    """Return the gauge called *name*."""
+    return metrics.get_meter(semconv.SCOPE).create_gauge(name, unit=unit, description=description)

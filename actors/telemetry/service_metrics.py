@@ -1,0 +1,36 @@
+"""Metrics of what runs around the steps: answers to agents, dead letters, queues, the log."""
+
+from __future__ import annotations
+
+from protocol import semconv
+
+from .setup import gauge, histogram, metric_counter
+
+
+def record_served(verb: str, *, seconds: float, error: str = "") -> None:
+    """Count one answer of the context service; *error* is the class of a refusal or fault."""
+    labels = {semconv.VERB: verb} | ({semconv.ERROR_TYPE: error} if error else {})
+    about = "Time from an agent's question to its answer, the wait for the actors included"
+    histogram(semconv.SERVE_DURATION, "s", about).record(seconds, labels)
+
+
+def record_letter(stage: str, reason: str, *, letters: int = 1) -> None:
+    """Count wake-ups that were given up; none makes their count begin, so that the first one is seen as more."""
+    given_up = metric_counter(semconv.DEAD_LETTERS, "{letter}", "Wake-ups that were given up (`jettison dlq list`)")
+    given_up.add(letters, {semconv.STAGE: stage, semconv.REASON: reason})
+
+
+def record_queue(stage: str, lane: str, *, slots: int, age_seconds: float) -> None:
+    """Say how many slots of a lane nobody has taken, and since when its oldest is filled."""
+    labels = {semconv.STAGE: stage, semconv.LANE: lane}
+    waits = gauge(semconv.QUEUE_SLOTS, "{slot}", "Conversations that wait and that no worker has taken")
+    waits.set(slots, labels)
+    age = gauge(semconv.QUEUE_AGE, "s", "Since when the oldest wake-up that is not done waits")
+    age.set(age_seconds, labels)
+
+
+def record_log(*, size_bytes: int, replicas_behind: int) -> None:
+    """Say how large the log is, and how many of its copies have not all of it."""
+    gauge(semconv.LOG_BYTES, "By", "Size of the log, in one copy").set(size_bytes)
+    behind = gauge(semconv.LOG_REPLICAS_BEHIND, "{replica}", "Copies of the log that have not all of it")
+    behind.set(replicas_behind)

@@ -1,0 +1,73 @@
+"""Backlog: how much waits for each actor, and how the log is copied. Rights of the user `cut` suffice."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+from nats.aio.client import Client as NatsConnection
+from nats.js.errors import APIError, NotFoundError
+
+from protocol import subjects
+from protocol.connection import TRANSIENT, reason_of
+from protocol.errors import LogUnavailable, NotProvisioned
+from protocol.subjects import ACTORS, LANES, Actor, Lane
+
+SECONDS = 1.0
+"""For each question."""
+
+
+class Queue(msgspec.Struct, frozen=True, kw_only=True):
+    """The slots of one actor in one lane."""
+
+    actor: Actor
+    lane: Lane
+    slots: int
+    """Filled, and taken by no worker."""
+    age_seconds: float
+    """Since when the oldest is filled that is not done; 0 where there is none. By the clocks of server and machine."""
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """The log as its server keeps it."""
+
+    size_bytes: int
+    replicas_behind: int
+
+
+async def queues(connection: NatsConnection) -> list[Queue]:
+    """Return all queues. Raises `LogUnavailable`, `NotProvisioned`."""
+    return [await _queue(connection, actor, lane) for actor in ACTORS for lane in LANES]
+
+
+async def kept_log(connection: NatsConnection) -> Kept:
+    """Return how the log is kept. Raises `LogUnavailable`, `NotProvisioned`."""
+    try:
+        found = await connection.jetstream(timeout=SECONDS).stream_info(subjects.LOG_STREAM)
+    except NotFoundError:
+        raise NotProvisioned("the log is not on this server; run `jettison provision`") from None
+    except (APIError, *TRANSIENT) as error:
+        raise LogUnavailable(f"the log does not answer: {reason_of(error)}") from None
+    replicas = (found.cluster and found.cluster.replicas) or []
+    behind = sum(bool(one.offline or not one.current or one.lag) for one in replicas)
+    return Kept(size_bytes=found.state.bytes, replicas_behind=behind)
+
+
+async def _queue(connection: NatsConnection, actor: Actor, lane: Lane) -> Queue:
+    jetstream = connection.jetstream(timeout=SECONDS)
+    try:
+        found = await jetstream.consumer_info(subjects.WAKE_STREAM, subjects.durable(actor, lane))
+    except NotFoundError:
+        raise NotProvisioned(f"the queue of {actor} is not on this server; run `jettison provision`") from None
+    except (APIError, *TRANSIENT) as error:
+        raise LogUnavailable(f"the queue of {actor} is not known: {reason_of(error)}") from None
+    try:
+        oldest = await jetstream.get_msg(
+            subjects.WAKE_STREAM, seq=1, subject=subjects.wake_filter(actor, lane), next=True
+        )
+    except NotFoundError:
+        return Queue(actor=actor, lane=lane, slots=found.num_pending or 0, age_seconds=0.0)
+    except (APIError, *TRANSIENT) as error:
+        raise LogUnavailable(f"the queue of {actor} cannot be read: {reason_of(error)}") from None
+    age = max(0.0, time.time() - oldest.time.timestamp()) if oldest.time else 0.0
+    return Queue(actor=actor, lane=lane, slots=found.num_pending or 0, age_seconds=age)
