@@ -11,7 +11,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_RE
 MAKEFLAGS += --no-print-directory
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint lint-style lint-types lint-imports quality exam bench chaos soak faults gateway-faults fuzz laws clients adapters audit lock wheel clean
+.PHONY: help demo test lint lint-style lint-types lint-imports quality exam bench chaos soak faults gateway-faults fuzz laws clients adapters kubernetes alerts audit lock wheel clean
 
 help:
 	@echo 'make demo    see a conversation grow, spill, digest and stay readable'
@@ -28,6 +28,8 @@ help:
 	@echo 'make laws    the laws on 2,000 new random conversations each, instead of the same 100'
 	@echo 'make clients Claude Code, Codex, pi, Copilot and others before the gateway and without it (needs npm; twenty minutes)'
 	@echo 'make adapters  agents of real frameworks with our adapters: sixty turns each, judged by the log'
+	@echo 'make kubernetes  checkov over what infra/kubernetes renders to (needs kubectl)'
+	@echo 'make alerts  promtool over the rules of infra/observability (needs promtool)'
 	@echo 'make wheel   the client for agents, into dist/'
 	@echo 'make audit   what is known against the locked dependencies, where a database of advisories can be reached'
 	@echo 'make lock    pin all dependencies anew (needs uv)'
@@ -91,6 +93,17 @@ laws: .venv/.installed
 clients: .venv/.installed
 	@$(BIN)/python -m tests.programs.clients $(AGENTS)
 
+# In an environment of its own, whose packages do not go together with ours.
+kubernetes: .venv-kubernetes/.installed
+	@for overlay in small production; do \
+	  kubectl kustomize infra/kubernetes/overlays/$$overlay >.venv-kubernetes/$$overlay.yaml \
+	  && .venv-kubernetes/bin/checkov --config-file infra/kubernetes/checkov.yaml --file .venv-kubernetes/$$overlay.yaml || exit 1; done
+
+# promtool comes with Prometheus; on Debian and Ubuntu: apt-get install prometheus
+alerts:
+	@promtool check rules infra/observability/alerts.yaml
+	@promtool test rules infra/observability/alerts.test.yaml
+
 audit: .venv-audit/.installed
 	@.venv-audit/bin/python -m tests.programs.advisories
 
@@ -141,6 +154,12 @@ ADAPTERS = langchain openai_agents pydantic_ai
 	  install --no-compile --no-deps --require-hashes -r infra/lock/adapter-$*.txt
 	@touch $@
 
+.venv-kubernetes/.installed: infra/lock/kubernetes.txt
+	@echo 'install: checkov in .venv-kubernetes'
+	@$(PYTHON) -m venv .venv-kubernetes
+	@.venv-kubernetes/bin/python -m pip -qq --disable-pip-version-check --no-input install --require-hashes -r infra/lock/kubernetes.txt
+	@touch $@
+
 .venv-audit/.installed: infra/lock/audit.txt
 	@echo 'install: pip-audit in .venv-audit'
 	@$(PYTHON) -m venv .venv-audit
@@ -161,10 +180,12 @@ lock:
 	@$(COMPILE) --group browser --output-file infra/lock/browser.txt >/dev/null
 	@echo 'lock: infra/lock/audit.txt'
 	@$(COMPILE) --group audit --output-file infra/lock/audit.txt >/dev/null
+	@echo 'lock: infra/lock/kubernetes.txt'
+	@$(COMPILE) --group kubernetes --output-file infra/lock/kubernetes.txt >/dev/null
 	@echo 'lock: infra/lock/llm.txt'
 	@$(COMPILE) --no-deps --group llm --output-file infra/lock/llm.txt >/dev/null
 
 clean:
 	@echo 'clean: .venv, dist and caches'
-	@rm -rf .venv .venv-adapters .venv-bench .venv-audit build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf .venv .venv-adapters .venv-bench .venv-audit .venv-kubernetes build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
