@@ -74,8 +74,9 @@ class Model:
         if api == RESPONSES:
             reply = Reply(text=reply.text, calls=reply.calls, thinks=f"thought {self.turns}")
         answer = said(api, body, reply, ident=f"r{self.turns}", size=size)
-        pieces = (NAMESPACED.sub(APART, one) if isinstance(one, bytes) else one for one in answer.pieces)
-        return dataclasses.replace(answer, pieces=tuple(pieces))
+        # in one piece: a name may be parted between two
+        whole = b"".join(one for one in answer.pieces if isinstance(one, bytes))
+        return dataclasses.replace(answer, pieces=(NAMESPACED.sub(APART, whole),))
 
     def _reply(self, body: Json) -> Reply:
         tools = dict(_tools(body))
