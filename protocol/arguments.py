@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from .errors import BadMessage, BadPolicy, Rejected
 from .policy import converted
-
-T = TypeVar("T", bound=msgspec.Struct)
 
 _CHARS_TOLD_MAX = 40
 _PLACE = re.compile(r"at `\$\.(\w+)")
@@ -60,7 +58,7 @@ def checked_layer(policy: Mapping[str, Any]) -> dict[str, Any]:
     return dict(policy)
 
 
-def question_of(asked: T) -> bytes:
+def question_of(asked: msgspec.Struct) -> bytes:
     """Return a question as it is sent. Raises `Rejected` that names the argument which cannot be used."""
     try:
         msgspec.convert(msgspec.structs.asdict(asked), type(asked))

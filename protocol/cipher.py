@@ -1,6 +1,6 @@
 """Cipher: AES-256-GCM, so that what is kept is read with the key of its conversation alone.
 
-The package `cryptography` is asked for when something is encrypted, and not before: a client without keys needs none.
+The package `cryptography` is imported when something is encrypted, and not before: who needs no key waits for none.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Key:
             from cryptography.exceptions import InvalidTag
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # 30 ms, and only who encrypts pays
         except ImportError:
-            raise Rejected("encryption needs the package cryptography: pip install 'jettison-client[keys]'") from None
+            raise Rejected("encryption needs the package cryptography: pip install cryptography") from None
         object.__setattr__(self, "_aes", AESGCM(self.secret))
         object.__setattr__(self, "_invalid", InvalidTag)
 

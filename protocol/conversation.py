@@ -22,6 +22,20 @@ from .errors import NotPermitted, Rejected, Unavailable
 from .facts import CompactionRequested, OverflowReported, SaidFact, UsageReported
 from .formats import messages
 from .formats.cache_marks import Marks
+from .history import (
+    TEXT_CHARS,
+    VERSIONS_MAX,
+    Certificate,
+    Diff,
+    DiffAsked,
+    EraseAsked,
+    Version,
+    VersionsAsked,
+    Where,
+    WhereAsked,
+    Why,
+    WhyAsked,
+)
 from .ids import Address, token, written_address
 from .overflow import counts_in
 from .prepared import Uploads, prepared
@@ -50,7 +64,7 @@ T = TypeVar("T")
 log = logging.getLogger("jettison.client")
 
 FORK_SECONDS = 60.0
-"""For a fork: it is written record by record."""
+"""For a fork and an erasing: they are written record by record."""
 
 
 class Dumped(Protocol):
@@ -255,6 +269,45 @@ class Conversation:
             _format=self._format,
             _marks=self._marks,
         )
+
+    async def versions(self, *, after: int = 0, most: int = VERSIONS_MAX, losses: bool = False) -> list[Version]:
+        """Return a row for each version behind *after*, the oldest first: who made it, why, and what it cost.
+
+        At most *most* of them, and never more than 1,000: fewer are the last. With *losses* what each step lost is
+        counted and named. Raises `NotFound`.
+        """
+        asked = VersionsAsked(after=after, most=most, losses=losses)
+        return await self._ask("versions", asked, list[Version])
+
+    async def diff(self, older: int, newer: int, *, chars: int = TEXT_CHARS) -> Diff:
+        """Return what lies between two versions, message by message; of each text *chars* characters.
+
+        Raises `NotFound` where there is no such version.
+        """
+        return await self._ask("diff", DiffAsked(older=older, newer=newer, chars=chars), Diff)
+
+    async def why(self, message: int, *, version: int = 0, chars: int = TEXT_CHARS) -> Why:
+        """Return what happened to *message* (by its number from 1; 0: the digest), by which rule, and how to read it.
+
+        Up to a *version*, or to now. Raises `NotFound`.
+        """
+        return await self._ask("why", WhyAsked(message=message, version=version, chars=chars), Why)
+
+    async def where(self, text: str) -> Where:
+        """Return in which versions *text* stands in the view, and where else it is kept.
+
+        Raises `NotFound` for no conversation, `Rejected` for an empty text.
+        """
+        return await self._ask("where", WhereAsked(text=text), Where)
+
+    async def erase(self, *, yes: bool = False, by: str = "") -> Certificate:
+        """Erase the conversation for good: its records, artifacts and key. Say `yes=True`: nothing brings it back.
+
+        An operator must have allowed it. Once more, it removes what came since. Raises `NotFound`, `NotPermitted`.
+        """
+        if yes is not True:
+            raise Rejected(f"nothing brings {self.at} back; say erase(yes=True)", address=str(self.at))
+        return await self._ask("erase", EraseAsked(by=by), Certificate, FORK_SECONDS)
 
     async def answer_read(self, arguments: str) -> str:
         """Return the result of a model's call of `tools.READ_TOOL`; what it did wrong is told in words to it."""

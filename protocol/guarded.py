@@ -142,12 +142,12 @@ class Guarded(NatsConnection):
         self._drop()
         await super()._attempt_reconnect()
 
-    async def _connect_to_server(self, server: Srv) -> None:
+    async def _connect_to_server(self, s: Srv) -> None:
         # nats-py leaves it open where a server let nobody in: five a second
         self._drop()
         if self._is_ended:
             raise asyncio.CancelledError  # it was told so at a moment in which asyncio does not hear it
-        await super()._connect_to_server(server)
+        await super()._connect_to_server(s)
 
     def _drop(self) -> None:
         """Let go of the connection, with what a server that hangs has not taken: a close waits until it does."""

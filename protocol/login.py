@@ -183,7 +183,7 @@ def _unusable(setting: str, path: str | Path, why: str) -> Rejected:
 
 def _nkeys() -> Any:
     try:
-        import nkeys
+        import nkeys  # pyright: ignore[reportMissingImports]  # an extra
     except ImportError:
         raise Rejected("NKeys need a package more: pip install 'jettison-client[nkeys]'") from None
     return nkeys

@@ -13,6 +13,7 @@ from . import guarded, semconv, subjects
 from .arguments import question_of
 from .connection import TRANSIENT
 from .errors import Busy, LogUnavailable, NotReady, Unavailable
+from .history import DiffAsked, EraseAsked, VersionsAsked, WhereAsked, WhyAsked
 from .ids import Address
 from .service_messages import (
     WAIT_SECONDS,
@@ -40,9 +41,9 @@ SILENCE_SECONDS = 3.0
 ALIVE_SECONDS = 1.0
 """For NATS' own answer, before a service is blamed."""
 
-Question = (
-    ContextAsked | ExpandAsked | ForkAsked | LookAsked | OpenAsked | PolicyAsked | ReadAsked | RewindAsked | UploadAsked
-)
+HistoryAsked = DiffAsked | EraseAsked | LookAsked | VersionsAsked | WhereAsked | WhyAsked
+ChangeAsked = ExpandAsked | ForkAsked | PolicyAsked | RewindAsked
+Question = ContextAsked | OpenAsked | ReadAsked | UploadAsked | ChangeAsked | HistoryAsked
 
 
 async def ask(
@@ -88,10 +89,9 @@ async def _ask_once(
     subscription = await connection.subscribe(inbox)
     try:
         await connection.publish(subjects.ask(verb, at), body, reply=inbox, headers=headers)
-        status: str | None = WORKING
-        while status == WORKING:
+        first = await subscription.next_msg(timeout=SILENCE_SECONDS)
+        while (status := (first.headers or {}).get("Status")) == WORKING:
             first = await subscription.next_msg(timeout=SILENCE_SECONDS)
-            status = (first.headers or {}).get("Status")
         guarded.check(first)
         if status == "503":
             raise NotReady("nobody serves contexts; start `jettison up` or `jettison worker cut`")

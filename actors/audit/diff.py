@@ -13,6 +13,7 @@ from actors.core.state import State
 from actors.core.view import message_bytes, tokens_by_category, view
 from actors.runtime.fold import count_of, tokens_of
 from protocol.errors import BudgetRefused, NotReady
+from protocol.history import Change, Diff, Row
 from protocol.ids import Address
 from protocol.semconv import Category
 from storage.ports import Record
@@ -25,39 +26,6 @@ LINES_MAX = 2_000
 
 SAID = "said"
 """Stands for a stage where tokens came with messages."""
-
-
-class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One message in either version. `did`: kept, new, restored, or what took it out or changed it, in `version`."""
-
-    number: int
-    role: str
-    did: str
-    before_tokens: int
-    after_tokens: int
-    before: str = ""
-    after: str = ""
-    version: int = 0
-    fact: str = ""
-
-
-class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens before and after."""
-
-    before: int
-    after: int
-
-
-class Diff(msgspec.Struct, frozen=True, kw_only=True):
-    """What lies between two versions. `stages` are the tokens that each added or, below 0, took away."""
-
-    address: str
-    older: int
-    newer: int
-    tokens: Change
-    categories: dict[Category, Change]
-    stages: dict[str, int]
-    rows: tuple[Row, ...]
 
 
 class _Side(msgspec.Struct, frozen=True, kw_only=True):

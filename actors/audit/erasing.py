@@ -18,6 +18,7 @@ from actors.runtime.said_log import sayings
 from protocol import codec, subjects
 from protocol.errors import BadEnvelope, Contended, NotFound
 from protocol.facts import ConversationErased
+from protocol.history import Certificate
 from protocol.ids import Address, fresh_id
 from protocol.limits import APPEND_ATTEMPTS_MAX
 from storage.erasure import key_destroyed, overwritten
@@ -29,35 +30,6 @@ from .verify import mentioned
 
 ROUNDS_MAX = 5
 """Times that the log is looked at again: an agent that does not know may still be speaking."""
-
-
-class Certificate(msgspec.Struct, frozen=True, kw_only=True):
-    """What was erased. It names no content; the hashes are those that anchors hold."""
-
-    address: str
-    at_ms: int
-    by: str
-    version: int
-    """Of the tombstone."""
-    tombstone: str
-    """Its hash."""
-    head: str
-    """Hash of the last commit that was."""
-    said: int
-    commits: int
-    messages: int
-    records: int
-    """Overwritten by this run."""
-    snapshots: int
-    keys: int
-    wakes: int
-    dead_letters: int
-    gateway: int
-    """Documents in which gateways knew of it."""
-    artifacts: tuple[str, ...]
-    """Objects that were deleted."""
-    shared: tuple[str, ...]
-    """Objects that another conversation of the tenant relies on."""
 
 
 class Erasing(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,54 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
-
 from actors.core.entry import Entry
 from actors.core.loss import deeds, judged, value_fates
 from actors.core.loss_told import SENTENCE, STEP, TOLD
 from actors.core.state import State
 from protocol.facts import DigestItem, Fate
+from protocol.history import Loss, Tally, Value
 
 LOST_NAMED_MAX = 50
 """Lost values that are named one by one; the counts are of all."""
-
-
-class Tally(msgspec.Struct, frozen=True, kw_only=True):
-    """How many values of one category are where, or steps, or sentences."""
-
-    retained: int = 0
-    recoverable: int = 0
-    lost: int = 0
-
-
-class Value(msgspec.Struct, frozen=True, kw_only=True):
-    """One value, and the newest message that had it."""
-
-    category: str
-    value: str
-    number: int
-
-
-class Loss(msgspec.Struct, frozen=True, kw_only=True):
-    """What one step did to the values in the messages that it changed; what it did not touch is not counted."""
-
-    categories: dict[str, Tally]
-    lost: tuple[Value, ...] = ()
-    steps: Tally | None = None
-    """Calls of the assistant with their outcomes; None: not counted, or there were none."""
-    sentences: Tally | None = None
-    """Of users and the assistant; None as with `steps`."""
-
-    @property
-    def total(self) -> Tally:
-        """Return the sums over all categories of values."""
-        return _summed(self.categories.values())
-
-    @property
-    def rows(self) -> dict[str, Tally]:
-        """Return the steps and the sentences, by these names, and the values by category."""
-        told = {"steps": self.steps, "sentences": self.sentences}
-        return {name: one for name, one in told.items() if one is not None} | self.categories
 
 
 def loss(before: State, after: State) -> Loss:
@@ -81,15 +42,6 @@ def _of(found: Iterable[Fate], *, lost: tuple[Value, ...] = ()) -> Loss:
     tallies = {one.category: Tally(retained=one.retained, recoverable=one.recoverable, lost=one.lost) for one in found}
     values = {category: tally for category, tally in tallies.items() if category not in TOLD}
     return Loss(categories=values, lost=lost, steps=tallies.get(STEP), sentences=tallies.get(SENTENCE))
-
-
-def _summed(found: Iterable[Tally]) -> Tally:
-    found = tuple(found)
-    return Tally(
-        retained=sum(one.retained for one in found),
-        recoverable=sum(one.recoverable for one in found),
-        lost=sum(one.lost for one in found),
-    )
 
 
 def _same(was: Entry, now: Entry | None) -> bool:

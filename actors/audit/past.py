@@ -10,12 +10,13 @@ import msgspec
 
 from protocol.errors import NotFound
 from protocol.facts import ContextServed
+from protocol.history import Version, Why
 from protocol.ids import Address
 from protocol.service_messages import LookAsked
 from storage.ports import EventLog, Record
 
-from .versions import Version, versions
-from .why import Why, why
+from .versions import versions
+from .why import why
 
 ROWS_MAX = 200
 TEXT_CHARS_MAX = 2_000

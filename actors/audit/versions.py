@@ -13,34 +13,12 @@ from actors.runtime.fold import Decision, count_of, tokens_of
 from protocol.errors import BudgetRefused, NotFound, NotReady
 from protocol.facts import ContextServed
 from protocol.formats.messages import Profile
+from protocol.history import Version
 from protocol.ids import Address
-from protocol.semconv import Outcome
 from storage.ports import Record
 
-from .loss import Loss, loss, recorded
+from .loss import loss, recorded
 from .trail import reasons, stage_of, touches, trace_of, trail
-
-
-class Version(msgspec.Struct, frozen=True, kw_only=True):
-    """One commit in one line. `messages` and `upto` say how much of the conversation its writer had seen."""
-
-    version: int
-    time: str
-    seq: int
-    stage: str
-    outcome: Outcome
-    facts: dict[str, int]
-    before_tokens: int
-    after_tokens: int
-    usable_tokens: int
-    messages: int
-    upto: int
-    policy_hash: str
-    trace_id: str
-    writer: str
-    hash: str
-    reasons: tuple[str, ...] = ()
-    loss: Loss | None = None
 
 
 class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,13 +36,16 @@ class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
         return self.view is not None and self.view.hash == self.served.view_hash
 
 
-def versions(at: Address, records: Iterable[Record], *, losses: bool = False) -> Iterator[Version]:
-    """Yield a row for each version; what each step lost is counted anew and named if *losses* are asked for.
+def versions(at: Address, records: Iterable[Record], *, losses: bool = False, after: int = 0) -> Iterator[Version]:
+    """Yield a row for each version behind *after*.
+
+    What each step lost is counted anew and named if *losses* are asked for.
 
     Raises `ChainBroken`, `BadEnvelope` where the log is damaged, after the rows before it.
     """
     for decision in trail(at, records):
-        yield version_of(decision, losses=losses)
+        if decision.commit.version > after:
+            yield version_of(decision, losses=losses)
 
 
 def served(at: Address, records: Iterable[Record], *, version: int | None = None) -> Rebuilt:

@@ -8,7 +8,6 @@ pointer in the view leads to it, *lost* if nothing in the view says so; the plac
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
 
 import msgspec
 
@@ -19,48 +18,13 @@ from actors.runtime.fold import Decision
 from actors.runtime.said_log import Saying, sayings
 from protocol.errors import BadMessage, Rejected
 from protocol.formats import messages
+from protocol.history import Place, Presence, Span, Where
 from protocol.ids import Address
 from storage.ports import Record
 
 from .text import digest_text, said_text, text_of
 from .trail import DIGEST, trail
 from .versions import rebuilt, served_fact
-
-Presence = Literal["absent", "retained", "recoverable", "lost"]
-
-
-class Span(msgspec.Struct, frozen=True, kw_only=True):
-    """Versions in which nothing changed for the text: where it stands, 0 being the digest."""
-
-    first: int
-    last: int
-    kept: Presence
-    messages: tuple[int, ...] = ()
-
-
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """One place outside the view that holds the text."""
-
-    kind: Literal["log", "artifact"]
-    message: int
-    part: str = ""
-    key: str = ""
-    since: int = 0
-    """The version from which on an artifact holds it."""
-
-
-class Where(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is known of one text in one conversation."""
-
-    address: str
-    text: str
-    now: Presence
-    spans: tuple[Span, ...]
-    places: tuple[Place, ...]
-    cut_when_served: tuple[int, ...] = ()
-    """Served versions that did not show it although the state had it: their budget was smaller."""
-    unsearched: tuple[str, ...] = ()
-    """Uploads that the store does not have any more."""
 
 
 class _Finder:

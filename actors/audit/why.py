@@ -26,68 +26,16 @@ from protocol.facts import (
     ToolOutputTrimmed,
 )
 from protocol.formats import messages
+from protocol.history import Event, ModelUse, Why
 from protocol.ids import Address
 from protocol.policy import Policy
 from storage.ports import Record
 
-from .loss import Loss, recorded
+from .loss import recorded
 from .text import digest_text, said_text
 from .trail import DIGEST, Touch, fact_about, stage_of, touches, trace_of, trail
 
 VALUE_CHARS_MAX = 200
-
-
-class ModelUse(msgspec.Struct, frozen=True, kw_only=True):
-    """What an LLM had to do with a step. `dollars` is None where no price is known."""
-
-    model: str
-    prompt_hash: str
-    input_tokens: int
-    output_tokens: int
-    attempts: int
-    dollars: float | None
-
-
-class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was done to the message, and the reason with its numbers."""
-
-    version: int
-    time: str
-    seq: int
-    stage: str
-    did: str
-    fact: str
-    rule: str
-    policy: dict[str, Any]
-    before_tokens: int
-    after_tokens: int
-    commit_id: str
-    hash: str
-    policy_hash: str
-    trace_id: str
-    artifact: str = ""
-    loss: Loss | None = None
-    """What became of all values that the step took, if it was a compaction."""
-    llm: ModelUse | None = None
-
-
-class Why(msgspec.Struct, frozen=True, kw_only=True):
-    """One message up to one version. `number` 0 is the digest."""
-
-    address: str
-    version: int
-    number: int
-    role: str
-    now: str
-    """How the view shows it: verbatim, changed, or not."""
-    said_time: str = ""
-    said_seq: int = 0
-    said_trace_id: str = ""
-    text: str = ""
-    """As it was said."""
-    history: tuple[Event, ...] = ()
-    read: tuple[str, ...] = ()
-    """How to read what the view does not show."""
 
 
 def why(at: Address, records: Sequence[Record], *, number: int, version: int | None = None) -> Why:

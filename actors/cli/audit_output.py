@@ -9,12 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from actors.audit.diff import Change, Diff, Row, grouped, text_diff
-from actors.audit.loss import Loss, Tally
+from actors.audit.diff import grouped, text_diff
 from actors.audit.sums import FateSum, StageSum, Stats, Sums
-from actors.audit.versions import Version
-from actors.audit.where import Where
-from actors.audit.why import Event, Why
+from protocol.history import Change, Diff, Event, Loss, Row, Tally, Version, Where, Why
 
 from .plot import course_text
 from .terminal_text import one_line, plain

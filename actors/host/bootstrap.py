@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import product
@@ -16,6 +16,7 @@ import msgspec
 import stamina.instrumentation
 from nats.aio.client import Client as NatsConnection
 
+from actors.audit.asked import Answering, Eraser, History
 from actors.audit.forking import Forking
 from actors.audit.past import Past
 from actors.model_info.tokens import counter
@@ -32,7 +33,7 @@ from actors.telemetry.service_metrics import record_letter
 from protocol.connection import connect
 from protocol.ids import fresh_id
 from protocol.keys import FolderKeys, JetStreamKeys, TenantKeys
-from protocol.subjects import ACTORS, Actor
+from protocol.subjects import ACTORS, Actor, Verb
 from storage.announcing import NatsAnnouncer, NatsRequests
 from storage.connections import connection_name
 from storage.dead_letters import JetStreamDeadLetters
@@ -121,7 +122,12 @@ class Process:
             layers=self.effects.layers,
             forks=Forking(conversations=self.conversations, log=self.log, artifacts=self.artifacts),
             pasts=Past(log=self.log),
+            others=self.others(),
         )
+
+    def others(self) -> Mapping[Verb, Answering]:
+        """Return who answers what is asked about the past."""
+        return History(log=self.log, artifacts=self.artifacts).verbs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +139,12 @@ class Runtime(Process):
     settings: Settings
     connection: NatsConnection
     tenants: TenantKeys | None
+
+    def others(self) -> Mapping[Verb, Answering]:
+        """Return the same, and who erases."""
+        store, snapshots = self.artifacts, self.snapshots
+        eraser = Eraser(connection=self.connection, log=self.log, artifacts=store, snapshots=snapshots)
+        return {**super().others(), **eraser.verbs}
 
 
 @asynccontextmanager

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import msgspec
 
 from actors.audit.folded_log import Folded
-from actors.audit.versions import Version, version_of
+from actors.audit.versions import version_of
 from actors.core.pressure import target_tokens, trigger_tokens
 from actors.core.state import State
 from actors.runtime.fold import head
 from protocol.errors import LogRegression, NotFound
+from protocol.history import Version
 from protocol.ids import Address
 from storage.ports import EventLog, Record
 

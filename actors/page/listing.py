@@ -10,9 +10,9 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from actors.audit.versions import Version
 from actors.core.known_facts import STAGES
 from protocol.errors import Unavailable
+from protocol.history import Version
 from protocol.semconv import Outcome
 from storage.gateway_sessions import Live
 

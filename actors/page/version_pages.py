@@ -10,7 +10,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from actors.audit.diff import Diff, Row, diff, grouped, text_diff
+from actors.audit.diff import diff, grouped, text_diff
 from actors.audit.loss import loss
 from actors.audit.text import digest_text, text_of
 from actors.audit.trail import DIGEST, touches
@@ -22,6 +22,7 @@ from actors.core.view import View, message_bytes, view
 from actors.runtime.fold import Decision, count_of
 from protocol.errors import ArtifactDamaged, BudgetRefused, NotFound, NotReady, Rejected
 from protocol.formats.messages import Profile
+from protocol.history import Diff, Row
 from storage.ports import Artifacts
 
 from .change_rows import undoings

@@ -11,9 +11,9 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -97,6 +97,10 @@ LOOK_AT_QUEUE = 4
 """At this look, after 30 ms, it goes before the others where some queue: then most likely nobody is at its step yet."""
 
 
+Answering = Callable[[Address, bytes], Awaitable[bytes]]
+"""From the bytes of a question to those of its answer."""
+
+
 class Forks(Protocol):
     """Who makes forks."""
 
@@ -126,6 +130,8 @@ class ContextService:
     layers: Layers = NO_LAYERS
     forks: Forks | None = None
     pasts: Pasts | None = None
+    others: Mapping[Verb, Answering] = field(default_factory=dict)
+    """Who answers the verbs that are not answered here: those about the past."""
 
     async def run(self) -> None:
         """Answer until cancelled."""
@@ -152,7 +158,10 @@ class ContextService:
             attributes = {semconv.GEN_AI_CONVERSATION_ID: at.conversation, semconv.MESSAGING_SYSTEM: "nats"}
             with span(f"serve {verb}", kind="server", parent=extract(request.headers), attributes=attributes):
                 async with _alive(request), admission.place(at.tenant):
-                    answer, body = await handlers[verb](at, request)
+                    if verb in handlers:
+                        answer, body = await handlers[verb](at, request)
+                    else:
+                        answer, body = Answer(), await self._other(at, request)
         except JettisonError as error:
             answer = Answer(fault=fault_of(error))
         except Exception as error:
@@ -342,6 +351,13 @@ class ContextService:
         made = await self.forks.fork(at, asked)
         await self._wake(written_address(made.address))
         return Answer(), msgspec.json.encode(made)
+
+    async def _other(self, at: Address, request: Request) -> bytes:
+        if request.verb not in self.others:
+            raise Rejected(f"this service does not answer {request.verb}")
+        if request.verb != "erase":  # which folds nothing
+            await self._check_survivable(at)
+        return await self.others[request.verb](at, request.body)
 
     async def _wake(self, at: Address) -> None:
         follower = next_actor(await self.conversations.load(at))

@@ -6,12 +6,13 @@ import hashlib
 
 import pytest
 
-from actors.audit.loss import Tally, loss
-from actors.audit.where import Span, claimed, where
+from actors.audit.loss import loss
+from actors.audit.where import claimed, where
 from actors.runtime.fold import decisions
 from protocol.errors import Rejected
 from protocol.facts import Claim, MessagesAppended, SaidMessage
 from protocol.formats import messages
+from protocol.history import Span, Tally
 from tests.audit.recorded import recorded, small
 from tests.builders import Talk, assistant, policy, result, user, words
 

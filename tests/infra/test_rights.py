@@ -24,10 +24,10 @@ OURS, TICKETS, THEIRS = address("c"), address(TICKET), address("c", "acme")
 AGENTS = {"agent-default": (OURS, TICKETS), "agent-acme": (THEIRS,), TICKET: (TICKETS,)}
 USERS = (*AGENTS, *WORKERS, "auditor", "operator")
 
-AGENTS_VERBS = ("context", "upload", "read", "expand", "open", "look")
+AGENTS_VERBS = ("context", "upload", "read", "expand", "open", "look", "versions", "diff", "why", "where")
 """What an agent may ask for. What changes the past or the policy is off, until an operator turns it on: who adds a verb
 decides here."""
-OPERATORS_VERBS: tuple[str, ...] = ("policy", "rewind", "fork")
+OPERATORS_VERBS: tuple[str, ...] = ("policy", "rewind", "fork", "erase")
 
 API = "$JS.API"
 AUDITS = (
@@ -135,7 +135,7 @@ EVERYTHING = sorted(
         *SWEEPS,
         *(subject for at in (OURS, TICKETS, THEIRS) for subject in of_agents(at)),
         *(subjects.ask(verb, at) for verb in subjects.VERBS for at in (OURS, TICKETS, THEIRS)),
-        *(subject.replace(".context.", ".erase.") for subject in of_agents(OURS) if ".context." in subject),
+        *(subject.replace(".context.", ".shout.") for subject in of_agents(OURS) if ".context." in subject),
         *(subject for actor in subjects.ACTORS for subject in of_worker(actor)),
     }
 )

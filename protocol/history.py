@@ -1,0 +1,278 @@
+"""History: what is asked about the past of a conversation, and how it is told: by commands, page and service.
+
+A *version* counts the commits of a conversation from 1. Tokens are counted as the conversation's tokenizer counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import msgspec
+
+from .semconv import Category, Outcome
+
+VERSIONS_MAX = 1000
+"""Rows of one answer; the next ones are asked for with `after`."""
+
+TEXT_CHARS = 2000
+"""Of a message in an answer, where nobody says otherwise; `read_artifact("messages:N")` has the rest."""
+
+TEXT_CHARS_MAX = 64 * 1024
+
+Presence = Literal["absent", "retained", "recoverable", "lost"]
+
+
+class Tally(msgspec.Struct, frozen=True, kw_only=True):
+    """How many values of one category are where, or steps, or sentences."""
+
+    retained: int = 0
+    recoverable: int = 0
+    lost: int = 0
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True):
+    """One value, and the newest message that had it."""
+
+    category: str
+    value: str
+    number: int
+
+
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """What one step did to the values in the messages that it changed; what it did not touch is not counted."""
+
+    categories: dict[str, Tally]
+    lost: tuple[Value, ...] = ()
+    steps: Tally | None = None
+    """Calls of the assistant with their outcomes; None: not counted, or there were none."""
+    sentences: Tally | None = None
+    """Of users and the assistant; None as with `steps`."""
+
+    @property
+    def total(self) -> Tally:
+        """Return the sums over all categories of values."""
+        return _summed(self.categories.values())
+
+    @property
+    def rows(self) -> dict[str, Tally]:
+        """Return the steps and the sentences, by these names, and the values by category."""
+        told = {"steps": self.steps, "sentences": self.sentences}
+        return {name: one for name, one in told.items() if one is not None} | self.categories
+
+
+class Version(msgspec.Struct, frozen=True, kw_only=True):
+    """One commit in one line. `messages` and `upto` say how much of the conversation its writer had seen."""
+
+    version: int
+    time: str
+    seq: int
+    stage: str
+    outcome: Outcome
+    facts: dict[str, int]
+    before_tokens: int
+    after_tokens: int
+    usable_tokens: int
+    messages: int
+    upto: int
+    policy_hash: str
+    trace_id: str
+    writer: str
+    hash: str
+    reasons: tuple[str, ...] = ()
+    loss: Loss | None = None
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One message in either version. `did`: kept, new, restored, or what took it out or changed it, in `version`."""
+
+    number: int
+    role: str
+    did: str
+    before_tokens: int
+    after_tokens: int
+    before: str = ""
+    after: str = ""
+    version: int = 0
+    fact: str = ""
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens before and after."""
+
+    before: int
+    after: int
+
+
+class Diff(msgspec.Struct, frozen=True, kw_only=True):
+    """What lies between two versions. `stages` are the tokens that each added or, below 0, took away."""
+
+    address: str
+    older: int
+    newer: int
+    tokens: Change
+    categories: dict[Category, Change]
+    stages: dict[str, int]
+    rows: tuple[Row, ...]
+
+
+class ModelUse(msgspec.Struct, frozen=True, kw_only=True):
+    """What an LLM had to do with a step. `dollars` is None where no price is known."""
+
+    model: str
+    prompt_hash: str
+    input_tokens: int
+    output_tokens: int
+    attempts: int
+    dollars: float | None
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that was done to the message, and the reason with its numbers."""
+
+    version: int
+    time: str
+    seq: int
+    stage: str
+    did: str
+    fact: str
+    rule: str
+    policy: dict[str, Any]
+    before_tokens: int
+    after_tokens: int
+    commit_id: str
+    hash: str
+    policy_hash: str
+    trace_id: str
+    artifact: str = ""
+    loss: Loss | None = None
+    """What became of all values that the step took, if it was a compaction."""
+    llm: ModelUse | None = None
+
+
+class Why(msgspec.Struct, frozen=True, kw_only=True):
+    """One message up to one version. `number` 0 is the digest."""
+
+    address: str
+    version: int
+    number: int
+    role: str
+    now: str
+    """How the view shows it: verbatim, changed, or not."""
+    said_time: str = ""
+    said_seq: int = 0
+    said_trace_id: str = ""
+    text: str = ""
+    """As it was said."""
+    history: tuple[Event, ...] = ()
+    read: tuple[str, ...] = ()
+    """How to read what the view does not show."""
+
+
+class Span(msgspec.Struct, frozen=True, kw_only=True):
+    """Versions in which nothing changed for the text: where it stands, 0 being the digest."""
+
+    first: int
+    last: int
+    kept: Presence
+    messages: tuple[int, ...] = ()
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """One place outside the view that holds the text."""
+
+    kind: Literal["log", "artifact"]
+    message: int
+    part: str = ""
+    key: str = ""
+    since: int = 0
+    """The version from which on an artifact holds it."""
+
+
+class Where(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is known of one text in one conversation."""
+
+    address: str
+    text: str
+    now: Presence
+    spans: tuple[Span, ...]
+    places: tuple[Place, ...]
+    cut_when_served: tuple[int, ...] = ()
+    """Served versions that did not show it although the state had it: their budget was smaller."""
+    unsearched: tuple[str, ...] = ()
+    """Uploads that the store does not have any more, or that are too many to be searched for one answer."""
+
+
+class Certificate(msgspec.Struct, frozen=True, kw_only=True):
+    """What was erased. It names no content; the hashes are those that anchors hold."""
+
+    address: str
+    at_ms: int
+    by: str
+    version: int
+    """Of the tombstone."""
+    tombstone: str
+    """Its hash."""
+    head: str
+    """Hash of the last commit that was."""
+    said: int
+    commits: int
+    messages: int
+    records: int
+    """Overwritten by this run."""
+    snapshots: int
+    keys: int
+    wakes: int
+    dead_letters: int
+    gateway: int
+    """Documents in which gateways knew of it."""
+    artifacts: tuple[str, ...]
+    """Objects that were deleted."""
+    shared: tuple[str, ...]
+    """Objects that another conversation of the tenant relies on."""
+
+
+class VersionsAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask for the versions behind the one numbered `after`, the oldest first, at most `most` of them."""
+
+    after: int = 0
+    most: int = VERSIONS_MAX
+    losses: bool = False
+    """Count anew what each step lost, and name it."""
+
+
+class DiffAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask what lies between two versions; of each text at most `chars` characters are told."""
+
+    older: int
+    newer: int
+    chars: int = TEXT_CHARS
+
+
+class WhyAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask what happened to a message (0: the digest) up to a version, 0 being the newest."""
+
+    message: int
+    version: int = 0
+    chars: int = TEXT_CHARS
+
+
+class WhereAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask where a text stands and stood."""
+
+    text: str
+
+
+class EraseAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask that a conversation be erased: its records, its artifacts and its key; nothing brings it back."""
+
+    by: str = ""
+
+
+def _summed(found: Iterable[Tally]) -> Tally:
+    found = tuple(found)
+    return Tally(
+        retained=sum(one.retained for one in found),
+        recoverable=sum(one.recoverable for one in found),
+        lost=sum(one.lost for one in found),
+    )

@@ -1,0 +1,83 @@
+"""The past over NATS: an agent is told what the commands tell, of its own conversation."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.audit.diff import diff
+from actors.audit.versions import versions
+from actors.audit.where import where
+from actors.audit.why import why
+from actors.host.bootstrap import Runtime
+from protocol.client import Client, Conversation
+from protocol.errors import Erased, NotFound, Rejected
+from protocol.history import Version
+from tests.builders import assistant, result, user
+from tests.conftest import layer
+
+LOG = "\n".join(f"line {number}: nothing to see" for number in range(2_000)) + "\nNEEDLE-4711"
+"""Below what travels apart from its message."""
+
+
+async def spoken(client: Client, name: str) -> Conversation:
+    talk = await client.open(name, policy=layer())
+    await talk.append([user("look"), assistant(None, "a"), result("a", LOG)])
+    await talk.context()
+    await talk.append([assistant("seen"), user("and now?")])
+    await talk.context(budget=2_000)
+    return talk
+
+
+async def test_what_is_told_of_the_past_is_what_the_commands_tell(working: Runtime, client: Client, name: str) -> None:
+    talk = await spoken(client, name)
+    found = await talk.versions()
+    records = await working.log.read(talk.at, after=0)
+    assert found == list(versions(talk.at, records))
+    assert isinstance(found[0], Version)
+    assert await talk.versions(after=1, most=2, losses=True) == list(versions(talk.at, records, losses=True))[1:3]
+    assert await talk.versions(after=len(found)) == []
+    newest = found[-1].version
+    compared = await talk.diff(1, newest, chars=64 * 1024)
+    assert compared == diff(talk.at, records, older=1, newer=newest)
+    short = await talk.diff(1, newest, chars=10)
+    cut = [row.after for row in short.rows if "more characters]" in row.after]
+    assert cut
+    assert all(text.index(" […") == 10 for text in cut)
+    told = await talk.why(3)
+    assert told.history == why(talk.at, records, number=3).history
+    assert any(event.fact == "ToolOutputSpilled" for event in told.history)
+    brief = await talk.why(3, version=newest, chars=5)
+    assert brief.text == f"{LOG[:5]} […{len(LOG) - 5:,} more characters]"
+    assert await talk.where("NEEDLE-4711") == where(talk.at, records, text="NEEDLE-4711", uploads={})
+    assert (await talk.where("no such text")).now == "absent"
+
+
+async def test_a_text_is_found_in_what_was_uploaded_too(working: Runtime, client: Client, name: str) -> None:
+    talk = await client.open(name, policy=layer())
+    await talk.append([user(LOG + "x" * 70_000)])
+    await talk.context()
+    found = await talk.where("NEEDLE-4711")
+    assert found.places[0].kind == "artifact"
+    assert found.unsearched == ()
+
+
+async def test_what_is_not_there_is_said_so(working: Runtime, client: Client, name: str) -> None:
+    never = await client.open(name)
+    talk = await spoken(client, f"{name}-b")
+    for asking in (talk.diff(1, 99), talk.why(99), talk.why(1, version=99), never.why(1)):
+        with pytest.raises(NotFound):
+            await asking
+    for wrong in (talk.where(""), talk.diff(1, 2, chars=-1), talk.erase(), talk.versions(after="x")):  # type: ignore[arg-type]
+        with pytest.raises(Rejected):
+            await wrong
+
+
+async def test_an_agent_erases_where_it_may(working: Runtime, client: Client, name: str) -> None:
+    talk = await spoken(client, name)
+    found = await talk.erase(yes=True, by="its user")
+    assert (found.address, found.messages, found.by) == (str(talk.at), 5, "its user")
+    assert found.artifacts or found.shared, "others of the tenant may have said the same"
+    with pytest.raises(Erased):
+        await talk.context()
+    assert (await talk.erase(yes=True)).records == 0
+    assert [row.stage for row in await talk.versions()] == ["erase"]
