@@ -66,6 +66,7 @@ class Conversation:
         model: str = "",
         patience: float | None = None,
         unfinished: bool = False,
+        soon: bool = False,
         wait_seconds: float | None = None,
     ) -> Context:
         """Return the view for the next call, at most *budget* tokens (0: the standing budget, else the policy's).
@@ -74,12 +75,19 @@ class Conversation:
         nothing is compacted. The same one in two calls in a row becomes the standing one.
         With a *model* it also fits that model's window. Waits for storage and rules, never for an LLM: *patience*
         seconds at most, by default as long as the client (*wait_seconds* is its older name). Within an
-        *unfinished* batch of calls it is for looking at alone. Raises `CallsOpen` there, `NotReady` when no worker
-        answers in time, `BudgetRefused` with the smallest budget that works, `Erased`.
+        *unfinished* batch of calls it is for looking at alone. *soon*: while a compaction is under way, what stood
+        before it is enough, if that fits: which of the two comes depends on how fast workers are. Raises `CallsOpen`
+        within a batch, `NotReady` when no worker answers in time, `BudgetRefused` with the smallest budget that works,
+        `Erased`.
         """
         return self._loop.run(
             self._talk.context(
-                budget=budget, model=model, patience=patience, unfinished=unfinished, wait_seconds=wait_seconds
+                budget=budget,
+                model=model,
+                patience=patience,
+                unfinished=unfinished,
+                soon=soon,
+                wait_seconds=wait_seconds,
             )
         )
 
