@@ -10,7 +10,7 @@ given as `session.model(OBJECT)`, or its usage is not reported and an overflow i
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Unpack, cast
@@ -122,7 +122,7 @@ class _Model(Model):
     """A model whose usage is reported, and which is asked once more with a shorter view after an overflow."""
 
     def __init__(self, inner: Model, session: JettisonSession) -> None:
-        self._inner, self._adapter = inner, session.adapter
+        self._inner, self._adapter, self._name = inner, session.adapter, session.session_id
 
     async def get_response(self, system_instructions: str | None, input: Any, *given: Any, **named: Any) -> Any:
         call = _call.get()
@@ -174,7 +174,7 @@ class _Model(Model):
         if getattr(event, "type", "") == "response.completed":
             await self._heard(call, event.response.usage, event.response.output)
 
-    async def _heard(self, call: _Call | None, usage: Any, output: Iterable[Any]) -> None:
+    async def _heard(self, call: _Call | None, usage: Any, output: Sequence[Any]) -> None:
         if call is None:
             return
         asked = [one.call_id for one in output if getattr(one, "type", "") == "function_call"]
@@ -185,6 +185,10 @@ class _Model(Model):
                 call.shown, sent=usage.input_tokens, answered=usage.output_tokens, cached=cached
             )
             await self._adapter.arun(report)
+        if not any(getattr(one, "type", "").endswith("_call") for one in output):
+            # the answer that ends a run: without a session nobody else brings it
+            told = [one.model_dump(exclude_unset=True) for one in output]
+            await self._adapter.arun(self._adapter.keep(self._name, [*call.atoms, *_atoms(told)]))
 
 
 def _atoms(items: Iterable[Item]) -> list[Atom]:

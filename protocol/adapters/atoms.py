@@ -103,6 +103,11 @@ class Telling:
             return self.text(own)
         return self._part({"type": "text", "text": as_arguments(value)}, "/text", (own,), "value")
 
+    def object(self, own: str) -> None:
+        """Say the object at *own* as its JSON; it stays an object, whatever is said in its place."""
+        text = as_arguments(at(self.own, own))
+        self._part({"type": "text", "text": text}, "/text", (own,), "json")
+
     def fixed(self, own: str) -> None:
         """Say the value at *own*, which only its provider reads: it counts, and is never changed."""
         text = as_arguments(at(self.own, own))

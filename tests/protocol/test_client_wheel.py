@@ -19,6 +19,9 @@ SDK = ROOT / "infra" / "sdk"
 IMPORT_NAMES = {
     "nkeys": "nkeys",
     "cryptography": "cryptography",
+    "agent-framework-core": "agent_framework",
+    "google-adk": "google",
+    "google-genai": "google",
     "langchain": "langchain",
     "langchain-core": "langchain_core",
     "langgraph": "langgraph",

@@ -31,7 +31,11 @@ class Scripted(Model):
 
     async def get_response(self, system_instructions: Any, input: Any, *given: Any, **named: Any) -> ModelResponse:
         output, sent = self._output(input)
-        return ModelResponse(output=output, usage=Usage(1, sent, 20, total_tokens=sent + 20), response_id=None)
+        return ModelResponse(
+            output=output,
+            usage=Usage(requests=1, input_tokens=sent, output_tokens=20, total_tokens=sent + 20),
+            response_id=None,
+        )
 
     async def stream_response(self, system_instructions: Any, input: Any, *given: Any, **named: Any) -> Any:
         output, sent = self._output(input)

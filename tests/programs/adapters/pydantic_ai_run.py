@@ -61,6 +61,12 @@ def scripted(follows: script.Script) -> FunctionModel:
     return FunctionModel(whole, stream_function=streamed)
 
 
+async def listening(context: Any, events: Any) -> None:
+    """Take all events of a stream."""
+    async for _ in events:
+        pass
+
+
 async def run(job: Run) -> dict[str, Any]:
     """Take the turns of *job*; every third of them streamed."""
     jettison = JettisonCapability(job.nats, budget=job.budget, policy=job.policy)
@@ -82,7 +88,9 @@ async def run(job: Run) -> dict[str, Any]:
     history = ModelMessagesTypeAdapter.validate_python(job.state or [])
     for turn in job.turns:
         given: Any = {"message_history": history, "conversation_id": job.name}
-        if turn % 3 == 1:
+        if turn % 6 == 4:
+            history = (await agent.run(script.asked(turn), event_stream_handler=listening, **given)).all_messages()
+        elif turn % 3 == 1:
             async with agent.run_stream(script.asked(turn), **given) as streamed:
                 await streamed.get_output()
                 history = streamed.all_messages()

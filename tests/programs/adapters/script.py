@@ -11,8 +11,8 @@ Json = dict[str, Any]
 
 POINTER = re.compile(r'read_artifact\("([^"]+)"')
 TURN = re.compile(r"\bturn (\d+)\b")
-READS = (25, 45)
-"""Turns whose model reads back what a pointer names."""
+READS = (22, 43)
+"""Turns whose model reads back what a pointer names; the log before it is a large one."""
 OVERFLOWS = (20, 52)
 """Turns whose first call the provider refuses; the second one streams."""
 REFUSAL = "This model's maximum context length is 5000 tokens. However, your messages resulted in 6500 tokens."
@@ -68,7 +68,8 @@ class Script:
             return {"content": f"answer {turn} after {answered}: {text[:80]}", "calls": []}
         if turn in READS:
             keys = POINTER.findall(json.dumps(view).replace('\\"', '"'))
-            key = next(one for one in keys if not one.startswith("messages:"))
+            # of an artifact, if its pointer is still there, else of messages that left the view
+            key = sorted(keys, key=lambda one: one.startswith("messages:"))[0]
             return called("", f"call-{turn}-read", "read_artifact", key=key, lines="1-3")
         if turn == HELPED:
             return called("I ask.", f"call-{turn}-help", "ask_helper", about=str(turn))

@@ -1,0 +1,201 @@
+"""Microsoft Agent Framework: a chat middleware of an agent.
+
+    jettison = JettisonMiddleware("nats://127.0.0.1:4222", budget=32_000)
+    agent = Agent(client=client, tools=[*tools, jettison.read_tool()], middleware=[jettison])
+
+The conversation is named by the session's `session_id`. The session's own messages stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any, Unpack
+from uuid import uuid4
+
+from agent_framework import (
+    ChatContext,
+    ChatMiddleware,
+    ChatResponse,
+    Content,
+    FunctionInvocationContext,
+    FunctionTool,
+    Message,
+)
+
+from .adapters.adapter import READ_PARAMETERS, READ_TEXT, READ_TOOL, Adapter, Options, Shown
+from .adapters.atoms import Atom, Seen, Telling, json_only
+from .formats import messages
+from .formats.neutral import Called, Media, Resulted, Text, url_of
+
+__all__ = ["JettisonMiddleware", "from_view", "to_atoms"]
+
+ROLES = {"system": "system", "developer": "developer", "user": "user", "assistant": "assistant", "tool": "tool"}
+
+
+class JettisonMiddleware(ChatMiddleware):
+    """Show the model a view that fits, and keep every message.
+
+    *conversation* names it where there is no session. An agent that a tool runs has a conversation of its own.
+    """
+
+    def __init__(self, url: str, *, conversation: str = "", **options: Unpack[Options]) -> None:
+        self.adapter = Adapter(url, framework="agent-framework", **options)
+        self._named = conversation
+        self._unnamed = f"agent-framework-{uuid4().hex}"
+
+    async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
+        """Make the call with the view; once more with a shorter one, if the provider refuses it as too long."""
+        own = list(context.messages)
+        atoms, name = to_atoms(own), self._name(context.session)
+        shown = await self.adapter.arun(self.adapter.view(name, atoms))
+
+        async def streamed(response: ChatResponse) -> ChatResponse:
+            await self._heard(name, own, shown, response)
+            return response
+
+        context.messages = from_view(shown)
+        if context.stream:
+            context.stream_result_hooks.append(streamed)
+            await call_next()
+            return
+        try:
+            await call_next()
+        except Exception as error:
+            shorter = await self.adapter.arun(self.adapter.shorter(shown, atoms, error))
+            if shorter is None:
+                raise
+            shown = shorter
+            context.messages = from_view(shown)
+            await call_next()
+        if isinstance(context.result, ChatResponse):
+            await self._heard(name, own, shown, context.result)
+
+    def read_tool(self) -> FunctionTool:
+        """Return `read_artifact`, for the tools of an agent."""
+
+        async def read(context: FunctionInvocationContext, **arguments: Any) -> str:
+            return await self.adapter.arun(self.adapter.read(self._name(context.session), arguments))
+
+        return FunctionTool(name=READ_TOOL, description=READ_TEXT, func=read, input_model=READ_PARAMETERS)
+
+    async def _heard(self, name: str, own: list[Message], shown: Shown, response: ChatResponse) -> None:
+        """Report what the provider counted; append the answer that ends a run, which no later call would bring."""
+        used: Mapping[str, Any] = response.usage_details or {}
+        sent, answered = used.get("input_token_count") or 0, used.get("output_token_count") or 0
+        cached = used.get("cache_read_input_token_count") or 0
+        await self.adapter.arun(self.adapter.used(shown, sent=sent, answered=answered, cached=cached))
+        calls = [one for message in response.messages for one in message.contents if one.type == "function_call"]
+        if not calls:
+            await self.adapter.arun(self.adapter.keep(name, to_atoms([*own, *response.messages])))
+
+    def _name(self, session: Any) -> str:
+        return self._named or getattr(session, "session_id", None) or self._unnamed
+
+
+def to_atoms(given: Sequence[Message]) -> list[Atom]:
+    """Return the framework's messages as ours: each result as one, all else of a message as one."""
+    return [atom for index, message in enumerate(given) for atom in _told(message, index)]
+
+
+def from_view(shown: Shown) -> list[Message]:
+    """Return the messages that the model is sent."""
+    out: list[Message] = []
+    last: Any = None
+    for one in shown.seen:
+        made, key = _made(one)
+        if key is not None and key == last:
+            made = _with(out.pop(), made.contents)
+        out.append(_own(made, one))
+        last = key
+    return out
+
+
+def _own(made: Message, seen: Seen) -> Message:
+    """Return the framework's own message where *made* is all of it."""
+    if seen.source is None:
+        return made
+    own: Message = seen.source[0]
+    whole = len(own.contents) == len(made.contents)
+    return own if whole and all(one is its for one, its in zip(made.contents, own.contents, strict=True)) else made
+
+
+def _with(message: Message, more: Sequence[Content]) -> Message:
+    """Return a copy of *message* with *more* contents."""
+    copy = Message.from_dict({**message.to_dict(), "contents": []})
+    copy.contents = [*message.contents, *more]
+    copy.raw_representation = message.raw_representation
+    return copy
+
+
+def _made(seen: Seen) -> tuple[Message, Any]:
+    """Return one message, and what tells the one that it is a part of."""
+    if seen.source is not None:
+        message, first, last = seen.source
+        empty = Message.from_dict({**message.to_dict(), "contents": []})
+        return _with(empty, message.contents[first:last]), seen.own["of"]
+    if seen.own is not None:
+        return Message.from_dict(seen.own["message"]), seen.own["of"]
+    turn = messages.read(seen.chat)
+    return Message(role=turn.role, contents=[_content(block) for block in turn.blocks]), None
+
+
+def _content(block: Any) -> Content:
+    if isinstance(block, Resulted):
+        text = "\n".join(one.text for one in block.content if isinstance(one, Text))
+        return Content.from_function_result(block.id, result=text)
+    if isinstance(block, Called):
+        return Content.from_function_call(block.id, block.name, arguments=block.arguments)
+    if isinstance(block, Media):
+        return Content.from_uri(url_of(block), media_type=block.mime or "image/*")
+    return Content.from_text(block.text)
+
+
+def _told(message: Message, index: int) -> Iterator[Atom]:
+    own = json_only(message.to_dict())
+    contents = own.get("contents") or []
+    results = [place for place, one in enumerate(contents) if one["type"] == "function_result"]
+    begins = results if results and results[0] == 0 else [0, *results]
+    for begin, end in zip(begins, [*begins[1:], len(contents)], strict=True):
+        mine = {**own, "contents": [dict(one) for one in contents[begin:end]]}
+        answers = begin in results
+        role = "tool" if answers else ROLES.get(message.role, "user")
+        telling = Telling(role=role, own={"of": index, "message": mine})
+        for place, one in enumerate(mine["contents"]):
+            _say(telling, one, f"/message/contents/{place}")
+        if telling.role == "tool" and not telling.answered:
+            telling.role = "user"
+        yield telling.atom((message, begin, end))
+
+
+def _say(telling: Telling, content: Mapping[str, Any], at: str) -> None:
+    kind, uri = content["type"], content.get("uri")
+    mime = str(content.get("media_type") or "")
+    if kind == "text" and content.get("text"):
+        telling.text(f"{at}/text")
+    elif kind == "text_reasoning" and content.get("text"):
+        telling.reasoning(f"{at}/text")
+    elif kind in ("data", "uri") and isinstance(uri, str):
+        if mime.startswith("image/"):
+            telling.image(f"{at}/uri")
+        else:
+            telling.file(f"{at}/uri")
+    elif kind == "function_call":
+        arguments = [f"{at}/arguments"] if isinstance(content.get("arguments"), (str, dict)) else []
+        telling.call(content["call_id"], content["name"], ids=[f"{at}/call_id"], arguments=arguments)
+    elif kind == "function_result":
+        telling.answer(content["call_id"], f"{at}/call_id")
+        _result(telling, content, at)
+
+
+def _result(telling: Telling, content: Mapping[str, Any], at: str) -> None:
+    items = content.get("items") or []
+    texts = [place for place, one in enumerate(items) if one.get("type") == "text"]
+    if len(texts) == 1 and items[texts[0]].get("text") == content.get("result"):
+        # the same text stands twice
+        if content["result"]:
+            telling.text(f"{at}/result", f"{at}/items/{texts[0]}/text")
+    elif isinstance(content.get("result"), str) and content["result"]:
+        telling.text(f"{at}/result")
+    for place, one in enumerate(items):
+        if one.get("type") in ("data", "uri"):
+            _say(telling, one, f"{at}/items/{place}")

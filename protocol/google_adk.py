@@ -1,0 +1,230 @@
+"""Google ADK: a plugin of a runner.
+
+    jettison = JettisonPlugin("nats://127.0.0.1:4222", budget=32_000)
+    agent = LlmAgent(name="helper", model=model, tools=[*tools, jettison.read_tool()])
+    runner = Runner(app=App(name="app", root_agent=agent, plugins=[jettison]), session_service=sessions)
+
+The conversation is named by the session's id. The session's own events stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+from google.adk.models.llm_response import LlmResponse
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.tools.base_tool import BaseTool
+from google.genai import types
+
+from .adapters.adapter import READ_PARAMETERS, READ_TEXT, READ_TOOL, Adapter, Options, Shown
+from .adapters.atoms import Atom, Seen, Telling
+from .formats import messages
+from .formats.neutral import Called, Media, Resulted, Text, as_object, url_of
+from .jsonbytes import encode
+
+__all__ = ["JettisonPlugin", "from_view", "to_atoms"]
+
+CALLS_MAX = 256
+"""Calls of models that are not answered yet."""
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What one call of a model sees, and the contents that its view is of."""
+
+    shown: Shown
+    own: list[types.Content]
+    name: str
+
+
+class JettisonPlugin(BasePlugin):
+    """Show every model a view that fits, and keep every message."""
+
+    def __init__(self, url: str, **options: Unpack[Options]) -> None:
+        super().__init__(name="jettison")
+        self.adapter = Adapter(url, framework="google-adk", **options)
+        self._calls: dict[tuple[str, str], _Call] = {}
+
+    async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
+        """Put the view in the place of the contents of this request."""
+        own, name = list(llm_request.contents), str(callback_context.session.id)
+        shown = await self.adapter.arun(self.adapter.view(name, to_atoms(own)))
+        llm_request.contents = from_view(shown)
+        self._calls[_key(callback_context)] = _Call(shown, own, name)
+        while len(self._calls) > CALLS_MAX:
+            del self._calls[next(iter(self._calls))]
+
+    async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> None:
+        """Report what the provider counted; append the answer that ends a run, which no later call would bring."""
+        call = self._calls.get(_key(callback_context))
+        if call is None or llm_response.partial:
+            return
+        if (used := llm_response.usage_metadata) is not None:
+            sent, cached = used.prompt_token_count or 0, used.cached_content_token_count or 0
+            answered = used.candidates_token_count or 0
+            await self.adapter.arun(self.adapter.used(call.shown, sent=sent, answered=answered, cached=cached))
+        content = llm_response.content
+        if content is not None and content.parts and not any(part.function_call for part in content.parts):
+            await self.adapter.arun(self.adapter.keep(call.name, to_atoms([*call.own, content])))
+
+    async def on_model_error_callback(
+        self, *, callback_context: Any, llm_request: Any, error: Exception
+    ) -> LlmResponse | None:
+        """Ask the model once more with a shorter view, if the provider refused it as too long; whole, not streamed."""
+        call = self._calls.get(_key(callback_context))
+        if call is None:
+            return None
+        shown = await self.adapter.arun(self.adapter.shorter(call.shown, to_atoms(call.own), error))
+        if shown is None:
+            return None
+        self._calls[_key(callback_context)] = _Call(shown, call.own, call.name)
+        llm_request.contents = from_view(shown)
+        model = callback_context._invocation_context.agent.canonical_model
+        answer: LlmResponse | None = None
+        async for response in model.generate_content_async(llm_request, stream=False):
+            answer = response
+        if answer is not None:
+            await self.after_model_callback(callback_context=callback_context, llm_response=answer)
+        return answer
+
+    def read_tool(self) -> BaseTool:
+        """Return `read_artifact`, for the tools of an agent."""
+        return _ReadTool(self.adapter)
+
+
+class _ReadTool(BaseTool):
+    """`read_artifact`."""
+
+    def __init__(self, adapter: Adapter) -> None:
+        super().__init__(name=READ_TOOL, description=READ_TEXT)
+        self._adapter = adapter
+
+    def _get_declaration(self) -> types.FunctionDeclaration:
+        return types.FunctionDeclaration(name=READ_TOOL, description=READ_TEXT, parameters_json_schema=READ_PARAMETERS)
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: Any) -> Any:
+        """Read what a pointer names."""
+        return await self._adapter.arun(self._adapter.read(str(tool_context.session.id), args))
+
+
+def _key(context: Any) -> tuple[str, str]:
+    return context.invocation_id, context.agent_name
+
+
+def to_atoms(given: Sequence[types.Content]) -> list[Atom]:
+    """Return ADK's contents as ours: each result as one, all else of a content as one.
+
+    ADK takes its own ids of calls away before a request: a call is then told by its number, a result by its name.
+    """
+    open_calls: list[tuple[str, str]] = []
+    out: list[Atom] = []
+    number = 0
+    for index, content in enumerate(given):
+        idents: dict[int, str] = {}
+        for place, part in enumerate(content.parts or ()):
+            if part.function_call is not None:
+                number += 1
+                idents[place] = part.function_call.id or f"call-{number}"
+                open_calls.append((idents[place], part.function_call.name or ""))
+            elif part.function_response is not None:
+                idents[place] = _answered(part.function_response, open_calls)
+        out += _told(content, index, idents)
+    return out
+
+
+def _answered(response: types.FunctionResponse, open_calls: list[tuple[str, str]]) -> str:
+    """Return the id of the call that *response* answers, and close it."""
+    same = [one for one in open_calls if one[0] == response.id] if response.id else []
+    found = same or [one for one in open_calls if one[1] == response.name]
+    if not found:
+        return response.id or "none"
+    open_calls.remove(found[0])
+    return found[0][0]
+
+
+def from_view(shown: Shown) -> list[types.Content]:
+    """Return the contents that the model is sent."""
+    out: list[types.Content] = []
+    last: Any = None
+    for one in shown.seen:
+        made, key = _made(one)
+        if key is not None and key == last:
+            made = types.Content(role=made.role, parts=[*(out.pop().parts or ()), *(made.parts or ())])
+        out.append(_own(made, one))
+        last = key
+    return out
+
+
+def _own(made: types.Content, seen: Seen) -> types.Content:
+    """Return the session's own content where *made* is all of it."""
+    if seen.source is None:
+        return made
+    own: types.Content = seen.source[0]
+    its, mine = own.parts or [], made.parts or []
+    return own if len(its) == len(mine) and all(map(_is, its, mine)) else made
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other
+
+
+def _made(seen: Seen) -> tuple[types.Content, Any]:
+    """Return one content, and what tells the one that it is a part of."""
+    if seen.source is not None:
+        content, first, last = seen.source
+        return types.Content(role=content.role, parts=list((content.parts or [])[first:last])), seen.own["of"]
+    if seen.own is not None:
+        return types.Content.model_validate_json(encode(seen.own["content"])), seen.own["of"]
+    turn = messages.read(seen.chat)
+    role = "model" if turn.role == "assistant" else "user"
+    return types.Content(role=role, parts=[_part(block) for block in turn.blocks]), None
+
+
+def _part(block: Any) -> types.Part:
+    if isinstance(block, Resulted):
+        text = "\n".join(one.text for one in block.content if isinstance(one, Text))
+        return types.Part(function_response=types.FunctionResponse(name="tool", response={"result": text}))
+    if isinstance(block, Called):
+        return types.Part(function_call=types.FunctionCall(name=block.name, args=as_object(block.arguments)))
+    if isinstance(block, Media):
+        return types.Part(file_data=types.FileData(file_uri=url_of(block), mime_type=block.mime or None))
+    return types.Part(text=block.text)
+
+
+def _told(content: types.Content, index: int, idents: Mapping[int, str]) -> Iterator[Atom]:
+    own = content.model_dump(mode="json", exclude_none=True)
+    parts = own.get("parts") or []
+    results = [place for place, part in enumerate(parts) if "function_response" in part]
+    begins = results if results and results[0] == 0 else [0, *results]
+    role = "assistant" if content.role == "model" else "user"
+    for begin, end in zip(begins, [*begins[1:], len(parts)], strict=True):
+        mine = {**own, "parts": parts[begin:end]} if "parts" in own else own
+        telling = Telling(role="tool" if begin in results else role, own={"of": index, "content": mine})
+        for place in range(begin, end):
+            _say(telling, parts[place], f"/content/parts/{place - begin}", idents.get(place, ""))
+        yield telling.atom((content, begin, end))
+
+
+def _say(telling: Telling, part: Mapping[str, Any], at: str, ident: str) -> None:
+    if "function_call" in part:
+        call = part["function_call"]
+        ids = [f"{at}/function_call/id"] if call.get("id") else []
+        arguments = [f"{at}/function_call/args"] if isinstance(call.get("args"), dict) else []
+        telling.call(ident, call.get("name") or "tool", ids=ids, arguments=arguments)
+    elif "function_response" in part:
+        response = part["function_response"]
+        telling.answer(ident, *([f"{at}/function_response/id"] if response.get("id") else []))
+        body = response.get("response")
+        if isinstance(body, dict) and body.keys() == {"result"} and isinstance(body["result"], str):
+            telling.text(f"{at}/function_response/response/result")
+        elif isinstance(body, dict):
+            telling.object(f"{at}/function_response/response")
+    elif part.get("text"):
+        (telling.reasoning if part.get("thought") else telling.text)(f"{at}/text")
+    elif "inline_data" in part:
+        mime = str(part["inline_data"].get("mime_type") or "application/octet-stream")
+        (telling.image if mime.startswith("image/") else telling.file)(f"{at}/inline_data/data", mime=mime)
+    elif "file_data" in part:
+        telling.words(f"[file: {part['file_data'].get('file_uri')}]")
