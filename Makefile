@@ -40,7 +40,9 @@ help:
 demo: .venv/.installed
 	@$(BIN)/python -m tests.programs.demo
 
-test: lint .venv/.browser .venv-adapters/langchain/.installed .venv/.javascript
+# The frameworks of tests/adapters/test_frameworks.py
+TESTED = langchain openai_agents pydantic_ai
+test: lint .venv/.browser $(TESTED:%=.venv-adapters/%/.installed) .venv/.javascript
 	@echo 'test: pytest'
 	@$(BIN)/python -m pytest --quiet --numprocesses $(TESTERS) --dist loadfile --no-loadscope-reorder
 

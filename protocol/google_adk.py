@@ -72,7 +72,10 @@ class JettisonPlugin(BasePlugin):
     async def on_model_error_callback(
         self, *, callback_context: Any, llm_request: Any, error: Exception
     ) -> LlmResponse | None:
-        """Ask the model once more with a shorter view, if the provider refused it as too long; whole, not streamed."""
+        """Ask the model once more with a shorter view, if the provider refused it as too long; whole, not streamed.
+
+        ADK calls `after_model_callback` with what is returned.
+        """
         call = self._calls.get(_key(callback_context))
         if call is None:
             return None
@@ -85,8 +88,6 @@ class JettisonPlugin(BasePlugin):
         answer: LlmResponse | None = None
         async for response in model.generate_content_async(llm_request, stream=False):
             answer = response
-        if answer is not None:
-            await self.after_model_callback(callback_context=callback_context, llm_response=answer)
         return answer
 
     def read_tool(self) -> BaseTool:

@@ -53,6 +53,7 @@ class Left:
     first: Json
     second: Json
     seconds: float
+    round_trip: str
 
     @property
     def views(self) -> list[list[Json]]:
@@ -66,14 +67,30 @@ async def ran(framework: str, *, nats: str, name: str, folder: Path) -> Left:
     first = await _process(framework, nats=nats, name=name, folder=folder, turns=range(1, FIRST + 1), state=None)
     turns = range(FIRST + 1, TURNS + 1)
     second = await _process(framework, nats=nats, name=name, folder=folder, turns=turns, state=first["state"])
-    return Left(framework=framework, name=name, first=first, second=second, seconds=time.monotonic() - began)
+    seconds = time.monotonic() - began
+    kept = await _round_trip(framework)
+    return Left(framework=framework, name=name, first=first, second=second, seconds=seconds, round_trip=kept)
+
+
+async def _round_trip(framework: str) -> str:
+    """Have all kinds of the framework's messages go through the log and back."""
+    if not (Path(__file__).parent / f"{framework}_vocabulary.py").exists():
+        return "its messages are ours"
+    await _child(framework, "vocabulary")
+    return "200 random lists"
 
 
 async def _process(framework: str, *, nats: str, name: str, folder: Path, turns: range, state: Any) -> Json:
     file = folder / f"{framework}-{turns.start}.json"
     job = {"nats": nats, "name": name, "budget": BUDGET, "policy": {}, "turns": list(turns), "state": state}
     file.write_text(json.dumps(job))
-    argv = [str(python_of(framework)), "-m", f"tests.programs.adapters.{framework}_run", str(file)]
+    await _child(framework, "run", str(file))
+    left: Json = json.loads(file.read_text())
+    return left
+
+
+async def _child(framework: str, part: str, *arguments: str) -> None:
+    argv = [str(python_of(framework)), "-m", f"tests.programs.adapters.{framework}_{part}", *arguments]
     child = await asyncio.create_subprocess_exec(*argv, cwd=ROOT, env=environment(), stderr=asyncio.subprocess.PIPE)
     try:
         async with asyncio.timeout(RUN_SECONDS):
@@ -82,9 +99,7 @@ async def _process(framework: str, *, nats: str, name: str, folder: Path, turns:
         if child.returncode is None:
             child.kill()
             await child.wait()
-    assert child.returncode == 0, f"the run of {framework} ended with {child.returncode}:\n{said[-4000:]}"
-    left: Json = json.loads(file.read_text())
-    return left
+    assert child.returncode == 0, f"the {part} of {framework} ended with {child.returncode}:\n{said[-4000:]}"
 
 
 def python_of(framework: str) -> Path:
@@ -113,6 +128,7 @@ async def judged(left: Left, working: Runtime) -> dict[str, str]:
         "read_artifact": _read(left),
         "sub-agents": await _apart(left, log, working),
         "resume": _resumed(left),
+        "round trip": left.round_trip,
     }
 
 
