@@ -112,7 +112,8 @@ def written(results: Results, *, told: str, parts: Sequence[str]) -> None:
     head, _, rest = text.partition(BEGIN)
     before, _, tail = rest.partition(END)
     today = datetime.datetime.now(datetime.UTC).date()
-    lead = f"Measured {today} with `make bench{' ' if parts else ''}{' '.join(parts)}` on {told}."
+    command = f"python -m tests.programs.bench {' '.join(parts)}" if parts else "make bench"
+    lead = f"Measured {today} with `{command}` on {told}."
     made = markdown(results.figures, results.skipped)
     table = with_rows(before.strip("\n"), made, lead=lead) if parts else f"{lead}\n\n{made}"
     body = f"{head}{BEGIN}\n{table}\n{END}{tail}"
