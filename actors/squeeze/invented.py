@@ -86,9 +86,12 @@ class Given:
             return any(value.casefold().removesuffix(end) in self.folded for end in ("", "s", "es"))
         if "/" in value and self._has_path(value.rstrip("/")):
             return True
-        if "/" in value and ("." in value or value[0] in "/~" or value.count("/") > 1):
+        if "/" in value and ("." in value or value[0] in "/~"):
             return False
         parts = _WORDS.findall(value)
+        if value.count("/") > 1:
+            # names with a common beginning are listed so too: `thinkingOff/Low/High`
+            return all(part in self.whole for part in parts)
         return len(parts) > 1 and all(not _telling(part) or self.has(part) for part in parts)
 
     def _has_number(self, said: str) -> bool:
@@ -125,9 +128,12 @@ def without_inventions(prose: str, given: Given) -> Checked:
     gone = 0
     for line in prose.splitlines():
         kept = []
+        opened = 0
         for sentence in _SENTENCE_END.split(line):
-            wrong = _wrong(sentence, given)
+            wrong = "it goes on with what was struck out" if opened > 0 else _wrong(sentence, given)
             if wrong:
+                # what stands in the same brackets says nothing without their beginning
+                opened = max(0, opened + sentence.count("(") - sentence.count(")"))
                 struck.append(f"{wrong}: {sentence.strip()}"[:REASON_CHARS_MAX])
                 gone += len(sentence)
             else:

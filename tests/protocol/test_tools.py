@@ -15,7 +15,7 @@ from protocol.tools import READ_ARTIFACT, READ_TOOL, read_asked
 def test_the_definition_offers_what_can_be_asked() -> None:
     function = READ_ARTIFACT["function"]
     assert (READ_ARTIFACT["type"], function["name"]) == ("function", READ_TOOL)
-    assert set(function["parameters"]["properties"]) == set(ReadAsked.__struct_fields__) - {"bytes_max", "media"}
+    assert set(function["parameters"]["properties"]) == set(ReadAsked.__struct_fields__) - {"bytes_max", "media", "own"}
     assert function["parameters"]["required"] == ["key"]
     assert json.loads(json.dumps(READ_ARTIFACT)) == READ_ARTIFACT
 

@@ -75,3 +75,13 @@ def test_a_heading_with_nothing_left_below_it_goes_too() -> None:
 def test_only_what_could_be_made_up_is_a_value() -> None:
     assert list(values_in("The user asked for a well-known word, twice; see #7.")) == []
     assert list(values_in("Edit src/main.py, step_2 of 40: GitHub")) == ["src/main.py", "step_2", "40", "GitHub"]
+
+
+def test_brackets_of_a_struck_sentence_go_with_it_and_names_with_one_beginning_may_be_listed() -> None:
+    given = Given(["thinkingOff thinkingLow thinkingHigh; the watcher waits 100 ms, falls back to dark. Port 8080."])
+    said = (
+        'Port 8080. The watcher waits 250 ms (a file is reread; "rename" falls back to dark), as Low does. Port 8080.'
+    )
+    checked = without_inventions(said, given)
+    assert checked.prose == "Port 8080. Port 8080."
+    assert without_inventions("Tokens thinkingOff/Low/High are there.", given).struck == ()
