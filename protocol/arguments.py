@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -16,6 +16,14 @@ _CHARS_TOLD_MAX = 40
 _PLACE = re.compile(r"at `\$\.(\w+)")
 _WANTED = re.compile(r"Expected `([^`]+)`")
 _KINDS = {"str": "a text", "int": "a whole number", "float": "a number", "bool": "True or False"}
+
+
+class Dumped(Protocol):
+    """An object of an SDK (pydantic's), which is taken where a message is."""
+
+    def model_dump(self, *, mode: str, exclude_none: bool) -> dict[str, Any]:
+        """Return it as a dict."""
+        ...
 
 
 def check_counts(**counts: int) -> None:

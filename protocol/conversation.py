@@ -10,12 +10,12 @@ import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from . import subjects
-from .arguments import check_counts, check_numbers, check_texts, checked_layer, listed, seconds_of
+from .arguments import Dumped, check_counts, check_numbers, check_texts, checked_layer, listed, seconds_of
 from .context import Context, context_of
 from .envelopes import batches_of
 from .errors import NotPermitted, Rejected, Unavailable
@@ -23,12 +23,18 @@ from .facts import CompactionRequested, OverflowReported, SaidFact, UsageReporte
 from .formats import messages
 from .formats.cache_marks import Marks
 from .history import (
+    ARTIFACTS_MAX,
+    HITS,
     TEXT_CHARS,
     VERSIONS_MAX,
+    ArtifactsAsked,
     Certificate,
     Diff,
     DiffAsked,
     EraseAsked,
+    Found,
+    KeptPart,
+    SearchAsked,
     Version,
     VersionsAsked,
     Where,
@@ -67,14 +73,6 @@ FORK_SECONDS = 60.0
 """For a fork and an erasing: they are written record by record."""
 
 
-class Dumped(Protocol):
-    """An object of an SDK (pydantic's), which is taken where a message is."""
-
-    def model_dump(self, *, mode: str, exclude_none: bool) -> dict[str, Any]:
-        """Return it as a dict."""
-        ...
-
-
 @dataclass(kw_only=True)
 class Conversation:
     """One agent's history. Its calls are in order: a later one waits for an earlier one."""
@@ -100,12 +98,7 @@ class Conversation:
         self._uploads = Uploads(self.client.connection, self.at)
 
     async def append(
-        self,
-        new: Iterable[Mapping[str, Any] | Dumped],
-        *,
-        key: str = "",
-        at_ms: int = 0,
-        patience: float | None = None,
+        self, new: Iterable[Mapping[str, Any] | Dumped], *, key: str = "", at_ms: int = 0, patience: float | None = None
     ) -> int:
         """Append messages in order; returned means durable. Returns the stream sequence of the last.
 
@@ -270,13 +263,38 @@ class Conversation:
             _marks=self._marks,
         )
 
-    async def versions(self, *, after: int = 0, most: int = VERSIONS_MAX, losses: bool = False) -> list[Version]:
+    async def search(
+        self, query: str, *, regex: bool = False, before: int = 0, most: int = HITS, context: int = 1
+    ) -> Found:
+        """Return the newest messages that hold all words of *query*, of all that was said, whatever the view shows.
+
+        `"a phrase"` is one word; with *regex* the query is an RE2 expression for a line. Lines come with *context*
+        lines around each, of at most *most* messages (50) before number *before*. Raises `NotFound`, `Rejected`.
+        """
+        asked = SearchAsked(query=query, regex=regex, before=before, most=most, context=context)
+        return await self._ask("search", asked, Found)
+
+    async def artifacts(self, *, before: int = 0, most: int = ARTIFACTS_MAX) -> list[KeptPart]:
+        """Return the artifacts, newest first, of messages before number *before* (0: of all). Raises `NotFound`."""
+        return await self._ask("artifacts", ArtifactsAsked(before=before, most=most), list[KeptPart])
+
+    async def versions(
+        self,
+        *,
+        after: int = 0,
+        before: int = 0,
+        most: int = VERSIONS_MAX,
+        newest: bool = False,
+        changes: bool = False,
+        losses: bool = False,
+    ) -> list[Version]:
         """Return a row for each version behind *after*, the oldest first: who made it, why, and what it cost.
 
-        At most *most* of them, and never more than 1,000: fewer are the last. With *losses* what each step lost is
-        counted and named. Raises `NotFound`.
+        At most *most* of them (1,000), the oldest, or the *newest* ones; of those before the one numbered *before*, if
+        any; of *changes* alone, not of each served view. With *losses* what each step lost is counted and named.
+        Raises `NotFound`.
         """
-        asked = VersionsAsked(after=after, most=most, losses=losses)
+        asked = VersionsAsked(after=after, before=before, most=most, newest=newest, changes=changes, losses=losses)
         return await self._ask("versions", asked, list[Version])
 
     async def diff(self, older: int, newer: int, *, chars: int = TEXT_CHARS) -> Diff:

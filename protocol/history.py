@@ -13,7 +13,13 @@ import msgspec
 from .semconv import Category, Outcome
 
 VERSIONS_MAX = 1000
-"""Rows of one answer; the next ones are asked for with `after`."""
+"""Rows of one answer; the next ones are asked for with `after`, or `before`."""
+
+HITS = 20
+"""Messages that a search tells of, where nobody says otherwise."""
+
+ARTIFACTS_MAX = 500
+"""Of one answer; older ones are asked for with `before`."""
 
 TEXT_CHARS = 2000
 """Of a message in an answer, where nobody says otherwise; `read_artifact("messages:N")` has the rest."""
@@ -203,6 +209,44 @@ class Where(msgspec.Struct, frozen=True, kw_only=True):
     """Uploads that the store does not have any more, or that are too many to be searched for one answer."""
 
 
+class Hit(msgspec.Struct, frozen=True, kw_only=True):
+    """A message in which something was found."""
+
+    number: int
+    about: str
+    """Its line in an outline: key, role, what it calls, answers or says, tokens, artifacts."""
+    lines: tuple[tuple[int, str, bool], ...]
+    """Of its text: number, text, and whether it was found or stands beside; long ones are cut around what was found."""
+    more: int
+    """Further lines in which it was found."""
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What a search found, the newest message first."""
+
+    hits: tuple[Hit, ...]
+    messages: int
+    """In how many it was found, of those that were looked at."""
+    oldest: int
+    """The first of them, 0 if there is none."""
+    looked_at: int
+    """Messages."""
+    unread: int = 0
+    """Texts that were uploaded and could not be looked at: too many, or gone."""
+    each: tuple[tuple[str, int], ...] = ()
+    """Where nothing holds all words: each word, and how many messages hold it."""
+
+
+class KeptPart(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a message that is an artifact."""
+
+    key: str
+    number: int
+    kind: str
+    bytes: int
+    tokens: int
+
+
 class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     """What was erased. It names no content; the hashes are those that anchors hold."""
 
@@ -239,6 +283,12 @@ class VersionsAsked(msgspec.Struct, frozen=True, kw_only=True):
     most: int = VERSIONS_MAX
     losses: bool = False
     """Count anew what each step lost, and name it."""
+    before: int = 0
+    """Only versions with a smaller number; 0: all."""
+    newest: bool = False
+    """Where there are more than `most`, the newest of them."""
+    changes: bool = False
+    """Without the versions that only say that a view was served."""
 
 
 class DiffAsked(msgspec.Struct, frozen=True, kw_only=True):
@@ -261,6 +311,28 @@ class WhereAsked(msgspec.Struct, frozen=True, kw_only=True):
     """Ask where a text stands and stood."""
 
     text: str
+
+
+class SearchAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask for messages of the whole history, whatever a view shows of it, the newest first, at most `most` of them."""
+
+    query: str
+    """Words that a message must hold, in any case; `"a phrase"` is one of them."""
+    regex: bool = False
+    """The query is an RE2 expression, looked for in each line."""
+    before: int = 0
+    """Only messages with a smaller number; 0: all."""
+    most: int = HITS
+    context: int = 1
+    """Lines around each that is found."""
+
+
+class ArtifactsAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask for the conversation's artifacts, the newest first, each once, at most `most` of them."""
+
+    before: int = 0
+    """Only those of messages with a smaller number; 0: all."""
+    most: int = ARTIFACTS_MAX
 
 
 class EraseAsked(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from . import guarded, semconv, subjects
 from .arguments import question_of
 from .connection import TRANSIENT
 from .errors import Busy, LogUnavailable, NotReady, Unavailable
-from .history import DiffAsked, EraseAsked, VersionsAsked, WhereAsked, WhyAsked
+from .history import ArtifactsAsked, DiffAsked, EraseAsked, SearchAsked, VersionsAsked, WhereAsked, WhyAsked
 from .ids import Address
 from .service_messages import (
     WAIT_SECONDS,
@@ -22,7 +22,6 @@ from .service_messages import (
     ContextAsked,
     ExpandAsked,
     ForkAsked,
-    LookAsked,
     OpenAsked,
     PolicyAsked,
     ReadAsked,
@@ -41,7 +40,7 @@ SILENCE_SECONDS = 3.0
 ALIVE_SECONDS = 1.0
 """For NATS' own answer, before a service is blamed."""
 
-HistoryAsked = DiffAsked | EraseAsked | LookAsked | VersionsAsked | WhereAsked | WhyAsked
+HistoryAsked = ArtifactsAsked | DiffAsked | EraseAsked | SearchAsked | VersionsAsked | WhereAsked | WhyAsked
 ChangeAsked = ExpandAsked | ForkAsked | PolicyAsked | RewindAsked
 Question = ContextAsked | OpenAsked | ReadAsked | UploadAsked | ChangeAsked | HistoryAsked
 

@@ -7,7 +7,7 @@ signs of life: empty frames with the status `WORKING`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -62,69 +62,6 @@ class ReadAsked(msgspec.Struct, frozen=True, kw_only=True):
     """An image, a sound or a file is given whole, as the URL that it was said as."""
     own: bool = False
     """Of artifacts only those that this conversation's log names; others of the tenant are not found."""
-
-
-class LookAsked(msgspec.Struct, frozen=True, kw_only=True):
-    """Ask for a conversation's past; nothing is changed. The answer is JSON, by *what* is asked for.
-
-    `search`: `Found`. `kept`: `KeptPart`s, its newest artifacts. `versions`: its newest versions, the newest first, as
-    `jettison versions --json` has them. `why`: what happened to one message, as `jettison why --json`.
-    """
-
-    what: Literal["search", "kept", "versions", "why"]
-    query: str = ""
-    """Words that a message must hold, in any case; `"a phrase"` is one of them."""
-    regex: bool = False
-    """The query is an RE2 expression, looked for in each line."""
-    context: int = 1
-    """Lines around each that is found."""
-    before: int = 0
-    """Only messages, or versions, with a smaller number; 0: all."""
-    limit: int = 20
-    changes: bool = False
-    """Without the versions that only say that a view was served."""
-    message: int = 0
-    """Whose history is asked for; 0: the digest's."""
-    version: int = 0
-    """Up to which it is told; 0: the newest."""
-
-
-class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """A message in which something was found."""
-
-    number: int
-    about: str
-    """Its line in an outline: key, role, what it calls, answers or says, tokens, artifacts."""
-    lines: tuple[tuple[int, str, bool], ...]
-    """Of its text: number, text, and whether it was found or stands beside; long ones are cut around what was found."""
-    more: int
-    """Further lines in which it was found."""
-
-
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What a search found, the newest message first."""
-
-    hits: tuple[Hit, ...]
-    messages: int
-    """In how many it was found, of those that were looked at."""
-    oldest: int
-    """The first of them, 0 if there is none."""
-    looked_at: int
-    """Messages."""
-    unread: int = 0
-    """Texts that were uploaded and could not be looked at: too many, or gone."""
-    each: tuple[tuple[str, int], ...] = ()
-    """Where nothing holds all words: each word, and how many messages hold it."""
-
-
-class KeptPart(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a message that is an artifact."""
-
-    key: str
-    number: int
-    kind: str
-    bytes: int
-    tokens: int
 
 
 class ExpandAsked(msgspec.Struct, frozen=True, kw_only=True):

@@ -56,7 +56,9 @@ LANES: tuple[Lane, ...] = get_args(Lane)
 _LANE_TOKENS: dict[Lane, str] = {"normal": "wake", "priority": "urge"}
 """In subjects, which keep their names for ever."""
 
-Reading = Literal["context", "upload", "read", "expand", "open", "look", "versions", "diff", "why", "where"]
+Reading = Literal[
+    "context", "upload", "read", "expand", "open", "search", "artifacts", "versions", "diff", "why", "where"
+]
 """What an agent asks about a conversation of its own."""
 Changing = Literal["policy", "rewind", "fork", "erase"]
 """What changes the past or the policy: off for agents unless an operator turns it on."""

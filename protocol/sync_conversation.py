@@ -8,10 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from .arguments import Dumped
 from .context import Context
 from .conversation import Conversation as Asynchronous
-from .conversation import Dumped
-from .history import TEXT_CHARS, VERSIONS_MAX, Certificate, Diff, Version, Where, Why
+from .history import (
+    ARTIFACTS_MAX,
+    HITS,
+    TEXT_CHARS,
+    VERSIONS_MAX,
+    Certificate,
+    Diff,
+    Found,
+    KeptPart,
+    Version,
+    Where,
+    Why,
+)
 from .ids import Address
 from .loop_thread import LoopThread
 from .service_messages import Expanded, PolicyChanged, Ready, Rewound
@@ -143,13 +155,37 @@ class Conversation:
             self._loop,
         )
 
-    def versions(self, *, after: int = 0, most: int = VERSIONS_MAX, losses: bool = False) -> list[Version]:
+    def search(self, query: str, *, regex: bool = False, before: int = 0, most: int = HITS, context: int = 1) -> Found:
+        """Return the newest messages that hold all words of *query*, of all that was said, whatever the view shows.
+
+        `"a phrase"` is one word; with *regex* the query is an RE2 expression for a line. Lines come with *context*
+        lines around each, of at most *most* messages (50) before number *before*. Raises `NotFound`, `Rejected`.
+        """
+        return self._loop.run(self._talk.search(query, regex=regex, before=before, most=most, context=context))
+
+    def artifacts(self, *, before: int = 0, most: int = ARTIFACTS_MAX) -> list[KeptPart]:
+        """Return the artifacts, newest first, of messages before number *before* (0: of all). Raises `NotFound`."""
+        return self._loop.run(self._talk.artifacts(before=before, most=most))
+
+    def versions(
+        self,
+        *,
+        after: int = 0,
+        before: int = 0,
+        most: int = VERSIONS_MAX,
+        newest: bool = False,
+        changes: bool = False,
+        losses: bool = False,
+    ) -> list[Version]:
         """Return a row for each version behind *after*, the oldest first: who made it, why, and what it cost.
 
-        At most *most* of them, and never more than 1,000: fewer are the last. With *losses* what each step lost is
-        counted and named. Raises `NotFound`.
+        At most *most* of them (1,000), the oldest, or the *newest* ones; of those before the one numbered *before*, if
+        any; of *changes* alone, not of each served view. With *losses* what each step lost is counted and named.
+        Raises `NotFound`.
         """
-        return self._loop.run(self._talk.versions(after=after, most=most, losses=losses))
+        return self._loop.run(
+            self._talk.versions(after=after, before=before, most=most, newest=newest, changes=changes, losses=losses)
+        )
 
     def diff(self, older: int, newer: int, *, chars: int = TEXT_CHARS) -> Diff:
         """Return what lies between two versions, message by message; of each text *chars* characters.

@@ -26,10 +26,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from .arguments import Dumped
 from .context import Context
 from .conversation import Conversation as Asynchronous
-from .conversation import Dumped
-from .history import TEXT_CHARS, VERSIONS_MAX, Certificate, Diff, Version, Where, Why
+from .history import (
+    ARTIFACTS_MAX,
+    HITS,
+    TEXT_CHARS,
+    VERSIONS_MAX,
+    Certificate,
+    Diff,
+    Found,
+    KeptPart,
+    Version,
+    Where,
+    Why,
+)
 from .ids import Address
 from .loop_thread import LoopThread
 from .service_messages import Expanded, PolicyChanged, Ready, Rewound

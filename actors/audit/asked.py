@@ -6,7 +6,8 @@ Answers are bounded: a page of versions, so many characters of each text, so man
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar
 
@@ -16,6 +17,7 @@ from nats.aio.client import Client as NatsConnection
 
 from actors.runtime.said_log import sayings
 from protocol.errors import UNREADABLE, ArtifactDamaged, BadEnvelope, NotFound, Rejected
+from protocol.facts import ContextServed
 from protocol.history import (
     TEXT_CHARS_MAX,
     VERSIONS_MAX,
@@ -65,9 +67,14 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
         most = max(1, min(asked.most, VERSIONS_MAX))
 
         def found() -> list[Version]:
-            # what an older row lost is not counted for a later page
-            rows = versions(at, records, losses=asked.losses, after=asked.after)
-            return list(islice(rows, most))
+            # what a row outside of the page lost is not counted
+            after = asked.after
+            if asked.newest:
+                last = deque(_rows(at, records, replace(asked, losses=False)), maxlen=most)
+                if not asked.losses or not last:
+                    return list(last)
+                after = last[0].version - 1
+            return list(islice(_rows(at, records, replace(asked, after=after)), most))
 
         return msgspec.json.encode(await asyncio.to_thread(found))
 
@@ -132,6 +139,14 @@ class Eraser(msgspec.Struct, frozen=True, kw_only=True):
         async with paused(self.connection):
             objects = [await self.snapshots.artifact(at)]
             return msgspec.json.encode(await erasing.erase(at, by=asked.by[:80] or "its agent", objects=objects))
+
+
+def _rows(at: Address, records: Sequence[Record], asked: VersionsAsked) -> Iterator[Version]:
+    for row in versions(at, records, losses=asked.losses, after=asked.after):
+        if asked.before and row.version >= asked.before:
+            return
+        if not asked.changes or row.facts.keys() != {ContextServed.__name__}:
+            yield row
 
 
 def _decoded(body: bytes, kind: type[T]) -> T:

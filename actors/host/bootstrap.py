@@ -18,7 +18,6 @@ from nats.aio.client import Client as NatsConnection
 
 from actors.audit.asked import Answering, Eraser, History
 from actors.audit.forking import Forking
-from actors.audit.past import Past
 from actors.model_info.tokens import counter
 from actors.runtime.conversations import Conversations
 from actors.runtime.quarantine import Quarantine, Sandbox
@@ -121,7 +120,6 @@ class Process:
             in_progress=self.in_progress,
             layers=self.effects.layers,
             forks=Forking(conversations=self.conversations, log=self.log, artifacts=self.artifacts),
-            pasts=Past(log=self.log),
             others=self.others(),
         )
 

@@ -17,10 +17,20 @@ from nats.aio.client import Client as NatsConnection
 from nats.errors import Error as NatsError
 
 from protocol.errors import JettisonError, NotFound, Rejected
+from protocol.history import (
+    ArtifactsAsked,
+    Found,
+    KeptPart,
+    SearchAsked,
+    Version,
+    VersionsAsked,
+    Why,
+    WhyAsked,
+)
 from protocol.ids import Address
 from protocol.limits import READ_BYTES_MAX
 from protocol.service_call import Question, ask
-from protocol.service_messages import ExpandAsked, Expanded, Found, KeptPart, LookAsked, ReadAsked
+from protocol.service_messages import ExpandAsked, Expanded, ReadAsked
 from protocol.subjects import Verb
 
 from . import texts
@@ -121,21 +131,16 @@ class Answers:
 
     async def _search(self, call: Search, claims: Claims) -> str:
         at = claims.address(call.conversation)
-        asked = LookAsked(
-            what="search",
-            query=call.query,
-            regex=call.regex,
-            context=call.context,
-            before=call.before,
-            limit=call.limit,
+        asked = SearchAsked(
+            query=call.query, regex=call.regex, before=call.before, most=call.limit, context=call.context
         )
-        return texts.found_text(await self._look(at, asked, Found), conversation=at.conversation)
+        return texts.found_text(await self._found(at, "search", asked, Found), conversation=at.conversation)
 
     async def _versions(self, call: Versions, claims: Claims) -> str:
         at = claims.address(call.conversation)
         limit = max(1, min(call.limit, 200))
-        asked = LookAsked(what="versions", changes=not call.all, before=call.before, limit=limit)
-        rows = await self._look(at, asked, list[texts.VersionRow])
+        asked = VersionsAsked(before=call.before, most=limit, newest=True, changes=not call.all)
+        rows = list(reversed(await self._found(at, "versions", asked, list[Version])))
         more = len(rows) == limit and rows[-1].version > 1
         return texts.versions_text(rows, conversation=at.conversation, more=more)
 
@@ -144,15 +149,15 @@ class Answers:
         number = number.removeprefix("messages:").removeprefix("#")
         if not (number.isascii() and number.isdecimal() and len(number) <= 9):
             raise Rejected('a message is named by its number, such as "12" or "#12"')
-        asked = LookAsked(what="why", message=int(number), version=max(0, call.version))
-        return texts.explained_text(await self._look(at, asked, texts.Explained), conversation=at.conversation)
+        asked = WhyAsked(message=int(number), version=max(0, call.version))
+        return texts.explained_text(await self._found(at, "why", asked, Why), conversation=at.conversation)
 
     async def _expand(self, call: Expand, claims: Claims) -> str:
         at, key = claims.addressed(call.key, call.conversation)
         span = key.removeprefix("messages:")
         is_span = key != span or key.startswith("#")
         asked = ExpandAsked(messages=span) if is_span else ExpandAsked(artifact=key)
-        found = msgspec.json.decode(await self._ask(at, "expand", asked), type=Expanded)
+        found = await self._found(at, "expand", asked, Expanded)
         return texts.expanded_text(found, key=f"{at.conversation}/{key}")
 
     async def kept(self, claims: Claims, *, before: int = 0) -> list[tuple[Address, KeptPart]]:
@@ -161,8 +166,8 @@ class Answers:
             return []
         at = claims.address("")
         try:
-            asked = LookAsked(what="kept", before=before, limit=KEPT_MAX)
-            return [(at, part) for part in await self._look(at, asked, list[KeptPart])]
+            asked = ArtifactsAsked(before=before, most=KEPT_MAX)
+            return [(at, part) for part in await self._found(at, "artifacts", asked, list[KeptPart])]
         except NotFound:
             return []
 
@@ -173,8 +178,8 @@ class Answers:
         text = (await self._ask(at, "read", asked)).decode("utf-8", "replace")
         return await self._image(at, asked, text) if _IMAGE_TOLD.match(text) else Told(text=text)
 
-    async def _look(self, at: Address, asked: LookAsked, kind: type[T]) -> T:
-        return msgspec.json.decode(await self._ask(at, "look", asked), type=kind)
+    async def _found(self, at: Address, verb: Verb, asked: Question, kind: type[T]) -> T:
+        return msgspec.json.decode(await self._ask(at, verb, asked), type=kind)
 
     async def _ask(self, at: Address, verb: Verb, asked: Question) -> bytes:
         try:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-import msgspec
-
-from protocol.service_messages import Expanded, Found, Hit
+from protocol.history import Event, Found, Hit, Version, Why
+from protocol.service_messages import Expanded
 
 ANSWER_BYTES_MAX = 16_384
 """Of one answer, as of `read_artifact`: clients cut or refuse more than some 25,000 tokens."""
@@ -16,46 +15,6 @@ LEFT_BYTES = 300
 SAID_CHARS = 400
 REASON_CHARS = 300
 _KEYS = re.compile(r"[0-9a-f]+(?: [0-9a-f]+)*\)")
-
-
-class VersionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What is told of a version, of `jettison versions --json`."""
-
-    version: int
-    time: str
-    stage: str
-    outcome: str
-    facts: dict[str, int]
-    before_tokens: int
-    after_tokens: int
-    usable_tokens: int
-    messages: int
-    reasons: tuple[str, ...] = ()
-
-
-class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was done to a message, of `jettison why --json`."""
-
-    version: int
-    time: str
-    stage: str
-    did: str
-    rule: str
-    before_tokens: int
-    after_tokens: int
-    artifact: str = ""
-
-
-class Explained(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a message, of `jettison why --json`."""
-
-    version: int
-    number: int
-    role: str
-    now: str
-    said_time: str = ""
-    text: str = ""
-    history: tuple[Step, ...] = ()
 
 
 def found_text(found: Found, *, conversation: str) -> str:
@@ -96,7 +55,7 @@ def _hit_lines(hit: Hit, conversation: str) -> Iterable[str]:
         yield f"  [{hit.more:,} more lines of it match]"
 
 
-def versions_text(rows: Sequence[VersionRow], *, conversation: str, more: bool) -> str:
+def versions_text(rows: Sequence[Version], *, conversation: str, more: bool) -> str:
     """Return the versions, the newest first; *more*: there are older ones."""
     if not rows:
         return f"[{conversation} has no version before that.]"
@@ -107,7 +66,7 @@ def versions_text(rows: Sequence[VersionRow], *, conversation: str, more: bool) 
     return "\n".join([f"[Versions {newest} to {oldest} of {conversation}, newest first.{left}]", *lines])
 
 
-def _version_line(row: VersionRow) -> str:
+def _version_line(row: Version) -> str:
     facts = ", ".join(f"{name}{f' x{times}' if times > 1 else ''}" for name, times in row.facts.items())
     tokens = f"{row.after_tokens:,} tokens"
     if row.before_tokens != row.after_tokens:
@@ -118,7 +77,7 @@ def _version_line(row: VersionRow) -> str:
     return f"v{row.version} {_time(row.time)} {stage}: {facts}; {row.messages} messages, {tokens}{usable}{why}"
 
 
-def explained_text(found: Explained, *, conversation: str) -> str:
+def explained_text(found: Why, *, conversation: str) -> str:
     """Return what became of a message, and how it is read."""
     what = f"Message {found.number} ({found.role})" if found.number else "The account of what left the view"
     shown = {"verbatim": "shows it as it was said", "changed": "shows it shortened"}.get(found.now, "does not show it")
@@ -143,7 +102,7 @@ def explained_text(found: Explained, *, conversation: str) -> str:
     return "\n".join([*lines, "What was done to it:", *older, *reversed(kept)])
 
 
-def _step_line(one: Step) -> str:
+def _step_line(one: Event) -> str:
     tokens = f"{one.before_tokens:,} -> {one.after_tokens:,} tokens"
     return f"v{one.version} {_time(one.time)} {one.stage}: {one.did}, {tokens}; {_one_line(one.rule, REASON_CHARS)}"
 

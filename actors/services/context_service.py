@@ -48,6 +48,7 @@ from protocol.errors import (
 )
 from protocol.facts import ContextServed
 from protocol.formats.uploads import filled
+from protocol.history import ArtifactsAsked, SearchAsked
 from protocol.ids import Address, written_address
 from protocol.limits import APPEND_ATTEMPTS_MAX, REPLY_CHUNK_BYTES
 from protocol.service_messages import (
@@ -57,7 +58,6 @@ from protocol.service_messages import (
     ExpandAsked,
     ForkAsked,
     Forked,
-    LookAsked,
     OpenAsked,
     PolicyAsked,
     ReadAsked,
@@ -72,7 +72,7 @@ from storage.ports import Artifacts, EventLog, InProgress, Request, Requests, Wa
 from .policies import Policies, opening
 from .read_back import read_back
 from .request_limit import Admission
-from .search import looked_for
+from .search import artifacts_of, found_in
 from .serving import budget_of, calls_open, fact_of, fits_as_it_is, meta_of, refusal
 from .undo import Undo
 
@@ -109,14 +109,6 @@ class Forks(Protocol):
         ...
 
 
-class Pasts(Protocol):
-    """Who tells of a conversation's commits."""
-
-    async def told(self, at: Address, asked: LookAsked) -> bytes:
-        """Return `versions` or `why` of *at* as JSON. Raises `NotFound`, `Rejected`, `Unavailable`."""
-        ...
-
-
 @dataclass(kw_only=True)
 class ContextService:
     """One of any number; they share the requests."""
@@ -129,7 +121,6 @@ class ContextService:
     in_progress: InProgress
     layers: Layers = NO_LAYERS
     forks: Forks | None = None
-    pasts: Pasts | None = None
     others: Mapping[Verb, Answering] = field(default_factory=dict)
     """Who answers the verbs that are not answered here: those about the past."""
 
@@ -150,7 +141,8 @@ class ContextService:
             "policy": self._policy,
             "rewind": self._rewind,
             "fork": self._fork,
-            "look": self._look,
+            "search": self._search,
+            "artifacts": self._artifacts,
         }
         body, began = b"", time.monotonic()
         try:
@@ -320,14 +312,15 @@ class ContextService:
         asked = _decoded(request.body, ReadAsked)
         return Answer(), await read_back(asked, at=at, log=self.log, artifacts=self.artifacts)
 
-    async def _look(self, at: Address, request: Request) -> tuple[Answer, bytes]:
-        asked = _decoded(request.body, LookAsked)
+    async def _search(self, at: Address, request: Request) -> tuple[Answer, bytes]:
+        asked = _decoded(request.body, SearchAsked)
         await self._check_survivable(at)
-        if asked.what in ("search", "kept"):
-            return Answer(), await looked_for(asked, at=at, log=self.log, artifacts=self.artifacts)
-        if self.pasts is None:
-            raise Rejected("this service tells of no versions")
-        return Answer(), await self.pasts.told(at, asked)
+        return Answer(), await found_in(at, asked, log=self.log, artifacts=self.artifacts)
+
+    async def _artifacts(self, at: Address, request: Request) -> tuple[Answer, bytes]:
+        asked = _decoded(request.body, ArtifactsAsked)
+        await self._check_survivable(at)
+        return Answer(), await artifacts_of(at, asked, log=self.log)
 
     async def _expand(self, at: Address, request: Request) -> tuple[Answer, bytes]:
         asked = _decoded(request.body, ExpandAsked)

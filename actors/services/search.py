@@ -20,8 +20,8 @@ from actors.core.text.slices import PATTERN_CHARS_MAX, compiled
 from actors.spill.labels import KEY_CHARS
 from protocol.errors import BadMessage, NotFound, Rejected
 from protocol.formats import messages
+from protocol.history import ARTIFACTS_MAX, ArtifactsAsked, Found, Hit, KeptPart, SearchAsked
 from protocol.ids import Address
-from protocol.service_messages import Found, Hit, KeptPart, LookAsked
 from protocol.tools import SERVED_TOOLS
 from storage.ports import Artifacts, EventLog
 
@@ -29,7 +29,6 @@ from .outline import Outline
 from .read_back import outline_of, text_of, uploads_of
 
 HITS_MAX = 50
-KEPT_MAX = 500
 LINES_MAX = 3
 """Of one message, each with those around it: the others are counted."""
 
@@ -103,28 +102,31 @@ def wanted(query: str, *, regex: bool) -> Wanted:
     return Words(tuple(dict.fromkeys(words[:WORDS_MAX])))
 
 
-async def looked_for(asked: LookAsked, *, at: Address, log: EventLog, artifacts: Artifacts) -> bytes:
-    """Return what is `search`ed for, or the `kept` parts, as JSON. Raises `NotFound`, `Rejected`, `Unavailable`."""
-    outline = await outline_of(at, log=log)
-    if not outline.said:
-        raise NotFound(f"nothing was ever said in {at}", address=str(at))
-    if asked.what == "kept":
-        return msgspec.json.encode(_kept(outline, asked))
+async def found_in(at: Address, asked: SearchAsked, *, log: EventLog, artifacts: Artifacts) -> bytes:
+    """Return what is searched for, as JSON. Raises `NotFound`, `Rejected`, `Unavailable`."""
+    outline = await _outline(at, log)
     uploads, unread = await _uploads(outline, at, artifacts)
     return msgspec.json.encode(await asyncio.to_thread(searched, outline, asked, uploads, unread=unread))
 
 
-def _kept(outline: Outline, asked: LookAsked) -> list[KeptPart]:
-    """Return the newest artifacts, each once, where it was said last."""
+async def artifacts_of(at: Address, asked: ArtifactsAsked, *, log: EventLog) -> bytes:
+    """Return the newest artifacts as JSON, each where it was said last. Raises `NotFound`, `Unavailable`."""
     rows = {
         fact.sha256: KeptPart(
             key=fact.sha256[:KEY_CHARS], number=fact.number, kind=fact.kind, bytes=fact.bytes, tokens=fact.tokens
         )
-        for fact in outline.spills
+        for fact in (await _outline(at, log)).spills
         if not asked.before or fact.number < asked.before
     }
     newest = sorted(rows.values(), key=lambda row: row.number, reverse=True)
-    return newest[: max(1, min(asked.limit, KEPT_MAX))]
+    return msgspec.json.encode(newest[: max(1, min(asked.most, ARTIFACTS_MAX))])
+
+
+async def _outline(at: Address, log: EventLog) -> Outline:
+    outline = await outline_of(at, log=log)
+    if not outline.said:
+        raise NotFound(f"nothing was ever said in {at}", address=str(at))
+    return outline
 
 
 async def _uploads(outline: Outline, at: Address, artifacts: Artifacts) -> tuple[dict[str, str], int]:
@@ -143,7 +145,7 @@ async def _uploads(outline: Outline, at: Address, artifacts: Artifacts) -> tuple
     return uploads, unread
 
 
-def searched(outline: Outline, asked: LookAsked, uploads: Mapping[str, str], *, unread: int = 0) -> Found:
+def searched(outline: Outline, asked: SearchAsked, uploads: Mapping[str, str], *, unread: int = 0) -> Found:
     """Return the newest messages in which it is found. Raises `Rejected` for a query that cannot be used."""
     what = wanted(asked.query, regex=asked.regex)
     end = min(asked.before - 1, len(outline.said)) if asked.before > 0 else len(outline.said)
@@ -155,7 +157,7 @@ def searched(outline: Outline, asked: LookAsked, uploads: Mapping[str, str], *, 
         if not found or _reads_back(outline, number):
             continue
         count, oldest = count + 1, number
-        if len(hits) < max(1, min(asked.limit, HITS_MAX)):
+        if len(hits) < max(1, min(asked.most, HITS_MAX)):
             told = tuple(_told(lines, found, what, around=min(max(asked.context, 0), CONTEXT_MAX)))
             hits.append(Hit(number=number, about=outline.line(number), lines=told, more=max(0, len(found) - LINES_MAX)))
     each = _each(outline, what, uploads, end) if not hits and isinstance(what, Words) else ()

@@ -61,10 +61,10 @@ async def test_it_reaches_no_other_tenant_and_gives_no_order(server: RightsServe
     assert [await operated.read(one, after=0) for one in (at, other)] == [[], []]
 
 
-async def test_the_mcp_server_asks_three_things_of_its_tenants_and_nothing_else(
+async def test_the_mcp_server_asks_six_things_of_its_tenants_and_nothing_else(
     server: RightsServer, operator: NatsConnection
 ) -> None:
-    verbs: tuple[subjects.Verb, ...] = ("read", "look", "expand")
+    verbs: tuple[subjects.Verb, ...] = ("read", "search", "artifacts", "versions", "why", "expand")
     allowed = [subjects.ask(verb, address("c", tenant)) for tenant in ("default", "acme") for verb in verbs]
     tried = [
         *(

@@ -24,7 +24,8 @@ OURS, TICKETS, THEIRS = address("c"), address(TICKET), address("c", "acme")
 AGENTS = {"agent-default": (OURS, TICKETS), "agent-acme": (THEIRS,), TICKET: (TICKETS,)}
 USERS = (*AGENTS, *WORKERS, "auditor", "operator")
 
-AGENTS_VERBS = ("context", "upload", "read", "expand", "open", "look", "versions", "diff", "why", "where")
+READS = ("search", "artifacts", "versions", "diff", "why", "where")
+AGENTS_VERBS = ("context", "upload", "read", "expand", "open", *READS)
 """What an agent may ask for. What changes the past or the policy is off, until an operator turns it on: who adds a verb
 decides here."""
 OPERATORS_VERBS: tuple[str, ...] = ("policy", "rewind", "fork", "erase")

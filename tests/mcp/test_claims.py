@@ -6,11 +6,11 @@ import pytest
 
 from actors.host.admitted import admitted_in, shown_by
 from actors.mcp.claims import Claims, Unknown
-from actors.mcp.texts import ANSWER_BYTES_MAX, Explained, Step, VersionRow, explained_text, found_text, versions_text
+from actors.mcp.texts import ANSWER_BYTES_MAX, explained_text, found_text, versions_text
 from actors.mcp.tools import OFFERS, TEXT_CHARS_MAX
 from protocol.errors import Rejected
+from protocol.history import Event, Found, Hit, Version, Why
 from protocol.ids import Address, Token, address
-from protocol.service_messages import Found, Hit
 from protocol.tools import SERVED_TOOLS
 
 ALL = Claims.of("acme", ())
@@ -120,16 +120,20 @@ def test_answers_are_bounded_and_say_what_is_left() -> None:
     assert f"go on with before={51 - shown}," in head
     assert f"{900 - shown:,} older ones" in head
 
-    row = VersionRow(
-        version=3, time="2026-11-22T10:00:00Z", stage="cut", outcome="applied", facts={"HistoryCut": 2},
-        before_tokens=9, after_tokens=5, usable_tokens=8, messages=4, reasons=("r" * 5000,),
+    row = Version(
+        version=3, time="2026-11-22T10:00:00Z", seq=7, stage="cut", outcome="applied", facts={"HistoryCut": 2},
+        before_tokens=9, after_tokens=5, usable_tokens=8, messages=4, upto=4, reasons=("r" * 5000,),
+        policy_hash="", trace_id="", writer="", hash="",
     )  # fmt: skip
     text = versions_text([row] * 200, conversation="c", more=True)
     assert len(text.encode()) <= ANSWER_BYTES_MAX
     assert "Older ones: before=3" in text
 
-    step = Step(version=2, time="", stage="spill", did="spilled", rule="é" * 500, before_tokens=9, after_tokens=5)
-    explained = Explained(version=9, number=4, role="tool", now="changed", text="é" * 9000, history=(step,) * 400)
+    step = Event(
+        version=2, time="", seq=7, stage="spill", did="spilled", fact="ToolOutputSpilled", rule="é" * 500, policy={},
+        before_tokens=9, after_tokens=5, commit_id="", hash="", policy_hash="", trace_id="",
+    )  # fmt: skip
+    explained = Why(address="", version=9, number=4, role="tool", now="changed", text="é" * 9000, history=(step,) * 400)
     text = explained_text(explained, conversation="c")
     assert len(text.encode()) <= ANSWER_BYTES_MAX
     assert "earlier steps are left out; ask with version=1" in text

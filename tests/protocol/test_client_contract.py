@@ -258,6 +258,8 @@ async def test_its_past_and_its_policy_are_told_and_changed(working: Runtime, cl
     assert (await talk.versions())[-1].version > first.version
     assert (await talk.why(1)).text == "one"
     assert (await talk.where("one")).now == "retained"
+    assert [hit.number for hit in (await talk.search("one")).hits] == [1]
+    assert await talk.artifacts() == []
     assert (await talk.expand(messages="1")).restored == ()
     assert (await talk.erase(yes=True)).messages == 2
 

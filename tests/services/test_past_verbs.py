@@ -61,13 +61,54 @@ async def test_a_text_is_found_in_what_was_uploaded_too(working: Runtime, client
     assert found.unsearched == ()
 
 
+async def test_a_page_of_versions_is_the_oldest_or_the_newest_and_of_changes_alone(
+    working: Runtime, client: Client, name: str
+) -> None:
+    talk = await spoken(client, name)
+    every = await talk.versions(losses=True)
+    last = every[-1].version
+    assert await talk.versions(newest=True, most=2, losses=True) == every[-2:]
+    assert await talk.versions(newest=True, most=2, before=last) == (await talk.versions())[-3:-1]
+    assert await talk.versions(after=1, before=3) == (await talk.versions())[1:2]
+    assert await talk.versions(newest=True, before=1) == []
+    served = {"ContextServed"}
+    assert [row.version for row in await talk.versions(changes=True)] == [
+        row.version for row in every if row.facts.keys() != served
+    ]
+    assert any(row.facts.keys() == served for row in every)
+
+
+async def test_what_was_said_is_searched_and_what_is_kept_is_listed(
+    working: Runtime, client: Client, name: str
+) -> None:
+    talk = await spoken(client, name)
+    found = await talk.search("NEEDLE-4711")
+    (hit,) = found.hits
+    assert (hit.number, found.messages, found.looked_at) == (3, 1, 5)
+    assert hit.lines[-1] == (2002, "NEEDLE-4711", True)
+    assert [one.number for one in (await talk.search("^(look|seen)$", regex=True, most=1)).hits] == [4]
+    assert [one.number for one in (await talk.search("^(look|seen)$", regex=True, before=4)).hits] == [1]
+    assert (await talk.search("needle pear")).each == (("needle", 1), ("pear", 0))
+    (part,) = await talk.artifacts()
+    assert (part.number, part.bytes) == (3, len(LOG))
+    assert (await talk.read_artifact(part.key, lines="2001")) == "NEEDLE-4711"
+    assert await talk.artifacts(before=3) == []
+
+
 async def test_what_is_not_there_is_said_so(working: Runtime, client: Client, name: str) -> None:
     never = await client.open(name)
     talk = await spoken(client, f"{name}-b")
-    for asking in (talk.diff(1, 99), talk.why(99), talk.why(1, version=99), never.why(1)):
+    for asking in (
+        talk.diff(1, 99),
+        talk.why(99),
+        talk.why(1, version=99),
+        never.why(1),
+        never.search("x"),
+        never.artifacts(),
+    ):
         with pytest.raises(NotFound):
             await asking
-    for wrong in (talk.where(""), talk.diff(1, 2, chars=-1), talk.erase(), talk.versions(after="x")):  # type: ignore[arg-type]
+    for wrong in (talk.where(""), talk.search(" "), talk.diff(1, 2, chars=-1), talk.erase(), talk.versions(after="x")):  # type: ignore[arg-type]
         with pytest.raises(Rejected):
             await wrong
 
