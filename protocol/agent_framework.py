@@ -43,6 +43,10 @@ class JettisonMiddleware(ChatMiddleware):
         self._named = conversation
         self._unnamed = f"agent-framework-{uuid4().hex}"
 
+    def close(self) -> None:
+        """Close the connection; without it, it ends with the process."""
+        self.adapter.close()
+
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Make the call with the view; once more with a shorter one, if the provider refuses it as too long."""
         own = list(context.messages)

@@ -47,6 +47,10 @@ class JettisonPlugin(BasePlugin):
         self.adapter = Adapter(url, framework="google-adk", **options)
         self._calls: dict[tuple[str, str], _Call] = {}
 
+    async def close(self) -> None:
+        """Close the connection, as the runner does at its end."""
+        self.adapter.close()
+
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
         """Put the view in the place of the contents of this request."""
         own, name = list(llm_request.contents), str(callback_context.session.id)

@@ -43,6 +43,10 @@ class JettisonMiddleware(AgentMiddleware[Any, Any, Any]):
         self._named = bool(conversation)
         self.tools: Sequence[BaseTool] = [self._read_tool()]
 
+    def close(self) -> None:
+        """Close the connection; without it, it ends with the process."""
+        self.adapter.close()
+
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:

@@ -51,6 +51,10 @@ class JettisonSession(SessionABC):
         self.adapter = Adapter(url, framework="openai-agents", profile=RESPONSES, **options)
         self._items: list[Item] = []
 
+    def close(self) -> None:
+        """Close the connection; without it, it ends with the process."""
+        self.adapter.close()
+
     async def get_items(self, limit: int | None = None) -> list[Item]:
         """Return the view of what was said; *limit* is left aside, since a view is bounded."""
         self._items = _items(await self.adapter.arun(self.adapter.history(self.session_id)))

@@ -53,6 +53,10 @@ class JettisonCapability(AbstractCapability[Any]):
         self._shown: Shown | None = None
         self._shorter: Shown | None = None
 
+    def close(self) -> None:
+        """Close the connection; without it, it ends with the process."""
+        self.adapter.close()
+
     async def for_run(self, ctx: RunContext[Any]) -> JettisonCapability:
         """Return what holds the state of one run: several may go on at once."""
         return copy.copy(self)

@@ -55,12 +55,18 @@ class Adapter:
         if not isinstance(url, str):
             raise Rejected(f"an adapter takes the URL of NATS, as nats://127.0.0.1:4222, not {type(url).__name__}")
         given: dict[str, Any] = dict(options)
-        shape = {**given.get("policy", {}).get("shape", {}), "profile": profile}
+        policy = given.pop("policy", {})
+        sections = {
+            # a provider counts instructions and tools too, which are the framework's and no message of ours: the ratio
+            # of its count to ours would take a quarter of the budget in the first turns
+            "budget": {"calibrate": "off", **policy.get("budget", {})},
+            "shape": {**policy.get("shape", {}), "profile": profile},
+        }
         terms = Terms(
             tenant=given.pop("tenant", "default"),
             model=given.pop("model", ""),
             budget=given.pop("budget", 0),
-            policy={**given.pop("policy", {}), "shape": shape},
+            policy={**policy, **sections},
             profile=profile,
         )
         self._strict = bool(given.pop("strict", False))

@@ -78,3 +78,15 @@ async def test_who_wants_no_run_without_it_is_told() -> None:
 def test_arguments_that_an_adapter_does_not_know_are_named() -> None:
     with pytest.raises(Rejected, match="bugdet"):
         Adapter("nats://127.0.0.1:9", framework="test", bugdet=1)  # type: ignore[call-arg]
+
+
+async def test_what_a_provider_counts_of_instructions_takes_no_budget_from_an_adapter(
+    working: Runtime, settings: Settings, name: str
+) -> None:
+    adapter = Adapter(settings.nats.url, framework="test", budget=2_000)
+    shown = await adapter.arun(adapter.view(name, said("one")))
+    assert shown.context is not None
+    await adapter.arun(adapter.used(shown, sent=4 * shown.context.tokens, answered=1, cached=0))
+    long = said("one", *(f"{word} and so on" * 60 for word in ("two", "three", "four", "five")))
+    shown = await adapter.arun(adapter.view(name, long))
+    assert [seen.source for seen in shown.seen] == [atom.source for atom in long]
