@@ -230,8 +230,8 @@ class Conversation:
     async def rewind(self, *, version: int = 0, upto: int = 0) -> Rewound:
         """Make the context that of an earlier *version* again, or of the newest one within the first *upto* messages.
 
-        The log keeps what was said since. An operator must have allowed it. Raises `NotFound`, `Rejected`, `Erased`,
-        `NotPermitted`.
+        The log keeps what was said since, and numbers go on counting: the next message is none of theirs. An operator
+        must have allowed it. Raises `NotFound`, `Rejected`, `Erased`, `NotPermitted`.
         """
         return await self._ask("rewind", RewindAsked(version=version, upto=upto), Rewound)
 

@@ -105,7 +105,7 @@ class Rewound(Changed, frozen=True, kw_only=True):
     to_version: int
     """Whose context it is again."""
     upto: int
-    """Number of the last message that is left."""
+    """Number of the last message that is left. The next one has the number after all that were ever said."""
 
 
 class ForkAsked(msgspec.Struct, frozen=True, kw_only=True):

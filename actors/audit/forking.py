@@ -15,7 +15,7 @@ import msgspec
 from actors.core.seal import step_name
 from actors.runtime.conversations import Conversations
 from actors.runtime.copied import COPIED_HEADER
-from actors.runtime.fold import Decision, decisions, version_of
+from actors.runtime.fold import Decision, check_place, decisions, version_of
 from protocol import codec
 from protocol.errors import NotFound, Rejected
 from protocol.facts import ConversationForked
@@ -41,15 +41,15 @@ class Forking(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises `NotFound`, `Erased`, `Rejected` where another history stands there, `BadId`, `Unavailable`.
         """
-        if min(asked.version, asked.upto) < 0 or (asked.version and asked.upto):
-            raise Rejected("say where a fork begins: a version, or upto which message, or neither")
+        check_place(version=asked.version, upto=asked.upto)
         to = to or Address(tenant=at.tenant, conversation=address(asked.name).conversation)
         state = await self.conversations.living(at)
         if not state.version:
             raise NotFound(f"there is no version of {at}", address=str(at))
         records = await self.log.read(at, after=0)
         found, copies = await asyncio.to_thread(_copied, at, records, asked, to)
-        written = await imported(Bundle(at=to, records=copies), log=self.log, artifacts=self.artifacts)
+        bundle = Bundle(at=to, records=copies)
+        written = await imported(bundle, log=self.log, artifacts=self.artifacts, taken="choose another name")
         if written.records:
             await self.conversations.renew(to)
         return Forked(

@@ -34,15 +34,17 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     artifacts: int
 
 
-async def imported(bundle: Bundle, *, log: EventLog, artifacts: Artifacts) -> Imported:
+async def imported(
+    bundle: Bundle, *, log: EventLog, artifacts: Artifacts, taken: str = "an import never mixes two"
+) -> Imported:
     """Write *bundle*; nobody else may write this conversation meanwhile (`storage.queue_pause`).
 
-    Doing it again writes nothing. Raises `Rejected` where another history stands there, `Damaged` for a damaged
-    bundle, `Contended` if somebody wrote all the same, `Unavailable`.
+    Doing it again writes nothing. Raises `Rejected`, which ends with *taken*, where another history stands there,
+    `Damaged` for a damaged bundle, `Contended` if somebody wrote all the same, `Unavailable`.
     """
     at, wanted = sound(bundle).at, bundle.records
     there = await log.read(at, after=0)
-    _begins_with(at, wanted, there)
+    _begins_with(at, wanted, there, taken)
     for sha256 in sorted(bundle.artifacts):
         await artifacts.put(at.tenant, bundle.artifacts[sha256])
     done_seq = max((record.seq for record in there if record.side == "done"), default=0)
@@ -75,11 +77,11 @@ async def appended(
     return behind[0].seq if behind and behind[0].body == body else None
 
 
-def _begins_with(at: Address, wanted: Sequence[Record], there: Sequence[Record]) -> None:
+def _begins_with(at: Address, wanted: Sequence[Record], there: Sequence[Record], taken: str) -> None:
     for index, record in enumerate(there):
         if index < len(wanted) and (record.side, record.body) != (wanted[index].side, wanted[index].body):
             raise Rejected(
-                f"{at} exists here with another history (from record {index + 1} on); an import never mixes two",
+                f"{at} exists here with another history (from record {index + 1} on); {taken}",
                 address=str(at),
                 seq=record.seq,
             )

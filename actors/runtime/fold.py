@@ -15,7 +15,7 @@ from actors.core.state import State, initial, is_tombstone
 from actors.core.text.count import Count
 from actors.model_info.tokens import counter, tokenizer_for
 from protocol import codec
-from protocol.errors import BadEnvelope, ChainBroken, NotFound, PastNeeded
+from protocol.errors import BadEnvelope, ChainBroken, NotFound, PastNeeded, Rejected
 from protocol.facts import ConversationRewound, HistoryExpanded
 from protocol.ids import Address
 from storage.ports import Record
@@ -106,22 +106,42 @@ def decisions(
         state = changed
 
 
+def check_place(*, version: int, upto: int) -> None:
+    """Raise `Rejected` where a place in a conversation is named by numbers that cannot be, or twice."""
+    for name, number in (("version", version), ("upto", upto)):
+        if number < 0:
+            raise Rejected(f"{name} is at least 1, and cannot be {number}")
+    if version and upto:
+        raise Rejected(f"version={version} and upto={upto} are two places: give one, not both")
+
+
 def version_of(at: Address, past: Iterable[Decision], *, version: int = 0, upto: int = 0) -> Decision:
     """Return the decision with the number *version*, or the newest before message *upto* + 1 was said; else the newest.
 
-    Raises `NotFound`.
+    By messages none is found whose context has no message. Raises `NotFound`.
     """
-    found, newest = None, 0
+    found, nearest, newest = None, None, 0
     for one in past:
         newest = one.commit.version
-        if newest == version or (not version and (not upto or one.before.messages <= upto)):
+        if newest == version or not (version or upto):
             found = one
-    if found is None:
-        wanted = f"version {version}" if version else f"version before message {upto + 1}"
-        raise NotFound(
-            f"{at} has no {wanted}; it has 1 to {newest}", address=str(at), version=version, upto=upto, newest=newest
+        elif upto and (one.after.live or one.after.arrived or one.after.digest):
+            if one.before.messages <= upto:
+                found = one
+            else:
+                nearest = nearest or one
+    # the first version may have been decided before the first message was heard
+    if found and (version or found.before.messages):
+        return found
+    told = f"no version of {at} has a message yet; call context() first, which makes one"
+    if version:
+        told = f"{at} has no version {version}; it has 1 to {newest}"
+    elif nearest:
+        told = (
+            f"no version of {at} ends within {upto} messages; "
+            f"the nearest is version {nearest.commit.version}, with {nearest.before.messages} messages"
         )
-    return found
+    raise NotFound(told, address=str(at), version=version, upto=upto, newest=newest)
 
 
 def count_of(state: State) -> Count:

@@ -184,7 +184,9 @@ class ContextService:
                 raise await asyncio.to_thread(refusal, state, budget, refused) from None
             if not seen.messages:
                 # no provider takes an empty list; most often the agent asks before it has appended
-                raise NotFound(f"there is no message in {at} yet", address=str(at))
+                # a rewind to a version from before the first one leaves none
+                there = f"the context of {at}: append one" if state.messages else f"{at} yet"
+                raise NotFound(f"there is no message in {there}", address=str(at))
             if version := await self._record(at, state, fact_of(asked, seen, budget)):
                 meta = meta_of(asked, state, seen, budget, version)
                 if meta.compacted:

@@ -6,18 +6,21 @@ import asyncio
 
 import pytest
 
-from actors.audit.forking import forked
+from actors.audit.forking import Forking, forked
 from actors.audit.replay import replay
 from actors.audit.verify import Evidence, verify
 from actors.host.bootstrap import Runtime
 from actors.runtime.conversations import Conversations
+from actors.services.undo import Undo
 from protocol.client import Client
 from protocol.errors import BadId, NotFound, NotReady, Rejected
+from protocol.facts import ConversationRewound
 from protocol.ids import Address, address
-from storage.memory import MemoryLog, MemorySnapshots
+from protocol.service_messages import ForkAsked
+from storage.memory import MemoryArtifacts, MemoryLog, MemorySnapshots
 from storage.ports import Record
-from tests.audit.recorded import recorded
-from tests.builders import AT, assistant, user
+from tests.audit.recorded import recorded, serve
+from tests.builders import AT, Talk, assistant, policy, user
 from tests.conftest import layer
 
 
@@ -45,7 +48,7 @@ async def test_a_fork_goes_on_by_itself_and_its_parent_too(working: Runtime, cli
     assert (again.at, again.upto) == (branches[0].at, 3)
     with pytest.raises(Rejected, match="another history"):
         await talk.fork(f"{name}-0")
-    with pytest.raises(Rejected, match="a version, or upto"):
+    with pytest.raises(Rejected, match="one, not both"):
         await talk.fork(f"{name}-9", upto=3, version=1)
     with pytest.raises(NotFound, match="no version 99"):
         await talk.fork(f"{name}-9", version=99)
@@ -66,7 +69,9 @@ async def test_a_rewind_takes_back_what_was_said_since(working: Runtime, client:
     await talk.append([assistant("right"), user("two")])
     assert (await talk.context()).messages == [user("one"), assistant("right"), user("two")]
     assert (await talk.rewind(version=first.version)).upto == 1
-    with pytest.raises(Rejected, match="say where to go back to"):
+    with pytest.raises(NotFound, match="has no message 400; its last one is 5"):
+        await talk.rewind(upto=400)
+    with pytest.raises(Rejected, match="say where: version="):
         await talk.rewind()
     with pytest.raises(NotFound, match="no version 99"):
         await talk.rewind(version=99)
@@ -85,6 +90,82 @@ async def test_nobody_works_on_a_copy_before_all_of_it_is_there() -> None:
         assert not known.is_warm(new)
     await written(log, new, copies[-1])
     assert (await known.load(new)).version == 6
+
+
+def late() -> Talk:
+    """Return 30 messages of which version 1 saw none: its writer was faster than they."""
+    talk = Talk(policy(100_000))
+    talk.append(*(one for turn in range(15) for one in (user(f"question {turn}"), assistant(f"answer {turn}"))))
+    talk.settle()
+    serve(talk)
+    return talk
+
+
+async def in_memory(talk: Talk) -> tuple[Undo, Forking]:
+    """Return who carries out wishes on a log in memory that holds *talk*."""
+    log, artifacts = MemoryLog(), MemoryArtifacts()
+    for record in talk.records:
+        await written(log, talk.at, record)
+    known = Conversations(log=log, snapshots=MemorySnapshots(), writer="w")
+    return (
+        Undo(conversations=known, log=log, artifacts=artifacts),
+        Forking(conversations=known, log=log, artifacts=artifacts),
+    )
+
+
+async def test_nobody_goes_back_to_a_version_that_had_heard_nothing() -> None:
+    talk = late()
+    nearest = min(version for version, step in talk.past.items() if step.before.messages)
+    undo, forking = await in_memory(talk)
+    told = f"no version of .* ends within 20 messages; the nearest is version {nearest}, with 30 messages"
+    with pytest.raises(NotFound, match=told):
+        await undo.rewind(AT, upto=20, headers={})
+    with pytest.raises(NotFound, match=told):
+        await forking.fork(AT, ForkAsked(name="copy", upto=20))
+    assert (await forking.fork(AT, ForkAsked(name="copy", upto=30))).upto == 30
+    first = Talk(policy(100_000))
+    first.append(user("one"))
+    undo, forking = await in_memory(first)
+    with pytest.raises(NotFound, match=r"no version of .* has a message yet; call context\(\) first"):
+        await undo.rewind(AT, upto=1, headers={})
+    with pytest.raises(NotFound, match="has a message yet"):
+        await forking.fork(AT, ForkAsked(name="copy"))
+
+
+async def test_a_context_that_went_back_to_nothing_is_not_gone_back_to_by_messages() -> None:
+    talk = late()
+    newest = talk.state.version
+    talk.land(talk.sealed((ConversationRewound(to_version=1, upto=0, before_tokens=0, after_tokens=0),)))
+    undo, _ = await in_memory(talk)
+    assert (await undo.rewind(AT, upto=30, headers={})).to_version == newest
+
+
+@pytest.mark.parametrize(
+    ("version", "upto", "told"),
+    [
+        (0, 400, "has no message 400; its last one is 30"),
+        (0, -1, "upto is at least 1, and cannot be -1"),
+        (-2, 0, "version is at least 1, and cannot be -2"),
+        (1, 3, "one, not both"),
+        (1, -3, "upto is at least 1"),
+        (0, 0, "say where: version="),
+    ],
+)
+async def test_a_place_that_cannot_be_is_refused_by_what_is_wrong_with_it(version: int, upto: int, told: str) -> None:
+    undo, forking = await in_memory(late())
+    with pytest.raises(Rejected, match=told):
+        await undo.rewind(AT, to=version, upto=upto, headers={})
+    if upto < 30 and (version or upto):
+        with pytest.raises(Rejected, match=told):
+            await forking.fork(AT, ForkAsked(name="copy", version=version, upto=upto))
+
+
+async def test_a_name_that_is_taken_asks_for_another_one() -> None:
+    talk = late()
+    _, forking = await in_memory(talk)
+    await forking.fork(AT, ForkAsked(name="copy", version=talk.state.version))
+    with pytest.raises(Rejected, match=r"copy exists here with another history .*; choose another name$"):
+        await forking.fork(AT, ForkAsked(name="copy", version=1))
 
 
 async def written(log: MemoryLog, at: Address, record: Record) -> None:
