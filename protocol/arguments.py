@@ -15,7 +15,17 @@ from .policy import converted
 _CHARS_TOLD_MAX = 40
 _PLACE = re.compile(r"at `\$\.(\w+)")
 _WANTED = re.compile(r"Expected `([^`]+)`")
-_KINDS = {"str": "a text", "int": "a whole number", "float": "a number", "bool": "True or False"}
+_KINDS = {"str": "a str", "int": "a whole number", "float": "a number", "bool": "True or False"}
+_SUCH_AS = {
+    "messages": "4-9",
+    "lines": "20-80",
+    "bytes": "1-4000",
+    "key": "messages:4",
+    "artifact": "61151668f0b120d1",
+    "json_path": "$.items[0].id",
+    "text": "ORD-1042",
+}
+"""What is written in a form of its own, by the argument of a question."""
 
 
 class Dumped(Protocol):
@@ -44,7 +54,7 @@ def check_texts(**texts: str) -> None:
     """Raise `Rejected` for what is no text."""
     for name, value in texts.items():
         if not isinstance(value, str):
-            raise Rejected(f"{name} is a text, and cannot be {told(value)}", argument=name)
+            raise Rejected(f"{name} is a str, and cannot be {told(value)}", argument=name)
 
 
 def seconds_of(default: float, **given: float | None) -> float:
@@ -74,7 +84,8 @@ def question_of(asked: msgspec.Struct) -> bytes:
     except msgspec.ValidationError as error:
         name = match[1] if (match := _PLACE.search(str(error))) else ""
         wanted = match[1] if (match := _WANTED.search(str(error))) else ""
-        kind = _KINDS.get(wanted, wanted)
+        such = f" such as {_SUCH_AS[name]!r}" if wanted == "str" and name in _SUCH_AS else ""
+        kind = f"{_KINDS.get(wanted, wanted)}{such}"
         raise Rejected(f"{name} is {kind}, and cannot be {told(getattr(asked, name, None))}", argument=name) from None
     except UnicodeEncodeError:
         raise Rejected("a question holds text that UTF-8 cannot: lone surrogates") from None

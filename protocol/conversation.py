@@ -250,7 +250,7 @@ class Conversation:
         handle that is returned says how many messages are in it. The same fork again is no other one. An operator must
         have allowed it. Raises `NotFound`, `BadId`, `Rejected` where another history stands, `Erased`, `NotPermitted`.
         """
-        token(conversation)
+        token(conversation, "conversation")
         seconds = seconds_of(FORK_SECONDS, patience=patience, wait_seconds=wait_seconds)
         asked = ForkAsked(name=messages.without_surrogates(conversation), version=version, upto=upto)
         made = await self._ask("fork", asked, Forked, seconds)
@@ -327,14 +327,14 @@ class Conversation:
             raise Rejected(f"nothing brings {self.at} back; say erase(yes=True)", address=str(self.at))
         return await self._ask("erase", EraseAsked(by=by), Certificate, FORK_SECONDS)
 
-    async def answer_read(self, arguments: str) -> str:
-        """Return the result of a model's call of `tools.READ_TOOL`; what it did wrong is told in words to it."""
+    async def answer_read(self, arguments: str | Mapping[str, Any]) -> str:
+        """Return the result of a model's call of `tools.READ_TOOL` (JSON text, or a dict); errors are words to it."""
         try:
             return await self._read(read_asked(arguments))
         except Rejected as error:
             return f"Error: {error}"
 
-    async def answer_read_content(self, arguments: str) -> str | list[dict[str, Any]]:
+    async def answer_read_content(self, arguments: str | Mapping[str, Any]) -> str | list[dict[str, Any]]:
         """Return the same, or for an image the content of a result that shows it, in the form of OpenAI chat."""
         try:
             asked = read_asked(arguments)

@@ -21,14 +21,15 @@ _ENCODED_PREFIX, _HASHED_PREFIX = "e--", "h--"
 _ENCODED_BYTES_MAX = (ID_CHARS_MAX - len(_ENCODED_PREFIX)) * 3 // 4
 
 
-def token(name: str) -> Token:
+def token(name: str, argument: str = "an id") -> Token:
     """Return the safe form of *name*: itself where it is safe, else encoded, else hashed.
 
     Different names never share a token: names that look encoded are encoded again. Surrogates, dots,
-    spaces, wildcards and names of any length are fine; an empty one raises `BadId`.
+    spaces, wildcards and names of any length are fine; an empty one raises `BadId`, which names its *argument*.
     """
     if not isinstance(name, str) or not name:
-        raise BadId("an id must be a non-empty text", id=repr(name)[:80])
+        told = f"{argument} must be a non-empty text such as 'ticket-4312', not {name!r:.40}"
+        raise BadId(told, id=repr(name)[:80])
     if _PLAIN.match(name) and not name.startswith((_ENCODED_PREFIX, _HASHED_PREFIX)):
         return Token(name)
     raw = name.encode("utf-8", "surrogatepass")
@@ -59,7 +60,7 @@ class Address(msgspec.Struct, frozen=True, order=True):
 
 def address(conversation: str, tenant: str = "default") -> Address:
     """Return the address of *conversation* of *tenant*, whatever characters their names have."""
-    return Address(tenant=token(tenant), conversation=token(conversation))
+    return Address(tenant=token(tenant, "tenant"), conversation=token(conversation, "conversation"))
 
 
 def written_address(text: str) -> Address:

@@ -215,11 +215,11 @@ class Conversation:
         """
         return self._loop.run(self._talk.erase(yes=yes, by=by))
 
-    def answer_read(self, arguments: str) -> str:
-        """Return the result of a model's call of `tools.READ_TOOL`; what it did wrong is told in words to it."""
+    def answer_read(self, arguments: str | Mapping[str, Any]) -> str:
+        """Return the result of a model's call of `tools.READ_TOOL` (JSON text, or a dict); errors are words to it."""
         return self._loop.run(self._talk.answer_read(arguments))
 
-    def answer_read_content(self, arguments: str) -> str | list[dict[str, Any]]:
+    def answer_read_content(self, arguments: str | Mapping[str, Any]) -> str | list[dict[str, Any]]:
         """Return the same, or for an image the content of a result that shows it, in the form of OpenAI chat."""
         return self._loop.run(self._talk.answer_read_content(arguments))
 

@@ -107,10 +107,16 @@ class _Call(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     json_path: str = ""
 
 
-def read_asked(arguments: str) -> ReadAsked:
-    """Return the request in a model's *arguments*. Raises `Rejected`, in words that the model can act upon."""
+def read_asked(arguments: str | Mapping[str, Any]) -> ReadAsked:
+    """Return the request in a model's *arguments*: their JSON text, or the dict that Anthropic's SDK makes of it.
+
+    Raises `Rejected`, in words that the model can act upon.
+    """
     try:
-        call = msgspec.json.decode(arguments.encode("utf-8", "replace"), type=_Call, strict=False)
+        if isinstance(arguments, str):
+            call = msgspec.json.decode(arguments.encode("utf-8", "replace"), type=_Call, strict=False)
+        else:
+            call = msgspec.convert(arguments, type=_Call, strict=False)
     except UNREADABLE as error:
         raise Rejected(f"the arguments of {READ_TOOL} cannot be used: {error}"[:200]) from None
     return ReadAsked(

@@ -197,6 +197,9 @@ def _extent(fact: Any) -> str:
         told = "a model's prose" if fact.prose else "nothing"
         struck = f", of which {len(fact.struck)} sentences were struck out" if fact.struck else ""
         return f"{len(fact.left)} steps of the account became {told}{struck}; it has {fact.digest_tokens:,} tokens now"
+    if isinstance(fact, HistoryAccounted) and fact.account is None:
+        shorter = len({trim.number for trim in fact.trimmed})
+        return f"{shorter} old {'result was' if shorter == 1 else 'results were'} shortened, no message left"
     if hasattr(fact, "through"):
         kept = f" ({len(fact.kept)} of them stay)" if getattr(fact, "kept", ()) else ""
         what = "an account" if isinstance(fact, HistoryAccounted) else f"{len(fact.items)} notes"

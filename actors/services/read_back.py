@@ -47,7 +47,7 @@ async def read_back(asked: ReadAsked, *, at: Address, log: EventLog, artifacts: 
 async def artifact(key: str, *, tenant: Token, artifacts: Artifacts) -> bytes:
     """Return the bytes of the artifact whose SHA-256 is or begins with *key*."""
     if not key or not all(char in "0123456789abcdef" for char in key):
-        raise NotFound(f"{key!r:.80} is not an artifact's key", key=key)
+        raise NotFound(f"{key!r:.80} is not an artifact's key, such as 61151668f0b120d1 or messages:4", key=key)
     whole = key if len(key) == 64 else await artifacts.find(tenant, key)
     return await artifacts.get(tenant, whole)
 

@@ -6,9 +6,10 @@ import pytest
 
 from actors.audit.why import why
 from actors.model_info.prices import price_of
+from protocol import policy as policies
 from protocol.errors import NotFound
 from tests.audit.recorded import recorded, small
-from tests.builders import Talk, assistant, policy, result, user, words
+from tests.builders import Talk, assistant, policy, result, sample, user, words
 
 
 def test_a_spilled_result_names_its_cap_and_its_artifact() -> None:
@@ -34,6 +35,15 @@ def test_a_digested_message_names_the_trigger_and_stays_readable() -> None:
     assert "over the trigger of 6,800" in first.rule
     assert first.policy["trigger.ratio"] == 0.85
     assert 'read_artifact("messages:4")' in found.read[-1]
+
+
+def test_results_that_were_shortened_while_no_message_left_are_told_as_such() -> None:
+    talk = Talk(policies.resolve([{"preset": "jettison", "budget": {"window": 20_000, "reserve": 0}}]))
+    talk.play(*sample()[:60])
+    history = why(talk.at, talk.records, number=12).history
+    shortened = next(event for event in history if event.fact == "HistoryAccounted")
+    assert "over the trigger of" in shortened.rule
+    assert shortened.rule.endswith("; 3 old results were shortened, no message left")
 
 
 def test_a_squeezed_digest_names_the_model_its_prompt_and_its_price() -> None:

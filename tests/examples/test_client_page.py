@@ -16,7 +16,7 @@ import pytest
 import protocol
 from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
-from protocol import sync
+from protocol import sync, tools
 
 PAGE = Path(__file__).parents[2] / "infra" / "docs" / "client.md"
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -28,6 +28,7 @@ async def test_every_example_of_the_page_runs(
 ) -> None:
     monkeypatch.setitem(sys.modules, "jettison_client", protocol)
     monkeypatch.setitem(sys.modules, "jettison_client.sync", sync)
+    monkeypatch.setitem(sys.modules, "jettison_client.tools", tools)
     names: dict[str, Any] = {}
     for example in EXAMPLES:
         text = example.replace("nats://127.0.0.1:4222", settings.nats.url).replace("ticket-", f"{name}-")
@@ -39,4 +40,6 @@ async def test_every_example_of_the_page_runs(
     told = capsys.readouterr().out
     assert "budget is a number of tokens such as 16000, and cannot be '16k'" in told
     assert "verbatim retained" in told
+    assert "--- message 2 (user) ---\nWhy do they fail?" in told
+    assert "\n2:Why do they fail?" in told
     assert "('spill.per_tool.grep*.tokens',)" in told

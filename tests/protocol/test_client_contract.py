@@ -238,9 +238,11 @@ async def test_a_models_own_call_of_the_read_tool_is_answered(working: Runtime, 
     key = hashlib.sha256(text.encode()).hexdigest()[:16]
     asked = json.dumps({"key": key, "json_path": "$.orders[?@.id==77].note"})
     assert await talk.answer_read(asked) == '"so far so good"'
-    assert await talk.answer_read(json.dumps({"key": "messages:1"})) == "--- message 1 (user) ---\nq"
+    assert await talk.answer_read({"key": "messages:1"}) == "--- message 1 (user) ---\nq"
     assert (await talk.answer_read("{")).startswith("Error: the arguments of read_artifact cannot be used")
-    assert (await talk.answer_read(json.dumps({"key": "zz"}))).startswith("Error: 'zz' is not an artifact's key")
+    assert (await talk.answer_read(json.dumps({"key": "zz"}))).startswith(
+        "Error: 'zz' is not an artifact's key, such as 6"
+    )
 
 
 async def test_its_past_and_its_policy_are_told_and_changed(working: Runtime, client: Client, name: str) -> None:

@@ -30,10 +30,13 @@ def test_the_definition_offers_what_can_be_asked() -> None:
     ],
 )
 def test_a_call_is_read_as_models_write_it(arguments: dict[str, Any], asked: ReadAsked) -> None:
-    assert read_asked(json.dumps(arguments)) == asked
+    assert read_asked(json.dumps(arguments)) == read_asked(arguments) == asked
 
 
-@pytest.mark.parametrize("arguments", ["", "{", "[]", "{}", '{"key": []}', '{"key": "a", "offset": 3}', "\ud800"])
-def test_a_call_that_cannot_be_read_is_refused(arguments: str) -> None:
+UNUSABLE = ["", "{", "[]", "{}", '{"key": []}', '{"key": "a", "offset": 3}', "\ud800", {}, {"key": 4}, None, object()]
+
+
+@pytest.mark.parametrize("arguments", UNUSABLE)
+def test_a_call_that_cannot_be_read_is_refused(arguments: Any) -> None:
     with pytest.raises(Rejected, match="the arguments of read_artifact cannot be used"):
         read_asked(arguments)
