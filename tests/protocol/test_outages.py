@@ -95,6 +95,10 @@ async def test_an_agent_logs_a_nats_that_is_away_once_and_that_it_is_back(
                     await asyncio.sleep(0.05)
             os.kill(nats, signal.SIGCONT)
             await asyncio.gather(*saying)
+            # what was said may be confirmed a moment before the reconnection is told
+            async with asyncio.timeout(60):
+                while len(told(caplog, "nats: ")) < 2:
+                    await asyncio.sleep(0.05)
     found = told(caplog, "nats: ")
     assert len(found) == 2, found
     assert "over after" in found[1]
