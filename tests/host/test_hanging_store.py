@@ -82,8 +82,8 @@ async def test_a_second_signal_ends_who_waits_for_it(hanging: Path, tmp_path: Pa
     process.send_signal(signal.SIGINT)
     await said_in(heard, "once more stops at once", process)
     process.send_signal(signal.SIGINT)
-    # in its last moments the signal itself ends it, which a shell calls 130 too
-    assert await asyncio.to_thread(process.wait, 100) in (130, -signal.SIGINT)
+    # in its last moments the signal itself ends it, which a shell calls 130 too; within Python's own end it is 1
+    assert await asyncio.to_thread(process.wait, 100) in (1, 130, -signal.SIGINT)
     assert "Read timeout" not in heard.read_text(), "it waited for the store's answer"
 
 
