@@ -19,7 +19,7 @@ help:
 	@echo 'make lint    ruff, mypy, import-linter'
 	@echo 'make quality how much of what an agent uses next is still in its view'
 	@echo 'make exam    views and questions for a reader: does somebody who sees only a view know what an agent needs'
-	@echo 'make bench   what everything costs, beside its floor and beside others (about sixteen minutes)'
+	@echo 'make bench   what everything costs, beside its floor and beside others; PART="latency replay" for some, PART=--list tells all'
 	@echo 'make chaos   25,000 turns while workers and servers are killed, 5,000 on a cluster, and the slow proofs of each promise'
 	@echo 'make soak    chaos for an hour; fails where memory, files or tasks of a worker grow'
 	@echo 'make faults  10,000 single faults in a log and its artifacts: verify finds and locates each'
@@ -62,8 +62,9 @@ lint-imports: .venv/.installed
 	@echo 'lint: import-linter'
 	@PYTHONPATH=. $(BIN)/lint-imports --no-logo >.venv/lint-imports.txt 2>&1 || { cat .venv/lint-imports.txt >&2; exit 1; }
 
+# A part ends within ten minutes: `make bench PART='latency replay'` for some, `make bench PART=--list` tells them all.
 bench: .venv/.installed .venv-bench/.installed
-	@$(BIN)/python -m tests.programs.bench --write
+	@$(BIN)/python -m tests.programs.bench --write $(PART)
 
 quality: .venv/.installed .venv-bench/.installed
 	@$(BIN)/python -m tests.programs.quality

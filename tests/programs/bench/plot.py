@@ -1,80 +1,119 @@
-"""The plot of the document: milliseconds of one turn by the size of its history, both axes logarithmic, as SVG."""
+"""The pictures of the document, drawn by matplotlib in the peers' environment: `python -m tests.programs.bench.plot`.
+
+It reads one JSON document from stdin and writes SVG: a turn by the size of its history, and each part by its runs.
+"""
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
-WIDTH, HEIGHT = 760, 420
-LEFT, RIGHT, TOP, BOTTOM = 70, 250, 20, 50
-COLORS = ("#d62728", "#1f77b4", "#2ca02c", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf", "#ff7f0e")
+import msgspec
+
+from tests.programs.bench.runs import SLOWER_SHARE, Run, worse
 
 Series = Mapping[str, Sequence[tuple[int, float]]]
+Line = list[tuple[str, float]]
+
+COLUMNS = 4
+LABEL_CHARACTERS = 46
+LABELS_MAX = 4
+"""Names below a panel: the figures that are furthest from their best."""
 
 
-def drawn(series: Series) -> str:
-    """Return *series* as one SVG document; ours comes first and thick."""
-    points = [point for line in series.values() for point in line]
-    across = _Axis(min(size for size, _ in points), max(size for size, _ in points), LEFT, WIDTH - RIGHT)
-    down = _Axis(
-        10 ** math.floor(math.log10(min(ms for _, ms in points))), max(ms for _, ms in points), HEIGHT - BOTTOM, TOP
-    )
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif"',
-        '  font-size="12">',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-        *_grid(down),
-        *(
-            _text(across(size), HEIGHT - BOTTOM + 18, _size(size), "middle")
-            for size in sorted({one for one, _ in points})
-        ),
-        _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 10, "bytes of history", "middle"),
-        _text(12, TOP + 4, "ms", "start"),
-    ]
-    ends = sorted(((down(line[-1][1]), name) for name, line in series.items()), key=lambda one: one[0])
-    heights = _apart([height for height, _ in ends])
-    labels = {name: height for (_, name), height in zip(ends, heights, strict=True)}
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What to draw, and where to."""
+
+    turn_file: str
+    trend_file: str
+    series: dict[str, list[tuple[int, float]]] = {}
+    runs: list[Run] = []
+    """Of one machine."""
+
+
+def trend(runs: Sequence[Run]) -> dict[str, dict[str, Line]]:
+    """Return, for each part and figure, when it was measured and how many times as bad as its best it was."""
+    out: dict[str, dict[str, Line]] = {}
+    for part in sorted({run.part for run in runs}):
+        ours = sorted((run for run in runs if run.part == part), key=lambda run: run.time)
+        lines = out.setdefault(part, {})
+        for what in dict.fromkeys(what for run in ours for what in run.rows):
+            rows = [(run.time, run.rows[what]) for run in ours if what in run.rows]
+            best = (max if rows[-1][1].higher else min)((row for _, row in rows), key=lambda row: row.value)
+            lines[what] = [(time, worse(row, best)) for time, row in rows]
+    return out
+
+
+def drawn_turns(series: Series, file: Path) -> None:
+    """Draw milliseconds of one turn by the bytes of its history, both axes logarithmic; ours is thick."""
+    axes = _figure(7.6, 4.2).subplots()
     for index, (name, line) in enumerate(series.items()):
-        color, thick = COLORS[index % len(COLORS)], 3 if index == 0 else 1.5
-        path = " ".join(f"{across(size):.1f},{down(ms):.1f}" for size, ms in line)
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="{thick}"/>')
-        parts.append(_text(WIDTH - RIGHT + 10, labels[name] + 4, f"{name}: {line[-1][1]:,.3g} ms", "start", color))
-    return "\n".join([*parts, "</svg>"]) + "\n"
+        sizes, spent = zip(*line, strict=True)
+        label = f"{name}: {spent[-1]:,.3g} ms"
+        axes.loglog(sizes, spent, marker="o", markersize=3, linewidth=3 if index == 0 else 1.2, label=label)
+    axes.set(xlabel="bytes of history", ylabel="ms of one turn")
+    axes.grid(True, color="#dddddd")
+    axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, fontsize=8)
+    _saved(axes.figure, file)
 
 
-class _Axis:
-    """A logarithmic axis from *low* at *start* to *high* at *end*."""
-
-    def __init__(self, low: float, high: float, start: float, end: float) -> None:
-        self.low, self.high, self._start, self._end = low, high, start, end
-
-    def __call__(self, value: float) -> float:
-        share = math.log(value / self.low) / max(1e-9, math.log(self.high / self.low))
-        return self._start + (self._end - self._start) * share
-
-
-def _grid(down: _Axis) -> list[str]:
-    out = []
-    power = math.floor(math.log10(down.low))
-    while (value := 10.0**power) <= down.high:
-        height = down(value)
-        out.append(f'<line x1="{LEFT}" y1="{height:.1f}" x2="{WIDTH - RIGHT}" y2="{height:.1f}" stroke="#ddd"/>')
-        out.append(_text(LEFT - 8, height + 4, f"{value:,g}", "end"))
-        power += 1
-    return out
-
-
-def _apart(heights: list[float]) -> list[float]:
-    """Return *heights*, in order, moved down where two labels would lie on each other."""
-    out: list[float] = []
-    for height in heights:
-        out.append(max(height, out[-1] + 14) if out else height)
-    return out
+def drawn_trend(runs: Sequence[Run], file: Path) -> None:
+    """Draw a panel for each part: its figures over its runs, as times of their best; those that are slower by name."""
+    parts = trend(runs)
+    rows = -(-len(parts) // COLUMNS)
+    figure = _figure(3.4 * COLUMNS, 2.7 * rows)
+    panels = figure.subplots(rows, COLUMNS, squeeze=False).flatten()
+    for axes, (part, lines) in zip(panels, parts.items(), strict=False):
+        late = sorted(
+            (what for what in lines if lines[what][-1][1] > 1 + SLOWER_SHARE), key=lambda one: -lines[one][-1][1]
+        )
+        for what, line in lines.items():
+            named = what in late[:LABELS_MAX]
+            style: dict[str, Any] = {"label": what[:LABEL_CHARACTERS]} if named else {"color": "#bbbbbb"}
+            axes.plot(range(1, len(line) + 1), [times for _, times in line], marker=".", linewidth=1, **style)
+        axes.axhline(1 + SLOWER_SHARE, color="#d62728", linewidth=0.7, linestyle="--")
+        axes.set_title(part, fontsize=9)
+        axes.tick_params(labelsize=7)
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        if late:
+            axes.legend(fontsize=5, loc="upper left")
+    for axes in panels[len(parts) :]:
+        axes.set_visible(False)
+    figure.supxlabel("runs, oldest first", fontsize=9)
+    figure.supylabel("times as bad as its best", fontsize=9)
+    _saved(figure, file)
 
 
-def _text(across: float, down: float, text: str, anchor: str, color: str = "#333") -> str:
-    return f'<text x="{across:.1f}" y="{down:.1f}" text-anchor="{anchor}" fill="{color}">{text}</text>'
+def _figure(width: float, height: float) -> Any:
+    import matplotlib
+
+    matplotlib.use("svg")
+    # the same bytes for the same figures, so that a commit shows what changed
+    matplotlib.rcParams.update(
+        {"svg.hashsalt": "jettison", "svg.fonttype": "none", "figure.constrained_layout.use": True}
+    )
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
 
 
-def _size(size: int) -> str:
-    return f"{size // 1_000_000} MB" if size >= 1_000_000 else f"{size // 1_000} KB"
+def _saved(figure: Any, file: Path) -> None:
+    figure.savefig(file, format="svg", metadata={"Date": None})
+    # matplotlib ends lines with spaces
+    file.write_text("\n".join(line.rstrip() for line in file.read_text().splitlines()) + "\n")
+
+
+def main() -> int:
+    """Draw what stdin asks for."""
+    wanted = msgspec.json.decode(sys.stdin.buffer.read(), type=Wanted)
+    if wanted.series:
+        drawn_turns(wanted.series, Path(wanted.turn_file))
+    if wanted.runs:
+        drawn_trend(wanted.runs, Path(wanted.trend_file))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -8,7 +8,6 @@ import pytest
 from tests.programs.bench.__main__ import BEGIN, DOCUMENT, END
 from tests.programs.bench.figures import Figure, Skipped, markdown, median, quantile, spread, table, with_rows
 from tests.programs.bench.histories import SIZES, history, turns
-from tests.programs.bench.plot import drawn
 
 
 @pytest.mark.parametrize(
@@ -73,12 +72,6 @@ def test_histories_are_the_same_on_every_run_and_of_the_size_they_claim() -> Non
 def test_no_two_turns_are_alike_so_that_nothing_is_counted_from_memory() -> None:
     results = [new[2]["content"] for new in turns(50, result_bytes=2_000)]
     assert len(set(results)) == 50
-
-
-def test_the_plot_draws_a_line_for_each_series() -> None:
-    shown = drawn({"ours": [(1_000, 0.5), (1_000_000, 0.6)], "theirs": [(1_000, 1.0), (1_000_000, 900.0)]})
-    assert shown.count("<polyline") == 2
-    assert "theirs: 900 ms" in shown
 
 
 def test_the_document_has_the_place_for_the_table() -> None:
