@@ -60,6 +60,8 @@ class Branch:
             # what was said since the view was given stands behind it
             old = given.length + self.said - given.said
             if given.length and old <= len(chains) and _chain(chains, given.length) == given.chain:
+                # a run goes on from the view that it began with, however many its calls were given since
+                self.given = [*(one for one in self.given if one != given), given]
                 return old, given.said - given.length
         return None
 

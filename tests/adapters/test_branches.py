@@ -60,6 +60,26 @@ async def test_lists_are_kept_apart_and_said_once_also_by_another_process(
     assert await log_of(working, name) == ["one", "two", "three", "four", "five"]
 
 
+async def test_a_run_of_many_calls_goes_on_from_the_view_that_it_began_with(
+    working: Runtime, settings: Settings, name: str
+) -> None:
+    first = Adapter(settings.nats.url, framework="test", budget=2_000)
+    long = said(*(f"{number} and so on " * 60 for number in range(20)))
+    await first.arun(first.view(name, long))
+    first.close()
+    second = Adapter(settings.nats.url, framework="test", budget=2_000)
+    try:
+        more = [f"{letter} and so on " * 60 for letter in "abcdefghij"]
+        begun = [Atom(chat=one.chat) for one in (await second.arun(second.history(name))).seen]
+        assert len(begun) < len(long), "the view is shorter than what was said"
+        for calls in range(1, 11):
+            await second.arun(second.view(name, [*begun, *said(*more)[:calls]]))
+        assert second.names() == (name,)
+    finally:
+        second.close()
+    assert (await log_of(working, name))[20:] == more
+
+
 async def test_an_agent_goes_on_with_its_own_messages_while_nobody_is_there() -> None:
     away = Adapter("nats://127.0.0.1:9", framework="test")
     shown = await away.arun(away.view("any", said("one")))

@@ -23,7 +23,10 @@ IMPORTS = 5
 WANTED = {"cryptography", "jettison-client", "msgspec", "nats-py", "opentelemetry-api"}
 BROUGHT = {"cffi", "pycparser", "pip", "setuptools", "typing-extensions", "importlib-metadata", "zipp"}
 """What these ask for themselves."""
-ADAPTERS = ["**/adapters", "**/langchain.py", "**/openai_agents.py", "**/pydantic_ai.py"]
+ADAPTERS = [
+    "**/adapters",
+    *(f"**/{one.name}" for one in (ROOT / "protocol").glob("*.py") if "Unpack[Options]" in one.read_text()),
+]
 """Whose frameworks are not there; mypy looks at them where they are."""
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FACE = "import jettison_client.sync; from jettison_client import Client, FolderKeys, Rejected, Unavailable"

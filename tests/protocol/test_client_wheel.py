@@ -20,16 +20,23 @@ IMPORT_NAMES = {
     "nkeys": "nkeys",
     "cryptography": "cryptography",
     "agent-framework-core": "agent_framework",
+    "autogen-agentchat": "autogen_agentchat",
+    "autogen-core": "autogen_core",
+    "crewai": "crewai",
     "google-adk": "google",
     "google-genai": "google",
+    "haystack-ai": "haystack",
     "langchain": "langchain",
     "langchain-core": "langchain_core",
     "langgraph": "langgraph",
+    "llama-index-core": "llama_index",
     "msgspec": "msgspec",
     "nats-py": "nats",
     "openai-agents": "agents",
     "opentelemetry-api": "opentelemetry",
+    "pydantic": "pydantic",
     "pydantic-ai-slim": "pydantic_ai",
+    "strands-agents": "strands",
 }
 
 

@@ -1,0 +1,72 @@
+"""Pieces: a framework's message that holds results of tools, told as one message of ours each, and joined again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from .atoms import Seen, Telling
+from .branches import Shown
+
+T = TypeVar("T")
+
+Json = dict[str, Any]
+
+
+def pieces(
+    index: int, message: Json, source: Any, *, key: str, is_result: Callable[[Any], bool], role: str
+) -> Iterator[tuple[Telling, list[tuple[str, Any]], Any]]:
+    """Yield what tells each piece of *message*, the *index*th of its list: each result as one, all before them as one.
+
+    With a piece come its parts (pointer and value; those under *key*), and the source for its atom.
+    """
+    parts = message.get(key)
+    whole = parts if isinstance(parts, list) else []
+    results = [place for place, part in enumerate(whole) if is_result(part)]
+    begins = results if results and results[0] == 0 else [0, *results]
+    for begin, end in zip(begins, [*begins[1:], len(whole)], strict=True):
+        mine = {**message, key: whole[begin:end]} if isinstance(parts, list) else message
+        own = {"of": index, "at": begin, "message": mine}
+        telling = Telling(role="tool" if begin in results else role, own=own)
+        places = [(f"/message/{key}/{place}", part) for place, part in enumerate(whole[begin:end])]
+        yield telling, places, (source, len(whole))
+
+
+def joined(shown: Shown, *, key: str, load: Callable[[Json], T], tell: Callable[[Mapping[str, Any]], T]) -> list[T]:
+    """Return the framework's messages of a view: the object itself where all of its pieces are untouched.
+
+    *load* makes a message of its JSON, *tell* one of a message of ours that no adapter told.
+    """
+    out: list[T] = []
+    group: list[Seen] = []
+    for one in [*shown.seen, None]:
+        if group and not (one is not None and _goes_on(group, one, key)):
+            out.append(_one(group, key, load))
+            group = []
+        if one is not None and one.own is not None:
+            group.append(one)
+        elif one is not None:
+            out.append(tell(one.chat))
+    return out
+
+
+def _goes_on(group: Sequence[Seen], one: Seen, key: str) -> bool:
+    """Tell whether *one* is the next piece of the message that *group* begins."""
+    last = group[-1].own
+    return (
+        one.own is not None
+        and one.own["at"] > 0
+        and one.own["of"] == last["of"]
+        and one.own["at"] == last["at"] + len(last["message"][key])
+    )
+
+
+def _one(group: Sequence[Seen], key: str, load: Callable[[Json], T]) -> T:
+    first = group[0].own["message"]
+    parts = [part for one in group for part in one.own["message"][key]] if isinstance(first.get(key), list) else []
+    if all(one.source is not None for one in group):
+        own, whole = group[0].source
+        if whole == len(parts) and all(one.source[0] is own for one in group):
+            source: T = own
+            return source
+    return load({**first, key: parts} if len(group) > 1 else first)
