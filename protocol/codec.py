@@ -15,14 +15,14 @@ from .errors import UNREADABLE, BadEnvelope, UnknownRules
 from .facts import DoneFact, SaidFact
 from .ids import Address
 
-RULES_VERSIONS = ("1", "2")
+RULES_VERSIONS = ("1", "2", "3")
 """The versions of the rules that this release reads, the newest last. A commit says which one decided it. What older
 ones decided is folded and rests on the record; a commit of any other version is not readable."""
 
 RULES_VERSION = RULES_VERSIONS[-1]
 """The version that this release decides by if nobody asks for an older one, and that replay decides again."""
 
-RULES_WRITTEN = ("1", "2")
+RULES_WRITTEN = ("1", "2", "3")
 """Versions that this release can decide by: the newest, and the ones before it while workers may be left that read no
 newer one (the setting `rules.write`)."""
 

@@ -31,8 +31,9 @@ class Budget(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Share of the rest kept free for what a tokenizer cannot see."""
     tools: Tokens = 0
     """Tokens of the tool definitions that the agent sends along."""
-    calibrate: Literal["off", "tighten", "follow"] = "tighten"
-    """What a provider's own counts change: nothing; the budget downwards only; the budget both ways."""
+    calibrate: Literal["off", "tighten", "follow", "apart"] = "tighten"
+    """What a provider's own counts change: nothing; the budget downwards only; the budget both ways; downwards only,
+    with what it counts beside a view (instructions, tools) learned apart from how it counts texts."""
 
 
 class Trigger(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -81,6 +81,7 @@ _DIGITORN: dict[str, Any] = {
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "jettison": {
+        "budget": {"calibrate": "apart"},
         "trigger": {"ratio": 0.98},
         "target": {"low_water": 0.8},
         # what the agent has not answered yet is shown whole as far as the budget allows: it is shortened when old

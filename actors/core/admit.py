@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from protocol.policy import share_of
 
+from .calibrating import learned
 from .caps import oversized
 from .flow import begun
 from .hooks import fired
@@ -78,10 +79,14 @@ def _counted(state: State, counted: Counted) -> State:
     """Learn from a provider's count; one that refused a view starts an emergency, a bounded number of times."""
     policy = state.policy
     assert policy is not None
-    told, known = min(RATIO_MAX, max(RATIO_MIN, counted.ratio)), state.calibration
+    known, apart = state.calibration, policy.budget.calibrate == "apart"
+    beside = known.overhead if apart and counted.told > known.overhead else 0.0
+    ratio = (counted.told - beside) / counted.ours if beside else counted.ratio
+    told = min(RATIO_MAX, max(RATIO_MIN, ratio))
     if not counted.refused:
         ratio = (known.ratio + told) / 2 if known.ratio else told
-        return replace(state, calibration=replace(known, ratio=ratio), tally=replace(state.tally, refusals=0))
+        known = learned(known, counted) if apart else replace(known, ratio=ratio)
+        return replace(state, calibration=known, tally=replace(state.tally, refusals=0))
     if not state.live:
         return state
     number, agenda = state.live[-1].number, state.agenda

@@ -89,15 +89,17 @@ def _usage(state: State, fact: UsageReported) -> State:
     ours = dict(state.calibration.served).get(fact.view_hash, 0)
     if not ours or fact.input_tokens <= 0:
         return state
-    counted = Counted(ratio=max(0, fact.input_tokens - _tools(state)) / ours)
+    told = max(0, fact.input_tokens - _tools(state))
+    counted = Counted(ratio=told / ours, ours=ours, told=told)
     return replace(state, waiting=(*state.waiting, counted))
 
 
 def _overflow(state: State, fact: OverflowReported) -> State:
     ours = dict(state.calibration.served).get(fact.view_hash, 0)
-    told = (fact.requested_tokens - _tools(state)) / ours if ours and fact.requested_tokens > 0 else 0.0
+    told = max(0, fact.requested_tokens - _tools(state)) if ours else 0
     assumed = (state.calibration.ratio or 1.0) * (state.policy.emergency.ratio if state.policy else 1.25)
-    counted = Counted(ratio=told if told > 0 else assumed, refused=True, window=max(0, fact.limit_tokens))
+    ratio = told / ours if told else assumed
+    counted = Counted(ratio=ratio, refused=True, window=max(0, fact.limit_tokens), ours=ours, told=told)
     return replace(state, waiting=(*state.waiting, counted))
 
 

@@ -40,7 +40,8 @@ VALUES_SINCE: Mapping[str, Mapping[str, Mapping[str, Mapping[str, Any]]]] = {
     "2": {
         "squeeze": {"mode": {"auto": "off", "select": "off"}, "prompt_version": {"v2": "v1"}},
         "reminder": {"mode": {"auto": "tools"}},
-    }
+    },
+    "3": {"budget": {"calibrate": {"apart": "tighten"}}},
 }
 """The same for values that a version brought to older keys: by section and key, the new value and the way before it."""
 

@@ -16,6 +16,7 @@ from protocol.facts import ConversationErased, DigestItem, MessageRepaired, Repa
 from protocol.limits import WRITERS_REMEMBERED_MAX
 from protocol.policy import Policy
 
+from .calibrating import overhead_in
 from .entry import Entry
 from .packed_items import read_items
 from .state_parts import (
@@ -143,8 +144,10 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         usable = self.policy.usable_tokens
         if self.calibration.window and calibrate != "off":
             usable = min(usable, self.policy.usable_tokens_in(self.calibration.window))
+        if calibrate == "apart":
+            usable -= overhead_in(usable, self.calibration)
         asked = min(budget, usable) if budget else usable
-        if calibrate == "off" or not self.calibration.ratio or (calibrate == "tighten" and self.calibration.ratio <= 1):
+        if calibrate == "off" or not self.calibration.ratio or (calibrate != "follow" and self.calibration.ratio <= 1):
             return asked
         return max(1, int(asked / self.calibration.ratio))
 

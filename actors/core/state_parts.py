@@ -136,6 +136,10 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     refused: bool = False
     window: int = 0
     """Tokens that it allows; 0: it did not say."""
+    ours: int = 0
+    """Tokens of the view as we count them; 0: it is not known for which view it is."""
+    told: int = 0
+    """Tokens that the provider counted, less those of `budget.tools`."""
 
 
 class Arrived(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -216,6 +220,12 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """Tokens that the provider said it allows when it refused a view; 0: it never did."""
     upto: int = 0
     """Messages that had been said when the newest view was served."""
+    overhead: float = 0.0
+    """Tokens that the provider counts beside a view, where the policy learns them apart from the ratio."""
+    at_ours: int = 0
+    """Tokens of the view that the next ratio is taken from the difference to, as we count them; 0: there is none."""
+    at_told: int = 0
+    """The same as the provider counted them."""
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

@@ -56,17 +56,12 @@ class Adapter:
             raise Rejected(f"an adapter takes the URL of NATS, as nats://127.0.0.1:4222, not {type(url).__name__}")
         given: dict[str, Any] = dict(options)
         policy = given.pop("policy", {})
-        sections = {
-            # a provider counts instructions and tools too, which are the framework's and no message of ours: the ratio
-            # of its count to ours would take a quarter of the budget in the first turns
-            "budget": {"calibrate": "off", **policy.get("budget", {})},
-            "shape": {**policy.get("shape", {}), "profile": profile},
-        }
+        shape = {**policy.get("shape", {}), "profile": profile}
         terms = Terms(
             tenant=given.pop("tenant", "default"),
             model=given.pop("model", ""),
             budget=given.pop("budget", 0),
-            policy={**policy, **sections},
+            policy={**policy, "shape": shape},
             profile=profile,
         )
         self._strict = bool(given.pop("strict", False))

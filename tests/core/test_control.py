@@ -187,7 +187,7 @@ class TestTheProvidersOwnCount:
     """Digitorn's calibration (K30), with its clamps; ours lowers the budget and never raises it unasked."""
 
     def test_the_first_count_is_taken_and_later_ones_are_averaged(self) -> None:
-        talk = talk_of()
+        talk = talk_of(budget={"window": 1000, "reserve": 0, "calibrate": "tighten"})
         talk.play(user(words(96)))
         talk.say(UsageReported(input_tokens=120, view_hash=served(talk)))
         assert talk.state.calibration.ratio == pytest.approx(1.2)
@@ -197,7 +197,7 @@ class TestTheProvidersOwnCount:
 
     @pytest.mark.parametrize(("told", "believed"), [(100_000, 4.0), (1, 0.25)])
     def test_an_absurd_count_is_clamped(self, told: int, believed: float) -> None:
-        talk = talk_of()
+        talk = talk_of(budget={"window": 1000, "reserve": 0, "calibrate": "tighten"})
         talk.play(user(words(96)))
         talk.say(UsageReported(input_tokens=told, view_hash=served(talk)))
         assert talk.state.calibration.ratio == believed
@@ -210,14 +210,14 @@ class TestTheProvidersOwnCount:
             assert talk.state.usable_tokens == usable
 
     def test_the_tools_are_not_counted_as_messages(self) -> None:
-        talk = talk_of(budget={"window": 1000, "reserve": 0, "tools": 50})
+        talk = talk_of(budget={"window": 1000, "reserve": 0, "tools": 50, "calibrate": "tighten"})
         talk.play(user(words(96)))
         talk.say(UsageReported(input_tokens=170, view_hash=served(talk)))
         assert talk.state.calibration.ratio == pytest.approx(1.2)
 
     @pytest.mark.parametrize("view_hash", ["", "0" * 64])
     def test_a_count_of_an_unknown_view_changes_nothing(self, view_hash: str) -> None:
-        talk = talk_of()
+        talk = talk_of(budget={"window": 1000, "reserve": 0, "calibrate": "tighten"})
         talk.play(user(words(96)))
         served(talk)
         before = talk.state
