@@ -54,6 +54,10 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     decided_elsewhere: int = 0
     """Steps of older rules that the release which wrote them decided again, in its own environment."""
     views: int = 0
+    states: int = 0
+    """Kept states (a snapshot) that were compared; only where nothing was decided again."""
+    folded_only: bool = False
+    """Nothing was decided again: chain, kept state and views were compared (`refolding.py`)."""
     tokens: int = 0
     hash: str = ""
     view_hash: str = ""
@@ -76,9 +80,9 @@ def replay(at: Address, records: Iterable[Record], *, rules: Iterable[str] = ())
             commit, version = last.commit, last.after.version
             commits += 1
             facts += len(commit.facts)
-            if _is_view(commit):
+            if is_view(commit):
                 views += 1
-                found = _view_again(last.before, commit)
+                found = view_again(last.before, commit)
             elif (outside := _outside(last.before, commit.facts)) is None:
                 continue
             elif commit.rules_version not in decided:
@@ -91,12 +95,11 @@ def replay(at: Address, records: Iterable[Record], *, rules: Iterable[str] = ())
             divergence = divergence or found
         state = head(last, at, records)
     except (ChainBroken, BadEnvelope) as error:
-        field = "rules_version" if isinstance(error, UnknownRules) else "chain"
-        broken = Divergence(version=version + 1, fact="", field=field, reason=str(error))
+        broken = broken_at(version + 1, error)
         return Replayed(
             address=str(at), commits=commits, facts=facts, rests=dict(rests), divergence=divergence or broken
         )
-    final = _final_view(state)
+    final = final_view(state)
     return Replayed(
         address=str(at),
         version=state.version,
@@ -113,7 +116,14 @@ def replay(at: Address, records: Iterable[Record], *, rules: Iterable[str] = ())
     )
 
 
-def _is_view(commit: codec.Commit) -> bool:
+def broken_at(version: int, error: ChainBroken | BadEnvelope) -> Divergence:
+    """Return the divergence of a log that cannot be folded from *version* on."""
+    field = "rules_version" if isinstance(error, UnknownRules) else "chain"
+    return Divergence(version=version, fact="", field=field, reason=str(error))
+
+
+def is_view(commit: codec.Commit) -> bool:
+    """Tell whether *commit* says that a view was served."""
     return bool(commit.facts) and isinstance(commit.facts[0], ContextServed)
 
 
@@ -132,7 +142,7 @@ def _decided(before: State, recorded: tuple[DoneFact, ...], outside: Outside) ->
     return act.rule(before, outside, count_of(before)).facts
 
 
-def _view_again(before: State, commit: codec.Commit) -> Divergence | None:
+def view_again(before: State, commit: codec.Commit) -> Divergence | None:
     """Build a served view again: its bytes, by their hash, and what was told of it must be the same."""
     served = commit.facts[0]
     assert isinstance(served, ContextServed)
@@ -172,7 +182,8 @@ def _difference(commit: codec.Commit, wanted: tuple[object, ...]) -> Divergence 
     return Divergence(version=commit.version, fact="", field="", reason=reason)
 
 
-def _final_view(state: State) -> str:
+def final_view(state: State) -> str:
+    """Return the hash of the view that would be served at the end of the log; empty where none would."""
     if state.policy is None:
         return ""
     try:

@@ -276,6 +276,7 @@ def replay(
             metavar="ENV",
         ),
     ] = None,
+    fold: Annotated[bool, typer.Option("--fold", help="Decide nothing again: chain, snapshot, served views.")] = False,
     jobs: Annotated[int, typer.Option(help="Processes; default: one for each processor.", min=0)] = 0,
     json: Json = False,
 ) -> int:
@@ -283,7 +284,7 @@ def replay(
     from .replay import Checks
     from .replay import replay as run
 
-    checks = Checks(verify=verify or strict, strict=strict, environments=tuple(environments or ()))
+    checks = Checks(verify=verify or strict, strict=strict, environments=tuple(environments or ()), fold=fold)
     return run(stack, what or (), everything=everything, checks=checks, jobs=jobs, as_json=json)
 
 

@@ -22,7 +22,7 @@ from . import FAILED, MISMATCH, UNREACHABLE
 from .audit_read import chosen, missing, named_file
 from .options import StackOptions
 from .progress import bar, lines
-from .replay_pool import Failed, ReplayResult, Source, processors, replays
+from .replay_pool import Failed, How, ReplayResult, Source, processors, replays
 from .session import connected, located, printed, said, settings_of, shown
 from .terminal_text import counted, named, plain
 
@@ -37,6 +37,7 @@ class Checks:
     verify: bool
     strict: bool
     environments: tuple[Path, ...]
+    fold: bool
 
 
 def replay(
@@ -45,15 +46,16 @@ def replay(
     """Rebuild conversations from the log, or from bundles alone; see `jettison replay --help`."""
     if bool(what) == everything:
         raise typer.BadParameter("say what to replay: conversations, bundles' files or folders of them, or --all")
+    if checks.fold and (checks.strict or checks.environments):
+        raise typer.BadParameter("--fold decides nothing again: without --strict and --with")
     signal.signal(signal.SIGTERM, _ended)
-    releases = [release_in(path) for path in checks.environments]
+    releases = tuple(release_in(path) for path in checks.environments)
     files, names = _parted(what)
     addresses = _addresses(stack, names, everything=everything)
     settings = settings_of(stack)
     sources: list[Source] = [*files, *addresses]
-    outcomes = replays(
-        sources, located(settings) if addresses else settings, jobs=jobs or processors(), releases=releases
-    )
+    how = How(settings=located(settings) if addresses else settings, releases=releases, fold=checks.fold)
+    outcomes = replays(sources, how, jobs=jobs or processors())
     if len(sources) == 1 and not everything:
         return _told(next(outcomes), checks=checks, as_json=as_json, briefly=False)
     return _all_told(outcomes, len(sources), checks=checks, as_json=as_json)
@@ -61,17 +63,26 @@ def replay(
 
 def replay_text(found: Replayed) -> str:
     """Return the outcome of a replay as text for a person."""
-    older = rests_text(found)
     lines = [
         f"{found.address}: {found.messages} messages, {found.commits} commits, {found.facts} facts",
-        f"decided again {found.decided_again} of {found.commits - found.views} steps{older and f', {older}'} (the "
-        f"others rest on what a store or a model said), rebuilt {found.views} served views",
+        _done_text(found),
         f"version {found.version}, hash {found.hash[:16]}, view {found.view_hash[:16]}, {found.tokens:,} tokens",
     ]
     different = _different(found)
     all_of_them = "what was decided again" if found.rests else "all of these"
     lines.append(different or f"replay verified: {all_of_them} came out the same")
     return "\n".join(lines) + "\n"
+
+
+def _done_text(found: Replayed) -> str:
+    views = f"rebuilt {found.views} served views"
+    if found.folded_only:
+        return f"folded, nothing decided again; {views}, compared {counted(found.states, 'kept state')}"
+    older = rests_text(found)
+    return (
+        f"decided again {found.decided_again} of {found.commits - found.views} steps{older and f', {older}'} (the "
+        f"others rest on what a store or a model said), {views}"
+    )
 
 
 def rests_text(found: Replayed) -> str:

@@ -23,8 +23,9 @@ import msgspec
 
 from actors.audit import bundle as bundles
 from actors.audit.older_release import Release, decided_by
+from actors.audit.refolding import refolded
 from actors.audit.replay import Replayed, replay
-from actors.host.bootstrap import runtime
+from actors.host.bootstrap import Runtime, runtime
 from actors.host.settings import Settings
 from protocol.errors import Damaged, JettisonError, NotFound, Rejected, Unavailable
 from protocol.ids import Address
@@ -52,6 +53,16 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
     """Bad luck: the same call may succeed later."""
 
 
+class How(msgspec.Struct, frozen=True, kw_only=True):
+    """How to replay: the settings say where the log is."""
+
+    settings: Settings
+    releases: tuple[Release, ...] = ()
+    """Older ones, which decide the steps of their rules."""
+    fold: bool = False
+    """Only fold and compare: nothing is decided again."""
+
+
 ReplayResult = Replayed | Failed
 Source = Path | Address
 """A bundle's file, or a conversation in the log."""
@@ -62,25 +73,23 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def replays(
-    sources: Sequence[Source], settings: Settings, *, jobs: int, releases: Sequence[Release] = ()
-) -> Iterator[ReplayResult]:
-    """Replay *sources* by *jobs* processes and yield each outcome as it comes; *settings* say where the log is.
+def replays(sources: Sequence[Source], how: How, *, jobs: int) -> Iterator[ReplayResult]:
+    """Replay *sources* by *jobs* processes and yield each outcome as it comes.
 
-    Where other *releases* decide too, one process waits for theirs, so that whoever ends it ends them.
+    Where other releases decide too, one process waits for theirs, so that whoever ends it ends them.
     Raises `Unavailable` if a process is ended from outside.
     """
     size = max(1, min(BATCH_MAX, len(sources) // (jobs * BATCHES_EACH)))
     batches = [tuple(sources[start : start + size]) for start in range(0, len(sources), size)]
-    if jobs <= 1 or len(batches) <= 1 or releases:
-        yield from _each(sources, settings, releases)
+    if jobs <= 1 or len(batches) <= 1 or how.releases:
+        yield from _each(sources, how)
         return
     with _pool(min(jobs, len(batches))) as pool:
         waiting = iter(batches)
         under_way: set[Future[list[ReplayResult]]] = set()
         while True:
             while len(under_way) < jobs * QUEUED_EACH and (batch := next(waiting, ())):
-                under_way.add(pool.submit(_batch, batch, settings))
+                under_way.add(pool.submit(_batch, batch, how))
             if not under_way:
                 return
             done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
@@ -88,64 +97,70 @@ def replays(
                 yield from one.result()
 
 
-def _batch(sources: Sequence[Source], settings: Settings) -> list[ReplayResult]:
-    return list(_each(sources, settings))
+def _batch(sources: Sequence[Source], how: How) -> list[ReplayResult]:
+    return list(_each(sources, how))
 
 
-def _each(sources: Sequence[Source], settings: Settings, releases: Sequence[Release] = ()) -> Iterator[ReplayResult]:
+def _each(sources: Sequence[Source], how: How) -> Iterator[ReplayResult]:
     """Replay *sources* one after the other, in this process."""
     addresses = []
     for source in sources:
         if isinstance(source, Path):
-            yield _file(source, settings, releases)
+            yield _file(source, how)
         else:
             addresses.append(source)
     if addresses:
-        yield from _each_of_log(addresses, settings, releases)
+        yield from _each_of_log(addresses, how)
 
 
-def _each_of_log(
-    addresses: Sequence[Address], settings: Settings, releases: Sequence[Release]
-) -> Iterator[ReplayResult]:
+def _each_of_log(addresses: Sequence[Address], how: How) -> Iterator[ReplayResult]:
     with asyncio.Runner() as runner:
         connected = AsyncExitStack()
         try:
-            running = runner.run(connected.enter_async_context(runtime(settings, role="reader")))
+            running = runner.run(connected.enter_async_context(runtime(how.settings, role="reader")))
         except JettisonError as error:
             yield from (_failed(str(at), error) for at in addresses)
             return
         try:
             for at in addresses:
                 try:
-                    records = runner.run(running.log.read(at, after=0))
+                    records, snapshot = runner.run(_read(running, at, how))
                 except JettisonError as error:
                     yield _failed(str(at), error)
                     continue
                 # not within the loop: there Ctrl-C would wait for its end
                 if records:
-                    yield _replayed(at, records, settings, releases)
+                    yield _replayed(at, records, how, snapshot)
                 else:
                     yield _failed(str(at), NotFound(f"there is no conversation {at}"))
         finally:
             runner.run(connected.aclose())
 
 
-def _replayed(at: Address, records: Sequence[Record], settings: Settings, releases: Sequence[Release]) -> ReplayResult:
-    found = replay(at, records, rules=(settings.rules_written,))
+async def _read(running: Runtime, at: Address, how: How) -> tuple[Sequence[Record], bytes]:
+    """Return the log of *at*, and its snapshot where that is compared: read first, it is never ahead of the log."""
+    snapshot = await running.snapshots.newest(at) if how.fold else None
+    return await running.log.read(at, after=0), snapshot or b""
+
+
+def _replayed(at: Address, records: Sequence[Record], how: How, snapshot: bytes) -> ReplayResult:
+    if how.fold:
+        return refolded(at, records, snapshot=snapshot)
+    found = replay(at, records, rules=(how.settings.rules_written,))
     try:
-        for release in releases:
+        for release in how.releases:
             found = decided_by(release, at, records, found)
     except Rejected as error:
         return _failed(str(at), error)
     return found
 
 
-def _file(path: Path, settings: Settings, releases: Sequence[Release]) -> ReplayResult:
+def _file(path: Path, how: How) -> ReplayResult:
     try:
         bundle = bundles.sound(bundles.read(path))
     except (Rejected, Damaged, OSError) as error:
         return _failed(str(path), error)
-    return _replayed(bundle.at, bundle.records, settings, releases)
+    return _replayed(bundle.at, bundle.records, how, bundle.snapshot)
 
 
 def _failed(source: str, error: Exception) -> Failed:

@@ -18,7 +18,7 @@ import pytest
 from actors.audit.bundle import Bundle, Lack, packed
 from actors.audit.replay import Replayed, replay
 from actors.audit.verify import mentioned
-from actors.cli.replay_pool import Failed, Source, replays
+from actors.cli.replay_pool import Failed, How, Source, replays
 from actors.host.settings import Settings
 from protocol.ids import address
 from tests.audit.recorded import recorded, serve, small
@@ -60,7 +60,7 @@ def test_as_many_outcomes_come_as_there_are_sources_and_one_that_is_damaged_stop
     folder: Path, jobs: int
 ) -> None:
     sources: list[Source] = sorted(folder.glob("*.tar"))
-    outcomes = list(replays(sources, Settings(), jobs=jobs))
+    outcomes = list(replays(sources, How(settings=Settings()), jobs=jobs))
     found = {one.address: one for one in outcomes if isinstance(one, Replayed)}
     talks = [talked(f"talk-{number}") for number in range(5)]
     assert found == {str(talk.at): replay(talk.at, talk.records) for talk in talks}
