@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from starlette.types import Receive, Scope, Send
@@ -21,6 +21,7 @@ from .incoming import HungUp, Incoming, incoming, while_heard
 from .managed import Managed
 from .own_keys import unlike_its_own
 from .relay import refused, relayed
+from .repeated import Repeated
 from .upstream import Upstream
 
 log = logging.getLogger("jettison.gateway")
@@ -57,6 +58,7 @@ class Gateway:
     body_bytes_max: int
     managed: Managed | None = None
     """None where everything is forwarded as it came."""
+    repeated: Repeated = field(default_factory=Repeated)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; whatever is asked of others for it ends when the agent hangs up."""
@@ -76,7 +78,7 @@ class Gateway:
         host = api.host if api else host_of({key.decode("latin-1").lower(): "" for key, _ in asked.headers})
         caller = self.callers.caller(asked.headers, host)
         # a large request is read once, whoever wants to know what is in it
-        read = read_of(asked, api, bytes_max=self.body_bytes_max) if api and self._looks_at(asked, host) else None
+        read = self._read(asked, api) if api and self._looks_at(asked, host) else None
         if no := self._no(asked, api, host, caller, read):
             await refused(send, host, no.status, kind=no.kind, message=no.message, headers=no.headers)
             return
@@ -93,6 +95,9 @@ class Gateway:
             await refused(send, host, 404, kind="not_found_error", message=str(error))
         except Unavailable as error:
             await refused(send, host, 502, kind="api_error", message=str(error), code="upstream_unreachable")
+
+    def _read(self, asked: Incoming, api: Api) -> Body | Rejected:
+        return read_of(asked, api, bytes_max=self.body_bytes_max, repeated=self.repeated)
 
     def _looks_at(self, asked: Incoming, host: Host) -> bool:
         """Tell whether it matters what is in a request: it is managed, or another caller's must not be in it."""

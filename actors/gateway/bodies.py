@@ -19,6 +19,7 @@ from .apis import Api
 from .encodings import unfolded
 from .identity import Earlier, scope_of
 from .incoming import Incoming
+from .repeated import Hashed, Parts, Repeated
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError)
 
@@ -34,6 +35,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
 
     api: Api
     fields: Mapping[str, bytes]
+    """As they came; that of the list is empty, which is told by what follows."""
     head: tuple[bytes, ...]
     messages: tuple[bytes, ...]
     tail: tuple[bytes, ...]
@@ -45,6 +47,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
     """The id of the one that its provider keeps, and all of it was put before what came."""
     own: tuple[bytes, ...] = ()
     """What came, and is to be added there."""
+    hashed: Hashed = msgspec.field(default_factory=Hashed)
 
     @property
     def skipped(self) -> int:
@@ -113,33 +116,39 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
         return b"".join((b"{", *pieces[1:], b"}"))
 
 
-def read_of(asked: Incoming, api: Api, *, bytes_max: int) -> Body | Rejected:
+def read_of(asked: Incoming, api: Api, *, bytes_max: int, repeated: Repeated) -> Body | Rejected:
     """Return what a request is, unfolded where it came compressed; why not, where it cannot be read."""
     if asked.rest is not None:
         return Rejected(f"the request has more than {bytes_max:,} bytes")
     try:
-        return body_of(unfolded(asked.body, asked.header("content-encoding"), bytes_max=bytes_max), api)
+        raw = unfolded(asked.body, asked.header("content-encoding"), bytes_max=bytes_max)
+        return body_of(raw, api, repeated=repeated)
     except Rejected as error:
         return error
 
 
-def body_of(raw: bytes, api: Api) -> Body:
+def body_of(raw: bytes, api: Api, *, repeated: Repeated) -> Body:
     """Return a request taken apart. Raises `Rejected` for one without a conversation that we can read."""
     try:
-        fields = {name: bytes(value) for name, value in msgspec.json.decode(raw, type=dict[str, msgspec.Raw]).items()}
-        named = "previous_response_id" in fields and api.field not in fields
-        given = b"[]" if named else fields[api.field].strip()
-        if given.startswith(b'"'):
-            # a bare text is the user's
-            listed = [b'{"role":"user","content":' + given + b"}"]
-        else:
-            listed = [bytes(one) for one in msgspec.json.decode(given, type=list[msgspec.Raw])]
+        fields, listed, hashed = repeated.parts(raw, api.field) or _parts(raw, api, repeated)
         head, messages, tail = _parted(listed)
     except (KeyError, *UNREADABLE) as error:
         raise Rejected(f"the request's {api.field} cannot be read: {type(error).__name__}") from None
     if not messages and "previous_response_id" not in fields:
         raise Rejected(f"the request's {api.field} has no message")
-    return Body(api=api, fields=fields, head=head, messages=messages, tail=tail)
+    return Body(api=api, fields=fields, head=head, messages=messages, tail=tail, hashed=hashed)
+
+
+def _parts(raw: bytes, api: Api, repeated: Repeated) -> Parts:
+    fields = {name: bytes(value) for name, value in msgspec.json.decode(raw, type=dict[str, msgspec.Raw]).items()}
+    named = "previous_response_id" in fields and api.field not in fields
+    given = b"[]" if named else fields[api.field].strip()
+    fields[api.field] = b""
+    if given.startswith(b'"'):
+        # a bare text is the user's
+        return Parts(fields, [b'{"role":"user","content":' + given + b"}"], Hashed())
+    listed = [bytes(one) for one in msgspec.json.decode(given, type=list[msgspec.Raw])]
+    return Parts(fields, listed, repeated.remember(raw, api.field, listed))
 
 
 _Messages = tuple[bytes, ...]

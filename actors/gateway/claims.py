@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 from cachetools import LRUCache
@@ -25,6 +26,9 @@ CLAIMS_MAX = 8
 CLAIM_PAUSE_SECONDS = 0.02
 
 NOTES_MAX = 4096
+
+READ_BYTES_MAX = 16 * 2**20
+"""Of documents, as they are written, that a process remembers."""
 
 PLACE_BYTES_MAX = 900 * 1024
 """Of one document, which is one frame of NATS."""
@@ -64,12 +68,23 @@ class Note:
     """The newest aside had an odd budget."""
 
 
+class _Read(NamedTuple):
+    """A document as this process knows it; a write tells whether it still is so."""
+
+    known: Known
+    revision: int
+    size: int
+
+
 @dataclass(kw_only=True)
 class Claims:
     """The documents, and what is to be written into them with the next claim."""
 
     places: GatewayPlaces
     _notes: LRUCache[str, Note] = field(default_factory=lambda: LRUCache(NOTES_MAX))
+    _read: LRUCache[tuple[str, Token], _Read] = field(
+        default_factory=lambda: LRUCache(READ_BYTES_MAX, getsizeof=lambda one: one.size)
+    )
 
     def note(self, name: str) -> Note:
         """Return what is known of the conversation *name*."""
@@ -86,12 +101,12 @@ class Claims:
         """
         failed: LogUnavailable | None = None
         for tries in range(CLAIMS_MAX):
-            # a replica that was asked may not know yet who was faster
-            await asyncio.sleep(CLAIM_PAUSE_SECONDS * tries)
+            # a replica that was asked may not know yet who was faster; the first time nobody was asked
+            await asyncio.sleep(CLAIM_PAUSE_SECONDS * max(0, tries - 1))
             if time.monotonic() >= asked.until:
                 raise failed or LogUnavailable("a request was not claimed before its deadline")
             try:
-                if (head := await self._claim(asked)) is not None:
+                if (head := await self._claim(asked, again=tries > 0)) is not None:
                     return head
             except LogUnavailable as error:
                 # whether it landed is seen at the next look
@@ -106,21 +121,19 @@ class Claims:
             after = changed(head) if head else None
             if after is None:
                 return
-            wanted = msgspec.msgpack.encode(identity.known_with(known, after))
-            if len(wanted) > PLACE_BYTES_MAX:
-                return
-            if await self.places.write(token(tenant), place, wanted, revision=revision) is not None:
+            wanted = identity.known_with(known, after)
+            if await self._written(tenant, place, wanted, revision, bytes_max=PLACE_BYTES_MAX):
                 return
 
     async def forget(self, tenant: str, place: Token, name: str) -> None:
         """Know nothing of the conversation *name* any more, where nobody is faster."""
         known, revision = await self._known(tenant, place)
-        left = msgspec.msgpack.encode(identity.known_without(known, name))
-        await self.places.write(token(tenant), place, left, revision=revision)
+        await self._written(tenant, place, identity.known_without(known, name), revision)
 
-    async def _claim(self, asked: Search) -> Head | None:
-        """Try once; None where another gateway was faster."""
-        known, revision = await self._known(asked.tenant, asked.place)
+    async def _claim(self, asked: Search, *, again: bool) -> Head | None:
+        """Try once, by what this process wrote last unless it is tried *again*; None where that was not enough."""
+        remembered = None if again else self._read.get((asked.tenant, asked.place))
+        known, revision = await self._known(asked.tenant, asked.place, remembered)
         decision = identity.decide(
             known,
             asked.chain,
@@ -131,6 +144,8 @@ class Claims:
             answered=asked.answered,
         )
         match decision:
+            case None | Aside() if remembered:
+                return None  # nothing would be written, which alone tells that nobody was faster
             case None:
                 raise Rejected("nothing is kept of the conversation that this is asked beside")
             case Aside(head=head):
@@ -140,17 +155,33 @@ class Claims:
             case Branches(head=parent, point=point):
                 head = identity.branched(parent, point, name=asked.new.name)
             case Begins():
+                if not asked.whole and remembered:
+                    return None
                 if not asked.whole:
                     raise Rejected("what this goes on from is not known any more")
                 head = asked.new
         grown = identity.grown(head, asked.chain, asked.hashes)
         if isinstance(decision, GoesOn) and grown == head:
-            return head
-        wanted = msgspec.msgpack.encode(identity.known_with(known, grown))
-        landed = await self.places.write(token(asked.tenant), asked.place, wanted, revision=revision)
-        return None if landed is None else grown
+            return None if remembered else head
+        landed = await self._written(asked.tenant, asked.place, identity.known_with(known, grown), revision)
+        return grown if landed else None
 
-    async def _known(self, tenant: str, place: Token) -> tuple[Known, int]:
+    async def _written(
+        self, tenant: str, place: Token, known: Known, revision: int, *, bytes_max: float = math.inf
+    ) -> bool:
+        """Write a document, unless it has more than *bytes_max*; tell whether that is done."""
+        raw = msgspec.msgpack.encode(known)
+        if len(raw) > bytes_max:
+            return True
+        self._read.pop((tenant, place), None)
+        landed = await self.places.write(token(tenant), place, raw, revision=revision)
+        if landed is not None and len(raw) <= PLACE_BYTES_MAX:
+            self._read[tenant, place] = _Read(known, landed, len(raw))
+        return landed is not None
+
+    async def _known(self, tenant: str, place: Token, remembered: _Read | None = None) -> tuple[Known, int]:
+        if remembered:
+            return replace(remembered.known, heads=tuple(map(self._noted, remembered.known.heads))), remembered.revision
         raw, revision = await self.places.read(token(tenant), place)
         if not raw:
             return Known(), revision

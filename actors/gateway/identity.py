@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -260,13 +260,15 @@ def with_hidden(head: Head, one: Hidden) -> Head:
     return replace(head, hidden=(*others, one)[-HIDDEN_MAX:], changed=True)
 
 
-def chain_of(hashes: Iterable[bytes], *, secret: bytes, earlier: Earlier | None = None) -> list[bytes]:
+def chain_of(
+    hashes: Sequence[bytes], *, secret: bytes, earlier: Earlier | None = None, known: Sequence[bytes] = ()
+) -> list[bytes]:
     """Return the hashes of the first 0, 1, 2, … messages; without *secret* nobody can tell what they are of.
 
-    Those within what stands *earlier* are empty, which is the hash of nothing.
+    Those within what stands *earlier* are empty, which is the hash of nothing. *known* is the chain's beginning.
     """
-    chain = [b""] * earlier.length + [earlier.chain] if earlier else [b""]
-    for one in hashes:
+    chain = [b""] * earlier.length + [earlier.chain] if earlier else [*known] or [b""]
+    for one in hashes[max(0, len(known) - 1) :]:
         chain.append(hashlib.blake2b(chain[-1] + one, digest_size=HASH_BYTES, key=secret).digest())
     return chain
 

@@ -157,11 +157,10 @@ class Keeper:
 
     async def _search(self, caller: Caller, body: Body, headers: Mapping[str, str], *, store: bool | None) -> Search:
         """Return what is looked for: where, and by which hashes."""
-        hashes = tuple(map(self._hash, body.messages))
+        secret, earlier = (await self._key(caller.tenant)).secret, body.earlier
+        hashes, chain = body.hashed.of(body.messages, self._hash, secret=secret, earlier=earlier)
         ours = encode_value(dialect_of(body.api).tool) if body.has_tools and self.retrieval == "inject" else b""
         outside = self.outside.tokens(body.instructions + ours, body.model)
-        secret = (await self._key(caller.tenant)).secret
-        earlier = body.earlier
         scope = body.scope(headers)
         if earlier:
             place, answered = earlier.place, earlier.length
@@ -174,7 +173,7 @@ class Keeper:
         return Search(
             tenant=caller.tenant,
             place=token(place),
-            chain=identity.chain_of(hashes, secret=secret, earlier=earlier),
+            chain=chain,
             hashes=(*(b"" for _ in range(body.skipped)), *hashes),
             tools=earlier.tools if earlier else body.has_tools or bool(store),
             beside=identity.is_beside(headers) if store is None else not store,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,8 @@ import pytest
 from actors.gateway import identity
 from actors.gateway.claims import Claims, Search
 from actors.gateway.identity import Head
-from protocol.errors import LogUnavailable
-from protocol.ids import token
+from protocol.errors import LogUnavailable, Rejected
+from protocol.ids import Token, token
 from storage.gateway_places import MemoryPlaces
 
 HASHES = tuple(bytes([number]) * 16 for number in range(5))
@@ -44,3 +45,34 @@ async def test_a_request_whose_deadline_is_over_begins_no_branch_of_what_went_on
         await claims.claimed(search(3, until=time.monotonic() - 1))
     assert await places.read(token("t"), token("p")) == before
     assert (await claims.claimed(search(3, until=time.monotonic() + 60))).name == "of-3"
+
+
+class _Counted(MemoryPlaces):
+    """Counts how often it is read."""
+
+    reads = 0
+
+    async def read(self, tenant: Token, place: Token) -> tuple[bytes, int]:
+        self.reads += 1
+        return await super().read(tenant, place)
+
+
+async def test_what_a_gateway_wrote_last_it_does_not_read_again_unless_another_was_faster() -> None:
+    places = _Counted()
+    ours, theirs = Claims(places=places), Claims(places=places)
+    assert (await ours.claimed(search(1))).length == 1
+    assert (await ours.claimed(search(2))).length == 2
+    assert places.reads == 1
+    # who is faster is seen by the write, and then what it wrote is read
+    assert (await theirs.claimed(search(3))).name == "of-1"
+    assert (await ours.claimed(search(4))).name == "of-1"
+    assert places.reads == 3
+
+
+async def test_where_nothing_is_written_a_gateway_looks_what_another_one_wrote() -> None:
+    places = MemoryPlaces()
+    ours, theirs = Claims(places=places), Claims(places=places)
+    await ours.claimed(search(2))
+    await theirs.forget("t", token("p"), "of-2")
+    with pytest.raises(Rejected):
+        await ours.claimed(replace(search(2), beside=True))

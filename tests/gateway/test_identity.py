@@ -250,7 +250,7 @@ def test_only_so_many_are_known_and_the_forgotten_begin_anew() -> None:
 def test_what_a_model_read_back_is_in_the_log_where_its_agent_saw_one_answer() -> None:
     seen = answer("It is 7.")
     asked = [user("What is it?")]
-    chain = chain_of(map(hash_of, asked), secret=SECRET)
+    chain = chain_of(list(map(hash_of, asked)), secret=SECRET)
     head = grown(NEW, chain, list(map(hash_of, asked)))
     head = with_hidden(head, Hidden(seen=(hash_of(seen),), turns=b"[1,2,3]", messages=3))
     asked += [seen, user("Thanks.")]

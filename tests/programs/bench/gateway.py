@@ -70,9 +70,10 @@ class Wire:
         return took, how.partition(b":")[2].strip()
 
     def close(self) -> None:
-        """End it."""
+        """End it; who asks again opens another."""
         if self._streams:
             self._streams[1].close()
+        self._streams = None
 
 
 class Speaker:
@@ -172,6 +173,9 @@ async def _added(there: int, managed: int) -> list[Figure]:
     floor, hows = Wire(there), set[bytes]()
     one_at_once = {agent.name: asyncio.Lock() for agent in agents}
     await asyncio.gather(*(_warm(agent, wires[agent.name]) for agent in agents))
+    for wire in wires.values():
+        # who was ready first may have waited for the others for as long as a connection is kept
+        wire.close()
     direct = [(await floor.asked(agents[0].body()))[0] for _ in range(50)]
     began, spent = time.monotonic(), list[float]()
 

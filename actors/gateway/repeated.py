@@ -1,0 +1,205 @@
+"""Repeated: what a request repeats of one that came a moment ago is neither read nor hashed again.
+
+An agent sends its whole history each time. The bytes up to the first difference are compared, which costs a
+thirtieth of reading them; what follows is read as JSON in the same place of the same object. So the same bytes give
+the same request, whoever sent them before, and nothing is taken from one caller to another.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+
+from . import identity
+
+BYTES_MIN = 32 * 1024
+"""Of a request that is remembered: a smaller one is read in no time."""
+
+BYTES_MAX = 64 * 2**20
+"""Of all that are remembered."""
+
+REQUESTS_MAX = 256
+
+REVISED_MAX = 8
+"""Messages at the end of a request that the next one has in another form: marks that moved, a reminder. One that
+repeats less is a branch, and both are remembered."""
+
+_MARK = b'"%s"' % secrets.token_hex(16).encode()
+"""Stands for what is repeated; nobody can have written it."""
+
+
+@dataclass
+class Hashed:
+    """The hashes of a request's messages, as far as they are known: those of the very same objects hold."""
+
+    messages: Sequence[bytes] = ()
+    hashes: Sequence[bytes] = ()
+    chain: Sequence[bytes] = ()
+    secret: bytes = b""
+
+    def of(
+        self,
+        messages: Sequence[bytes],
+        hash_of: Callable[[bytes], bytes],
+        *,
+        secret: bytes,
+        earlier: identity.Earlier | None = None,
+    ) -> tuple[tuple[bytes, ...], list[bytes]]:
+        """Return the hashes of *messages*, and their chain below what stands *earlier*; remember both."""
+        same = _same(self.messages, messages)
+        hashes = (*self.hashes[:same], *map(hash_of, messages[same:]))
+        if earlier:
+            return hashes, identity.chain_of(hashes, secret=secret, earlier=earlier)
+        known = list(self.chain[: same + 1]) if secret == self.secret else []
+        chain = identity.chain_of(hashes, secret=secret, known=known)
+        self.messages, self.hashes, self.chain, self.secret = messages, hashes, chain, secret
+        return hashes, chain
+
+
+class Parts(NamedTuple):
+    """A request taken apart: its fields, the list among them as messages, and what is known of those."""
+
+    fields: dict[str, bytes]
+    """That of the list is empty."""
+    listed: Sequence[bytes]
+    hashed: Hashed
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Seen:
+    """A request that came: where its list begins, and what stood before it."""
+
+    field: str
+    before: bytes
+    """All up to the first message."""
+    fields: Mapping[str, bytes]
+    gap: bytes
+    """What stands between two messages."""
+    listed: Sequence[bytes]
+    hashed: Hashed
+    size: int
+
+    def repeated(self, raw: bytes) -> tuple[int, int]:
+        """Return how many of its messages *raw* begins with, and where they end."""
+        return _walked(raw, self.before, self.gap, self.listed)
+
+
+@dataclass
+class Repeated:
+    """The requests that came last."""
+
+    _seen: OrderedDict[int, _Seen] = field(default_factory=OrderedDict)
+    _size: int = 0
+    _number: int = 0
+
+    def parts(self, raw: bytes, name: str) -> Parts | None:
+        """Return the request *raw*, whose list is the field *name*; None if it repeats nothing that is known."""
+        found, best, end = None, 0, 0
+        for number, one in reversed(self._seen.items()):
+            same, at = one.repeated(raw) if one.field == name else (0, 0)
+            if same > best:
+                found, best, end = number, same, at
+                if same == len(one.listed):
+                    break
+        if found is None:
+            return None
+        seen = self._seen[found]
+        more = _continued(raw[end:], name)
+        if more is None:
+            return None
+        fields, new = more
+        listed = (*seen.listed[:best], *new)
+        known = seen.hashed
+        hashed = Hashed(known.messages, known.hashes, known.chain, known.secret)
+        if len(seen.listed) - best <= REVISED_MAX:
+            self._forget(found)
+        self._keep(raw, seen.field, seen.before, seen.fields, seen.gap, listed, hashed)
+        return Parts({**seen.fields, **fields}, listed, hashed)
+
+    def remember(self, raw: bytes, name: str, listed: Sequence[bytes]) -> Hashed:
+        """Remember the request *raw*, whose field *name* holds *listed*; return where its hashes are to be kept."""
+        hashed = Hashed()
+        if len(raw) < BYTES_MIN or not listed:
+            return hashed
+        for opening in re.finditer(rb'"%s"\s*:\s*\[\s*' % name.encode(), raw):
+            before = raw[: opening.end()]
+            gap = re.compile(rb"\s*,\s*").match(raw, len(before) + len(listed[0]))
+            fields = _fields(before + b"]}")
+            if fields is not None and self._keep(
+                raw, name, before, fields, gap.group() if gap else b",", listed, hashed
+            ):
+                break
+        return hashed
+
+    def _keep(
+        self,
+        raw: bytes,
+        name: str,
+        before: bytes,
+        fields: Mapping[str, bytes],
+        gap: bytes,
+        listed: Sequence[bytes],
+        hashed: Hashed,
+    ) -> bool:
+        """Remember a request that is written as it seems; tell whether it is."""
+        if _walked(raw, before, gap, listed)[0] < len(listed):
+            return False
+        seen = _Seen(
+            field=name, before=before, fields=fields, gap=gap, listed=tuple(listed), hashed=hashed, size=len(raw)
+        )
+        self._number += 1
+        self._seen[self._number] = seen
+        self._size += seen.size
+        while self._size > BYTES_MAX or len(self._seen) > REQUESTS_MAX:
+            self._forget(next(iter(self._seen)))
+        return True
+
+    def _forget(self, number: int) -> None:
+        self._size -= self._seen.pop(number).size
+
+
+def _walked(raw: bytes, before: bytes, gap: bytes, listed: Sequence[bytes]) -> tuple[int, int]:
+    """Return how many of *listed* stand in *raw* behind *before*, with *gap* between them, and where they end."""
+    if not raw.startswith(before):
+        return 0, 0
+    end, at, wide = len(before), len(before), len(gap)
+    for number, one in enumerate(listed):
+        if not raw.startswith(one, at):
+            return number, end
+        end = at + len(one)
+        if not raw.startswith(gap, end):
+            return number + 1, end
+        at = end + wide
+    return len(listed), end
+
+
+def _continued(rest: bytes, name: str) -> tuple[dict[str, bytes], list[bytes]] | None:
+    """Return the fields and messages in *rest*, which goes on behind a message of the list *name*.
+
+    None where it is not read so: the list ends elsewhere, or comes twice.
+    """
+    fields = _fields(b'{"%s":[%s' % (name.encode(), _MARK) + rest)
+    if fields is None or not fields[name].startswith(b"[" + _MARK):
+        return None
+    listed = msgspec.json.decode(fields[name], type=list[msgspec.Raw])
+    fields[name] = b""
+    return fields, [bytes(one) for one in listed[1:]]
+
+
+def _fields(raw: bytes) -> dict[str, bytes] | None:
+    try:
+        return {name: bytes(value) for name, value in msgspec.json.decode(raw, type=dict[str, msgspec.Raw]).items()}
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
+        return None
+
+
+def _same(known: Sequence[bytes], messages: Sequence[bytes]) -> int:
+    """Return how many messages at the beginning of both are the very same objects."""
+    pairs = enumerate(zip(known, messages, strict=False))
+    return next((at for at, (one, other) in pairs if one is not other), min(len(known), len(messages)))
