@@ -11,7 +11,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_RE
 MAKEFLAGS += --no-print-directory
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint lint-style lint-types lint-imports quality exam bench chaos soak faults gateway-faults fuzz laws clients adapters kubernetes alerts audit lock wheel wheel-checks javascript clean
+.PHONY: help demo test lint lint-style lint-types lint-imports quality exam bench chaos soak faults gateway-faults fuzz laws clients adapters kubernetes alerts docs docs-check audit lock wheel wheel-checks javascript clean
 
 help:
 	@echo 'make demo    see a conversation grow, spill, digest and stay readable'
@@ -30,6 +30,8 @@ help:
 	@echo 'make adapters  agents of real frameworks with our adapters: sixty turns each, judged by the log'
 	@echo 'make kubernetes  checkov over what infra/kubernetes renders to (needs kubectl)'
 	@echo 'make alerts  promtool over the rules of infra/observability (needs promtool)'
+	@echo 'make docs    the documents as a site, into build/docs, to be read without a network'
+	@echo 'make docs-check  every page of it in a browser without a network: nothing is asked for, nothing hangs over'
 	@echo 'make wheel   the client for agents, into dist/'
 	@echo 'make wheel-checks  twine, check-wheel-contents and pyright on it; installed anew on each Python from 3.11 to 3.13 that is there'
 	@echo 'make javascript  the agent in JavaScript against real servers (needs npm)'
@@ -108,6 +110,14 @@ kubernetes: .venv-kubernetes/.installed
 alerts:
 	@promtool check rules infra/observability/alerts.yaml
 	@promtool test rules infra/observability/alerts.test.yaml
+
+# mkdocs-material asks its users to look at its successor: not here.
+docs: .venv-docs/.installed
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet --strict --config-file infra/site/mkdocs.yml
+	@echo 'docs: build/docs/index.html'
+
+docs-check: docs .venv/.browser
+	@$(BIN)/python -m tests.programs.docs_check
 
 audit: .venv-audit/.installed
 	@.venv-audit/bin/python -m tests.programs.advisories
@@ -196,6 +206,12 @@ ADAPTERS = agent_framework autogen google_adk langchain openai_agents pydantic_a
 	@.venv-kubernetes/bin/python -m pip -qq --disable-pip-version-check --no-input install --require-hashes -r infra/lock/kubernetes.txt
 	@touch $@
 
+.venv-docs/.installed: infra/lock/docs.txt
+	@echo 'install: mkdocs-material in .venv-docs'
+	@$(PYTHON) -m venv .venv-docs
+	@.venv-docs/bin/python -m pip -qq --disable-pip-version-check --no-input install --require-hashes -r infra/lock/docs.txt
+	@touch $@
+
 .venv-audit/.installed: infra/lock/audit.txt
 	@echo 'install: pip-audit in .venv-audit'
 	@$(PYTHON) -m venv .venv-audit
@@ -216,6 +232,8 @@ lock:
 	@$(COMPILE) --group browser --output-file infra/lock/browser.txt >/dev/null
 	@echo 'lock: infra/lock/audit.txt'
 	@$(COMPILE) --group audit --output-file infra/lock/audit.txt >/dev/null
+	@echo 'lock: infra/lock/docs.txt'
+	@$(COMPILE) --group docs --output-file infra/lock/docs.txt >/dev/null
 	@echo 'lock: infra/lock/kubernetes.txt'
 	@$(COMPILE) --group kubernetes --output-file infra/lock/kubernetes.txt >/dev/null
 	@echo 'lock: infra/lock/wheel.txt, infra/lock/checks.txt'
@@ -226,5 +244,5 @@ lock:
 
 clean:
 	@echo 'clean: .venv, dist and caches'
-	@rm -rf .venv .venv-adapters .venv-bench .venv-audit .venv-kubernetes .venv-wheel .venv-checks tests/examples/javascript/node_modules build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf .venv .venv-adapters .venv-bench .venv-audit .venv-docs .venv-kubernetes .venv-wheel .venv-checks tests/examples/javascript/node_modules build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

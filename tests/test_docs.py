@@ -11,6 +11,8 @@ import pytest
 from actors.cli.policy_keys import MORE, described, docstrings
 from actors.core.flow import mermaid
 from protocol import policy as policies
+from tests.cli_page import commands, settings_page
+from tests.http_page import addresses
 from tests.metrics_page import SPANS, metric_names, metrics_table, shown, spans_in_code, spans_table
 from tests.policy_page import EXAMPLES, answers_page, keys, policy_page
 from tests.walkthrough import walkthrough
@@ -23,6 +25,9 @@ WRITTEN: dict[str, tuple[str, Callable[[], str]]] = {
     "answers": ("infra/docs/policy.md", answers_page),
     "metrics": ("infra/docs/metrics.md", metrics_table),
     "spans": ("infra/docs/metrics.md", spans_table),
+    "commands": ("infra/docs/cli.md", commands),
+    "settings": ("infra/docs/cli.md", settings_page),
+    "http": ("infra/docs/http.md", addresses),
 }
 """By name: the document, and what stands in it between the comments of that name."""
 
