@@ -113,7 +113,8 @@ alerts:
 
 # mkdocs-material asks its users to look at its successor: not here.
 docs: .venv-docs/.installed
-	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet --strict --config-file infra/site/mkdocs.yml
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --config-file infra/site/mkdocs.yml >.venv-docs/build.txt 2>&1 \
+	  || { cat .venv-docs/build.txt >&2; exit 1; }
 	@echo 'docs: build/docs/index.html'
 
 docs-check: docs .venv/.browser

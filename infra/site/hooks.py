@@ -18,6 +18,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 ELSEWHERE = {"index.md": "README.md", "promises.md": "tests/promises/README.md"}
 """Pages that stand outside of `infra/docs`, by their name in the site."""
+BY_BENCH = ("performance.jsonl", "performance-trend.svg")
+"""What `make bench` writes beside its page; the first run begins them."""
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 NAMED = re.compile(r"`(?:infra/docs/)?([a-z-]+)\.md`")
 FENCED = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
@@ -33,6 +35,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, path in {"site.css": HERE / "site.css", "iframe-worker.js": HERE / "iframe-worker-1.0.4.js"}.items():
         files.append(File.generated(config, f"assets/{name}", abs_src_path=str(path)))
     files.append(File.generated(config, "assets/mermaid.js", abs_src_path=str(_mermaid())))
+    for name in BY_BENCH:
+        if files.get_file_from_path(name) is None:
+            files.append(File.generated(config, name, content=""))
     for path in sorted(_linked_sources(files)):
         files.append(File.generated(config, f"source/{path}.md", content=_as_page(path)))
     return files
