@@ -7,13 +7,15 @@ ctx.v1.urge.{actor}.{tenant}.{conversation}      the same, priority lane        
 ctx.v1.dlq.{actor}.{tenant}.{conversation}       a wake-up that was given up     stream CTX_DLQ
 ctx.v1.snap.{tenant}.{conversation}              two newest snapshots            stream CTX_SNAP
 ctx.v1.key.{tenant}.{conversation}               its wrapped key                 stream CTX_KEYS
-ctx.v1.sweep                                     how far the sweeper came        stream CTX_SNAP
+ctx.v1.sweep[.{partition}]                       how far the sweeper came        stream CTX_SNAP
 ctx.v1.begun.{actor}.{tenant}.{conversation}     work in progress                stream CTX_SNAP
 ctx.v1.gate.{tenant}.{place}                     whom the gateway knows          stream CTX_GATE
 ctx.v1.live.{tenant}.{conversation}.{gateway}    what a gateway tells of it      stream CTX_GATE
 ctx.v1.ready.{tenant}.{conversation}             announcements, not stored
 ctx.v1.ask.{verb}.{tenant}.{conversation}        requests to the context service
 ctx.v1.hook.{tenant}.{conversation}.{name}       calls of a policy's hooks, not stored
+ctx.v1.shard.{shard}.{…}                         log, wake, urge and snap while the server finds their stream
+                                                 (`infra/nats/shards.conf`); stored under the names above
 """
 
 from __future__ import annotations
@@ -49,6 +51,31 @@ FIRST_ACTOR: Actor = "spill"
 
 SPILL_WAKE_TRANSFORM = f"ctx.v1.wake.{FIRST_ACTOR}.{{{{wildcard(1)}}}}.{{{{wildcard(2)}}}}"
 """Where the server republishes a new message's headers, so that it wakes spill by itself."""
+
+SHARDS = 64
+"""Into which conversations are parted; for ever, since what is kept is found by it (`storage/partitions.py`)."""
+
+SHARD_WAKE_TRANSFORM = f"ctx.v1.shard.{{{{partition({SHARDS},1,2)}}}}.{SPILL_WAKE_TRANSFORM.removeprefix('ctx.v1.')}"
+"""The same, to the stream that has the shard."""
+
+SHARD_SUBJECTS = {
+    LOG_STREAM: ("ctx.v1.shard.*.log.*.*.*",),
+    WAKE_STREAM: ("ctx.v1.shard.*.wake.*.*.*", "ctx.v1.shard.*.urge.*.*.*"),
+    SNAPSHOT_STREAM: ("ctx.v1.shard.*.snap.*.*",),
+}
+"""What the server makes of subjects when something is published."""
+SHARD_STORED = {
+    LOG_STREAM: (
+        "ctx.v1.shard.*.log.*.*.*",
+        "ctx.v1.log.{{wildcard(2)}}.{{wildcard(3)}}.{{wildcard(4)}}",
+    ),
+    WAKE_STREAM: (
+        "ctx.v1.shard.*.*.*.*.*",
+        "ctx.v1.{{wildcard(2)}}.{{wildcard(3)}}.{{wildcard(4)}}.{{wildcard(5)}}",
+    ),
+    SNAPSHOT_STREAM: ("ctx.v1.shard.*.snap.*.*", "ctx.v1.snap.{{wildcard(2)}}.{{wildcard(3)}}"),
+}
+"""And what its streams make of these when they store it: the names that they always had."""
 
 Lane = Literal["normal", "priority"]
 """Slots of background work, and slots of conversations whose agent waits at this moment: each lane has its workers."""
@@ -160,6 +187,22 @@ def ask_filter(verb: Verb) -> str:
 def durable(actor: Actor, lane: Lane = "normal") -> str:
     """Return the name of *actor*'s durable consumer of a *lane*."""
     return f"actor-{actor}" if lane == "normal" else f"urgent-{actor}"
+
+
+def sweep(partition: int) -> str:
+    """Return the subject of how far the sweepers came in a *partition*."""
+    return f"{SWEEP_SUBJECT}.{partition}" if partition else SWEEP_SUBJECT
+
+
+def sharded(stream: str, shard: int) -> list[str]:
+    """Return what a stream listens to that has a *shard* of the log, of wake-ups or of snapshots."""
+    return [pattern.replace("*", str(shard), 1) for pattern in SHARD_SUBJECTS[stream]]
+
+
+def shard_in(pattern: str) -> int | None:
+    """Return the shard that a *pattern* of `sharded` is of; None for others."""
+    parts = pattern.split(".")
+    return int(parts[3]) if parts[:3] == ["ctx", "v1", "shard"] and parts[3].isdigit() else None
 
 
 def address_of(subject: str) -> Address:

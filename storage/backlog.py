@@ -13,6 +13,8 @@ from protocol.connection import TRANSIENT, reason_of
 from protocol.errors import LogUnavailable, NotProvisioned
 from protocol.subjects import ACTORS, LANES, Actor, Lane
 
+from .places import places_of
+
 SECONDS = 1.0
 """For each question."""
 
@@ -43,28 +45,38 @@ async def queues(connection: NatsConnection) -> list[Queue]:
 async def kept_log(connection: NatsConnection) -> Kept:
     """Return how the log is kept. Raises `LogUnavailable`, `NotProvisioned`."""
     try:
-        found = await connection.jetstream(timeout=SECONDS).stream_info(subjects.LOG_STREAM)
+        jetstream = connection.jetstream(timeout=SECONDS)
+        found = [await jetstream.stream_info(one) for one in await places_of(connection).streams(subjects.LOG_STREAM)]
     except NotFoundError:
         raise NotProvisioned("the log is not on this server; run `jettison provision`") from None
     except (APIError, *TRANSIENT) as error:
         raise LogUnavailable(f"the log does not answer: {reason_of(error)}") from None
-    replicas = (found.cluster and found.cluster.replicas) or []
+    replicas = [one for part in found for one in (part.cluster and part.cluster.replicas) or ()]
     behind = sum(bool(one.offline or not one.current or one.lag) for one in replicas)
-    return Kept(size_bytes=found.state.bytes, replicas_behind=behind)
+    return Kept(size_bytes=sum(part.state.bytes for part in found), replicas_behind=behind)
 
 
 async def _queue(connection: NatsConnection, actor: Actor, lane: Lane) -> Queue:
+    streams = await places_of(connection).streams(subjects.WAKE_STREAM)
+    parts = [await _part(connection, stream, actor, lane) for stream in streams]
+    return Queue(
+        actor=actor,
+        lane=lane,
+        slots=sum(part.slots for part in parts),
+        age_seconds=max(part.age_seconds for part in parts),
+    )
+
+
+async def _part(connection: NatsConnection, stream: str, actor: Actor, lane: Lane) -> Queue:
     jetstream = connection.jetstream(timeout=SECONDS)
     try:
-        found = await jetstream.consumer_info(subjects.WAKE_STREAM, subjects.durable(actor, lane))
+        found = await jetstream.consumer_info(stream, subjects.durable(actor, lane))
     except NotFoundError:
         raise NotProvisioned(f"the queue of {actor} is not on this server; run `jettison provision`") from None
     except (APIError, *TRANSIENT) as error:
         raise LogUnavailable(f"the queue of {actor} is not known: {reason_of(error)}") from None
     try:
-        oldest = await jetstream.get_msg(
-            subjects.WAKE_STREAM, seq=1, subject=subjects.wake_filter(actor, lane), next=True
-        )
+        oldest = await jetstream.get_msg(stream, seq=1, subject=subjects.wake_filter(actor, lane), next=True)
     except NotFoundError:
         return Queue(actor=actor, lane=lane, slots=found.num_pending or 0, age_seconds=0.0)
     except (APIError, *TRANSIENT) as error:

@@ -17,6 +17,8 @@ from protocol import subjects
 from protocol.connection import TRANSIENT, reason_of
 from protocol.errors import LogUnavailable
 
+from .places import places_of
+
 MONITOR_SECONDS = 3.0
 
 
@@ -37,14 +39,26 @@ class LogCopies(msgspec.Struct, frozen=True, kw_only=True):
 
 async def looked_at(connection: NatsConnection, *, replicas: int) -> LogCopies:
     """Return the ways in which the log may lose facts; it should have *replicas* copies. Raises `LogUnavailable`."""
+    parts = [
+        await _looked_at(connection, stream, replicas=replicas)
+        for stream in await places_of(connection).streams(subjects.LOG_STREAM)
+    ]
+    return LogCopies(
+        replicas=min(part.replicas for part in parts), hazards=tuple(one for part in parts for one in part.hazards)
+    )
+
+
+async def _looked_at(connection: NatsConnection, stream: str, *, replicas: int) -> LogCopies:
     try:
-        info = await connection.jetstream(timeout=5).stream_info(subjects.LOG_STREAM)
+        info = await connection.jetstream(timeout=5).stream_info(stream)
     except NotFoundError:
         return LogCopies(replicas=0, hazards=())
     except (APIError, *TRANSIENT) as error:
         raise LogUnavailable(f"the log does not answer: {reason_of(error)}") from None
     copies = info.config.num_replicas or 1
-    return LogCopies(replicas=copies, hazards=(*_of_config(info.config), *_of_copies(info, copies, replicas)))
+    hazards = (*_of_config(info.config), *_of_copies(info, copies, replicas))
+    named = tuple(msgspec.structs.replace(one, name=stream) for one in hazards)
+    return LogCopies(replicas=copies, hazards=named)
 
 
 async def is_synced(monitor_url: str) -> bool:

@@ -89,9 +89,9 @@ class EncryptedLog:
         """See `EventLog.addresses`."""
         return await self._log.addresses()
 
-    async def end(self) -> int:
+    async def end(self, partition: int = 0) -> int:
         """See `EventLog.end`."""
-        return await self._log.end()
+        return await self._log.end(partition)
 
     async def _closed(self, at: Address, body: bytes, side: cipher.Side) -> bytes:
         if not self._keys.wraps:

@@ -29,16 +29,19 @@ from protocol.errors import Busy, Damaged, LogRegression, LogUnavailable, NotPro
 from protocol.ids import Address
 
 from .jetstream_reads import NO_STREAM, READ_SECONDS, read_batch, record_of, subjects_page
+from .partitions import stream_of
+from .places import places_of
 from .ports import Record
 
 
 class JetStreamLog:
-    """`EventLog` on the stream `CTX_LOG`."""
+    """`EventLog` on the stream `CTX_LOG`, or its parts."""
 
     def __init__(self, connection: NatsConnection, *, patience_seconds: float = 30.0) -> None:
         self._connection = connection
         self._jetstream = connection.jetstream(timeout=READ_SECONDS)
         self._patience_seconds = patience_seconds
+        self._places = places_of(connection)
 
     async def say(self, at: Address, body: bytes, *, message_id: str, headers: Mapping[str, str]) -> int:
         """See `EventLog.say`."""
@@ -79,7 +82,8 @@ class JetStreamLog:
                 f"the log of {at} lost its end: {after} was there, {head} is left", seq=after, head=head
             )
         while head > after:
-            batch = await read_batch(self._connection, at, first=after + 1, last=head)
+            stream = await self._places.stream(subjects.LOG_STREAM, at)
+            batch = await read_batch(self._connection, at, stream=stream, first=after + 1, last=head)
             if not batch:
                 # a replica that lags: the leader has the rest
                 batch = [await self._from_leader(at, first=after + 1)]
@@ -94,36 +98,38 @@ class JetStreamLog:
     async def addresses(self) -> list[Address]:
         """See `EventLog.addresses`."""
         found: set[Address] = set()
-        listed = 0
-        while True:
-            page, total = await subjects_page(self._connection, offset=listed)
-            found |= {subjects.address_of(subject) for subject in page}
-            listed += len(page)
-            if not page or listed >= total:
-                return sorted(found)
+        for stream in await self._places.streams(subjects.LOG_STREAM):
+            listed, total = 0, 1
+            while listed < total:
+                page, total = await subjects_page(self._connection, stream=stream, offset=listed)
+                found |= {subjects.address_of(subject) for subject in page}
+                listed = listed + len(page) if page else total
+        return sorted(found)
 
-    async def end(self) -> int:
+    async def end(self, partition: int = 0) -> int:
         """See `EventLog.end`. Raises `NotProvisioned`, `LogUnavailable`."""
+        stream = stream_of(subjects.LOG_STREAM, partition)
         try:
-            return (await self._jetstream.stream_info(subjects.LOG_STREAM)).state.last_seq
+            return (await self._jetstream.stream_info(stream)).state.last_seq
         except NotFoundError:
-            raise NotProvisioned(NO_STREAM, stream=subjects.LOG_STREAM) from None
+            raise NotProvisioned(NO_STREAM, stream=stream) from None
         except (APIError, *TRANSIENT) as error:
             raise LogUnavailable(f"the log does not answer: {reason_of(error)}") from None
 
     async def _get(self, at: Address, *, first: int | None = None) -> RawStreamMsg | None:
         """Return the first message of *at* from the sequence *first* on, the last one without it, from the leader."""
         found: list[RawStreamMsg | None] = []
+        stream = await self._places.stream(subjects.LOG_STREAM, at)
 
         async def attempt() -> int:
             try:
                 message = await self._jetstream.get_msg(
-                    subjects.LOG_STREAM, seq=first, subject=subjects.both(at), next=first is not None
+                    stream, seq=first, subject=subjects.both(at), next=first is not None
                 )
                 found.append(message)
             except NotFoundError as error:
                 if error.err_code == STREAM_NOT_FOUND:
-                    raise NotProvisioned(NO_STREAM, stream=subjects.LOG_STREAM) from None
+                    raise NotProvisioned(NO_STREAM, stream=stream) from None
                 found.append(None)
             return 1
 

@@ -23,13 +23,15 @@ READ_SECONDS = 5.0
 NO_STREAM = "the streams do not exist on this server; run `jettison provision`"
 
 
-async def read_batch(connection: NatsConnection, at: Address, *, first: int, last: int) -> list[Record]:
-    """Read up to `READ_BATCH` records by one direct request (nats-py has no call for it)."""
+async def read_batch(
+    connection: NatsConnection, at: Address, *, stream: str = subjects.LOG_STREAM, first: int, last: int
+) -> list[Record]:
+    """Read up to `READ_BATCH` records of *stream* by one direct request (nats-py has no call for it)."""
     request = {"seq": first, "next_by_subj": subjects.both(at), "batch": READ_BATCH, "max_bytes": READ_BYTES}
     inbox = connection.new_inbox()
     subscription = await connection.subscribe(inbox, pending_bytes_limit=64 << 20)
     try:
-        await connection.publish(f"$JS.API.DIRECT.GET.{subjects.LOG_STREAM}", json.dumps(request).encode(), reply=inbox)
+        await connection.publish(f"$JS.API.DIRECT.GET.{stream}", json.dumps(request).encode(), reply=inbox)
         records: list[Record] = []
         while True:
             message = await subscription.next_msg(timeout=READ_SECONDS)
@@ -62,15 +64,15 @@ def record_of(subject: str, seq: int, body: bytes, headers: Mapping[str, str], t
     return Record(seq=seq, side=side, body=body, headers=headers, time=time)
 
 
-async def subjects_page(connection: NatsConnection, *, offset: int) -> tuple[list[str], int]:
-    """Return one page of the log's subjects (the server's pages have 100,000), and how many there are in all.
+async def subjects_page(connection: NatsConnection, *, stream: str, offset: int) -> tuple[list[str], int]:
+    """Return one page of a *stream*'s subjects (the server's pages have 100,000), and how many there are in all.
 
     Raises `NotProvisioned`, `LogUnavailable`.
     """
     request = {"subjects_filter": subjects.LOG_SUBJECTS, "offset": offset}
     try:
         answer = await connection.request(
-            f"$JS.API.STREAM.INFO.{subjects.LOG_STREAM}", json.dumps(request).encode(), timeout=READ_SECONDS
+            f"$JS.API.STREAM.INFO.{stream}", json.dumps(request).encode(), timeout=READ_SECONDS
         )
     except TRANSIENT as error:
         await check_there(connection)
@@ -78,6 +80,6 @@ async def subjects_page(connection: NatsConnection, *, offset: int) -> tuple[lis
     found = json.loads(answer.data)
     if failed := found.get("error"):
         if failed.get("err_code") == STREAM_NOT_FOUND:
-            raise NotProvisioned(NO_STREAM, stream=subjects.LOG_STREAM)
+            raise NotProvisioned(NO_STREAM, stream=stream)
         raise LogUnavailable(f"the conversations cannot be listed: {failed.get('description', '')}")
     return list(found["state"].get("subjects") or ()), int(found.get("total", 0))

@@ -10,10 +10,11 @@ from nats.js.errors import APIError
 
 from protocol import subjects
 from protocol.connection import TRANSIENT
-from protocol.errors import NotPermitted
+from protocol.errors import LogUnavailable, NotPermitted
 from protocol.ids import Address
 
 from .jetstream_reads import READ_SECONDS
+from .places import places_of
 
 log = logging.getLogger("jettison.snapshots")
 
@@ -26,6 +27,7 @@ class JetStreamSnapshots:
 
     def __init__(self, connection: NatsConnection) -> None:
         self._jetstream = connection.jetstream(timeout=READ_SECONDS)
+        self._places = places_of(connection)
         self._refused_until = 0.0
 
     async def put(self, at: Address, body: bytes) -> None:
@@ -40,12 +42,13 @@ class JetStreamSnapshots:
         if time.monotonic() < self._refused_until:
             return None
         try:
-            message = await self._jetstream.get_msg(subjects.SNAPSHOT_STREAM, subject=subjects.snapshot(at))
+            stream = await self._places.stream(subjects.SNAPSHOT_STREAM, at)
+            message = await self._jetstream.get_msg(stream, subject=subjects.snapshot(at))
         except NotPermitted as error:
             if time.monotonic() >= self._refused_until:
                 log.warning("no snapshot is read, and none is compared with its log: %s", error)
             self._refused_until = time.monotonic() + REFUSED_SECONDS
             return None
-        except (APIError, *TRANSIENT):
+        except (APIError, LogUnavailable, *TRANSIENT):
             return None
         return message.data

@@ -22,7 +22,9 @@ from protocol.connection import PAUSE_SECONDS, TRANSIENT, reason_of
 from protocol.errors import UNREADABLE, LogUnavailable, NotProvisioned
 from protocol.ids import Address
 
-from .ports import Mark
+from .partitions import partition_at, stream_of
+from .places import places_of
+from .sweep_ports import Mark
 
 NEXT = "$JS.API.CONSUMER.MSG.NEXT"
 PAGE = 500
@@ -32,28 +34,33 @@ FORGOTTEN_AFTER_SECONDS = 30.0
 
 
 class JetStreamLogChanges:
-    """`LogChanges` of the stream `CTX_LOG`; the mark is on `CTX_SNAP`."""
+    """`LogChanges` of the stream `CTX_LOG`, or its parts; the marks are on `CTX_SNAP`."""
 
     def __init__(self, connection: NatsConnection) -> None:
         self._connection = connection
         self._jetstream = connection.jetstream(timeout=ANSWER_SECONDS)
 
+    async def partitions(self) -> int:
+        """See `LogChanges.partitions`."""
+        return (await places_of(self._connection).layout()).partitions
+
     async def after(self, seq: int, *, upto: int) -> AsyncIterator[tuple[int, Address]]:
         """See `LogChanges.after`."""
         if seq >= upto:
             return
-        name = await self._consumer(seq)
+        stream = stream_of(subjects.LOG_STREAM, partition_at(upto))
+        name = await self._consumer(stream, seq)
         inbox = self._connection.new_inbox()
         subscription = await self._connection.subscribe(inbox, pending_msgs_limit=PAGE * 4)
         reached = seq
         try:
             for pause in (*PAUSE_SECONDS, None):
-                async for found, at in self._pages(name, inbox, subscription):
+                async for found, at in self._pages(f"{stream}.{name}", inbox, subscription):
                     if found > upto:
                         return
                     yield found, at
                     reached = found
-                if await self._is_all(reached, upto=upto):
+                if await self._is_all(stream, reached, upto=upto):
                     return
                 if pause is None:
                     raise LogUnavailable(f"the replica that tells the log's changes lags: {reached} of {upto}")
@@ -63,13 +70,13 @@ class JetStreamLogChanges:
         finally:
             with suppress(APIError, *TRANSIENT):
                 await subscription.unsubscribe()
-                await self._jetstream.delete_consumer(subjects.LOG_STREAM, name)
+                await self._jetstream.delete_consumer(stream, name)
 
     async def _pages(self, name: str, inbox: str, subscription: Subscription) -> AsyncIterator[tuple[int, Address]]:
         """Yield the messages that the consumer has now."""
         request = json.dumps({"batch": PAGE, "no_wait": True}).encode()
         while True:
-            await self._connection.publish(f"{NEXT}.{subjects.LOG_STREAM}.{name}", request, reply=inbox)
+            await self._connection.publish(f"{NEXT}.{name}", request, reply=inbox)
             for _ in range(PAGE):
                 message = await subscription.next_msg(timeout=ANSWER_SECONDS)
                 guarded.check(message)
@@ -80,24 +87,22 @@ class JetStreamLogChanges:
                 if not metadata.num_pending:
                     return
 
-    async def _is_all(self, reached: int, *, upto: int) -> bool:
+    async def _is_all(self, stream: str, reached: int, *, upto: int) -> bool:
         """Ask the leader whether nothing lies between: a consumer of one copy may live on a replica that lags."""
         if reached >= upto:
             return True
         try:
-            found = await self._jetstream.get_msg(
-                subjects.LOG_STREAM, seq=reached + 1, subject=subjects.LOG_SUBJECTS, next=True
-            )
+            found = await self._jetstream.get_msg(stream, seq=reached + 1, subject=subjects.LOG_SUBJECTS, next=True)
         except NotFoundError:
             return True
         except APIError as error:
             raise LogUnavailable(f"the log's changes cannot be read: {error.description}") from None
         return (found.seq or 0) > upto
 
-    async def mark(self) -> tuple[Mark, int]:
+    async def mark(self, partition: int = 0) -> tuple[Mark, int]:
         """See `LogChanges.mark`; one that cannot be read says nothing."""
         try:
-            found = await self._jetstream.get_last_msg(subjects.SNAPSHOT_STREAM, subjects.SWEEP_SUBJECT)
+            found = await self._jetstream.get_last_msg(subjects.SNAPSHOT_STREAM, subjects.sweep(partition))
         except NotFoundError:
             return Mark(), 0
         except (APIError, *TRANSIENT) as error:
@@ -107,18 +112,18 @@ class JetStreamLogChanges:
         except UNREADABLE:
             return Mark(), found.seq or 0
 
-    async def put_mark(self, mark: Mark, *, expected: int) -> int:
+    async def put_mark(self, mark: Mark, *, expected: int, partition: int = 0) -> int:
         """See `LogChanges.put_mark`."""
         headers = {"Nats-Expected-Last-Subject-Sequence": str(expected)}
         try:
             ack = await self._jetstream.publish(
-                subjects.SWEEP_SUBJECT, msgspec.json.encode(mark), headers=headers, timeout=ANSWER_SECONDS
+                subjects.sweep(partition), msgspec.json.encode(mark), headers=headers, timeout=ANSWER_SECONDS
             )
         except (APIError, *TRANSIENT):
             return 0  # unknown is as good: whoever comes next looks at the same again
         return ack.seq
 
-    async def _consumer(self, seq: int) -> str:
+    async def _consumer(self, stream: str, seq: int) -> str:
         config = ConsumerConfig(
             ack_policy=AckPolicy.NONE,
             deliver_policy=DeliverPolicy.BY_START_SEQUENCE if seq else DeliverPolicy.LAST_PER_SUBJECT,
@@ -131,7 +136,7 @@ class JetStreamLogChanges:
         )
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                return (await self._jetstream.add_consumer(subjects.LOG_STREAM, config)).name
+                return (await self._jetstream.add_consumer(stream, config)).name
         except NotFoundError:
             raise NotProvisioned("the log does not exist on this server; run `jettison provision`") from None
         except (APIError, *TRANSIENT) as error:

@@ -63,7 +63,7 @@ class MemoryLog:
         """See `EventLog.addresses`."""
         return sorted(self._records)
 
-    async def end(self) -> int:
+    async def end(self, partition: int = 0) -> int:
         """See `EventLog.end`."""
         return self._seq
 

@@ -11,7 +11,8 @@ from protocol.ids import Address
 from protocol.subjects import Actor, Lane, Verb
 
 from .memory import MemoryLog
-from .ports import BegunWork, DeadLetter, Mark, Request, Slot, StoredLetter
+from .ports import BegunWork, DeadLetter, Request, Slot, StoredLetter
+from .sweep_ports import Mark
 
 
 @dataclass
@@ -68,7 +69,13 @@ class MemoryWakes:
         self.queue(actor, lane).put_nowait(MemorySlot(at, dict(headers), self, actor, lane, body=body))
         return True
 
-    async def slots(self, actor: Actor, *, credits: int, lane: Lane = "normal") -> AsyncIterator[Slot]:
+    async def partitions(self) -> int:
+        """See `Wakes.partitions`."""
+        return 1
+
+    async def slots(
+        self, actor: Actor, *, credits: int, lane: Lane = "normal", partition: int = 0
+    ) -> AsyncIterator[Slot]:
         """See `Wakes.slots`."""
         unfinished: list[MemorySlot] = []
         while True:
@@ -153,6 +160,10 @@ class MemoryLogChanges:
         self._log = log
         self._mark, self._revision = Mark(), 0
 
+    async def partitions(self) -> int:
+        """See `LogChanges.partitions`."""
+        return 1
+
     async def after(self, seq: int, *, upto: int) -> AsyncIterator[tuple[int, Address]]:
         """See `LogChanges.after`."""
         everything = self._log.everything()
@@ -161,11 +172,11 @@ class MemoryLogChanges:
             if seq < record.seq <= upto and (seq or newest[at, record.side] == record.seq):
                 yield record.seq, at
 
-    async def mark(self) -> tuple[Mark, int]:
+    async def mark(self, partition: int = 0) -> tuple[Mark, int]:
         """See `LogChanges.mark`."""
         return self._mark, self._revision
 
-    async def put_mark(self, mark: Mark, *, expected: int) -> int:
+    async def put_mark(self, mark: Mark, *, expected: int, partition: int = 0) -> int:
         """See `LogChanges.put_mark`."""
         if expected != self._revision:
             return 0

@@ -67,8 +67,8 @@ class EventLog(Protocol):
         """Return all conversations that have a record, sorted."""
         ...
 
-    async def end(self) -> int:
-        """Return the newest sequence of all conversations together."""
+    async def end(self, partition: int = 0) -> int:
+        """Return the newest sequence of all conversations of a *partition* together."""
         ...
 
 
@@ -193,8 +193,15 @@ class Wakes(Protocol):
         """Fill the slot; false if it is filled already, which is as good. Raises `LogUnavailable`, `Busy`."""
         ...
 
-    def slots(self, actor: Actor, *, credits: int, lane: Lane = "normal") -> AsyncIterator[Slot]:
-        """Yield slots as they are filled, at most *credits* unfinished at once. Ends only by cancellation or error."""
+    async def partitions(self) -> int:
+        """Return how many queues there are of each actor and lane; it grows only. Raises `LogUnavailable`."""
+        ...
+
+    def slots(self, actor: Actor, *, credits: int, lane: Lane = "normal", partition: int = 0) -> AsyncIterator[Slot]:
+        """Yield slots of a *partition* as they are filled, at most *credits* unfinished at once.
+
+        Ends only by cancellation or error.
+        """
         ...
 
     async def untaken(self, actor: Actor) -> int:
@@ -301,48 +308,6 @@ class InProgress(Protocol):
 
     async def wipe(self, actor: Actor, at: Address) -> None:
         """Write down that the work ended, however it did."""
-        ...
-
-
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a sweep came. It is disposable: without it the next sweep looks at every conversation once."""
-
-    seq: int = 0
-    """Up to here in the log, every conversation was looked at."""
-    upto: int = 0
-    """The end of the log at that time: the next sweep goes this far, so that it meets nothing that just happened."""
-    unsettled: tuple[str, ...] = ()
-    """Those that somebody had to work on then; looked at again until nobody has."""
-
-
-class LogChanges(Protocol):
-    """Which conversations the log says something new of, and the mark that all sweepers share.
-
-    All raise `LogUnavailable`.
-    """
-
-    def after(self, seq: int, *, upto: int) -> AsyncIterator[tuple[int, Address]]:
-        """Yield sequence and conversation of what the log got after *seq* and up to *upto*, in its order.
-
-        After 0 each side of a conversation comes once, by its newest record. Close the iterator. Raises
-        `NotProvisioned`.
-        """
-        ...
-
-    async def mark(self) -> tuple[Mark, int]:
-        """Return the newest mark and its revision; 0 where there is none."""
-        ...
-
-    async def put_mark(self, mark: Mark, *, expected: int) -> int:
-        """Keep *mark* if the revision is still *expected*; return the new revision, 0 if another sweeper was faster."""
-        ...
-
-
-class StuckSlots(Protocol):
-    """Slots that a store lost sight of: done, and still filled."""
-
-    async def free(self) -> int:
-        """Free every slot that nobody will be given again; return how many. Raises `LogUnavailable`."""
         ...
 
 

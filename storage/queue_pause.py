@@ -18,6 +18,8 @@ from protocol import subjects
 from protocol.connection import TRANSIENT, reason_of
 from protocol.errors import LogUnavailable, Rejected
 
+from .places import places_of
+
 PAUSE_SECONDS = 15.0
 """After so long without a word from who asked for it, work goes on."""
 
@@ -27,13 +29,15 @@ ANSWER_SECONDS = 5.0
 @asynccontextmanager
 async def paused(connection: NatsConnection) -> AsyncIterator[None]:
     """Keep every consumer of the work queue paused meanwhile. Raises `LogUnavailable`, `Rejected`."""
-    names = await _asked(connection, f"NAMES.{subjects.WAKE_STREAM}", {})
-    consumers = [str(name) for name in names.get("consumers") or ()]
+    consumers: list[str] = []
+    for stream in await places_of(connection).streams(subjects.WAKE_STREAM):
+        names = await _asked(connection, f"NAMES.{stream}", {})
+        consumers += [f"{stream}.{name}" for name in names.get("consumers") or ()]
 
     async def pause(seconds: float) -> None:
         until = datetime.now(UTC) + timedelta(seconds=seconds)
         for name in consumers:
-            await _asked(connection, f"PAUSE.{subjects.WAKE_STREAM}.{name}", {"pause_until": until.isoformat()})
+            await _asked(connection, f"PAUSE.{name}", {"pause_until": until.isoformat()})
 
     async def keep() -> None:
         while True:

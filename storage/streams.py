@@ -1,6 +1,7 @@
 """The six streams and the two consumers of each actor, made by `jettison provision`, never by a worker.
 
-A consumer that a worker could make is a consumer that a second worker could make differently.
+A consumer that a worker could make is a consumer that a second worker could make differently. Three of the streams may
+be there several times: what each of those listens to is in `partition_streams.py`.
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ from nats.js.errors import APIError, NotFoundError
 from protocol import subjects
 from protocol.connection import TRANSIENT, check_there, reason_of
 from protocol.errors import LogUnavailable, NotProvisioned, Rejected
+
+from .partition_streams import computes_shards, leaders_spread, parts_of
+from .partitions import ONE, Layout, grown
+from .places import layout_of
 
 ACK_WAIT_SECONDS = 15.0
 """A worker that is silent for so long has lost its slot; work that takes longer says so every third."""
@@ -125,9 +130,10 @@ STREAMS = (
 """The wanted streams, in the order in which they must be made."""
 
 
-def streams(replicas: int = 1) -> tuple[StreamConfig, ...]:
+def streams(replicas: int = 1, layout: Layout = ONE) -> tuple[StreamConfig, ...]:
     """Return the wanted streams with *replicas* copies each, in the order in which they must be made."""
-    return tuple(config.evolve(num_replicas=replicas) for config in STREAMS)
+    parts = (one for config in STREAMS for one in parts_of(config, layout))
+    return tuple(config.evolve(num_replicas=replicas) for config in parts)
 
 
 def consumer(actor: subjects.Actor, lane: subjects.Lane = "normal") -> ConsumerConfig:
@@ -149,17 +155,22 @@ def consumers() -> tuple[ConsumerConfig, ...]:
     return tuple(consumer(actor, lane) for actor in subjects.ACTORS for lane in subjects.LANES)
 
 
-async def provision(connection: NatsConnection, *, replicas: int = 1) -> None:
+async def provision(connection: NatsConnection, *, replicas: int = 1, partitions: int = 0) -> None:
     """Make or update all streams and consumers; running it again changes nothing.
 
-    Raises `Rejected` where the server cannot do it, `LogUnavailable` where it does not answer.
+    The log gets so many *partitions* where there is none yet; 0: as many as there are, else one. Raises `Rejected`
+    where the server cannot do it, `LogUnavailable` where it does not answer.
     """
     jetstream = connection.jetstream(timeout=5)
     try:
-        for config in streams(replicas):
+        layout = await _wanted_layout(connection, partitions)
+        for config in streams(replicas, layout):
             await _made_or_updated(jetstream, config)
-        for wanted in consumers():
-            await jetstream.add_consumer(subjects.WAKE_STREAM, wanted)
+        for stream in layout.streams(subjects.WAKE_STREAM):
+            for wanted in consumers():
+                await jetstream.add_consumer(stream, wanted)
+        if layout.partitions > 1:
+            await leaders_spread(connection, layout)
     except APIError as error:
         if error.code in (503, None):
             with suppress(NotProvisioned):
@@ -170,6 +181,26 @@ async def provision(connection: NatsConnection, *, replicas: int = 1) -> None:
         raise Rejected(f"NATS refused to provision: {error.description}", err_code=error.err_code) from None
     except TRANSIENT as error:
         raise LogUnavailable(f"JetStream does not answer ({reason_of(error)}); is it enabled?") from None
+
+
+async def _wanted_layout(connection: NatsConnection, partitions: int) -> Layout:
+    try:
+        await connection.jetstream(timeout=5).stream_info(subjects.LOG_STREAM)
+    except NotFoundError:
+        layout = grown(ONE, partitions or 1)
+    else:
+        layout = await layout_of(connection)
+    if partitions not in (0, layout.partitions):
+        raise Rejected(
+            f"the log has {layout.partitions} partitions; what is in it would have to be moved for {partitions}",
+            partitions=layout.partitions,
+        )
+    if layout.partitions > 1 and not await computes_shards(connection):
+        raise Rejected(
+            "the server does not compute shards, which partitions need: include infra/nats/shards.conf in the account "
+            "of the log on every server, and reload them"
+        )
+    return layout
 
 
 async def _made_or_updated(jetstream: JetStreamContext, config: StreamConfig) -> None:
@@ -187,13 +218,15 @@ async def drift(connection: NatsConnection, *, replicas: int = 1) -> list[Drift]
     """Return the differences of the server's streams and consumers from the wanted ones."""
     jetstream = connection.jetstream(timeout=5)
     found: list[Drift] = []
-    for config in streams(replicas):
+    layout = await layout_of(connection)
+    for config in streams(replicas, layout):
         name = config.name or ""
         found += await _compared("stream", name, config, jetstream.stream_info(name))
-    for wanted in consumers():
-        durable = wanted.durable_name or ""
-        asking = jetstream.consumer_info(subjects.WAKE_STREAM, durable)
-        found += await _compared("consumer", f"{subjects.WAKE_STREAM}/{durable}", wanted, asking)
+    for stream in layout.streams(subjects.WAKE_STREAM):
+        for wanted in consumers():
+            durable = wanted.durable_name or ""
+            asking = jetstream.consumer_info(stream, durable)
+            found += await _compared("consumer", f"{stream}/{durable}", wanted, asking)
     return found
 
 
@@ -212,6 +245,8 @@ def _differences(name: str, wanted: Any, there: Any) -> list[Drift]:
         # `null` in an answer of the server means the default that was asked for
         if value in (None, 0, False) and actual in (None, 0, False):
             continue
+        if setting == "metadata" and value is not None:
+            actual = {key: (actual or {}).get(key) for key in value}  # the server's own words besides
         if value is not None and value != actual and setting != "num_replicas":
             out.append(Drift(name=name, setting=setting, wanted=_shown(value), found=_shown(actual)))
     return out

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
+from itertools import product
 
 from nats.aio.client import Client as NatsConnection
 from nats.js.errors import APIError, NotFoundError
@@ -18,6 +19,8 @@ from protocol import subjects
 from protocol.connection import TRANSIENT, reason_of
 from protocol.errors import LogUnavailable
 from protocol.subjects import ACTORS, LANES, Actor, Lane
+
+from .places import places_of
 
 log = logging.getLogger("jettison.wakes")
 
@@ -37,25 +40,26 @@ class JetStreamStuckSlots:
     async def free(self) -> int:
         """See `StuckSlots.free`. Where there is none it costs two requests for each consumer."""
         freed = 0
+        streams = await places_of(self._connection).streams(subjects.WAKE_STREAM)
         for actor in ACTORS:
-            for lane in LANES:
+            for stream, lane in product(streams, LANES):
                 try:
-                    freed += await self._free(actor, lane)
+                    freed += await self._free(stream, actor, lane)
                 except NotFoundError:
                     continue  # no such consumer: its workers say so, loudly
                 except (APIError, *TRANSIENT) as error:
                     raise LogUnavailable(f"the slots of {actor} cannot be looked at: {reason_of(error)}") from None
         return freed
 
-    async def _free(self, actor: Actor, lane: Lane) -> int:
+    async def _free(self, stream: str, actor: Actor, lane: Lane) -> int:
         durable = subjects.durable(actor, lane)
-        floor = (await self._jetstream.consumer_info(subjects.WAKE_STREAM, durable)).ack_floor
+        floor = (await self._jetstream.consumer_info(stream, durable)).ack_floor
         done_seq = floor.stream_seq if floor else 0
         after = 0
         for freed in range(AT_ONCE_MAX):
             try:
                 first = await self._jetstream.get_msg(
-                    subjects.WAKE_STREAM, seq=after + 1, subject=subjects.wake_filter(actor, lane), next=True
+                    stream, seq=after + 1, subject=subjects.wake_filter(actor, lane), next=True
                 )
             except NotFoundError:
                 return freed
@@ -63,12 +67,12 @@ class JetStreamStuckSlots:
             if first.seq > done_seq:
                 return freed
             # all up to the floor was acknowledged; who is acknowledging it in this moment is only helped
-            await self._connection.request(_ack_subject(durable, first.seq), b"+ACK", timeout=ANSWER_SECONDS)
+            await self._connection.request(_ack_subject(stream, durable, first.seq), b"+ACK", timeout=ANSWER_SECONDS)
             log.warning("the slot %s was done and is freed again: the server had kept it", first.subject)
             after = first.seq
         return AT_ONCE_MAX
 
 
-def _ack_subject(durable: str, seq: int) -> str:
+def _ack_subject(stream: str, durable: str, seq: int) -> str:
     """Return a delivery's subject of acknowledgement: count, sequences in stream and consumer, time, what is left."""
-    return f"$JS.ACK.{subjects.WAKE_STREAM}.{durable}.1.{seq}.1.{time.time_ns()}.0"
+    return f"$JS.ACK.{stream}.{durable}.1.{seq}.1.{time.time_ns()}.0"

@@ -24,6 +24,8 @@ from protocol.errors import Busy, LogUnavailable, NotProvisioned
 from protocol.ids import Address, fresh_id
 from protocol.subjects import Actor, Lane
 
+from .partitions import stream_of
+from .places import places_of
 from .ports import Slot
 from .streams import UNLIMITED
 
@@ -101,8 +103,16 @@ class JetStreamSlot:
             raise LogUnavailable(f"the slot could not be held: {reason_of(error)}") from None
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Queue:
+    """Whose slots are pulled."""
+
+    stream: str
+    durable: str
+
+
 class JetStreamWakes:
-    """`Wakes` on the stream `CTX_WAKE`."""
+    """`Wakes` on the stream `CTX_WAKE`, or its parts."""
 
     def __init__(self, connection: NatsConnection) -> None:
         self._connection = connection
@@ -126,19 +136,25 @@ class JetStreamWakes:
             raise LogUnavailable(f"{actor} cannot be woken: {reason_of(error)}") from None
         return True
 
-    async def slots(self, actor: Actor, *, credits: int, lane: Lane = "normal") -> AsyncIterator[Slot]:
+    async def partitions(self) -> int:
+        """See `Wakes.partitions`."""
+        return (await places_of(self._connection).layout()).partitions
+
+    async def slots(
+        self, actor: Actor, *, credits: int, lane: Lane = "normal", partition: int = 0
+    ) -> AsyncIterator[Slot]:
         """See `Wakes.slots`. Raises `NotProvisioned` if the consumer is not there, or would lose slots."""
         free = asyncio.Semaphore(credits)
         inbox = self._connection.new_inbox()
         # a queue of our own: a cancelled `next_msg` of nats-py may take a message along
         arrived: asyncio.Queue[Msg] = asyncio.Queue()
         subscription = await self._connection.subscribe(inbox, cb=arrived.put)
-        durable = subjects.durable(actor, lane)
+        queue = _Queue(stream=stream_of(subjects.WAKE_STREAM, partition), durable=subjects.durable(actor, lane))
         try:
-            await self._check(durable)
+            await self._check(queue)
             while True:
                 await free.acquire()
-                message = await self._next(arrived, inbox, durable)
+                message = await self._next(arrived, inbox, queue)
                 if message is None:
                     free.release()
                     continue
@@ -155,15 +171,17 @@ class JetStreamWakes:
 
     async def untaken(self, actor: Actor) -> int:
         """See `Wakes.untaken`."""
+        durable = subjects.durable(actor, "normal")
         try:
-            found = await self._jetstream.consumer_info(subjects.WAKE_STREAM, subjects.durable(actor, "normal"))
+            streams = await places_of(self._connection).streams(subjects.WAKE_STREAM)
+            found = [await self._jetstream.consumer_info(stream, durable) for stream in streams]
         except (APIError, *TRANSIENT) as error:
             raise LogUnavailable(f"the queue of {actor} is not known: {reason_of(error)}") from None
-        return found.num_pending or 0
+        return sum(one.num_pending or 0 for one in found)
 
-    async def _next(self, arrived: asyncio.Queue[Msg], inbox: str, durable: str) -> Msg | None:
+    async def _next(self, arrived: asyncio.Queue[Msg], inbox: str, queue: _Queue) -> Msg | None:
         """Open one pull for one slot and wait for its answer; None when the pull ended empty."""
-        await self._pull(inbox, durable)
+        await self._pull(inbox, queue)
         while True:
             try:
                 async with asyncio.timeout(HEARTBEAT_SECONDS * 3):
@@ -180,39 +198,40 @@ class JetStreamWakes:
                 continue
             guarded.check(message)
             if status in ("503", "409"):
-                await self._check(durable)
+                await self._check(queue)
                 await asyncio.sleep(HEARTBEAT_SECONDS)
             return None
 
-    async def _pull(self, inbox: str, durable: str) -> None:
+    async def _pull(self, inbox: str, queue: _Queue) -> None:
         request = {
             "batch": 1,
             "expires": int(PULL_SECONDS * 1e9),
             "idle_heartbeat": int(HEARTBEAT_SECONDS * 1e9),
         }
-        subject = f"$JS.API.CONSUMER.MSG.NEXT.{subjects.WAKE_STREAM}.{durable}"
+        subject = f"$JS.API.CONSUMER.MSG.NEXT.{queue.stream}.{queue.durable}"
         try:
             await self._connection.publish(subject, json.dumps(request).encode(), reply=inbox)
         except TRANSIENT:
             # the connection is being restored; the next round asks again
             await asyncio.sleep(HEARTBEAT_SECONDS)
 
-    async def _check(self, durable: str) -> None:
+    async def _check(self, queue: _Queue) -> None:
         """Tell a consumer that is gone or drops slots, which is loud, from a server that is only starting."""
         try:
-            found = await self._jetstream.consumer_info(subjects.WAKE_STREAM, durable)
+            found = await self._jetstream.consumer_info(queue.stream, queue.durable)
         except NotFoundError:
             raise NotProvisioned(
-                f"the consumer {durable} does not exist on this server; run `jettison provision`", consumer=durable
+                f"the consumer {queue.durable} does not exist on this server; run `jettison provision`",
+                consumer=queue.durable,
             ) from None
         except (APIError, *TRANSIENT):
             await check_there(self._connection)
             return
         if found.config.max_deliver != UNLIMITED:
             raise NotProvisioned(
-                f"the consumer {durable} gives a slot up after {found.config.max_deliver} deliveries, and would never "
-                "free it; run `jettison provision`",
-                consumer=durable,
+                f"the consumer {queue.durable} gives a slot up after {found.config.max_deliver} deliveries, and would "
+                "never free it; run `jettison provision`",
+                consumer=queue.durable,
             )
 
     @staticmethod

@@ -24,6 +24,7 @@ from protocol.limits import APPEND_ATTEMPTS_MAX
 from storage.erasure import key_destroyed, overwritten
 from storage.gateway_forgetting import forgotten
 from storage.jetstream import JetStreamLog
+from storage.places import places_of
 from storage.ports import Artifacts, EventLog, Record
 
 from .verify import mentioned
@@ -48,13 +49,15 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
         fact = next(fact for fact in commit.facts if isinstance(fact, ConversationErased))
         wanted = {*mentioned(at, records), *(one for one in objects if one)}
         shared = await self._shared(at, wanted)
-        snapshots = await self._overwritten(subjects.SNAPSHOT_STREAM, subjects.snapshot(at))
+        place = places_of(self.connection)
+        wake_stream = await place.stream(subjects.WAKE_STREAM, at)
+        snapshots = await self._overwritten(await place.stream(subjects.SNAPSHOT_STREAM, at), subjects.snapshot(at))
         wakes = letters = 0
         for actor in subjects.ACTORS:
             letters += await self._overwritten(subjects.DEAD_LETTER_STREAM, subjects.dead_letter(actor, at))
             wakes += await self._overwritten(subjects.SNAPSHOT_STREAM, subjects.begun(actor, at))
             for lane in subjects.LANES:
-                wakes += await self._overwritten(subjects.WAKE_STREAM, subjects.wake(actor, at, lane))
+                wakes += await self._overwritten(wake_stream, subjects.wake(actor, at, lane))
         gone = sorted(wanted - shared)
         for sha256 in gone:
             await self.artifacts.delete(at.tenant, sha256)
@@ -115,7 +118,8 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
     async def _log_overwritten(self, at: Address, *, keep: int) -> int:
         count = 0
         for _ in range(ROUNDS_MAX):
-            found = await overwritten(self.connection, stream=subjects.LOG_STREAM, subject=subjects.both(at), keep=keep)
+            stream = await places_of(self.connection).stream(subjects.LOG_STREAM, at)
+            found = await overwritten(self.connection, stream=stream, subject=subjects.both(at), keep=keep)
             count += found
             if not found:
                 return count

@@ -22,6 +22,7 @@ from protocol.errors import Contended, NotFound, Rejected
 from protocol.facts import ConversationRepaired
 from protocol.ids import Address
 from storage.erasure import overwritten, removed
+from storage.places import places_of
 from storage.ports import Record
 
 from .anchoring import Anchoring, book_of
@@ -116,7 +117,7 @@ class Repairing(msgspec.Struct, frozen=True, kw_only=True):
         if not await appended(self.sources.log, at, body, expected_seq=last, headers={}):
             raise Contended(f"somebody committed to {at} meanwhile; look at it again", address=str(at))
         gone = [record.seq for record in found.plan.dropped]
-        await removed(self.connection, stream=subjects.LOG_STREAM, seqs=gone)
+        await removed(self.connection, stream=await self._stream(at), seqs=gone)
 
     async def _written_anew(self, at: Address, found: Repairable, commit: codec.Commit) -> None:
         here = found.damaged.records if found.damaged else ()
@@ -124,10 +125,13 @@ class Repairing(msgspec.Struct, frozen=True, kw_only=True):
             raise Contended(f"somebody wrote to {at} meanwhile; look at it again", address=str(at))
         places = [place for record in (*found.plan.records, *here) for place in positions(record)]
         last = Record(seq=max(places, default=0) + 1, side="done", body=codec.encode_commit(commit))
-        await overwritten(self.connection, stream=subjects.LOG_STREAM, subject=subjects.both(at))
+        await overwritten(self.connection, stream=await self._stream(at), subject=subjects.both(at))
         anew = (replace(one, headers={**one.headers, BEGUN_HEADER: str(at)}) for one in found.plan.records)
         copy = Bundle(at=at, records=(*anew, last))
         await imported(copy, log=self.sources.log, artifacts=self.sources.artifacts)
+
+    async def _stream(self, at: Address) -> str:
+        return await places_of(self.connection).stream(subjects.LOG_STREAM, at)
 
 
 def repaired(at: Address, wanted: Plan, *, by: str, export: str, at_ms: int) -> codec.Commit:

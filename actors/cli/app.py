@@ -120,11 +120,14 @@ def worker(
 def provision(
     stack: StackOptions,
     replicas: Annotated[int, typer.Option(help="Copies of each stream in a cluster.", min=1)] = 1,
+    partitions: Annotated[
+        int, typer.Option(help="Parts of the log, each with a leader of its own; 0: as there are, else 1.", min=0)
+    ] = 0,
 ) -> int:
     """Create or update the streams, the consumers and the bucket."""
     from .serve import provision as run
 
-    return run(stack, replicas=replicas)
+    return run(stack, replicas=replicas, partitions=partitions)
 
 
 @app.command()

@@ -20,6 +20,9 @@ from protocol.ids import Token, written_address
 from protocol.keys import FolderKeys, JetStreamKeys, newest_is_wrapped
 from storage.connections import at_work
 from storage.durability import filled, is_synced, looked_at, trouble
+from storage.partition_streams import computes_shards, leaders_away
+from storage.partitions import Layout
+from storage.places import places_of
 from storage.streams import consumers, drift, streams
 
 from . import UNREACHABLE
@@ -101,8 +104,11 @@ async def _streams(running: Runtime, settings: Settings) -> list[Finding]:
     except (JettisonError, APIError, *TRANSIENT) as error:
         return [Finding(what="jetstream", ok=False, detail=await _why(running, error), fix=NO_JETSTREAM_FIX)]
     if not differences:
-        detail = f"{len(streams())} streams and {len(consumers())} consumers are as designed"
-        return [Finding(what="streams", ok=True, detail=detail)]
+        layout = await places_of(running.connection).layout()
+        count = len(consumers()) * layout.partitions
+        detail = f"{len(streams(layout=layout))} streams and {count} consumers are as designed"
+        found = [Finding(what="streams", ok=True, detail=detail)]
+        return [*found, await _partitions(running, layout)] if layout.partitions > 1 else found
     return [
         Finding(
             what=f"stream {one.name}",
@@ -112,6 +118,18 @@ async def _streams(running: Runtime, settings: Settings) -> list[Finding]:
         )
         for one in differences
     ]
+
+
+async def _partitions(running: Runtime, layout: Layout) -> Finding:
+    """Say whether this server finds the partition of what is published, and whether others lead as many as it does."""
+    what = f"{layout.partitions} of the log"
+    if not await computes_shards(running.connection):
+        fix = "include infra/nats/shards.conf in the account of the log on every server, and reload them"
+        return Finding(what="partitions", ok=False, detail=f"{what}; this server does not compute shards", fix=fix)
+    away = await leaders_away(running.connection, layout)
+    fix = "jettison provision spreads them" if away else ""
+    led = f"{counted(len(away), 'stream')} led by a server that leads more than its share" if away else "leaders spread"
+    return Finding(what="partitions", ok=True, detail=f"{what}; {led}", fix=fix)
 
 
 async def _why(running: Runtime, error: Exception) -> str:

@@ -44,10 +44,11 @@ def worker(stack: StackOptions, *, role: str, alone: bool = False) -> int:
     return run(_worker(located(settings), role, alone), service=f"worker-{role}", settings=settings, probed=True)
 
 
-def provision(stack: StackOptions, *, replicas: int) -> int:
+def provision(stack: StackOptions, *, replicas: int, partitions: int) -> int:
     """Create streams, consumers and bucket; see `jettison provision --help`."""
     settings = settings_of(stack)
-    return run(_provision(located(settings), replicas), service="provision", settings=settings, trace=False)
+    provisioning = _provision(located(settings), replicas, partitions)
+    return run(provisioning, service="provision", settings=settings, trace=False)
 
 
 def sweep(stack: StackOptions, *, everything: bool, as_json: bool) -> int:
@@ -149,8 +150,8 @@ async def _worked(settings: Settings, role: Role, alone: bool, outage: Outage, r
         raise
 
 
-async def _provision(settings: Settings, replicas: int) -> int:
+async def _provision(settings: Settings, replicas: int, partitions: int) -> int:
     async with runtime(settings, role="provision") as running:
-        await prepared(running, replicas=max(replicas, settings.nats.replicas))
+        await prepared(running, replicas=max(replicas, settings.nats.replicas), partitions=partitions)
     said(f"provisioned {settings.nats.url} and bucket {settings.s3.bucket}")
     return 0

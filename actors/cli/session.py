@@ -135,9 +135,9 @@ async def started_stack(
             path.unlink(missing_ok=True)
 
 
-async def prepared(running: Runtime, *, replicas: int) -> None:
+async def prepared(running: Runtime, *, replicas: int, partitions: int = 0) -> None:
     """Create or update streams, consumers and bucket."""
-    await provision(running.connection, replicas=replicas)
+    await provision(running.connection, replicas=replicas, partitions=partitions)
     await running.artifacts.prepare()
 
 

@@ -41,21 +41,10 @@ from storage.in_progress import JetStreamInProgress
 from storage.jetstream import JetStreamLog
 from storage.jetstream_snapshots import JetStreamSnapshots
 from storage.log_changes import JetStreamLogChanges
-from storage.ports import (
-    Announcer,
-    Artifacts,
-    DeadLetters,
-    EventLog,
-    InProgress,
-    LogChanges,
-    Reason,
-    Requests,
-    Snapshots,
-    StuckSlots,
-    Wakes,
-)
+from storage.ports import Announcer, Artifacts, DeadLetters, EventLog, InProgress, Reason, Requests, Snapshots, Wakes
 from storage.s3 import S3Artifacts, S3Settings
 from storage.stuck_slots import JetStreamStuckSlots
+from storage.sweep_ports import LogChanges, StuckSlots
 from storage.wakes import JetStreamWakes
 
 from .sandbox import ProcessSandbox

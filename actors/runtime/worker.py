@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from actors.core.flow import next_actor
 from actors.telemetry.service_metrics import record_letter
-from protocol.errors import JettisonError, NotProvisioned, Unavailable
+from protocol.errors import JettisonError, LogUnavailable, NotProvisioned, Unavailable
 from protocol.ids import Address
 from protocol.outages import Outage
 from protocol.subjects import LANES, Actor, Lane
@@ -41,6 +41,12 @@ log = logging.getLogger("jettison.worker")
 CREDITS = {"normal": 8, "priority": 4}
 """Slots of each lane that one worker holds at once: enough to hide waiting for S3, few enough to share the load.
 What an agent waits for has its own, so that no flood of background work takes them all."""
+
+CREDITS_MIN = 2
+"""Of one of many partitions: one slot in work, and one behind it."""
+
+PARTITIONS_SECONDS = 5.0
+"""Between two looks whether there are more partitions."""
 
 GRACE_SECONDS = 5.0
 """How long a worker that is told to stop finishes what it holds; below the ten seconds after which Docker kills."""
@@ -106,11 +112,26 @@ class Worker:
 
     async def _serve(self, stopping: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as deliveries, asyncio.TaskGroup() as lanes:
-            pulls = [lanes.create_task(self._pull(lane, deliveries), name=f"{self.actor} {lane}") for lane in LANES]
+            pulls = [lanes.create_task(self._pull_all(lane, deliveries), name=f"{self.actor} {lane}") for lane in LANES]
             lanes.create_task(_cancel_after(stopping, pulls))
 
-    async def _pull(self, lane: Lane, deliveries: asyncio.TaskGroup) -> None:
-        async for slot in self.wakes.slots(self.actor, credits=CREDITS[lane], lane=lane):
+    async def _pull_all(self, lane: Lane, deliveries: asyncio.TaskGroup) -> None:
+        """Take slots of all partitions, also of those that are made meanwhile."""
+        begun = 0
+        async with asyncio.TaskGroup() as parts:
+            while True:
+                try:
+                    count = await self.wakes.partitions()
+                except LogUnavailable:
+                    count = max(begun, 1)  # who pulls says what is wrong
+                for partition in range(begun, count):
+                    credits = max(CREDITS_MIN, -(-CREDITS[lane] // count))
+                    parts.create_task(self._pull(lane, deliveries, partition=partition, credits=credits))
+                begun = max(begun, count)
+                await asyncio.sleep(PARTITIONS_SECONDS)
+
+    async def _pull(self, lane: Lane, deliveries: asyncio.TaskGroup, *, partition: int, credits: int) -> None:
+        async for slot in self.wakes.slots(self.actor, credits=credits, lane=lane, partition=partition):
             self._unbegun[id(slot)] = slot
             work = self._deliver(slot)
             try:

@@ -24,7 +24,8 @@ from protocol.errors import BadEnvelope, Damaged, LogUnavailable, Unavailable
 from protocol.ids import Address, written_address
 from protocol.subjects import FIRST_ACTOR
 from protocol.tracing import traced
-from storage.ports import DeadLetter, DeadLetters, EventLog, LogChanges, Mark, StuckSlots, Wakes
+from storage.ports import DeadLetter, DeadLetters, EventLog, Wakes
+from storage.sweep_ports import LogChanges, Mark, StuckSlots
 
 log = logging.getLogger("jettison.sweeper")
 
@@ -49,6 +50,9 @@ class Swept(msgspec.Struct, frozen=True, kw_only=True):
     """Slots that were done and still filled: nobody could have been told in them again."""
     complete: bool = True
     """It reached the end that it set out for, and no other sweeper was faster."""
+
+
+COUNTS = ("looked_at", "open", "woken", "parked", "freed")
 
 
 @dataclass(kw_only=True)
@@ -80,23 +84,31 @@ class Sweeper:
 
     async def sweep(self, *, everything: bool = False) -> Swept:
         """Look at what changed between the last two sweeps, or at *everything*, and wake who must act."""
-        mark, revision = await self.changes.mark()
-        end = await self.log.end()
+        swept = [
+            await self._sweep(partition, everything=everything) for partition in range(await self.changes.partitions())
+        ]
+        counts = {name: sum(getattr(one, name) for one in swept) for name in COUNTS}
+        return Swept(**counts, complete=all(one.complete for one in swept))
+
+    async def _sweep(self, partition: int, *, everything: bool) -> Swept:
+        mark, revision = await self.changes.mark(partition)
+        end = await self.log.end(partition)
         if mark.seq > end:
             # the log was made anew, or lost its end: what the mark says is of another one
             mark = Mark()
         if everything or not mark.upto:
             mark = msgspec.structs.replace(mark, seq=0, upto=end)
-        claimed = await self.changes.put_mark(mark, expected=revision)
+        claimed = await self.changes.put_mark(mark, expected=revision, partition=partition)
         if not claimed:
             return Swept(complete=False)
-        freed = await self.stuck_slots.free()
+        freed = 0 if partition else await self.stuck_slots.free()
         round_ = _Round(self, letters=[stored.letter async for stored in self.dead_letters.all()])
         for written in mark.unsettled:
             await round_.visit(written_address(written))
         reached = await self._new(mark, round_)
         unsettled = tuple(str(at) for at in round_.unsettled)
-        done = await self.changes.put_mark(Mark(seq=reached, upto=end, unsettled=unsettled), expected=claimed)
+        next_mark = Mark(seq=reached, upto=end, unsettled=unsettled)
+        done = await self.changes.put_mark(next_mark, expected=claimed, partition=partition)
         complete = bool(done) and reached >= mark.upto
         return msgspec.structs.replace(round_.swept, freed=freed, complete=complete)
 

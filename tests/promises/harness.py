@@ -106,7 +106,7 @@ EVERYBODY = Rights()
 
 @asynccontextmanager
 async def one(
-    folder: Path, *, store: Path | None = None, sync: str = "always", rights: Rights = EVERYBODY
+    folder: Path, *, store: Path | None = None, sync: str = "always", rights: Rights = EVERYBODY, partitions: int = 0
 ) -> AsyncIterator[Server]:
     """Run one server, provisioned."""
     port = free_port()
@@ -120,7 +120,7 @@ async def one(
     server.start()
     try:
         connection = await connected(server.url, rights.operator)
-        await provision(connection)
+        await provision(connection, partitions=partitions)
         await connection.close()
         yield server
     finally:

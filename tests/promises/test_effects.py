@@ -52,7 +52,7 @@ class Silent:
 
     def __init__(self, wakes: Wakes) -> None:
         self._wakes = wakes
-        self.wake, self.untaken = wakes.wake, wakes.untaken
+        self.wake, self.untaken, self.partitions = wakes.wake, wakes.untaken, wakes.partitions
         self.deliveries = 0
 
     async def slots(self, actor: Actor, **asked: Any) -> AsyncIterator[Slot]:

@@ -24,7 +24,7 @@ class LastMoment:
     def __init__(self, wakes: Wakes, at: Address, before: Callable[[], Awaitable[Any]]) -> None:
         self._wakes, self._at = wakes, at
         self._before: Callable[[], Awaitable[Any]] | None = before
-        self.wake, self.untaken = wakes.wake, wakes.untaken
+        self.wake, self.untaken, self.partitions = wakes.wake, wakes.untaken, wakes.partitions
 
     async def slots(self, actor: Any, **asked: Any) -> AsyncIterator[Slot]:
         """See `Wakes.slots`."""

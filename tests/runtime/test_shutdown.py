@@ -153,7 +153,9 @@ class Flood(MemoryWakes):
 
     given: list[MemorySlot] = dataclasses.field(default_factory=list)
 
-    async def slots(self, actor: Actor, *, credits: int, lane: Lane = "normal") -> AsyncIterator[Slot]:
+    async def slots(
+        self, actor: Actor, *, credits: int, lane: Lane = "normal", partition: int = 0
+    ) -> AsyncIterator[Slot]:
         while True:
             self.given.append(MemorySlot(address(f"flood-{len(self.given)}"), {}, self, actor, lane))
             yield self.given[-1]

@@ -24,8 +24,9 @@ from protocol.client import Client
 from protocol.errors import NotProvisioned
 from protocol.facts import MessagesAppended, SaidMessage
 from protocol.ids import Address, address, fresh_id
-from storage.ports import DeadLetter, Mark, Slot
+from storage.ports import DeadLetter, Slot
 from storage.streams import provision
+from storage.sweep_ports import Mark
 from tests.conftest import at_work, chatter, layer, settled
 from tests.stack import jettison_command
 

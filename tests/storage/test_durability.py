@@ -30,8 +30,8 @@ from protocol.subjects import ACTORS
 from storage.durability import is_synced, looked_at
 from storage.jetstream import JetStreamLog
 from storage.log_changes import JetStreamLogChanges
-from storage.ports import LogChanges
 from storage.streams import provision, streams
+from storage.sweep_ports import LogChanges
 from tests.conftest import settled
 from tests.stack import LOOPBACK, free_port, jettison_command
 

@@ -15,19 +15,9 @@ from protocol.ids import Address, address, fresh_id
 from protocol.service_messages import Answer, ReadAsked
 from storage.memory import MemoryLog
 from storage.memory_work import MemoryAnnouncer, MemoryDeadLetters, MemoryInProgress, MemoryLogChanges, MemoryRequests
-from storage.ports import (
-    Announcer,
-    BegunWork,
-    DeadLetter,
-    DeadLetters,
-    EventLog,
-    InProgress,
-    LogChanges,
-    Mark,
-    Requests,
-    StoredLetter,
-)
+from storage.ports import Announcer, BegunWork, DeadLetter, DeadLetters, EventLog, InProgress, Requests, StoredLetter
 from storage.streams import provision
+from storage.sweep_ports import LogChanges, Mark
 
 BOTH = ["memory", "nats"]
 ASKED = ReadAsked(key="k")

@@ -22,7 +22,7 @@ class OneSlot:
 
     def __init__(self, wakes: Wakes) -> None:
         self._wakes = wakes
-        self.wake, self.untaken = wakes.wake, wakes.untaken
+        self.wake, self.untaken, self.partitions = wakes.wake, wakes.untaken, wakes.partitions
 
     def slots(self, actor: Any, **asked: Any) -> AsyncIterator[Slot]:
         """See `Wakes.slots`."""

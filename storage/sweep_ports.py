@@ -1,0 +1,56 @@
+"""What storage promises to sweepers: what changed in the log, how far it was looked at, and which slots were lost."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+import msgspec
+
+from protocol.ids import Address
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a sweep came. It is disposable: without it the next sweep looks at every conversation once."""
+
+    seq: int = 0
+    """Up to here in the log, every conversation was looked at."""
+    upto: int = 0
+    """The end of the log at that time: the next sweep goes this far, so that it meets nothing that just happened."""
+    unsettled: tuple[str, ...] = ()
+    """Those that somebody had to work on then; looked at again until nobody has."""
+
+
+class LogChanges(Protocol):
+    """Which conversations the log says something new of, and the marks that all sweepers share: one a partition.
+
+    All raise `LogUnavailable`.
+    """
+
+    async def partitions(self) -> int:
+        """Return in how many partitions the log is; each has sequences of its own, which tell it."""
+        ...
+
+    def after(self, seq: int, *, upto: int) -> AsyncIterator[tuple[int, Address]]:
+        """Yield sequence and conversation of what the log got after *seq* and up to *upto*, in its order.
+
+        After 0 each side of a conversation comes once, by its newest record. Close the iterator. Raises
+        `NotProvisioned`.
+        """
+        ...
+
+    async def mark(self, partition: int = 0) -> tuple[Mark, int]:
+        """Return the newest mark and its revision; 0 where there is none."""
+        ...
+
+    async def put_mark(self, mark: Mark, *, expected: int, partition: int = 0) -> int:
+        """Keep *mark* if the revision is still *expected*; return the new revision, 0 if another sweeper was faster."""
+        ...
+
+
+class StuckSlots(Protocol):
+    """Slots that a store lost sight of: done, and still filled."""
+
+    async def free(self) -> int:
+        """Free every slot that nobody will be given again; return how many. Raises `LogUnavailable`."""
+        ...
