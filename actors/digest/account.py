@@ -38,7 +38,7 @@ from .hindsight import Hindsight
 from .requests import REQUEST_TOKENS, said_again, said_before, within, without_repeats
 from .step_list import AccountSteps
 from .tail import keeps_by_name, kept_tail
-from .trims import shown_tokens, trims_of
+from .trims import shown_tokens, trims_of, winnable_tokens
 from .values import values_beside
 
 REQUESTS_SHARE = 0.3
@@ -259,16 +259,32 @@ class _Ladder:
             spare -= self.steps.tokens - before
 
     def _descend(self, some: Sequence[Unit], target: int) -> None:
-        for chars in (FIRST_TRIM_FACTOR * self.levels[0].outcome, self.levels[0].outcome):
+        chars = self.levels[0].outcome
+        sooner = self._leave_sooner(some, target)
+        if sooner:
+            some = some[sooner:]
+            self.trimmed_last = (some[-1], chars) if some else None
+        for most in (FIRST_TRIM_FACTOR * chars, chars):
             for unit in some:
-                if self.tokens <= target:
+                if self.tokens <= target and not sooner:
                     return
-                self._trim(unit, chars)
-                self.trimmed_last = (unit, chars)
+                self._trim(unit, most)
+                self.trimmed_last = (unit, most)
         for unit in some:
             if self.tokens <= target:
                 return
             self._leave(unit)
+
+    def _leave_sooner(self, some: Sequence[Unit], target: int) -> int:
+        """Let those of *some* leave at once that would leave however short the others are; return how many."""
+        wins = [winnable_tokens(unit, self.levels[0].outcome) for unit in some]
+        left = sum(wins)
+        for place, unit in enumerate(some):
+            if self.tokens - left <= target:
+                return place
+            self._leave(unit)
+            left -= wins[place]
+        return len(some)
 
     def _trim(self, unit: Unit, chars: int) -> None:
         """Shorten the results of *unit* in place to their outcome."""

@@ -9,6 +9,7 @@ from actors.core.caps import is_result
 from actors.core.entry import Entry, PartSize
 from actors.core.text.count import Count
 from actors.core.text.excerpt import excerpt
+from actors.core.units import Unit
 from protocol.account import Trim
 from protocol.formats import messages
 
@@ -16,6 +17,9 @@ from .hindsight import Hindsight
 
 TRIMMED_TOKENS_MIN = 140
 """A result of fewer tokens stays as it is."""
+
+LEAST_KEPT = 0.5
+"""Of a result's tokens for each of its characters: so much an outcome keeps, though JSON loses its marks."""
 
 GAIN_MIN = 0.25
 """Share of a result that shortening must win."""
@@ -42,6 +46,18 @@ def trims_of(entry: Entry, hindsight: Hindsight, *, chars: int, count: Count) ->
         if cost <= tokens * (1 - GAIN_MIN):
             found.append(Trim(number=entry.number, pointer=part.pointer, text=short, tokens=cost))
     return tuple(found)
+
+
+def winnable_tokens(unit: Unit, chars: int) -> int:
+    """Return how many tokens shortening the results of *unit* to *chars* characters wins, at most."""
+    won = 0
+    for entry in unit.entries:
+        shown = {one.pointer: one.tokens for one in entry.shown}
+        for part in entry.parts:
+            tokens = shown.get(part.pointer, part.tokens)
+            if part.kind == "text" and tokens > TRIMMED_TOKENS_MIN and is_result(entry, part):
+                won += tokens - int(tokens * LEAST_KEPT * min(1.0, chars / max(1, part.bytes)))
+    return won
 
 
 def shown_tokens(entry: Entry, trims: Sequence[Trim]) -> int:
