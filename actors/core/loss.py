@@ -23,7 +23,7 @@ from .extract import CATEGORIES, items_in, sentences_in, standing_in
 from .loss_told import told_fates
 from .state import State
 from .state_parts import Digest
-from .text.values import within, words_in
+from .text.values import within, words_in, words_in_each
 
 FateName = Literal["retained", "recoverable", "lost"]
 _Values = dict[str, dict[str, DigestItem]]
@@ -128,10 +128,12 @@ def _in_account(values: Iterable[str], staying: Sequence[Entry], after: Digest) 
     """Tell of each value whether it stands in the messages that stay, or in an account: each two of its words."""
     pieces = (piece.raw for entry in staying for piece in entry.pieces)
     words = words_in(b"\n".join((after.text.encode(), *pieces)).replace(b"\\n", b" ").replace(b"\\t", b" "))
-    wanted = [words_in(value.rstrip("…").encode("utf-8", "replace")) for value in values]
-    firsts = frozenset([word for parts in wanted for word in parts[:-1]])
-    known = frozenset([word for parts in wanted for word in parts]).intersection(words)
-    pairs = frozenset(chain.from_iterable(map(pairwise, wanted)))
+    wanted = words_in_each([value.rstrip("…") for value in values])
+    known = frozenset(chain.from_iterable(wanted)).intersection(words)
+    # of words that stand nowhere, pairs need not be looked for
+    maybe = [parts for parts in wanted if len(parts) > 1 and known.issuperset(parts)]
+    firsts = frozenset([word for parts in maybe for word in parts[:-1]])
+    pairs = frozenset(chain.from_iterable(map(pairwise, maybe)))
     pairs = pairs.intersection(compress(pairwise(words), map(firsts.__contains__, words)))
     return [pairs.issuperset(pairwise(parts)) if len(parts) > 1 else known.issuperset(parts) for parts in wanted]
 

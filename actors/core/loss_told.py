@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 
 from protocol.account import Account, AccountStep
 from protocol.facts import Fate
@@ -19,6 +20,7 @@ from .account_text import JOINED_LEVEL
 from .entry import Entry
 from .message_texts import texts_of
 from .state_parts import Digest
+from .text.recent import Recent
 
 STEP, SENTENCE = "step", "sentence"
 TOLD: tuple[str, ...] = (STEP, SENTENCE)
@@ -28,6 +30,11 @@ SENTENCE_BYTES_MIN = 12
 """Of what counts as one: twelve letters, or four signs of a script that needs few."""
 
 _PARTED = re.compile(r"(?<=[.!?])\s+|\n|(?<=[。！？])")
+
+ASKED_CHARS_MAX = 400_000
+"""Of requests whose sentences stay in memory, and as many before them: those of two full accounts."""
+
+_of_requests: Recent[str, tuple[str, list[str]]] = Recent(ASKED_CHARS_MAX, weigh=lambda found: 2 * len(found[0]))
 
 Reach = Callable[[int], bool]
 """Tells whether a view says how to read a message in full."""
@@ -60,8 +67,9 @@ class _Place:
         account = digest.account if digest is not None else None
         self.steps = account.steps if account is not None else ()
         self._firsts = [step.first for step in self.steps]
-        asked = "\n".join(one.text for one in account.requests) if account is not None else ""
-        self._requests, self._asked = _flat(asked), frozenset(sentences_of(asked))
+        asked = [_asked(one.text) for one in account.requests] if account is not None else []
+        self._requests = " ".join([flat for flat, _ in asked if flat])
+        self._asked = frozenset(chain.from_iterable([sentences for _, sentences in asked]))
         # a list of values and an LLM's prose name no messages: they are looked into as a whole
         self._whole = _flat(digest.prose if account is not None else digest.text) if digest is not None else ""
         self._said: dict[int, str] = {}
@@ -89,6 +97,15 @@ class _Place:
 
 def _flat(text: str) -> str:
     return " ".join(text.split())
+
+
+def _asked(text: str) -> tuple[str, list[str]]:
+    """Return what a user said on one line, and its sentences: each compaction asks for those of all requests."""
+    found = _of_requests.get(text)
+    if found is None:
+        found = (_flat(text), sentences_of(text))
+        _of_requests.put(text, found)
+    return found
 
 
 def _fate(category: str, judged: Iterable[tuple[int, bool]], reach: Reach) -> Fate:

@@ -13,6 +13,7 @@ from actors.core.entry import Entry
 from actors.core.message_texts import MessageText
 from actors.core.text.excerpt import GAP, flat
 from actors.core.text.patterns import stands
+from actors.core.text.shorten.lines import lines_with
 from protocol.formats import messages
 
 from .hindsight import Hindsight
@@ -46,6 +47,8 @@ _TESTS = re.compile(
 )
 _FAILS = ("fail", "error", "exception")
 """One of them stands wherever that does; in other scripts' letters too, which nobody looks for twice."""
+
+_MAY_FAIL = re2.compile(f"(?i){'|'.join(_FAILS)}")
 
 TEST_CHARS = 6000
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -234,7 +237,8 @@ def failure_in(result: str) -> str:
     if end.isascii() and not any(map(end.lower().__contains__, _FAILS)):
         return ""
     lines = end.split("\n")
-    return next((line.strip() for line in reversed(lines) if _TESTS.search(line[:400])), "")
+    may = list(lines_with(_MAY_FAIL, lines)) if end.isascii() else range(len(lines))
+    return next((lines[number].strip() for number in reversed(may) if _TESTS.search(lines[number][:400])), "")
 
 
 def raised(failed: str, result: str) -> str:

@@ -59,18 +59,13 @@ def without_repeats(new: AccountRequest, before: Sequence[AccountRequest]) -> Ac
     long = [line for line in map(str.strip, new.text.split("\n")) if len(line) >= REPEATED_CHARS_MIN]
     if not any(line in one.text for line in long for one in before):
         return msgspec.structs.replace(new, text=new.text.strip())
-    known = {
-        line.strip(): one.number
-        for one in reversed(before)
-        for line in one.text.split("\n")
-        if not line.startswith(REFERENCE)
-    }
     out: list[str] = []
     said: set[int] = set()
     inside = False
     for line in new.text.split("\n"):
         # a short line is one of those said before only among them
-        number = known.get(line.strip(), 0) if inside or len(line.strip()) >= REPEATED_CHARS_MIN else 0
+        bare = line.strip()
+        number = _number_of(bare, before) if inside or len(bare) >= REPEATED_CHARS_MIN else 0
         inside = bool(number)
         if not number:
             out.append(line)
@@ -78,6 +73,17 @@ def without_repeats(new: AccountRequest, before: Sequence[AccountRequest]) -> Ac
             said.add(number)
             out.append(f"{REFERENCE}{number}]")
     return AccountRequest(number=new.number, text="\n".join(out).strip())
+
+
+def _number_of(line: str, before: Sequence[AccountRequest]) -> int:
+    """Return the number of the first of *before* that has *line*; 0 where none has."""
+    for one in before:
+        # most have it nowhere
+        if line in one.text and any(
+            other.strip() == line and not other.startswith(REFERENCE) for other in one.text.split("\n")
+        ):
+            return one.number
+    return 0
 
 
 def within(requests: Sequence[AccountRequest], room: int, *, count: Count) -> tuple[AccountRequest, ...]:

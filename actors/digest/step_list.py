@@ -111,22 +111,35 @@ class AccountSteps:
 
     def rewrite(self, room: int) -> None:
         """Make the steps coarser, the older the more, until they fit *room*; then join what only looked."""
-        coarseness = 0.0
+        coarseness, joins = 0.0, True
         while self.tokens > room and coarseness < COARSENESS_MAX:
             coarseness += COARSENESS_STEP
-            last = max(1, len(self.steps) - 1)
-            report = max((place for place, is_one in enumerate(self.reports) if is_one), default=0)
-            for place, step in enumerate(self.steps):
+            for place, level in self._coarser_at(coarseness):
                 if self.tokens <= room:
                     break
-                age = (last - place) / last
-                level = int(coarseness * (0.35 + 0.65 * age) - self.worths[place] + REPORTED * (place < report) + 0.5)
-                if level > step.level:
-                    short = coarser(step, min(level, JOINED_LEVEL - 1), self.hindsight, self.levels)
-                    self.put(slice(place, place + 1), short)
-            self._join_looks(room)
+                short = coarser(self.steps[place], level, self.hindsight, self.levels)
+                joins |= short.level >= JOINED_LEVEL - 1
+                self.put(slice(place, place + 1), short)
+            if joins:
+                self._join_looks(room)
+                joins = False
         if self.tokens > room:
             self._join(room)
+
+    def _coarser_at(self, coarseness: float) -> list[tuple[int, int]]:
+        """Return the places of the steps that *coarseness* makes coarser, and the level of each: the older the more."""
+        last = max(1, len(self.steps) - 1)
+        report = max((place for place, is_one in enumerate(self.reports) if is_one), default=0)
+        # hundreds of steps, and a dozen looks at each: most stay as they are
+        wanted = [
+            coarseness * (0.35 + 0.65 * ((last - place) / last)) - worth + REPORTED * (place < report) + 0.5
+            for place, worth in enumerate(self.worths)
+        ]
+        return [
+            (place, min(int(level), JOINED_LEVEL - 1))
+            for place, (level, step) in enumerate(zip(wanted, self.steps, strict=True))
+            if level >= step.level + 1 and step.level < JOINED_LEVEL - 1
+        ]
 
     def _join_looks(self, room: int) -> None:
         """Join neighbours that only looked and are as coarse as can be, up to a few messages together."""

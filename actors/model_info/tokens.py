@@ -64,6 +64,10 @@ _BLOCK = "\n#"
 tokenizer here joins a line end with what follows it, but for blanks and slashes: blocks are counted alone."""
 
 
+_LAST_CHARS_MAX = 200
+"""Of a block, in which a space is looked for behind which its line end matters."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Tokenizer:
     """Which encoding counts, and whether it is the model's own or only stands in for it."""
@@ -117,8 +121,14 @@ class TokenCounter:
         return sum(map(self._ended, blocks)) + self._block(f"#{last}")
 
     def _ended(self, block: str) -> int:
-        """Return the tokens of *block* with its line end: one more, behind what no tokenizer joins with it."""
-        return self._block(block) + 1 if (end := block[-1:]).isascii() and end.isalnum() else self._block(f"{block}\n")
+        """Return the tokens of *block* with its line end: one more, behind what no tokenizer joins with it.
+
+        Without its line end it is mostly known: an account counts each step when it is written.
+        """
+        if (end := block[-1:]).isascii() and end.isalnum():
+            return self._block(block) + 1
+        last = _last_words(block)
+        return self._block(block) - self._block(last) + self._block(f"{last}\n")
 
     def _block(self, text: str) -> int:
         known: Recent[Any, int] = self._values
@@ -148,6 +158,16 @@ def load(name: EncodingName) -> tiktoken.Encoding:
     lines = (line.partition(b" ") for line in raw.splitlines())
     ranks = {binascii.a2b_base64(token): int(rank) for token, _, rank in lines}
     return tiktoken.Encoding(name, pat_str=grouped(_PATTERNS[name]), mergeable_ranks=ranks, special_tokens={})
+
+
+def _last_words(text: str) -> str:
+    """Return the end of *text* that is counted alone: from a space behind a letter or digit on, where one is near."""
+    place = len(text)
+    while (place := text.rfind(" ", len(text) - _LAST_CHARS_MAX, place)) > 0:
+        before = text[place - 1]
+        if before.isascii() and before.isalnum():
+            return text[place:]
+    return text
 
 
 def grouped(pattern: str) -> str:

@@ -5,7 +5,7 @@ The order is that of preference: what one pattern took is not taken again under 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -99,6 +99,8 @@ _there_inside = gate_of_shapes(_INSIDE)
 _APART = bytes(byte if chr(byte).isalnum() or chr(byte) in "_." or byte > 127 else 32 for byte in range(256))
 """Makes a space of whatever parts words, but for a full stop within one."""
 
+_APART_IN_LINES = bytes(byte if byte == ord("\n") else _APART[byte] for byte in range(256))
+
 _SETTING = re2.compile(r"\A([\w.-]+)\"?\s?[=:]\s?(?:.+)\z")
 _CONFIGURED = re2.compile(
     r"\A([A-Z][A-Z0-9]*_[A-Z0-9_]+|(?i:(?:[\w.-]*[._-])?(?:port|version|replicas|image|branch|database|region"
@@ -126,6 +128,13 @@ def values(data: bytes) -> Iterator[tuple[str, str]]:
 def words_in(data: bytes) -> list[bytes]:
     """Return the words of *data*, in order, without what parts them; no pattern is as fast."""
     return (data.translate(_APART) + b" ").replace(b". ", b"  ").split()
+
+
+def words_in_each(texts: Sequence[str]) -> list[list[bytes]]:
+    """Return the words of each of *texts*, as `words_in` does; what parts them is taken out of all at once."""
+    data = "\n".join([text.replace("\n", " ") for text in texts]).encode("utf-8", "replace")
+    lines = (data.translate(_APART_IN_LINES) + b"\n").replace(b". ", b"  ").replace(b".\n", b" \n").split(b"\n")
+    return [line.split() for line in lines[: len(texts)]]
 
 
 def within(text: str) -> tuple[str, ...]:

@@ -37,8 +37,12 @@ _CHANGING = re.compile(rb"0x[0-9a-fA-F]+|\b[0-9a-f]{8,}\b|\d+")
 """Python's own engine, which replaces a hundred numbers in the time that RE2's wrapper finds ten. Hostile text does
 not slow it down: a run of digits can begin at one place only, so that none is read more than twice."""
 
-_MAY_CHANGE = re2.compile(rb"[0-9]|[a-f]{8}")
-"""Wherever that does not stand, nothing changes."""
+_MAY_BE_HEX = re2.compile(rb"0x[0-9a-fA-F]|[0-9a-f]{8}")
+_HEX = re.compile(rb"0(?<!\d.)x[0-9a-fA-F]+|[0-9a-f](?<!\w.)[0-9a-f]{7,}\b")
+"""What `_CHANGING` finds but for runs of digits: those are found without a pattern."""
+
+_CHANGED = b"\0"
+_DIGITS = bytes(0 if chr(byte).isdecimal() and byte < 128 else byte for byte in range(256))
 
 LINES_AT_ONCE = 500
 """It holds the interpreter for a few milliseconds meanwhile."""
@@ -77,15 +81,25 @@ def different(lines: Sequence[str], numbers: Iterable[int]) -> list[int]:
 
 def shapes_of(lines: Sequence[str]) -> list[str]:
     """Return *lines* without what changes from one repetition to the next: numbers, times, hashes."""
-    shapes = [line[:LINE_CHARS_MAX].strip() for line in lines]
-    some = list(lines_with(_MAY_CHANGE, shapes))
-    for start in range(0, len(some), LINES_AT_ONCE):
-        numbers = some[start : start + LINES_AT_ONCE]
-        body = "\n".join([lines[number][:LINE_CHARS_MAX] for number in numbers])
-        changed = _CHANGING.sub(b"#", body.encode()).decode().split("\n")
-        for number, shape in zip(numbers, changed, strict=True):
-            shapes[number] = shape.strip()
+    shapes: list[str] = []
+    for start in range(0, len(lines), LINES_AT_ONCE):
+        some = [line[:LINE_CHARS_MAX] for line in lines[start : start + LINES_AT_ONCE]]
+        changed = _changed("\n".join(some).encode()).decode().split("\n")
+        assert len(changed) == len(some), "a line has line ends"
+        shapes += map(str.strip, changed)
     return shapes
+
+
+def _changed(body: bytes) -> bytes:
+    """Return *body* with a mark for each number and hash, as `_CHANGING` finds them: in a third of the time."""
+    if _CHANGED in body:
+        return _CHANGING.sub(b"#", body)
+    if stands(_MAY_BE_HEX, body):
+        body = _HEX.sub(_CHANGED, body)
+    body = body.translate(_DIGITS)
+    while _CHANGED * 2 in body:
+        body = body.replace(_CHANGED * 2, _CHANGED)
+    return body.replace(_CHANGED, b"#")
 
 
 def lines_with(pattern: Any, lines: Sequence[str]) -> Iterator[int]:
