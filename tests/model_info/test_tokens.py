@@ -173,3 +173,13 @@ def test_a_long_text_has_as_many_tokens_as_its_blocks(encoding: EncodingName) ->
     for _ in range(100):
         text = "".join(chance.choices(joints, k=3_000))
         assert count(text) == len(whole(text))
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@LAWS
+@given(
+    words=st.lists(st.sampled_from(("a", " b", " (c", ").", " '", "s", "/", " /", "\t", " \n", "1", " 23", "é", " 漢")))
+)
+def test_a_line_end_costs_a_block_what_it_costs_its_last_words(encoding: EncodingName, words: list[str]) -> None:
+    block = "".join(words)
+    assert TokenCounter(encoding)._ended(block) == len(load(encoding).encode_ordinary(f"{block}\n"))
