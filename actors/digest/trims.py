@@ -18,8 +18,9 @@ from .hindsight import Hindsight
 TRIMMED_TOKENS_MIN = 140
 """A result of fewer tokens stays as it is."""
 
-LEAST_KEPT = 0.5
-"""Of a result's tokens for each of its characters: so much an outcome keeps, though JSON loses its marks."""
+LEAST_KEPT = 0.7
+"""Of a result's tokens and the square of what is kept of its characters: so many an outcome has, though JSON loses its
+marks. A result that says the same on every line has fewer, and the more so the less is kept."""
 
 GAIN_MIN = 0.25
 """Share of a result that shortening must win."""
@@ -56,7 +57,8 @@ def winnable_tokens(unit: Unit, chars: int) -> int:
         for part in entry.parts:
             tokens = shown.get(part.pointer, part.tokens)
             if part.kind == "text" and tokens > TRIMMED_TOKENS_MIN and is_result(entry, part):
-                won += tokens - int(tokens * LEAST_KEPT * min(1.0, chars / max(1, part.bytes)))
+                kept = min(1.0, chars / max(1, part.bytes))
+                won += tokens - int(tokens * LEAST_KEPT * kept * kept)
     return won
 
 
