@@ -11,7 +11,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_RE
 MAKEFLAGS += --no-print-directory
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint lint-style lint-types lint-imports quality exam bench chaos soak faults gateway-faults fuzz laws clients adapters kubernetes alerts docs docs-check audit lock wheel wheel-checks javascript clean
+.PHONY: help demo test lint lint-style lint-types lint-imports quality exam bench chaos soak faults gateway-faults fuzz laws clients adapters kubernetes alerts docs docs-check audit lock wheel wheel-checks javascript upgrade clean
 
 help:
 	@echo 'make demo    see a conversation grow, spill, digest and stay readable'
@@ -24,6 +24,7 @@ help:
 	@echo 'make soak    chaos for an hour; fails where memory, files or tasks of a worker grow'
 	@echo 'make faults  10,000 single faults in a log and its artifacts: verify finds and locates each'
 	@echo 'make gateway-faults  agents through two gateways in turn, while everything behind them fails'
+	@echo 'make upgrade the last release and this one side by side while agents work: forwards, one version back, forwards'
 	@echo 'make fuzz    bytes of strangers, changed at random, into whatever reads them: ten minutes each'
 	@echo 'make laws    the laws on 2,000 new random conversations each, instead of the same 100'
 	@echo 'make clients Claude Code, Codex, pi, Copilot and others before the gateway and without it (needs npm; twenty minutes)'
@@ -89,6 +90,10 @@ faults: .venv/.installed
 
 gateway-faults: .venv/.installed
 	@$(BIN)/python -m tests.programs.gateway_faults
+
+# `make upgrade RELEASE=v0.1.0`, or WHEEL=FILE, for another than the one that tests/programs/upgrade/release.py names.
+upgrade: .venv/.installed
+	@$(BIN)/python -m tests.programs.upgrade $(if $(RELEASE),--release $(RELEASE)) $(if $(WHEEL),--wheel $(WHEEL))
 
 fuzz: .venv/.installed
 	@$(BIN)/python -m tests.programs.fuzz --seconds 600

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Collection, Sequence
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from protocol.connection import NO_JETSTREAM_FIX, TRANSIENT, check_there, reason
 from protocol.errors import JettisonError, KeysUnavailable, NotPermitted, NotProvisioned, Unavailable, UnknownRules
 from protocol.ids import Token, written_address
 from protocol.keys import FolderKeys, JetStreamKeys, newest_is_wrapped
-from storage.connections import at_work
+from storage.connections import WORKERS, AtWork, at_work, release
 from storage.durability import filled, is_synced, looked_at, trouble
 from storage.partition_streams import computes_shards, leaders_away
 from storage.partitions import Layout
@@ -81,7 +82,8 @@ async def _findings(settings: Settings, monitor: str) -> AsyncIterator[Finding]:
             monitor = monitor or _embedded_monitor(there)
             for finding in await _durability(running, there, monitor):
                 yield finding
-            yield await _rules(there, monitor)
+            for finding in await _at_work(there, monitor):
+                yield finding
             yield await _store(running, there)
             for finding in await _conversations(running):
                 yield finding
@@ -177,17 +179,23 @@ async def _server(monitor: str) -> list[Finding]:
     return found
 
 
-async def _rules(settings: Settings, monitor: str) -> Finding:
-    """Say by which rules the workers decide, and whether one is left that does not read the newest."""
-    newest, written = codec.RULES_VERSION, settings.rules_written
-    what = f"rules {written} are to decide, of {newest} that this release reads"
+async def _at_work(settings: Settings, monitor: str) -> list[Finding]:
+    """Say by which rules the workers of the server at *monitor* decide, and which releases are at work."""
+    what = f"rules {settings.rules_written} are to decide, of {codec.RULES_VERSION} that this release reads"
     if not monitor:
         fix = "give --monitor http://HOST:8222 of each server"
-        return Finding(what="rules", ok=True, detail=f"{what}; what workers read cannot be seen from here", fix=fix)
+        return [Finding(what="rules", ok=True, detail=f"{what}; what workers read cannot be seen from here", fix=fix)]
     try:
-        workers = await at_work(monitor)
+        found = await at_work(monitor)
     except Unavailable as error:
-        return Finding(what="rules", ok=False, detail=str(error), fix="give --monitor http://HOST:8222")
+        return [Finding(what="rules", ok=False, detail=str(error), fix="give --monitor http://HOST:8222")]
+    workers = [one for one in found if one.role in WORKERS]
+    return [_rules(what, settings.rules_written, workers), _releases(found)]
+
+
+def _rules(what: str, written: str, workers: Sequence[AtWork]) -> Finding:
+    """Say whether one of *workers* is left that does not read the newest rules."""
+    newest = codec.RULES_VERSION
     older = [one for one in workers if not one.reads or int(one.reads) < int(newest)]
     names = ", ".join(sorted({f"{one.role} (reads {one.reads or 'none that it says'})" for one in older}))
     if older:
@@ -201,6 +209,23 @@ async def _rules(settings: Settings, monitor: str) -> Finding:
     detail = f"{what}; all of {counted(len(workers), 'worker')} on this server read {newest}"
     fix = f"rules.write = {newest} is safe now: {counted(behind, 'worker')} decide by older ones" if behind else ""
     return Finding(what="rules", ok=True, detail=detail, fix=fix)
+
+
+def _releases(found: Sequence[AtWork]) -> Finding:
+    """Say which releases are at work, where there is more than one: whose processes they are."""
+    roles: dict[str, Counter[str]] = {}
+    for one in found:
+        roles.setdefault(one.release or "one that does not say", Counter())[one.role] += 1
+    told = [
+        f"{name} ({', '.join(f'{count} {role}' for role, count in sorted(of.items()))})"
+        for name, of in sorted(roles.items())
+    ]
+    if set(roles) <= {release()}:
+        detail = f"{counted(len(found), 'program')} on this server, all of this release, {release()}"
+        return Finding(what="releases", ok=True, detail=detail)
+    detail = f"this is {release()}; on this server are {'mixed ones: ' if len(told) > 1 else ''}{'; '.join(told)}"
+    fix = "two releases side by side are an update under way: end it, or go back (infra/docs/operations.md)"
+    return Finding(what="releases", ok=True, detail=detail, fix=fix if len(told) > 1 else "")
 
 
 def _mended(trouble: str) -> str:

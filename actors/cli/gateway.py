@@ -30,6 +30,7 @@ from protocol.errors import LogUnavailable, Rejected, Unavailable
 from protocol.ids import Token
 from protocol.keys import JetStreamKeys
 from protocol.outages import Outage
+from storage.connections import connection_name
 from storage.gateway_places import JetStreamPlaces
 from storage.gateway_sessions import JetStreamSessions
 
@@ -145,7 +146,8 @@ async def _keeping(settings: Settings, planner: Planner, first: asyncio.Event) -
     outage, keys = Outage(said, "gateway waits"), tenant_keys(settings)
     while planner.keeper is None:
         try:
-            connection = await connect(settings.nats.url, name="gateway", login=settings.nats.login())
+            name = connection_name("gateway", writes=settings.rules_written)
+            connection = await connect(settings.nats.url, name=name, login=settings.nats.login())
         except Unavailable as error:
             outage.failed(str(error))
             first.set()

@@ -10,7 +10,7 @@ import pytest
 from actors.cli.doctor import Finding
 from protocol import codec
 from protocol.connection import connect
-from storage.connections import AtWork, at_work, connection_name
+from storage.connections import AtWork, at_work, connection_name, release
 from tests.cli.test_cli import jettison
 from tests.storage.test_durability import plain
 
@@ -24,16 +24,21 @@ async def test_workers_are_seen_with_what_they_read_and_who_says_nothing_is_olde
             newest = codec.RULES_VERSION
             assert sorted(await at_work(monitor), key=lambda one: one.role) == [
                 AtWork(role="spill", reads="", writes=""),
-                AtWork(role="up", reads=newest, writes="1"),
+                AtWork(role="up", reads=newest, writes="1", release=release()),
             ]
-            found = rules(url, monitor)
+            found = told("rules", url, monitor)
             assert not found.ok
             assert "1 of 2 workers on this server do not read" in found.detail
             assert "spill (reads none that it says)" in found.detail
+            mixed = told("releases", url, monitor)
+            assert f"{release()} (1 up); one that does not say (1 spill)" in mixed.detail
+            assert mixed.fix
             await others[0].close()
-            found = rules(url, monitor)
+            found = told("rules", url, monitor)
             assert found.ok
             assert f"all of 1 worker on this server read {newest}" in found.detail
+            alone = told("releases", url, monitor)
+            assert alone.detail == f"1 program on this server, all of this release, {release()}"
         finally:
             for other in others:
                 await other.close()
@@ -53,9 +58,9 @@ async def test_a_server_names_more_connections_than_it_shows_at_once(
                 await other.close()
 
 
-def rules(url: str, monitor: str) -> Finding:
-    """Return what `doctor` says of rules."""
+def told(what: str, url: str, monitor: str) -> Finding:
+    """Return what `doctor` says of *what*."""
     done = jettison("doctor", "--nats", url, "--monitor", monitor, "--json")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
-    (found,) = [Finding(**row) for row in rows if row["what"] == "rules"]
+    (found,) = [Finding(**row) for row in rows if row["what"] == what]
     return found
