@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar, Unpack
@@ -28,6 +29,9 @@ T = TypeVar("T")
 
 AWAY_SECONDS = 15.0
 """A Jettison that was away is left alone for so long: an agent waits for it once, not at each call."""
+
+NAMED_OVERFLOW = re.compile(r"Context(Window|Length|Overflow)")
+"""What frameworks call their own exceptions of requests that are too long, whatever the text of it says."""
 
 READ_TEXT: str = READ_ARTIFACT["function"]["description"]
 READ_PARAMETERS: dict[str, Any] = READ_ARTIFACT["function"]["parameters"]
@@ -179,7 +183,9 @@ def overflowed(error: BaseException) -> bool:
         if seen is None:
             return False
         code = getattr(seen, "code", "")
-        if is_overflow(str(seen), code=code if isinstance(code, str) else ""):
+        if NAMED_OVERFLOW.search(type(seen).__name__) or is_overflow(
+            str(seen), code=code if isinstance(code, str) else ""
+        ):
             return True
         seen = seen.__cause__ or seen.__context__
     return False

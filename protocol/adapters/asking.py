@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import dropwhile
 from typing import TypeVar
 
 from .adapter import Adapter
@@ -11,6 +12,12 @@ from .atoms import Atom
 from .branches import Shown
 
 T = TypeVar("T")
+
+
+def headed(messages: Sequence[T], is_instruction: Callable[[T], bool]) -> tuple[list[T], list[T]]:
+    """Return the instructions that *messages* begin with, which go to the model as they are, and the rest."""
+    rest = list(dropwhile(is_instruction, messages))
+    return list(messages[: len(messages) - len(rest)]), rest
 
 
 @dataclass

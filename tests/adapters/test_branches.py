@@ -7,7 +7,7 @@ import pytest
 from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
 from actors.services.read_back import said_messages
-from protocol.adapters.adapter import Adapter
+from protocol.adapters.adapter import Adapter, overflowed
 from protocol.adapters.atoms import Atom, Telling
 from protocol.errors import LogUnavailable, Rejected
 from protocol.formats import messages
@@ -93,6 +93,16 @@ async def test_who_wants_no_run_without_it_is_told() -> None:
     with pytest.raises(LogUnavailable):
         await strict.arun(strict.view("any", said("one")))
     strict.close()
+
+
+def test_a_frameworks_own_exception_of_a_request_that_is_too_long_is_known_by_its_name() -> None:
+    class ContextWindowOverflowException(Exception):
+        """As in Strands."""
+
+    wrapped = RuntimeError("the model failed")
+    wrapped.__cause__ = ContextWindowOverflowException("Input exceeds the limit")
+    assert overflowed(wrapped)
+    assert not overflowed(RuntimeError("the model failed"))
 
 
 def test_arguments_that_an_adapter_does_not_know_are_named() -> None:
