@@ -20,7 +20,7 @@ class Idents:
     def answered(self, ident: str | None, name: str) -> str:
         """Return the id of the call that a result answers, and close it; `none` where there is none."""
         same = [one for one in self._open if one[0] == ident] if ident else []
-        found = same or [one for one in self._open if one[1] == name]
+        found = same or [one for one in self._open if one[1] == name and not ident]
         if not found:
             return ident or "none"
         self._open.remove(found[0])
