@@ -25,9 +25,17 @@ class Context(ContextMeta, frozen=True, kw_only=True):
     """The messages as the JSON that was served; empty where the agent's cache marks were put on them."""
 
 
-def context_of(meta: ContextMeta, body: bytes, marks: Marks = NO_MARKS) -> Context:
-    """Return the view in *body*, a JSON array of messages, with what is known of it and the agent's cache *marks*."""
-    raw = tuple(bytes(one) for one in msgspec.json.decode(body, type=list[msgspec.Raw]))
+def has_all(view: Context | None) -> str:
+    """Return the hash of *view*, if it still has its messages as they were served; else nothing."""
+    return view.hash if view is not None and view.raw and not view.system else ""
+
+
+def context_of(meta: ContextMeta, body: bytes, marks: Marks = NO_MARKS, after: Context | None = None) -> Context:
+    """Return the view in *body*, a JSON array of messages, with what is known of it and the agent's cache *marks*.
+
+    It may lack what it begins with as the view *after* which it comes.
+    """
+    raw = (*(after.raw[: meta.same] if after else ()), *map(bytes, msgspec.json.decode(body, type=list[msgspec.Raw])))
     view = [messages.decode(one) for one in raw]
     apart = meta.profile == messages.ANTHROPIC and bool(view) and view[0]["role"] == "system"
     system = view.pop(0)["content"] if apart else ""

@@ -16,7 +16,7 @@ import msgspec
 
 from . import subjects
 from .arguments import Dumped, check_counts, check_numbers, check_texts, checked_layer, listed, seconds_of
-from .context import Context, context_of
+from .context import Context, context_of, has_all
 from .envelopes import batches_of
 from .errors import NotPermitted, Rejected, Unavailable
 from .facts import CompactionRequested, OverflowReported, SaidFact, UsageReported
@@ -82,9 +82,8 @@ class Conversation:
     upto: int = 0
     """Messages that it began with, where it is a fork."""
     _asked: int = 0
-    """The budget of the call before."""
     _standing: int = 0
-    """The standing budget, as far as this handle knows."""
+    """As far as this handle knows."""
     _unchecked: OpenAsked | None = None
     """What no service has looked at yet."""
     _voice: Voice = field(init=False)
@@ -165,18 +164,18 @@ class Conversation:
         patience: float | None = None,
         unfinished: bool = False,
         soon: bool = False,
+        after: Context | None = None,
         wait_seconds: float | None = None,
     ) -> Context:
         """Return the view for the next call, at most *budget* tokens (0: the standing budget, else the policy's).
 
-        A budget below the standing one is for this call alone: a view is cut for it, which says what was left out, and
-        nothing is compacted. The same one in two calls in a row becomes the standing one.
-        With a *model* it also fits that model's window. Waits for storage and rules, never for an LLM: *patience*
-        seconds at most, by default as long as the client (*wait_seconds* is its older name). Within an
-        *unfinished* batch of calls it is for looking at alone. *soon*: while a compaction is under way, what stood
-        before it is enough, if that fits: which of the two comes depends on how fast workers are. Raises `CallsOpen`
-        within a batch, `NotReady` when no worker answers in time, `BudgetRefused` with the smallest budget that works,
-        `Erased`.
+        A budget below the standing one is for this call alone: a view is cut for it, which says what was left out. The
+        same one in two calls in a row becomes the standing one. With a *model* it also fits that model's window. Waits
+        for storage and rules, never for an LLM: *patience* seconds (*wait_seconds* is its older name), by default as
+        long as the client. Within an *unfinished* batch of calls it is for looking at alone. *soon*: while a compaction
+        is under way, what stood before it is enough, if that fits. *after*: an earlier view, where nobody else spoke
+        since: what both begin with is not sent again. Raises `CallsOpen` within a batch, `NotReady` when no worker
+        answers in time, `BudgetRefused` with the smallest budget that works, `Erased`.
         """
         check_counts(budget=budget)
         seconds = seconds_of(self.client.patience_seconds, patience=patience, wait_seconds=wait_seconds)
@@ -190,13 +189,14 @@ class Conversation:
             wait_seconds=seconds,
             unfinished=unfinished,
             soon=soon,
+            have=has_all(after),
         )
         answer, body = await ask(self.client.connection, self.at, "context", asked, seconds)
         assert answer.context is not None
         self._asked, self._unchecked = budget, None
         if answer.context.repeated:
             await self._stand(budget)
-        return context_of(answer.context, body, self._marks)
+        return context_of(answer.context, body, self._marks, after)
 
     async def _stand(self, budget: int) -> None:
         """Make what is asked for again and again the standing budget."""

@@ -38,6 +38,8 @@ class ContextAsked(msgspec.Struct, frozen=True, kw_only=True):
     """Serve within an unfinished batch of calls too: for who looks at it, since no provider takes it."""
     soon: bool = False
     """While a compaction is under way that the trigger began, serve what stood before it, if that fits."""
+    have: str = ""
+    """Hash of a view that who asks still has, and nobody else spoke since: what both begin with may be left out."""
 
 
 class ReadAsked(msgspec.Struct, frozen=True, kw_only=True):
@@ -211,6 +213,8 @@ class ContextMeta(msgspec.Struct, frozen=True, kw_only=True):
     """The call before asked for the same budget, which is not the standing one."""
     compacted: bool = False
     """Messages have left the view, or were shortened to make room: `gen_ai.conversation.compacted` of the call."""
+    same: int = 0
+    """Messages at the beginning of the view that who asked has and that were not sent."""
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):

@@ -79,18 +79,18 @@ class Conversation:
         patience: float | None = None,
         unfinished: bool = False,
         soon: bool = False,
+        after: Context | None = None,
         wait_seconds: float | None = None,
     ) -> Context:
         """Return the view for the next call, at most *budget* tokens (0: the standing budget, else the policy's).
 
-        A budget below the standing one is for this call alone: a view is cut for it, which says what was left out, and
-        nothing is compacted. The same one in two calls in a row becomes the standing one.
-        With a *model* it also fits that model's window. Waits for storage and rules, never for an LLM: *patience*
-        seconds at most, by default as long as the client (*wait_seconds* is its older name). Within an
-        *unfinished* batch of calls it is for looking at alone. *soon*: while a compaction is under way, what stood
-        before it is enough, if that fits: which of the two comes depends on how fast workers are. Raises `CallsOpen`
-        within a batch, `NotReady` when no worker answers in time, `BudgetRefused` with the smallest budget that works,
-        `Erased`.
+        A budget below the standing one is for this call alone: a view is cut for it, which says what was left out. The
+        same one in two calls in a row becomes the standing one. With a *model* it also fits that model's window. Waits
+        for storage and rules, never for an LLM: *patience* seconds (*wait_seconds* is its older name), by default as
+        long as the client. Within an *unfinished* batch of calls it is for looking at alone. *soon*: while a compaction
+        is under way, what stood before it is enough, if that fits. *after*: an earlier view, where nobody else spoke
+        since: what both begin with is not sent again. Raises `CallsOpen` within a batch, `NotReady` when no worker
+        answers in time, `BudgetRefused` with the smallest budget that works, `Erased`.
         """
         return self._loop.run(
             self._talk.context(
@@ -99,6 +99,7 @@ class Conversation:
                 patience=patience,
                 unfinished=unfinished,
                 soon=soon,
+                after=after,
                 wait_seconds=wait_seconds,
             )
         )

@@ -13,6 +13,8 @@ class RunningHash:
 
     def __init__(self) -> None:
         self._last: tuple[tuple[bytes, ...], hashlib._Hash] = ((), hashlib.sha256(b"["))
+        self._told: tuple[tuple[str, tuple[bytes, ...]], ...] = ()
+        """The last two that differ."""
 
     def of(self, items: tuple[bytes, ...]) -> str:
         """Return the SHA-256 of *items*, each JSON, as one JSON array; hex."""
@@ -26,4 +28,12 @@ class RunningHash:
         self._last = (items, hashed)
         whole = hashed.copy()
         whole.update(b"]")
-        return whole.hexdigest()
+        told = whole.hexdigest()
+        if not self._told or self._told[-1][0] != told:
+            self._told = (*self._told[-1:], (told, items))
+        return told
+
+    def begins(self, items: tuple[bytes, ...], told: str) -> int:
+        """Return how many of *items* are all those of the array with the hash *told*; 0 if that is not remembered."""
+        known = next((known for one, known in self._told if one == told), ())
+        return len(known) if items[: len(known)] == known else 0

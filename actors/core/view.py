@@ -79,8 +79,15 @@ class View(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def hash(self) -> str:
         """Return the SHA-256 of the JSON array, hex: what was served can be proved by it."""
-        running = self.entries[0].running if self.entries else RunningHash()
-        return running.of(self.messages)
+        return self._running.of(self.messages)
+
+    def begins_as(self, known: str) -> int:
+        """Return how many of its messages are those of the view *known* by its hash; 0 if it is forgotten."""
+        return self._running.begins(self.messages, known) if known else 0
+
+    @property
+    def _running(self) -> RunningHash:
+        return self.entries[0].running if self.entries else RunningHash()
 
 
 def unspilled(state: State) -> tuple[int, ...]:

@@ -60,6 +60,9 @@ HIDDEN_BYTES_MAX = 128 * 1024
 
 HASHES_MAX = 65_536
 
+VIEWS_BYTES_MAX = 64 * 2**20
+"""Of the last views of conversations: what the next one begins with as they do is not sent again."""
+
 FORKS_PAUSE_SECONDS = 300.0
 """After a fork that was refused, or that nobody made: until then branches get their whole history appended."""
 
@@ -91,6 +94,8 @@ class Kept:
     """Messages at the end of the request that are not in the log, and are sent as they came."""
     policy: Policy
     outside: int
+    alone: bool
+    """It was this process that spoke last in its log."""
 
 
 @dataclass(kw_only=True)
@@ -112,6 +117,9 @@ class Keeper:
     _talks: LRUCache[str, Conversation] = field(default_factory=lambda: LRUCache(TALKS_MAX))
     _hashes: LRUCache[bytes, bytes] = field(default_factory=lambda: LRUCache(HASHES_MAX))
     _locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
+    _views: LRUCache[str, Context] = field(
+        default_factory=lambda: LRUCache(VIEWS_BYTES_MAX, getsizeof=lambda one: sum(map(len, one.raw)))
+    )
     _forks_from: float = 0.0
 
     async def kept(
@@ -153,6 +161,7 @@ class Keeper:
                 beside=len(asked.hashes) - head.length,
                 policy=policy,
                 outside=asked.new.outside,
+                alone=bool(head.waiting),
             )
 
     async def _search(self, caller: Caller, body: Body, headers: Mapping[str, str], *, store: bool | None) -> Search:
@@ -201,14 +210,15 @@ class Keeper:
             budget = min(budget or kept.policy.usable_tokens, less_than)
         model = "" if self.window else body.model
         # an agent waits for the compaction only where it has no room without it
-        soon = not less_than
-        context = await kept.talk.context(budget=budget, model=model, wait_seconds=wait_seconds, soon=soon)
+        soon, after = not less_than, self._views.get(kept.head.name) if kept.alone else None
+        context = await kept.talk.context(budget=budget, model=model, wait_seconds=wait_seconds, soon=soon, after=after)
         if context.upto != kept.head.logged:
             raise Rejected(
                 f"the log of {kept.head.name} has {context.upto} messages, {kept.head.logged} were sent: "
                 "another request goes on with it",
                 conversation=kept.head.name,
             )
+        self._views[kept.head.name] = replace(context, messages=[])
         return context
 
     async def compacted(self, kept: Kept, *, wait_seconds: float) -> Context:

@@ -11,7 +11,7 @@ import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import msgspec
@@ -29,6 +29,8 @@ REQUESTS_MAX = 256
 REVISED_MAX = 8
 """Messages at the end of a request that the next one has in another form: marks that moved, a reminder. One that
 repeats less is a branch, and both are remembered."""
+
+_GAP = re.compile(rb"\s*,\s*")
 
 _MARK = b'"%s"' % secrets.token_hex(16).encode()
 """Stands for what is repeated; nobody can have written it."""
@@ -87,7 +89,8 @@ class _Seen:
 
     def repeated(self, raw: bytes) -> tuple[int, int]:
         """Return how many of its messages *raw* begins with, and where they end."""
-        return _walked(raw, self.before, self.gap, self.listed)
+        at = len(self.before)
+        return _walked(raw, at, self.gap, self.listed) if raw.startswith(self.before) else (0, at)
 
 
 @dataclass
@@ -119,7 +122,8 @@ class Repeated:
         hashed = Hashed(known.messages, known.hashes, known.chain, known.secret)
         if len(seen.listed) - best <= REVISED_MAX:
             self._forget(found)
-        self._keep(raw, seen.field, seen.before, seen.fields, seen.gap, listed, hashed)
+        if not new or _walked(raw, end + len(seen.gap), seen.gap, new)[0] == len(new):
+            self._keep(replace(seen, listed=listed, hashed=hashed, size=len(raw)))
         return Parts({**seen.fields, **fields}, listed, hashed)
 
     def remember(self, raw: bytes, name: str, listed: Sequence[bytes]) -> Hashed:
@@ -128,47 +132,39 @@ class Repeated:
         if len(raw) < BYTES_MIN or not listed:
             return hashed
         for opening in re.finditer(rb'"%s"\s*:\s*\[\s*' % name.encode(), raw):
-            before = raw[: opening.end()]
-            gap = re.compile(rb"\s*,\s*").match(raw, len(before) + len(listed[0]))
+            before, at = raw[: opening.end()], opening.end()
+            between = _GAP.match(raw, at + len(listed[0]))
+            gap = between.group() if between else b","
             fields = _fields(before + b"]}")
-            if fields is not None and self._keep(
-                raw, name, before, fields, gap.group() if gap else b",", listed, hashed
-            ):
+            if fields is not None and _walked(raw, at, gap, listed)[0] == len(listed):
+                self._keep(
+                    _Seen(
+                        field=name,
+                        before=before,
+                        fields=fields,
+                        gap=gap,
+                        listed=tuple(listed),
+                        hashed=hashed,
+                        size=len(raw),
+                    )
+                )
                 break
         return hashed
 
-    def _keep(
-        self,
-        raw: bytes,
-        name: str,
-        before: bytes,
-        fields: Mapping[str, bytes],
-        gap: bytes,
-        listed: Sequence[bytes],
-        hashed: Hashed,
-    ) -> bool:
-        """Remember a request that is written as it seems; tell whether it is."""
-        if _walked(raw, before, gap, listed)[0] < len(listed):
-            return False
-        seen = _Seen(
-            field=name, before=before, fields=fields, gap=gap, listed=tuple(listed), hashed=hashed, size=len(raw)
-        )
+    def _keep(self, seen: _Seen) -> None:
         self._number += 1
         self._seen[self._number] = seen
         self._size += seen.size
         while self._size > BYTES_MAX or len(self._seen) > REQUESTS_MAX:
             self._forget(next(iter(self._seen)))
-        return True
 
     def _forget(self, number: int) -> None:
         self._size -= self._seen.pop(number).size
 
 
-def _walked(raw: bytes, before: bytes, gap: bytes, listed: Sequence[bytes]) -> tuple[int, int]:
-    """Return how many of *listed* stand in *raw* behind *before*, with *gap* between them, and where they end."""
-    if not raw.startswith(before):
-        return 0, 0
-    end, at, wide = len(before), len(before), len(gap)
+def _walked(raw: bytes, at: int, gap: bytes, listed: Sequence[bytes]) -> tuple[int, int]:
+    """Return how many of *listed* stand in *raw* from *at* on, with *gap* between them, and where they end."""
+    end, wide = at, len(gap)
     for number, one in enumerate(listed):
         if not raw.startswith(one, at):
             return number, end

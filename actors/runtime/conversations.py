@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
 
@@ -50,6 +51,7 @@ class Conversations:
         """The version of the rules that this process decides by, and that its commits say."""
         self._doubts = Doubts(log)
         self._warm: LRUCache[Address, State] = LRUCache(WARM_TOKENS_MAX, getsizeof=_warm_tokens)
+        self._reading: WeakValueDictionary[Address, asyncio.Lock] = WeakValueDictionary()
 
     async def receive(self, at: Address, given: Handed | None) -> State:
         """Return the state at the head of the log, which must go over the one that was *given* along, if one was.
@@ -72,9 +74,20 @@ class Conversations:
         Raises `LogUnavailable`, `ChainBroken`, `LogRegression`, `BadEnvelope` (damaged, or of a newer writer).
         """
         try:
-            return await self._loaded(at)
+            # what one of them reads and folds, four actors and a service of one process need not each
+            async with self._reading.setdefault(at, asyncio.Lock()):
+                return await self._loaded(at)
         except (ChainBroken, LogRegression, BadEnvelope) as error:
             raise with_remedy(error, at) from None
+
+    async def holding(self, at: Address, seq: int) -> State:
+        """Return a state with what was said up to *seq*, maybe not with what came behind it. Raises as `living`."""
+        if at in self._reading:
+            async with self._reading.setdefault(at, asyncio.Lock()):
+                pass
+        state = self._warm.get(at)
+        there = state is not None and state.position.said_seq >= seq and not state.erased
+        return state if state is not None and there else await self.living(at)
 
     async def living(self, at: Address) -> State:
         """Return the state at the head of the log. Raises as `load`, and `Erased`."""

@@ -22,7 +22,7 @@ from opentelemetry.trace import get_current_span
 from actors.core.entry import ARTIFACT, media
 from actors.core.flow import next_actor
 from actors.core.state import State
-from actors.core.view import View, unspilled, view
+from actors.core.view import unspilled, view
 from actors.runtime.conversations import Conversations
 from actors.runtime.fold import count_of
 from actors.runtime.registry import asks_model
@@ -191,8 +191,14 @@ class ContextService:
                 meta = meta_of(asked, state, seen, budget, version)
                 if meta.compacted:
                     get_current_span().set_attribute(semconv.GEN_AI_CONVERSATION_COMPACTED, True)
-                return Answer(context=meta), await self._with_media(at, state, seen)
-            state = await self.conversations.load(at)
+                shown = seen.body if not meta.same else b"[" + b",".join(seen.messages[meta.same :]) + b"]"
+                return Answer(context=meta), await self._with_media(at, state, shown)
+            if asked.have:
+                # somebody else spoke after all
+                asked = msgspec.structs.replace(asked, have="")
+                state = await self._answered(at, asked)
+            else:
+                state = await self.conversations.load(at)
         raise Contended(f"the view of {at} could not be recorded: other writers were faster", address=str(at))
 
     async def _answered(self, at: Address, asked: ContextAsked) -> State:
@@ -209,7 +215,7 @@ class ContextService:
             left = ends - time.monotonic()
             if left <= 0:
                 raise calls_open(at, state)
-            asked = msgspec.structs.replace(asked, wait_seconds=left)
+            asked = msgspec.structs.replace(asked, wait_seconds=left, have="")
             await asyncio.sleep(POLL_SECONDS[-1])
 
     async def _settled(self, at: Address, asked: ContextAsked) -> State:
@@ -219,7 +225,8 @@ class ContextService:
         looks = 0
         await self._check_survivable(at)
         while True:
-            state = await self.conversations.living(at)
+            first = asked.have and not looks
+            state = await (self.conversations.holding(at, asked.upto_seq) if first else self.conversations.living(at))
             if not state.seq:
                 raise NotFound(f"nothing was ever said in {at}", address=str(at))
             waits_for = next_actor(state) if state.position.said_seq >= asked.upto_seq else FIRST_ACTOR
@@ -275,9 +282,8 @@ class ContextService:
         except Unavailable as error:
             log.warning("%s cannot be woken on the priority lane for %s: %s", actor, at, error)
 
-    async def _with_media(self, at: Address, state: State, seen: View) -> bytes:
-        """Return the view's bytes with its uploaded images in them; one that is gone stays a name."""
-        body = seen.body
+    async def _with_media(self, at: Address, state: State, body: bytes) -> bytes:
+        """Return a view's bytes with its uploaded images in them; one that is gone stays a name."""
         for sha256 in {part.sha256 for entry in state.entries for part in media(entry)}:
             name = ARTIFACT + sha256
             if name.encode() not in body:

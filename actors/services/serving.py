@@ -69,6 +69,7 @@ def meta_of(asked: ContextAsked, state: State, seen: View, budget: int, version:
         left_out=ranges(number for number in entries if number not in there),
         shortened=ranges(number for number, one in entries.items() if there.get(number, one).shown != one.shown),
         repeated=_is_repeated(asked, state),
+        same=seen.begins_as(asked.have),
         compacted=state.tally.compacted is not None or seen.level != "none",
     )
 
