@@ -11,7 +11,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_RE
 MAKEFLAGS += --no-print-directory
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint lint-style lint-types lint-imports quality exam bench chaos soak faults gateway-faults fuzz laws clients adapters kubernetes alerts docs docs-check audit lock wheel wheel-checks javascript upgrade clean
+.PHONY: help demo test lint lint-style lint-types lint-imports quality exam bench chaos soak faults gateway-faults fuzz laws clients adapters kubernetes alerts list docs docs-check audit lock wheel wheel-checks javascript upgrade clean
 
 help:
 	@echo 'make demo    see a conversation grow, spill, digest and stay readable'
@@ -33,6 +33,7 @@ help:
 	@echo 'make alerts  promtool over the rules of infra/observability (needs promtool)'
 	@echo 'make docs    the documents as a site, into build/docs, to be read without a network'
 	@echo 'make docs-check  every page of it in a browser without a network: nothing is asked for, nothing hangs over'
+	@echo 'make list    how long `jettison ls` takes with 100,000 conversations'
 	@echo 'make wheel   the client for agents, into dist/'
 	@echo 'make wheel-checks  twine, check-wheel-contents and pyright on it; installed anew on each Python from 3.11 to 3.13 that is there'
 	@echo 'make javascript  the agent in JavaScript against real servers (needs npm)'
@@ -124,6 +125,9 @@ docs: .venv-docs/.installed
 
 docs-check: docs .venv/.browser
 	@$(BIN)/python -m tests.programs.docs_check
+
+list: .venv/.installed
+	@$(BIN)/python -m tests.programs.long_list
 
 audit: .venv-audit/.installed
 	@.venv-audit/bin/python -m tests.programs.advisories

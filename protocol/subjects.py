@@ -9,6 +9,7 @@ ctx.v1.snap.{tenant}.{conversation}              two newest snapshots           
 ctx.v1.key.{tenant}.{conversation}               its wrapped key                 stream CTX_KEYS
 ctx.v1.sweep[.{partition}]                       how far the sweeper came        stream CTX_SNAP
 ctx.v1.begun.{actor}.{tenant}.{conversation}     work in progress                stream CTX_SNAP
+ctx.v1.list.{document}                           the list of conversations       stream CTX_LIST
 ctx.v1.gate.{tenant}.{place}                     whom the gateway knows          stream CTX_GATE
 ctx.v1.live.{tenant}.{conversation}.{gateway}    what a gateway tells of it      stream CTX_GATE
 ctx.v1.ready.{tenant}.{conversation}             announcements, not stored
@@ -31,6 +32,7 @@ SNAPSHOT_STREAM = "CTX_SNAP"
 KEY_STREAM = "CTX_KEYS"
 DEAD_LETTER_STREAM = "CTX_DLQ"
 GATEWAY_STREAM = "CTX_GATE"
+LIST_STREAM = "CTX_LIST"
 
 LOG_SUBJECTS = "ctx.v1.log.*.*.*"
 WAKE_SUBJECTS = "ctx.v1.wake.*.*.*"
@@ -42,6 +44,7 @@ BEGUN_SUBJECTS = "ctx.v1.begun.*.*.*"
 DEAD_LETTER_SUBJECTS = "ctx.v1.dlq.*.*.*"
 GATEWAY_SUBJECTS = "ctx.v1.gate.*.*"
 SESSION_SUBJECTS = "ctx.v1.live.*.*.*"
+LIST_SUBJECTS = "ctx.v1.list.*"
 
 SAID_SUBJECTS = "ctx.v1.log.*.*.said"
 Actor = Literal["spill", "digest", "squeeze", "cut"]
@@ -162,6 +165,11 @@ def session(at: Address, gateway: Token) -> str:
 def sessions_of(at: Address) -> str:
     """Return the filter over what gateways tell of *at*."""
     return f"ctx.v1.live.{at.tenant}.{at.conversation}.*"
+
+
+def listed(document: str) -> str:
+    """Return the subject of one document of the list of conversations."""
+    return f"ctx.v1.list.{document}"
 
 
 def hook(at: Address, name: str) -> str:

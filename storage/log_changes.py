@@ -20,11 +20,11 @@ from nats.js.errors import APIError, NotFoundError
 from protocol import guarded, subjects
 from protocol.connection import PAUSE_SECONDS, TRANSIENT, reason_of
 from protocol.errors import UNREADABLE, LogUnavailable, NotProvisioned
-from protocol.ids import Address
 
+from .jetstream_reads import direct_batch, millis
 from .partitions import partition_at, stream_of
 from .places import places_of
-from .sweep_ports import Mark
+from .sweep_ports import Change, Mark
 
 NEXT = "$JS.API.CONSUMER.MSG.NEXT"
 PAGE = 500
@@ -44,7 +44,7 @@ class JetStreamLogChanges:
         """See `LogChanges.partitions`."""
         return (await places_of(self._connection).layout()).partitions
 
-    async def after(self, seq: int, *, upto: int) -> AsyncIterator[tuple[int, Address]]:
+    async def after(self, seq: int, *, upto: int) -> AsyncIterator[Change]:
         """See `LogChanges.after`."""
         if seq >= upto:
             return
@@ -55,11 +55,11 @@ class JetStreamLogChanges:
         reached = seq
         try:
             for pause in (*PAUSE_SECONDS, None):
-                async for found, at in self._pages(f"{stream}.{name}", inbox, subscription):
-                    if found > upto:
+                async for found in self._pages(f"{stream}.{name}", inbox, subscription):
+                    if found.seq > upto:
                         return
-                    yield found, at
-                    reached = found
+                    yield found
+                    reached = found.seq
                 if await self._is_all(stream, reached, upto=upto):
                     return
                 if pause is None:
@@ -72,7 +72,7 @@ class JetStreamLogChanges:
                 await subscription.unsubscribe()
                 await self._jetstream.delete_consumer(stream, name)
 
-    async def _pages(self, name: str, inbox: str, subscription: Subscription) -> AsyncIterator[tuple[int, Address]]:
+    async def _pages(self, name: str, inbox: str, subscription: Subscription) -> AsyncIterator[Change]:
         """Yield the messages that the consumer has now."""
         request = json.dumps({"batch": PAGE, "no_wait": True}).encode()
         while True:
@@ -83,7 +83,8 @@ class JetStreamLogChanges:
                 if not message.reply:
                     return  # a status: nothing is left
                 metadata = message.metadata
-                yield metadata.sequence.stream, subjects.address_of(message.subject)
+                at_ms = int(metadata.timestamp.timestamp() * 1000)
+                yield Change(seq=metadata.sequence.stream, at=subjects.address_of(message.subject), at_ms=at_ms)
                 if not metadata.num_pending:
                     return
 
@@ -98,6 +99,12 @@ class JetStreamLogChanges:
         except APIError as error:
             raise LogUnavailable(f"the log's changes cannot be read: {error.description}") from None
         return (found.seq or 0) > upto
+
+    async def tail(self, seq: int, *, most: int, partition: int = 0) -> list[Change]:
+        """See `LogChanges.tail`: one direct request, which an auditor may make too."""
+        stream = stream_of(subjects.LOG_STREAM, partition)
+        found = await direct_batch(self._connection, stream, subjects.LOG_SUBJECTS, first=seq + 1, most=most)
+        return [Change(seq=one.seq, at=subjects.address_of(one.subject), at_ms=millis(one.time)) for one in found]
 
     async def mark(self, partition: int = 0) -> tuple[Mark, int]:
         """See `LogChanges.mark`; one that cannot be read says nothing."""

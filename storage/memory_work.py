@@ -10,9 +10,10 @@ from protocol.errors import NotFound
 from protocol.ids import Address
 from protocol.subjects import Actor, Lane, Verb
 
+from .list_ports import Document
 from .memory import MemoryLog
 from .ports import BegunWork, DeadLetter, Request, Slot, StoredLetter
-from .sweep_ports import Mark
+from .sweep_ports import Change, Mark
 
 
 @dataclass
@@ -164,13 +165,17 @@ class MemoryLogChanges:
         """See `LogChanges.partitions`."""
         return 1
 
-    async def after(self, seq: int, *, upto: int) -> AsyncIterator[tuple[int, Address]]:
+    async def after(self, seq: int, *, upto: int) -> AsyncIterator[Change]:
         """See `LogChanges.after`."""
         everything = self._log.everything()
         newest = {(at, record.side): record.seq for at, record in everything}
         for at, record in everything:
             if seq < record.seq <= upto and (seq or newest[at, record.side] == record.seq):
-                yield record.seq, at
+                yield Change(seq=record.seq, at=at)
+
+    async def tail(self, seq: int, *, most: int, partition: int = 0) -> list[Change]:
+        """See `LogChanges.tail`."""
+        return [Change(seq=one.seq, at=at) for at, one in self._log.everything() if one.seq > seq][:most]
 
     async def mark(self, partition: int = 0) -> tuple[Mark, int]:
         """See `LogChanges.mark`."""
@@ -182,6 +187,36 @@ class MemoryLogChanges:
             return 0
         self._mark, self._revision = mark, self._revision + 1
         return self._revision
+
+
+class MemoryKeptList:
+    """`KeptList` of one process."""
+
+    def __init__(self) -> None:
+        self._documents: dict[str, Document] = {}
+        self._revision = 0
+
+    async def read(self, *, after: int = 0) -> list[Document]:
+        """See `KeptList.read`."""
+        newer = [one for one in self._documents.values() if one.revision > after]
+        return sorted(newer, key=lambda one: one.revision)
+
+    async def find(self, name: str) -> Document | None:
+        """See `KeptList.find`."""
+        return self._documents.get(name)
+
+    async def put(self, name: str, body: bytes, *, expected: int) -> int:
+        """See `KeptList.put`."""
+        there = self._documents.get(name)
+        if (there.revision if there else 0) != expected:
+            return 0
+        self._revision += 1
+        self._documents[name] = Document(name=name, body=body, revision=self._revision)
+        return self._revision
+
+    async def drop(self, name: str) -> None:
+        """See `KeptList.drop`."""
+        self._documents.pop(name, None)
 
 
 class MemoryStuckSlots:

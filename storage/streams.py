@@ -1,4 +1,4 @@
-"""The six streams and the two consumers of each actor, made by `jettison provision`, never by a worker.
+"""The seven streams and the two consumers of each actor, made by `jettison provision`, never by a worker.
 
 A consumer that a worker could make is a consumer that a second worker could make differently. Three of the streams may
 be there several times: what each of those listens to is in `partition_streams.py`.
@@ -124,6 +124,14 @@ STREAMS = (
         max_msgs_per_subject=1,
         max_age=GATEWAY_DAYS * 86_400.0,
         allow_direct=True,
+        duplicate_window=DEFAULT_WINDOW_SECONDS,
+    ),
+    _on_disk(
+        name=subjects.LIST_STREAM,
+        subjects=[subjects.LIST_SUBJECTS],
+        # no limit for each subject: what is replaced is overwritten on the disk by who replaces it, and not just hidden
+        allow_direct=True,
+        deny_delete=False,
         duplicate_window=DEFAULT_WINDOW_SECONDS,
     ),
 )

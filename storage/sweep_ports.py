@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
@@ -21,6 +22,16 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     """Those that somebody had to work on then; looked at again until nobody has."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """The log got a record of a conversation."""
+
+    seq: int
+    at: Address
+    at_ms: int = 0
+    """When, by the store's clock, in milliseconds since 1970; 0 where it has none."""
+
+
 class LogChanges(Protocol):
     """Which conversations the log says something new of, and the marks that all sweepers share: one a partition.
 
@@ -31,12 +42,16 @@ class LogChanges(Protocol):
         """Return in how many partitions the log is; each has sequences of its own, which tell it."""
         ...
 
-    def after(self, seq: int, *, upto: int) -> AsyncIterator[tuple[int, Address]]:
-        """Yield sequence and conversation of what the log got after *seq* and up to *upto*, in its order.
+    def after(self, seq: int, *, upto: int) -> AsyncIterator[Change]:
+        """Yield what the log got after *seq* and up to *upto*, in its order.
 
         After 0 each side of a conversation comes once, by its newest record. Close the iterator. Raises
         `NotProvisioned`.
         """
+        ...
+
+    async def tail(self, seq: int, *, most: int, partition: int = 0) -> list[Change]:
+        """Return the first *most* records after *seq*, or fewer where they are large, as some replica has them."""
         ...
 
     async def mark(self, partition: int = 0) -> tuple[Mark, int]:

@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 from nats.aio.client import Client as NatsConnection
 
+from actors.runtime.listing import Listing
 from actors.runtime.said_log import sayings
 from protocol.errors import UNREADABLE, ArtifactDamaged, BadEnvelope, NotFound, Rejected
 from protocol.facts import ContextServed
@@ -126,6 +127,7 @@ class Eraser(msgspec.Struct, frozen=True, kw_only=True):
     log: EventLog
     artifacts: Artifacts
     snapshots: EncryptedSnapshots
+    listing: Listing
 
     @property
     def verbs(self) -> Mapping[Verb, Answering]:
@@ -135,7 +137,7 @@ class Eraser(msgspec.Struct, frozen=True, kw_only=True):
     async def erase(self, at: Address, body: bytes) -> bytes:
         """Erase *at*; return the certificate. Raises `NotFound`, `NotPermitted`, `Contended`, `Unavailable`."""
         asked = _decoded(body, EraseAsked)
-        erasing = Erasing(connection=self.connection, log=self.log, artifacts=self.artifacts)
+        erasing = Erasing(connection=self.connection, log=self.log, artifacts=self.artifacts, listing=self.listing)
         async with paused(self.connection):
             objects = [await self.snapshots.artifact(at)]
             return msgspec.json.encode(await erasing.erase(at, by=asked.by[:80] or "its agent", objects=objects))

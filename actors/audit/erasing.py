@@ -14,6 +14,7 @@ import msgspec
 from nats.aio.client import Client as NatsConnection
 
 from actors.core.state import is_tombstone
+from actors.runtime.listing import Listing
 from actors.runtime.said_log import sayings
 from protocol import codec, subjects
 from protocol.errors import BadEnvelope, Contended, NotFound
@@ -39,6 +40,7 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
     connection: NatsConnection
     log: EventLog
     artifacts: Artifacts
+    listing: Listing
 
     async def erase(self, at: Address, *, by: str, objects: Sequence[str] = ()) -> Certificate:
         """Erase *at*, and *objects* that only its snapshots name. Again, it removes what came since.
@@ -62,6 +64,7 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
         for sha256 in gone:
             await self.artifacts.delete(at.tenant, sha256)
         gateway = await forgotten(self.connection, at)
+        await self.listing.forget({at})
         # not before: who begins again reads with it what else there is
         keys = await key_destroyed(self.connection, at)
         return Certificate(

@@ -217,11 +217,19 @@ def compact(
 
 @app.command()
 @on_stack
-def ls(stack: StackOptions, json: Json = False) -> int:
-    """List all conversations."""
-    from .inspect import ls as run
+def ls(
+    stack: StackOptions,
+    text: Annotated[str, typer.Argument(help="Only those with this in their name or address.")] = "",
+    sort: Annotated[str, typer.Option(help="active (last activity first), tokens, saved or name.")] = "active",
+    page: Annotated[int, typer.Option(min=1, help="Which page, from 1.")] = 1,
+    limit: Annotated[int, typer.Option(min=0, help="Conversations on a page; 0: all.")] = 50,
+    json: Json = False,
+) -> int:
+    """List conversations, the last active first."""
+    from .ls import ls as run
+    from .ls import wanted
 
-    return run(stack, as_json=json)
+    return run(stack, wanted(text, sort=sort, page=page, limit=limit), as_json=json)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Commands that only read: `ls`, `log`, `show`, `artifact`, `trace`."""
+"""Commands that only read: `log`, `show`, `artifact`, `trace`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from actors.services.read_back import artifact as fetched
 from actors.telemetry.trace_view import as_json as spans_as_json
 from actors.telemetry.trace_view import newest, read_spans, trace_tree
 from protocol import codec
-from protocol.errors import BadEnvelope, Damaged, Erased, JettisonError, KeysUnavailable, NotFound, Rejected
+from protocol.errors import Erased, NotFound, Rejected
 from protocol.facts import MessagesAppended
 from protocol.formats import messages
 from protocol.ids import Address, Token, written_address
@@ -29,46 +29,6 @@ from .session import connected, printed, said, settings_of, shown, traces_folder
 from .terminal_text import one_line, plain
 
 ROLE = "reader"
-
-
-def ls(stack: StackOptions, *, as_json: bool) -> int:
-    """List conversations; see `jettison ls --help`."""
-
-    async def main(running: Runtime) -> int:
-        unreadable: JettisonError | None = None
-        addresses = await running.log.addresses()
-        if not addresses:
-            said("no conversations yet")
-        for at in addresses:
-            try:
-                state = folded(at, await running.log.read(at, after=0))
-            except (KeysUnavailable, Damaged, BadEnvelope) as error:
-                unreadable = unreadable or error
-                said(f"{at} cannot be read: {error}")
-                continue
-            _listed(at, state, as_json)
-        if unreadable is not None:
-            raise unreadable  # after all others were listed, for the exit code
-        return 0
-
-    return connected(main, stack, role=ROLE)
-
-
-def _listed(at: Address, state: State, as_json: bool) -> None:
-    row = {
-        "address": str(at),
-        "name": state.terms.name,
-        "version": state.version,
-        "messages": state.messages,
-        "tokens": state.live_tokens,
-        "usable": state.usable_tokens if state.policy else 0,
-    }
-    if as_json:
-        return printed(row)
-    line = "{address}  v{version}  {messages} messages  {tokens} of {usable} tokens".format(**row)
-    # what it was called, where the address cannot say it
-    name = "" if state.terms.name in ("", at.conversation) else f"  {one_line(state.terms.name, chars=60)}"
-    sys.stdout.write(f"{line}{name}\n")
 
 
 def log(stack: StackOptions, conv: str, *, as_json: bool) -> int:

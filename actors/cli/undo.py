@@ -77,7 +77,9 @@ def erase(stack: StackOptions, conv: str, *, yes: bool) -> int:
         raise Rejected(f"nothing brings {at} back; say --yes", address=str(at))
 
     async def main(running: Runtime) -> int:
-        erasing = Erasing(connection=running.connection, log=running.log, artifacts=running.artifacts)
+        erasing = Erasing(
+            connection=running.connection, log=running.log, artifacts=running.artifacts, listing=running.listing()
+        )
         async with paused(running.connection):
             found = await erasing.erase(at, by=running.name, objects=[await running.snapshots.artifact(at)])
         printed(found)

@@ -43,6 +43,7 @@ from .ledger import Ledger, remembered
 from .packed_items import write_account, write_items
 from .pressure import begins
 from .rewind import Past, expanded, rewound
+from .spent import Day, with_call, with_rewriting
 from .state import State, is_tombstone, tombstone
 from .state_parts import OVERFLOW, Arrived, Digest, Episode
 from .trimmed import trimmed
@@ -81,8 +82,18 @@ def apply_done(state: State, commit: Commit, *, seq: int, past: Past = NO_PAST) 
         left = tuple(one for one in state.heard.unrecorded if one not in recorded)
         state = replace(state, heard=replace(state.heard, unrecorded=left))
     for fact in commit.facts:
-        state = _apply(state, fact, past)
+        state = _apply(_paid(state, fact), fact, past)
     return admit(state)
+
+
+def _paid(state: State, fact: DoneFact) -> State:
+    """Return the state that knows what *fact* cost; an answer that was refused was paid for too."""
+    match fact:
+        case DigestSqueezed() | HistorySummarized() | CompactionDeclined() | StageFailed() if fact.cost_microdollars:
+            cost = fact.cost_microdollars
+            return replace(state, spent=with_rewriting(state.spent, upto=fact.boundary, microdollars=cost))
+        case _:
+            return state
 
 
 def _apply(state: State, fact: DoneFact, past: Past) -> State:
@@ -112,7 +123,9 @@ def _apply(state: State, fact: DoneFact, past: Past) -> State:
         case PolicySet():
             return _reset(state, fact)
         case ConversationForked():
-            return replace(state, terms=replace(state.terms, name=fact.name))
+            # what it copied was spent by its parent
+            spent = replace(state.spent, days=tuple(Day(day=one.day, first=one.first) for one in state.spent.days))
+            return replace(state, terms=replace(state.terms, name=fact.name), spent=spent)
         case ConversationRepaired():
             return state  # the chain says it: this follows the last sound commit
         case ConversationErased():
@@ -135,8 +148,12 @@ def _reset(state: State, fact: PolicySet) -> State:
 
 def _served(state: State, fact: ContextServed) -> State:
     served = (*state.calibration.served, (fact.view_hash, fact.tokens))[-SERVED_REMEMBERED_MAX:]
+    newer = (*(one.entry for one in reversed(state.waiting) if isinstance(one, Arrived)), *reversed(state.live))
+    window = state.policy.budget.window if state.policy else 0
+    spent = with_call(state.spent, upto=fact.upto, newer=newer, tokens=fact.tokens, window=window)
     return replace(
         state,
+        spent=spent,
         calibration=replace(state.calibration, served=served, upto=fact.upto),
         terms=replace(state.terms, asked=fact.asked, asked_upto=fact.upto if fact.asked else 0),
     )

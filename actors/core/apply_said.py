@@ -30,6 +30,7 @@ from .admit import admit
 from .entry import MESSAGE_TOKENS, Entry, ResultOf, measure, tokens_of_results
 from .recent_ids import among, with_newer
 from .saw import Saw
+from .spent import with_said
 from .state import State, remember_writer, repaired
 from .state_parts import LATE_CALLS_MAX, RECENT_CALLS_MAX, RECENT_RESULTS_MAX, Arrived, Asked, Counted, OpenCall
 from .text.count import Count
@@ -139,6 +140,7 @@ def _arrive(state: State, said: SaidMessage, at_ms: int, count: Count) -> State:
         entry = replace(entry, native=tuple(one for one in entry.native if one != ANTHROPIC))
     awaited = state.terms.late_results and bool(ended)
     waiting = (*state.waiting, Arrived(entry=entry, ended=ended, at_ms=at_ms, awaited=awaited))
+    state = replace(state, spent=with_said(state.spent, entry, at_ms=at_ms))
     begun, late_last = not leading, bool(entry.late)
     if (begun, late_last) == (state.exchange.begun, state.exchange.late_last):
         return replace(state, waiting=waiting)

@@ -19,6 +19,7 @@ from protocol.policy import Policy
 from .calibrating import overhead_in
 from .entry import Entry
 from .packed_items import read_items
+from .spent import Spent
 from .state_parts import (
     Agenda,
     Arrived,
@@ -49,6 +50,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     """What was said and is not admitted to `shown`."""
     tally: Tally = Tally()
     agenda: Agenda = Agenda()
+    spent: Spent = Spent()
     erased: bool = False
     """Only the tombstone is left; what is said after it is not heard."""
 

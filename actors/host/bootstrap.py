@@ -20,6 +20,7 @@ from actors.audit.asked import Answering, Eraser, History
 from actors.audit.forking import Forking
 from actors.model_info.tokens import counter
 from actors.runtime.conversations import Conversations
+from actors.runtime.listing import Listing
 from actors.runtime.quarantine import Quarantine, Sandbox
 from actors.runtime.registry import ACTOR_SPECS
 from actors.runtime.stepping import Effects
@@ -40,8 +41,21 @@ from storage.encrypted import EncryptedLog, EncryptedSnapshots
 from storage.in_progress import JetStreamInProgress
 from storage.jetstream import JetStreamLog
 from storage.jetstream_snapshots import JetStreamSnapshots
+from storage.kept_list import JetStreamKeptList
+from storage.list_ports import KeptList
 from storage.log_changes import JetStreamLogChanges
-from storage.ports import Announcer, Artifacts, DeadLetters, EventLog, InProgress, Reason, Requests, Snapshots, Wakes
+from storage.ports import (
+    Announcer,
+    Artifacts,
+    DeadLetters,
+    EventLog,
+    InProgress,
+    Keys,
+    Reason,
+    Requests,
+    Snapshots,
+    Wakes,
+)
 from storage.s3 import S3Artifacts, S3Settings
 from storage.stuck_slots import JetStreamStuckSlots
 from storage.sweep_ports import LogChanges, StuckSlots
@@ -67,6 +81,8 @@ class Process:
     dead_letters: DeadLetters
     changes: LogChanges
     stuck_slots: StuckSlots
+    kept_list: KeptList
+    keys: Keys
     announcer: Announcer
     requests: Requests
     conversations: Conversations
@@ -96,7 +112,12 @@ class Process:
             wakes=self.wakes,
             dead_letters=self.dead_letters,
             stuck_slots=self.stuck_slots,
+            listing=self.listing(),
         )
+
+    def listing(self) -> Listing:
+        """Return the list of all conversations."""
+        return Listing(self.kept_list, keys=self.keys)
 
     def context_service(self) -> ContextService:
         """Return a context service."""
@@ -130,7 +151,9 @@ class Runtime(Process):
     def others(self) -> Mapping[Verb, Answering]:
         """Return the same, and who erases."""
         store, snapshots = self.artifacts, self.snapshots
-        eraser = Eraser(connection=self.connection, log=self.log, artifacts=store, snapshots=snapshots)
+        eraser = Eraser(
+            connection=self.connection, log=self.log, artifacts=store, snapshots=snapshots, listing=self.listing()
+        )
         return {**super().others(), **eraser.verbs}
 
 
@@ -171,6 +194,8 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
             dead_letters=JetStreamDeadLetters(connection),
             changes=JetStreamLogChanges(connection),
             stuck_slots=JetStreamStuckSlots(connection),
+            kept_list=JetStreamKeptList(connection),
+            keys=keys,
             announcer=NatsAnnouncer(connection),
             requests=NatsRequests(connection),
             conversations=conversations,

@@ -3,6 +3,7 @@
 A wake-up can be lost: its stream was purged, a republished message found no room, a worker died between freeing its
 slot and looking again. The sweeper needs no lock, since a filled slot is not filled twice; any number of them share
 one mark of how far the log was looked at, and each sweep looks only at what came since, and at what was left open.
+It also writes the list of all conversations (`actors/runtime/listing.py`): it looks at each one that changed anyhow.
 """
 
 from __future__ import annotations
@@ -12,20 +13,31 @@ import logging
 import random
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 import msgspec
 
 from actors.core.flow import next_actor
+from actors.core.listed import ERASED, NAME_CHARS, ROWS_MAX, About, Listed, about
 from actors.runtime.conversations import Conversations
+from actors.runtime.listing import Listing
 from protocol.connection import heed_cancellation
-from protocol.errors import BadEnvelope, Damaged, LogUnavailable, Unavailable
+from protocol.errors import (
+    BadEnvelope,
+    Damaged,
+    KeysUnavailable,
+    LogUnavailable,
+    NotPermitted,
+    NotProvisioned,
+    Unavailable,
+)
 from protocol.ids import Address, written_address
+from protocol.outages import Outage
 from protocol.subjects import FIRST_ACTOR
 from protocol.tracing import traced
 from storage.ports import DeadLetter, DeadLetters, EventLog, Wakes
-from storage.sweep_ports import LogChanges, Mark, StuckSlots
+from storage.sweep_ports import Change, LogChanges, Mark, StuckSlots
 
 log = logging.getLogger("jettison.sweeper")
 
@@ -65,7 +77,12 @@ class Sweeper:
     wakes: Wakes
     dead_letters: DeadLetters
     stuck_slots: StuckSlots
+    listing: Listing
     sweep_seconds: float = SWEEP_SECONDS
+    unlisted: set[Address] = field(default_factory=set)
+    """Those whose record tells only that they could not be read when they were looked at."""
+
+    outage: Outage = field(default_factory=lambda: Outage(log.warning, "no list of conversations is kept"))
 
     async def run(self) -> None:
         """Sweep now and then until cancelled, whenever no other sweeper did. Raises `NotProvisioned`."""
@@ -96,8 +113,12 @@ class Sweeper:
         if mark.seq > end:
             # the log was made anew, or lost its end: what the mark says is of another one
             mark = Mark()
+        listed = await self._listed(partition, end=end)
         if everything or not mark.upto:
             mark = msgspec.structs.replace(mark, seq=0, upto=end)
+        elif listed < mark.seq:
+            # the list is not there, or its writer was interrupted, or an older release sweeps too
+            mark = msgspec.structs.replace(mark, seq=listed)
         claimed = await self.changes.put_mark(mark, expected=revision, partition=partition)
         if not claimed:
             return Swept(complete=False)
@@ -106,6 +127,8 @@ class Sweeper:
         for written in mark.unsettled:
             await round_.visit(written_address(written))
         reached = await self._new(mark, round_)
+        if not await self._list(round_, seq=reached, partition=partition):
+            return msgspec.structs.replace(round_.swept, freed=freed, complete=False)
         unsettled = tuple(str(at) for at in round_.unsettled)
         next_mark = Mark(seq=reached, upto=end, unsettled=unsettled)
         done = await self.changes.put_mark(next_mark, expected=claimed, partition=partition)
@@ -115,18 +138,48 @@ class Sweeper:
     async def _new(self, mark: Mark, round_: _Round) -> int:
         """Visit what changed; return the sequence up to which everything was."""
         reached = mark.seq
-        changed = cast("AsyncGenerator[tuple[int, Address]]", self.changes.after(mark.seq, upto=mark.upto))
+        changed = cast("AsyncGenerator[Change]", self.changes.after(mark.seq, upto=mark.upto))
         try:
             async with aclosing(changed):
-                async for seq, at in changed:
+                async for change in changed:
                     if len(round_.unsettled) >= UNSETTLED_MAX:
                         return reached
-                    await round_.visit(at)
-                    reached = seq
+                    round_.change(change)
+                    await round_.visit(change.at)
+                    reached = change.seq
+                    if len(round_.rows) >= ROWS_MAX:
+                        await self._list(round_)
         except LogUnavailable as error:
             log.info("the next sweep goes on from %d: %s", reached, error)
             return reached
         return max(reached, mark.upto)
+
+    async def _listed(self, partition: int, *, end: int) -> int:
+        """Return how far the list goes; *end*, as if it had all, where none is kept or this user may not write it."""
+        try:
+            head = await self.listing.head()
+            if head.seq(partition) > end:
+                await self.listing.begin_anew()
+                return 0
+        except (NotProvisioned, NotPermitted) as error:
+            self.outage.failed(str(error))
+            return end
+        return head.seq(partition)
+
+    async def _list(self, round_: _Round, *, seq: int | None = None, partition: int = 0) -> bool:
+        """Write the records of what was visited; false if another sweeper wrote at the same time."""
+        rows = list(round_.rows.values())
+        try:
+            # a sweep that saw an erased one before it was may have written its record after it was
+            await self.listing.forget({one.at for one in rows if one.about.fault == ERASED})
+            written = await self.listing.record(rows, seq=seq, partition=partition)
+        except (NotProvisioned, NotPermitted) as error:
+            self.outage.failed(str(error))
+            return True
+        self.outage.succeeded()
+        if written:
+            round_.rows.clear()
+        return written
 
 
 class _Round:
@@ -138,8 +191,17 @@ class _Round:
         # to look at one may be enough to die of it
         self._deadly = {letter.at for letter in letters if letter.reason == "deadly"}
         self._seen: set[Address] = set()
+        self.changed: dict[Address, Change] = {}
+        self.rows: dict[Address, Listed] = {}
+        """Records that the list has not got yet."""
         self.unsettled: list[Address] = []
         self.swept = Swept()
+
+    def change(self, change: Change) -> None:
+        """Take note of a change; of one that was visited before, only when it was."""
+        self.changed[change.at] = change
+        if (row := self.rows.get(change.at)) is not None:
+            self.rows[change.at] = msgspec.structs.replace(row, at_ms=change.at_ms or row.at_ms)
 
     async def visit(self, at: Address) -> None:
         """Wake who must act on *at*. One that cannot be looked at now is left open."""
@@ -148,14 +210,20 @@ class _Round:
         self._seen.add(at)
         self._count(looked_at=1)
         if at in self._deadly:
+            self._list(at, About(fault="dead letter", why="to look at it ends the process that does"))
             return self._count(open=1, parked=1)
         try:
-            actor = next_actor(await self._sweeper.conversations.load(at))
-        except (Damaged, BadEnvelope):
+            state = await self._sweeper.conversations.load(at)
+            actor = next_actor(state)
+            self._list(at, about(state), seq=state.seq, at_ms=state.tally.now_ms)
+        except (Damaged, BadEnvelope) as error:
+            self._list(at, About(fault="damaged", why=str(error)[:NAME_CHARS]))
             # not ours to judge: the worker that takes the slot fails, and writes the dead letter
             actor = FIRST_ACTOR
         except Unavailable as error:
             log.info("%s is looked at later: %s", at, error)
+            self._list(at, About(fault="no key" if isinstance(error, KeysUnavailable) else "not read"))
+            self._sweeper.unlisted.add(at)
             self.unsettled.append(at)
             return
         if actor is None:
@@ -166,6 +234,15 @@ class _Round:
         self.unsettled.append(at)
         if await self._sweeper.wakes.wake(actor, at, headers=traced()):
             self._count(woken=1)
+
+    def _list(self, at: Address, told: About, *, seq: int = 0, at_ms: int = 0) -> None:
+        """Take what is *told* of *at* for the list, if it changed, or was not known."""
+        change = self.changed.get(at)
+        if change is None and at not in self._sweeper.unlisted:
+            return
+        self._sweeper.unlisted.discard(at)
+        change = change or Change(seq=seq, at=at)
+        self.rows[at] = Listed(at=at, seq=seq or change.seq, at_ms=change.at_ms or at_ms, about=told)
 
     def _count(self, **more: int) -> None:
         totals = {name: getattr(self.swept, name) + value for name, value in more.items()}

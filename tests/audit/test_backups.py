@@ -48,7 +48,9 @@ async def texts(running: Runtime, at: Address) -> list[str]:
 
 async def erase(running: Runtime, at: Address) -> None:
     async with paused(running.connection):
-        await Erasing(connection=running.connection, log=running.log, artifacts=running.artifacts).erase(at, by="test")
+        await Erasing(
+            connection=running.connection, log=running.log, artifacts=running.artifacts, listing=running.listing()
+        ).erase(at, by="test")
 
 
 async def test_a_backup_opens_with_the_wrapped_keys_and_the_tenants_key_together_and_no_other_way(

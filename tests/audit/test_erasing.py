@@ -252,8 +252,10 @@ async def test_an_erasure_that_broke_off_still_knows_what_is_to_go(data: Path) -
         wrapped = await running.connection.jetstream().get_msg(subjects.KEY_STREAM, subject=subjects.key(talk.at))
         assert len(holding(data, wrapped.data or b"")) == 1
         artifacts: Any = Refusing()
-        broken = Erasing(connection=running.connection, log=running.log, artifacts=artifacts)
-        whole = Erasing(connection=running.connection, log=running.log, artifacts=running.artifacts)
+        broken = Erasing(connection=running.connection, log=running.log, artifacts=artifacts, listing=running.listing())
+        whole = Erasing(
+            connection=running.connection, log=running.log, artifacts=running.artifacts, listing=running.listing()
+        )
         async with paused(running.connection):
             with pytest.raises(ArtifactsUnavailable):
                 await broken.erase(talk.at, by="test")

@@ -8,11 +8,12 @@ import pytest
 from actors.audit.stats import conversation_stats, stats
 from actors.audit.sums import ConversationStats, Course, Reason
 from actors.cli.plot import COLUMNS_MAX, course_text
+from actors.core.spent import DAY_MS
 from actors.model_info.prices import price_of
 from protocol.facts import CompactionDeclined, ContextServed, HistoryDigested, UsageReported
 from storage.ports import Record
 from tests.audit.recorded import recorded, serve, small
-from tests.builders import AT, Talk, assistant, policy, result, user, words
+from tests.builders import AT, Talk, appended, assistant, policy, result, user, words
 
 
 def counted(talk: Talk) -> ConversationStats:
@@ -158,3 +159,16 @@ def test_what_providers_reported_is_added_up_once_however_often_it_was_sent() ->
     talk.hear(body)
     found = counted(talk).sums
     assert (found.reported_input_tokens, found.reported_cached_tokens) == (100, 40)
+
+
+def test_the_state_adds_up_what_the_audit_adds_up_and_each_day_by_itself() -> None:
+    talk = Talk(small(), at=AT)
+    for day in (20_000, 20_001):
+        talk.say(appended([user(words(400)), assistant(words(400))]), at_ms=day * DAY_MS + 5)
+        talk.settle()
+        serve(talk)
+        serve(talk)
+    found, days = counted(talk).sums, talk.state.spent.days
+    assert [(one.day, one.calls) for one in days] == [(20_000, 2), (20_001, 2)]
+    assert sum(one.said_tokens for one in days) == found.said_tokens
+    assert sum(one.served_tokens for one in days) == found.served_tokens < found.said_tokens

@@ -194,8 +194,10 @@ def test_a_name_that_its_address_cannot_say_is_listed_beside_it(running: Path, t
     file = tmp_path / "会话.json"
     file.write_text(json.dumps([{"role": "user", "content": "fine"}]))
     assert jettison("compact", str(file), "--budget", "100", "--data", str(running)).returncode == 0
-    listed = jettison("ls", "--data", str(running)).stdout
-    assert re.search(r"^default/e--\S+  v\d+  1 messages  \d+ of 100 tokens  会话-0-", listed, re.MULTILINE)
+    listed = jettison("ls", "会话", "--data", str(running)).stdout
+    assert re.search(
+        r"^\S+ \S+  default/e--\S+  v\d+  1 messages  \d+ of 100 tokens  ready  会话-0-", listed, re.MULTILINE
+    )
 
 
 def test_an_unreachable_server_is_said_without_patience(tmp_path: Path) -> None:

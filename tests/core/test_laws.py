@@ -197,6 +197,7 @@ def settled(talk: Talk) -> tuple[object, ...]:
         state.digest,
         state.terms.budget,
         state.agenda.quiet_tokens,
+        state.spent,
     )
 
 

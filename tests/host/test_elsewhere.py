@@ -16,11 +16,12 @@ from protocol.formats import messages
 from protocol.ids import Address, address, fresh_id
 from protocol.service_messages import Answer, ContextAsked
 from protocol.subjects import Actor
-from storage.memory import MemoryArtifacts, MemoryLog, MemorySnapshots
+from storage.memory import MemoryArtifacts, MemoryKeys, MemoryLog, MemorySnapshots
 from storage.memory_work import (
     MemoryAnnouncer,
     MemoryDeadLetters,
     MemoryInProgress,
+    MemoryKeptList,
     MemoryLogChanges,
     MemoryRequests,
     MemoryStuckSlots,
@@ -51,6 +52,8 @@ def in_memory() -> Process:
         dead_letters=MemoryDeadLetters(),
         changes=MemoryLogChanges(log),
         stuck_slots=MemoryStuckSlots(),
+        kept_list=MemoryKeptList(),
+        keys=MemoryKeys(),
         announcer=MemoryAnnouncer(),
         requests=MemoryRequests(),
         conversations=Conversations(log=log, snapshots=snapshots, writer="memory"),

@@ -36,6 +36,7 @@ AUDITS = (
     f"{API}.DIRECT.GET.CTX_LOG",
     f"{API}.STREAM.INFO.CTX_LOG",
     f"{API}.STREAM.MSG.GET.CTX_KEYS",
+    f"{API}.DIRECT.GET.CTX_LIST",
 )
 ORDERS = (
     *(f"{API}.STREAM.{verb}.CTX_LOG" for verb in ("CREATE", "UPDATE", "DELETE", "PURGE", "MSG.DELETE", "SNAPSHOT")),
@@ -76,6 +77,8 @@ SWEEPS = (
     f"{API}.CONSUMER.CREATE.CTX_LOG",
     f"{API}.CONSUMER.MSG.NEXT.CTX_LOG.x",
     f"{API}.CONSUMER.DELETE.CTX_LOG.x",
+    "ctx.v1.list.7",
+    *(f"{API}.{verb}.CTX_LIST" for verb in ("STREAM.MSG.GET", "DIRECT.GET", "STREAM.MSG.DELETE")),
 )
 
 

@@ -15,8 +15,10 @@ import pytest
 
 from actors.cli.session import started_stack
 from actors.core.flow import next_actor
+from actors.core.listed import Listed
 from actors.host.bootstrap import Runtime, runtime
 from actors.host.settings import Settings
+from actors.runtime.listed_places import Wanted, chosen, places
 from actors.runtime.retries import ATTEMPTS_MAX
 from actors.services.sweeper import Swept
 from protocol import codec, subjects
@@ -50,6 +52,7 @@ async def idle(apart: Settings) -> AsyncIterator[Runtime]:
             await jetstream.purge_stream(stream)
         end = await running.log.end()
         await running.changes.put_mark(Mark(seq=end, upto=end), expected=0)
+        await running.listing().record([], seq=end)
         yield running
 
 
@@ -113,6 +116,39 @@ async def test_a_handover_that_was_lost_is_found(idle: Runtime, apart: Settings)
     assert await idle.wakes.wake("digest", talk.at, headers={}) is False
 
 
+async def test_a_sweep_lists_what_it_looked_at_and_a_lost_list_is_made_anew_from_the_log(
+    idle: Runtime, apart: Settings
+) -> None:
+    name = f"Gehalt ab März {fresh_id()}"
+    async with Client.connect(apart.nats.url) as client, at_work(apart) as busy:
+        talk = await client.open(name)
+        await talk.append(chatter(4))
+        state = await settled(busy, talk.at)
+    sweeper = idle.sweeper()
+    for _ in range(2):
+        assert (await sweeper.sweep()).complete
+    before = await listed(idle, name)
+    assert [one.at for one in before] == [talk.at]
+    assert (before[0].about.version, before[0].about.messages) == (state.version, state.messages)
+    assert abs(before[0].at_ms / 1000 - time.time()) < 600
+    stored = await idle.kept_list.read()
+    assert "März".encode() not in b"".join(one.body for one in stored)
+    await idle.listing().begin_anew()
+    for _ in range(2):
+        assert (await idle.sweeper().sweep()).complete
+    assert await listed(idle, name) == before
+
+
+async def listed(running: Runtime, name: str) -> list[Listed]:
+    """Return what the list shows for *name*, without asking the log."""
+    listing = running.listing()
+    found = await places(listing, changes=running.changes, log=running.log)
+    opener = await listing.opener(found.sections)
+    shown = chosen(found, Wanted(text=name), opener)
+    assert not shown.stale
+    return shown.rows
+
+
 async def test_a_sweep_without_news_reads_nothing_of_the_conversations(idle: Runtime) -> None:
     await said(idle, 200)
     sweeper = idle.sweeper()
@@ -133,10 +169,10 @@ async def test_changes_name_conversations_and_carry_no_bodies(idle: Runtime) -> 
         await idle.log.say(at, bytes(100_000), message_id=f"{at}-{index}", headers={})
     before = idle.connection.stats["in_bytes"]
     end = await idle.log.end()
-    seen = [found async for found in idle.changes.after(start, upto=end - 1)]
+    seen = [(found.seq, found.at) async for found in idle.changes.after(start, upto=end - 1)]
     assert seen == [(seq, at) for seq in range(start + 1, end)]
     assert idle.connection.stats["in_bytes"] - before < 30_000
-    newest = [(seq, where) async for seq, where in idle.changes.after(0, upto=end) if where == at]
+    newest = [(one.seq, one.at) async for one in idle.changes.after(0, upto=end) if one.at == at]
     assert newest == [(end, at)]
 
 
@@ -148,7 +184,7 @@ async def test_an_end_of_the_log_that_was_erased_is_the_end(idle: Runtime) -> No
     end = await idle.log.end()
     for seq in (end - 1, end):
         await idle.connection.jetstream().delete_msg(subjects.LOG_STREAM, seq)
-    assert [seq async for seq, _ in idle.changes.after(start, upto=end)] == [end - 2]
+    assert [one.seq async for one in idle.changes.after(start, upto=end)] == [end - 2]
     assert (await idle.sweeper().sweep(everything=True)).complete
 
 

@@ -217,7 +217,7 @@ async def swept(sweeper: Sweeper) -> Swept:
 async def changed(changes: LogChanges, *, after: int, upto: int) -> list[Address] | None:
     """Return the conversations that changed; none where the replica that was asked says that it cannot tell."""
     try:
-        return [at async for _, at in changes.after(after, upto=upto)]
+        return [one.at async for one in changes.after(after, upto=upto)]
     except LogUnavailable:
         return None
 

@@ -13,9 +13,26 @@ from protocol.connection import connect
 from protocol.errors import NotFound
 from protocol.ids import Address, address, fresh_id
 from protocol.service_messages import Answer, ReadAsked
+from storage.list_ports import Document, KeptList
 from storage.memory import MemoryLog
-from storage.memory_work import MemoryAnnouncer, MemoryDeadLetters, MemoryInProgress, MemoryLogChanges, MemoryRequests
-from storage.ports import Announcer, BegunWork, DeadLetter, DeadLetters, EventLog, InProgress, Requests, StoredLetter
+from storage.memory_work import (
+    MemoryAnnouncer,
+    MemoryDeadLetters,
+    MemoryInProgress,
+    MemoryKeptList,
+    MemoryLogChanges,
+    MemoryRequests,
+)
+from storage.ports import (
+    Announcer,
+    BegunWork,
+    DeadLetter,
+    DeadLetters,
+    EventLog,
+    InProgress,
+    Requests,
+    StoredLetter,
+)
 from storage.streams import provision
 from storage.sweep_ports import LogChanges, Mark
 
@@ -32,6 +49,11 @@ def letters(request: pytest.FixtureRequest, running: Runtime) -> DeadLetters:
 @pytest.fixture(params=BOTH)
 def in_progress(request: pytest.FixtureRequest, running: Runtime) -> InProgress:
     return MemoryInProgress() if request.param == "memory" else running.in_progress
+
+
+@pytest.fixture(params=BOTH)
+def kept_list(request: pytest.FixtureRequest, running: Runtime) -> KeptList:
+    return MemoryKeptList() if request.param == "memory" else running.kept_list
 
 
 @pytest.fixture(params=BOTH)
@@ -117,12 +139,14 @@ async def test_changes_come_in_order_and_from_the_beginning_once_for_each_side(
     assert done
 
     async def after(seq: int, *, upto: int) -> list[tuple[int, Address]]:
-        return [(found, at) async for found, at in changes.after(seq, upto=upto) if at in (one, other)]
+        return [(found.seq, found.at) async for found in changes.after(seq, upto=upto) if found.at in (one, other)]
 
     assert await after(start, upto=done) == [(first, one), (second, other), (third, one), (done, one)]
     assert await after(first, upto=third) == [(second, other), (third, one)]
     assert await after(0, upto=done) == [(second, other), (third, one), (done, one)]
     assert await after(done, upto=done) == []
+    tail = await changes.tail(first, most=2)
+    assert [(found.seq, found.at) for found in tail] == [(second, other), (third, one)]
 
 
 async def test_of_two_marks_on_the_same_one_the_first_is_kept(changed: tuple[EventLog, LogChanges]) -> None:
@@ -134,6 +158,27 @@ async def test_of_two_marks_on_the_same_one_the_first_is_kept(changed: tuple[Eve
     assert await changes.put_mark(Mark(seq=8), expected=revision) == 0
     assert await changes.mark() == (ours, landed)
     assert await changes.put_mark(Mark(), expected=landed)
+
+
+async def test_of_two_writers_of_a_document_the_first_is_kept_and_what_was_replaced_is_gone(
+    kept_list: KeptList,
+) -> None:
+    one, other = f"d-{fresh_id()}", f"d-{fresh_id()}"
+    assert await kept_list.find(one) is None
+    first = await kept_list.put(one, b"1", expected=0)
+    assert await kept_list.put(one, b"2", expected=0) == 0
+    second = await kept_list.put(other, b"other", expected=0)
+    third = await kept_list.put(one, b"3", expected=first)
+    assert await kept_list.find(one) == Document(name=one, body=b"3", revision=third)
+    newer = await kept_list.read(after=first)
+    assert [(found.name, found.revision) for found in newer] == [(other, second), (one, third)]
+    assert not any(found.revision == first for found in await kept_list.read())
+    for _ in range(2):
+        await kept_list.drop(one)
+    assert await kept_list.find(one) is None
+    assert await kept_list.put(one, b"4", expected=0)
+    for name in (one, other):
+        await kept_list.drop(name)
 
 
 Heard = Callable[[], Awaitable[tuple[bytes, str]]]
