@@ -225,11 +225,10 @@ def ls(
     limit: Annotated[int, typer.Option(min=0, help="Conversations on a page; 0: all.")] = 50,
     json: Json = False,
 ) -> int:
-    """List conversations, the last active first."""
+    """List conversations."""
     from .ls import ls as run
-    from .ls import wanted
 
-    return run(stack, wanted(text, sort=sort, page=page, limit=limit), as_json=json)
+    return run(stack, text, sort=sort, page=page, limit=limit, as_json=json)
 
 
 @app.command()
@@ -387,8 +386,7 @@ def anchor(
 @app.command()
 @on_stack
 def serve(
-    stack: StackOptions,
-    port: Annotated[int, typer.Option(help="Port on this machine.", min=1, max=65535)] = 8321,
+    stack: StackOptions, port: Annotated[int, typer.Option(help="Port on this machine.", min=1, max=65535)] = 8321
 ) -> int:
     """Show the page: conversations, versions, diffs, why, where, artifacts, verify; read-only, for this machine."""
     from .page import serve as run
@@ -399,7 +397,7 @@ def serve(
 @app.command()
 def version() -> int:
     """Print the version."""
-    from importlib.metadata import version as installed
+    from importlib import metadata
 
-    typer.echo(installed("jettison"))
+    typer.echo(metadata.version("jettison"))
     return 0

@@ -31,8 +31,9 @@ def wanted(text: str, *, sort: str, page: int, limit: int) -> Wanted:
     return Wanted(text=text, sort=cast(Sort, sort), first=(page - 1) * limit, most=limit)
 
 
-def ls(stack: StackOptions, wanted: Wanted, *, as_json: bool) -> int:
+def ls(stack: StackOptions, text: str, *, sort: str, page: int, limit: int, as_json: bool) -> int:
     """List conversations; see `jettison ls --help`."""
+    asked = wanted(text, sort=sort, page=page, limit=limit)
 
     # 100,000 tuples that stay, and a process that ends: looking for garbage takes longer than all else
     gc.disable()
@@ -41,9 +42,9 @@ def ls(stack: StackOptions, wanted: Wanted, *, as_json: bool) -> int:
         listing = running.listing()
         found = await places(listing, changes=running.changes, log=running.log)
         opener = await listing.opener(found.sections)
-        shown = chosen(found, wanted, opener)
+        shown = chosen(found, asked, opener)
         faults = [fault for row in shown.rows if (fault := await _told(running, row, shown, as_json))]
-        _say(found, shown, wanted)
+        _say(found, shown, asked)
         if faults:
             raise faults[0]  # after all others were listed, for the exit code
         return 0
