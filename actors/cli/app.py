@@ -11,6 +11,7 @@ import typer
 from .audit import audit
 from .change_commands import wishes
 from .dlq import dlq
+from .list_command import lists
 from .options import Config, Conv, Data, Json, StackOptions, on_stack
 from .policy_commands import policy
 
@@ -23,6 +24,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # with rich, the help would take half a second
 )
 
+app.add_typer(lists)
 app.add_typer(audit)
 app.add_typer(wishes)
 app.add_typer(dlq, name="dlq")
@@ -213,22 +215,6 @@ def compact(
         format=format,
     )
     return compact_file(stack, job, as_json=json)
-
-
-@app.command()
-@on_stack
-def ls(
-    stack: StackOptions,
-    text: Annotated[str, typer.Argument(help="Only those with this in their name or address.")] = "",
-    sort: Annotated[str, typer.Option(help="active (last activity first), tokens, saved or name.")] = "active",
-    page: Annotated[int, typer.Option(min=1, help="Which page, from 1.")] = 1,
-    limit: Annotated[int, typer.Option(min=0, help="Conversations on a page; 0: all.")] = 50,
-    json: Json = False,
-) -> int:
-    """List conversations."""
-    from .ls import ls as run
-
-    return run(stack, text, sort=sort, page=page, limit=limit, as_json=json)
 
 
 @app.command()
