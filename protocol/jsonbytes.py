@@ -44,6 +44,22 @@ def decode(raw: bytes) -> dict[str, Any]:
     return value
 
 
+def decode_told(raw: bytes) -> tuple[dict[str, Any], bool]:
+    """Return what `decode` and `is_plain` say of *raw*, which is then read once. Raises `BadMessage`."""
+    try:
+        value = msgspec.json.decode(raw)
+    except (ValueError, UnicodeDecodeError, RecursionError):
+        return decode(raw), is_plain(raw)
+    if not isinstance(value, dict) or _may_be_deep(raw):
+        return decode(raw), True
+    return value, True
+
+
+def _may_be_deep(raw: bytes) -> bool:
+    """Tell whether *raw* has so many brackets that it could be nested too deeply."""
+    return raw.count(b"{") + raw.count(b"[") > MESSAGE_DEPTH_MAX
+
+
 def decode_value(raw: bytes) -> Any:
     """Return the JSON value that *raw* holds. Raises `BadMessage`, also for one that is nested too deeply."""
     try:
@@ -56,7 +72,7 @@ def decode_value(raw: bytes) -> Any:
             raise BadMessage("a message is not JSON", at="", reason=str(error)[:200]) from None
     except RecursionError:
         raise BadMessage("a message is nested too deeply", at="") from None
-    if depth(value) > MESSAGE_DEPTH_MAX:
+    if _may_be_deep(raw) and depth(value) > MESSAGE_DEPTH_MAX:
         raise BadMessage("a message is nested too deeply", at="")
     return value
 

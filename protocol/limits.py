@@ -43,4 +43,8 @@ SNAPSHOT_COMMITS = 64
 """Commits between two snapshots: for one at every step 163 MB instead of 1.1 were written, and with 50 snapshots were
 0.57 of what was said and committed (measured)."""
 
+SNAPSHOT_BYTES = 512 * 1024
+"""Of commits between two snapshots at most, so that a cold start folds no more: a compaction of a wide window writes
+230 KB, a snapshot of it as many."""
+
 assert CLAIM_BYTES_MIN < ENVELOPE_BYTES_MAX < PAYLOAD_BYTES_MAX - HEADER_BYTES_RESERVED

@@ -211,7 +211,7 @@ class Talk:
         body = codec.encode_commit(commit)
         self.records.append(Record(seq=seq, side="done", body=body))
         before = self.state
-        self.state = apply_done(before, codec.decode_commit(body), seq=seq, past=self.past)
+        self.state = apply_done(before, codec.decode_commit(body), seq=seq, size=len(body), past=self.past)
         self.past[commit.version] = Transition(before=before, after=self.state)
 
     def step(self) -> bool:

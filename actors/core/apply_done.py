@@ -52,8 +52,8 @@ SERVED_REMEMBERED_MAX = 8
 NO_PAST: Past = {}
 
 
-def apply_done(state: State, commit: Commit, *, seq: int, past: Past = NO_PAST) -> State:
-    """Return the state after *commit*; *past* holds the states around earlier commits.
+def apply_done(state: State, commit: Commit, *, seq: int, size: int, past: Past = NO_PAST) -> State:
+    """Return the state after *commit*, whose envelope has *size* bytes; *past* holds the states around earlier commits.
 
     Raises `ChainBroken` if it does not follow, `PastNeeded` if it goes back to a version that *past* has not.
     """
@@ -73,7 +73,14 @@ def apply_done(state: State, commit: Commit, *, seq: int, past: Past = NO_PAST) 
     terms = replace(state.terms, tokenizer=commit.tokenizer)
     if commit.policy:
         terms = replace(terms, policy=policies.decode(commit.policy), policy_hash=commit.policy_hash)
-    position = replace(state.position, version=commit.version, hash=commit.hash, seq=seq, done_seq=seq)
+    position = replace(
+        state.position,
+        version=commit.version,
+        hash=commit.hash,
+        seq=seq,
+        done_seq=seq,
+        done_bytes=state.position.done_bytes + size,
+    )
     state = replace(state, position=position, terms=terms)
     # all that one step spilled or repaired, each in one walk
     state = _show(state, [fact for fact in commit.facts if isinstance(fact, ToolOutputSpilled | ToolOutputTrimmed)])

@@ -228,12 +228,12 @@ def _piece_of(entry: Entry, shown: dict[str, Any]) -> Piece:
 
 def measure(said: SaidMessage, *, number: int, count: Count, declared: str = "") -> Entry:
     """Return the entry of a message of a conversation that *declared* its format. Raises `BadMessage`."""
-    raw: Any = messages.decode(said.raw)
-    plain = messages.is_plain(said.raw)
+    raw: Any
+    raw, plain = messages.decode_told(said.raw)
     readable = raw if plain else _without_surrogates(raw)
     parsed = messages.parse(readable)
     if not declared:
-        messages.check_known(readable)
+        messages.check_known(readable, parsed.format)
     claims = {claim.pointer: _checked(claim) for claim in said.claims}
     sizes = []
     for part in parsed.parts:

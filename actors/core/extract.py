@@ -180,6 +180,24 @@ def score(item: DigestItem, newest: int) -> float:
     return kind * math.sqrt(item.uses) / math.sqrt(age)
 
 
+def by_weight(items: Iterable[DigestItem]) -> list[list[DigestItem]]:
+    """Return *items* in groups of the same weight and number, those of the highest weight first, then the newer."""
+    # thousands, of a few hundred kinds: those are weighed
+    kinds: dict[tuple[str, int, int], list[DigestItem]] = {}
+    for item in items:
+        key = (item.category, item.uses, item.number)
+        there = kinds.get(key)
+        if there is None:
+            kinds[key] = [item]
+        else:
+            there.append(item)
+    newest = max([number for _, _, number in kinds], default=0)
+    alike: dict[tuple[float, int], list[DigestItem]] = {}
+    for (_, _, number), there in kinds.items():
+        alike.setdefault((-score(there[0], newest), -number), []).extend(there)
+    return [alike[weight] for weight in sorted(alike)]
+
+
 def ranked(items: Iterable[DigestItem], newest: int, *, most: int | None = None) -> list[DigestItem]:
     """Return *items*, those of the highest weight first, and of the same weight the newer; the first *most* of them."""
     # thousands, of a few hundred weights: those are sorted first, and of items only so many as are wanted

@@ -12,7 +12,7 @@ import msgspec
 from protocol.facts import DigestItem
 
 from .entry import Entry
-from .extract import LINES, found_in, joined, outranks, ranked, still_there
+from .extract import LINES, by_weight, found_in, joined, outranks, still_there
 from .file_moves import Move
 from .state import State
 from .units import answered_through
@@ -39,13 +39,26 @@ def bounded(items: Iterable[DigestItem]) -> Ledger:
     items = tuple(items)
     if len(items) <= LEDGER_ITEMS_MAX and sum([len(item.value) for item in items]) <= LEDGER_CHARS_MAX:
         return items
-    newest = max([item.number for item in items])
-    kept, left = set(), LEDGER_CHARS_MAX
-    for item in ranked(items, newest, most=LEDGER_ITEMS_MAX):
-        if len(item.value) <= left:
-            left -= len(item.value)
-            kept.add(id(item))
+    kept: set[int] = set()
+    places, left = LEDGER_ITEMS_MAX, LEDGER_CHARS_MAX
+    for group in by_weight(items):
+        if len(group) <= places and (chars := sum([len(item.value) for item in group])) <= left:
+            # all of them stay, and nobody asks in which order: most groups
+            kept.update(map(id, group))
+            left -= chars
+        else:
+            for item in sorted(group, key=_alike)[:places]:
+                if len(item.value) <= left:
+                    left -= len(item.value)
+                    kept.add(id(item))
+        places -= len(group)
+        if places <= 0:
+            break
     return tuple([item for item in items if id(item) in kept])
+
+
+def _alike(item: DigestItem) -> tuple[str, str]:
+    return item.category, item.value
 
 
 def settled(known: Iterable[DigestItem], found: Iterable[DigestItem], moved: Mapping[str, Move]) -> Ledger:

@@ -14,24 +14,35 @@ import msgspec
 from protocol.account import Account
 from protocol.facts import DigestItem
 
+from .text.recent import Recent
+
 NO_ITEMS = b"\x90"
 """An empty list in MessagePack."""
 
-READ_KEPT = 4
-"""A compaction reads the ledger, the digest before and the one after several times each, and then none again."""
+READ_KEPT = 3
+"""And as many before: a compaction reads ledger, digest before and digest after several times, and then none again."""
 
 _ITEMS = msgspec.msgpack.Decoder(tuple[DigestItem, ...])
 
 
+_read: Recent[bytes, tuple[DigestItem, ...]] = Recent(READ_KEPT)
+
+
 def write_items(items: Iterable[DigestItem]) -> bytes:
-    """Return *items* as bytes; equal ones as equal bytes."""
-    return msgspec.msgpack.encode(tuple(items))
+    """Return *items* as bytes; equal ones as equal bytes. Who reads them next need not decode them."""
+    items = tuple(items)
+    raw = msgspec.msgpack.encode(items)
+    _read.put(raw, items)
+    return raw
 
 
-@lru_cache(maxsize=READ_KEPT)
 def read_items(raw: bytes) -> tuple[DigestItem, ...]:
     """Return the items in *raw*."""
-    return _ITEMS.decode(raw)
+    items = _read.get(raw)
+    if items is None:
+        items = _ITEMS.decode(raw)
+        _read.put(raw, items)
+    return items
 
 
 _ACCOUNT = msgspec.msgpack.Decoder(Account)

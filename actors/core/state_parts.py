@@ -173,6 +173,8 @@ class Position(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     seq: int = 0
     done_seq: int = 0
     said_seq: int = 0
+    done_bytes: int = 0
+    """Of all commits together: what a fold of the log has to read besides the messages."""
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

@@ -185,6 +185,8 @@ def _shown(state: State, staying: Sequence[Entry], digest: Digest | None) -> lis
     head = _digest_place(staying, digest)
     out: list[Piece] = []
     notes: list[Piece] = []
+    # asked of each message of each view: of most conversations no reasoning holds behind anything
+    binds = any(entry.saw is not None for entry in staying)
     before = broken = 0
     for index, (entry, pieces) in enumerate(pieces_of(state, staying)):
         if notes and not goes_on(entry):
@@ -192,10 +194,13 @@ def _shown(state: State, staying: Sequence[Entry], digest: Digest | None) -> lis
             notes = []
         if index == head and digest is not None:
             out.append(_digest_piece(state, digest))
-        broken = broken if entry.number <= before + 1 else entry.number - 1
-        out += [_bound(_with_tool_name(one, entry, state), entry, broken) for one in pieces]
-        before = entry.number
-        broken = broken if verbatim(entry) and not entry.notes and not entry.answers else before
+        shown = [_with_tool_name(one, state) for one in pieces] if entry.shown else pieces
+        if binds:
+            broken = broken if entry.number <= before + 1 else entry.number - 1
+            shown = [_bound(one, entry, broken) for one in shown]
+            before = entry.number
+            broken = broken if verbatim(entry) and not entry.notes and not entry.answers else before
+        out += shown
         for note in entry.notes:
             notes.append(piece(msgspec.json.encode({"role": note.role or role, "content": note.text})))
     if not state.exchange.open_calls:
@@ -206,10 +211,10 @@ def _shown(state: State, staying: Sequence[Entry], digest: Digest | None) -> lis
     return out
 
 
-def _with_tool_name(one: Piece, entry: Entry, state: State) -> Piece:
-    """Return *one*; where we shortened it, with the tool's name as the policy has it."""
+def _with_tool_name(one: Piece, state: State) -> Piece:
+    """Return *one*, which we shortened, with the tool's name as the policy has it."""
     assert state.policy is not None
-    raw = named(one.raw, state.policy, state.terms.name) if entry.shown else one.raw
+    raw = named(one.raw, state.policy, state.terms.name)
     return one if raw is one.raw else msgspec.structs.replace(one, raw=raw)
 
 

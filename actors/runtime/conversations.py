@@ -21,7 +21,7 @@ from protocol import policy as policies
 from protocol.errors import BadEnvelope, ChainBroken, Erased, LogRegression, NotReady, PastNeeded
 from protocol.facts import DoneFact
 from protocol.ids import Address
-from protocol.limits import SNAPSHOT_COMMITS
+from protocol.limits import SNAPSHOT_BYTES, SNAPSHOT_COMMITS
 from storage.ports import EventLog, Snapshots
 
 from .copied import repaired_behind, still_missing
@@ -139,7 +139,7 @@ class Conversations:
         seq = await self._log.append(
             at, body, expected_seq=state.position.done_seq, commit_id=commit.commit_id, headers=headers
         )
-        if seq and commit.version % SNAPSHOT_COMMITS == 0:
+        if seq and _is_due(state, commit, len(body)):
             await self._kept.keep(at, await self.load(at))
         return seq is not None
 
@@ -152,6 +152,12 @@ class Conversations:
         await self._kept.keep(at, state)
         self._warm[at] = state
         self._doubts.forget(at)
+
+
+def _is_due(state: State, commit: codec.Commit, size: int) -> bool:
+    """Tell whether a snapshot follows *commit*, by the log alone: of many workers, who commits keeps it."""
+    before = state.position.done_bytes
+    return commit.version % SNAPSHOT_COMMITS == 0 or (before + size) // SNAPSHOT_BYTES > before // SNAPSHOT_BYTES
 
 
 def _warm_tokens(state: State) -> int:

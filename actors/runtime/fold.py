@@ -39,7 +39,7 @@ def fold(state: State, records: Iterable[Record]) -> State:
         if record.side == "said":
             state = apply_said(state, record.body, seq=record.seq, count=count_of(state))
         else:
-            state = apply_done(state, codec.decode_commit(record.body), seq=record.seq)
+            state = apply_done(state, codec.decode_commit(record.body), seq=record.seq, size=len(record.body))
     return state
 
 
@@ -99,7 +99,7 @@ def decisions(
             state = fold(state, (unseen.pop(0),))
         if commit.said_hash != state.position.said_hash and not is_tombstone(commit):
             raise ChainBroken(f"the messages up to {commit.upto} are not those that were said", version=commit.version)
-        changed = apply_done(state, commit, seq=record.seq, past=known)
+        changed = apply_done(state, commit, seq=record.seq, size=len(record.body), past=known)
         if needed is None or commit.version in needed:
             known[commit.version] = Transition(before=state, after=changed)
         yield Decision(record=record, commit=commit, before=state, after=changed)

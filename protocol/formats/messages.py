@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from ..errors import BadMessage
-from ..jsonbytes import decode, encode, is_plain, json_copy, without_surrogates
+from ..jsonbytes import decode, decode_told, encode, is_plain, json_copy, without_surrogates
 from ..limits import MESSAGE_BYTES_MAX
 from . import anthropic, chat, responses
 from .neutral import Turn, as_arguments, as_object
@@ -51,6 +51,7 @@ __all__ = [
     "check_known",
     "check_size",
     "decode",
+    "decode_told",
     "encode",
     "format_of",
     "is_plain",
@@ -104,9 +105,12 @@ def parse(message: Mapping[str, Any]) -> Message:
     return own(message, cast(Role, role))
 
 
-def check_known(message: Mapping[str, Any]) -> None:
-    """Raise `BadMessage` for what only the API knows that it was written for: its conversation declares none."""
-    found, role = format_of(message), message.get("role")
+def check_known(message: Mapping[str, Any], found: Profile | None = None) -> None:
+    """Raise `BadMessage` for what only the API knows that it was written for: its conversation declares none.
+
+    *found* is the format of *message* where that is known.
+    """
+    found, role = found or format_of(message), message.get("role")
     if found == ANTHROPIC and role not in ("user", "assistant"):
         raise BadMessage(f"a message of role {role} cannot hold such blocks", at="/role")
     unknown = next(chat.unknown_parts(message), None) if found == CHAT else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +14,9 @@ import pytest
 from actors.core import extract
 from actors.core import ledger as ledgers
 from actors.core.entry import Entry
+from actors.core.extract import score
 from actors.core.file_moves import Move
-from actors.core.ledger import LEDGER_ITEMS_MAX, bounded, changes, remembered, settled
+from actors.core.ledger import LEDGER_CHARS_MAX, LEDGER_ITEMS_MAX, bounded, changes, remembered, settled
 from protocol.facts import CompactionRequested, DigestItem, HistoryDigested, Trust
 from tests.builders import Talk, assistant, policy, result, user, words
 
@@ -172,3 +174,32 @@ def test_hash_seed_locale_and_time_zone_change_no_byte() -> None:
 
     first = printed(PYTHONHASHSEED="0", LC_ALL="C", TZ="UTC")
     assert first == printed(PYTHONHASHSEED="4711", LC_ALL="tr_TR.UTF-8", TZ="Asia/Kathmandu")
+
+
+def plainly_bounded(items: tuple[DigestItem, ...]) -> tuple[DigestItem, ...]:
+    """Return what `bounded` must keep, the slow way: all are ranked, one by one."""
+    newest = max(item.number for item in items)
+    order = sorted(items, key=lambda one: (-score(one, newest), -one.number, one.category, one.value))
+    kept, left = [], LEDGER_CHARS_MAX
+    for item in order[:LEDGER_ITEMS_MAX]:
+        if len(item.value) <= left:
+            left -= len(item.value)
+            kept.append(item)
+    return tuple(item for item in items if item in kept)
+
+
+@pytest.mark.parametrize("chars", [8, 70, 400])
+def test_the_bound_keeps_what_ranking_each_item_keeps(chars: int) -> None:
+    chance = random.Random(chars)
+    items = tuple(
+        DigestItem(
+            category=chance.choice(("path", "error", "url")),
+            value=f"{place}{'x' * chance.randrange(chars)}",
+            number=chance.randrange(1, 40),
+            uses=chance.randrange(1, 4),
+        )
+        for place in range(LEDGER_ITEMS_MAX + 300)
+    )
+    found = bounded(items)
+    assert 0 < len(found) < len(items)
+    assert found == plainly_bounded(items)

@@ -1,15 +1,19 @@
 """What a process keeps of its conversations is bounded in number and in size, and forgetting costs time only."""
 
+import msgspec
 import pytest
 
+from actors.core.state import State
 from actors.runtime import conversations
 from actors.runtime.conversations import Conversations
+from actors.runtime.kept_states import Snapshot
 from protocol import codec
-from protocol.facts import MessagesAppended, SaidMessage
+from protocol.facts import ContextServed, ConversationOpened, MessagesAppended, SaidMessage
 from protocol.formats import messages
 from protocol.ids import address
+from protocol.limits import SNAPSHOT_BYTES
 from storage.memory import MemoryLog, MemorySnapshots
-from tests.builders import user, words
+from tests.builders import policy, user, words
 
 TALKS = [address(f"talk-{number}") for number in range(4)]
 
@@ -36,3 +40,25 @@ async def test_the_least_recent_are_forgotten_where_there_are_too_many_or_they_a
         await known.load(at)
     assert [known.is_warm(at) for at in TALKS] == warm
     assert [(await known.load(at)).messages for at in TALKS] == [1, 1, 1, 1]
+
+
+async def test_a_snapshot_follows_so_many_bytes_of_commits_whoever_commits_them() -> None:
+    log, snapshots, at = MemoryLog(), MemorySnapshots(), TALKS[0]
+    opened = codec.Said(writer="a", count=1, facts=(ConversationOpened(name="talk-0"),))
+    await log.say(at, codec.encode_said(opened), message_id="1", headers={})
+    kept: list[int] = []
+    for size in (200_000, 200_000, 200_000, 400, 600_000, 400):
+        # another process each time: none of them knows what the others folded
+        known = Conversations(log=log, snapshots=snapshots, writer="w")
+        state = await known.load(at)
+        served = ContextServed(upto=0, budget=1, profile="openai-chat", view_hash="x" * size, tokens=1, level="none")
+        assert await known.commit(at, state, (served,), headers={}, adopt=None if state.policy else policy())
+        body = await snapshots.newest(at)
+        kept.append(version_of(body) if body else 0)
+    assert SNAPSHOT_BYTES == 512 * 1024
+    assert kept == [0, 0, 3, 3, 5, 5]
+
+
+def version_of(snapshot: bytes) -> int:
+    """Return the version of the state in *snapshot*."""
+    return msgspec.msgpack.decode(msgspec.msgpack.decode(snapshot, type=Snapshot).state, type=State).version

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import msgspec
 
+from tests.programs.bench.cold import cold_figures
 from tests.programs.bench.encrypting import encrypting_figures
 from tests.programs.bench.fairness import fairness_figures
 from tests.programs.bench.figures import Figure, Skipped, markdown, table, with_rows
@@ -57,6 +58,7 @@ SERVED: dict[str, Callable[[Bench], Awaitable[list[Figure]]]] = {
     "publishing": publishing_figures,
     "replay": replay_figures,
     "replaying": replaying_figures,
+    "cold": cold_figures,
     "spill": spill_figures,
     "stall": stall_figures,
     "tracing": tracing_figures,

@@ -20,4 +20,4 @@ class Forgetful(Talk):
     def land(self, commit: Commit) -> None:
         self.bodies.clear()
         self.compacted += any(isinstance(fact, HistoryDigested | HistoryCut) for fact in commit.facts)
-        self.state = apply_done(self.state, commit, seq=self.state.seq + 1)
+        self.state = apply_done(self.state, commit, seq=self.state.seq + 1, size=0)

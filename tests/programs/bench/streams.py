@@ -165,7 +165,7 @@ async def replay_figures(bench: Bench) -> list[Figure]:
             goal="P15",
             what=f"replay of {EVENTS:,} messages, read and folded / raw ordered consumer",
             value=median(raw) / median(folded),
-            bound=0.7,
+            bound=0.5,
             least=True,
             detail=f"{spread(raw, scale=1e3, unit=' ms')} / {spread(folded, scale=1e3, unit=' ms')}; {records} records",
         ),
