@@ -60,8 +60,8 @@ AFTER_TOKENS_OF: dict[Category, str] = {
     "digest": "jettison.after.digest_tokens",
 }
 
-GATEWAY_API = "jettison.gateway.api"  # chat, messages, responses
-GATEWAY_HOW = "jettison.gateway.how"  # view, kept, bypass
+GATEWAY_API = "jettison.gateway.api"  # chat, messages, responses, other
+GATEWAY_HOW = "jettison.gateway.how"  # view, kept, bypass, pass, refused
 GATEWAY_STATUS = "jettison.gateway.status"  # 2xx, 4xx …, none
 
 REASON = "jettison.reason"  # of a dead letter: fault, unreadable, damaged, deadly

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from starlette.types import Receive, Scope, Send
 
@@ -22,6 +22,7 @@ from .managed import Managed
 from .own_keys import unlike_its_own
 from .relay import refused, relayed
 from .repeated import Repeated
+from .told import TakenAsItCame
 from .upstream import Upstream
 
 log = logging.getLogger("jettison.gateway")
@@ -79,15 +80,33 @@ class Gateway:
         caller = self.callers.caller(asked.headers, host)
         # a large request is read once, whoever wants to know what is in it
         read = self._read(asked, api) if api and self._looks_at(asked, host) else None
-        if no := self._no(asked, api, host, caller, read):
-            await refused(send, host, no.status, kind=no.kind, message=no.message, headers=no.headers)
+        no = self._no(asked, api, host, caller, read)
+        if no is None and self.managed and api and read is not None and asked.method == "POST" and asked.rest is None:
+            assert caller is not None
+            work = self.managed.answer(asked, api, read, caller, send, counts=asked.path in COUNTERS)
+            await self._ended(work, host, send)
             return
-        assert caller is not None
+        told = TakenAsItCame(
+            api=api if asked.method == "POST" else None,
+            host=host,
+            method=asked.method,
+            path=asked.path,
+            began=asked.came,
+            how="refused" if no else "pass",
+        )
+        send = told.hearing(send)
         try:
-            if self.managed is None or api is None or read is None or asked.method != "POST" or asked.rest is not None:
-                await self._passed(asked, host, send)
+            if no:
+                await refused(send, host, no.status, kind=no.kind, message=no.message, headers=no.headers)
             else:
-                await self.managed.answer(asked, api, read, caller, send, counts=asked.path in COUNTERS)
+                await self._ended(self._passed(asked, host, send, told), host, send)
+        finally:
+            told.end()
+
+    async def _ended(self, work: Coroutine[Any, Any, None], host: Host, send: Send) -> None:
+        """Do *work*, and tell the agent what became of it where nothing was told yet."""
+        try:
+            await work
         except BrokenOff:
             # without an end of its answer the connection is closed, as the provider's was
             log.info("an answer of %s broke off", host)
@@ -129,9 +148,14 @@ class Gateway:
             return _No(403, "permission_error", why)
         return None
 
-    async def _passed(self, asked: Incoming, host: Host, send: Send) -> None:
+    async def _passed(self, asked: Incoming, host: Host, send: Send, told: TakenAsItCame) -> None:
         """Forward the very bytes that came, and return those of the answer."""
-        body = asked.chunks() if asked.rest is not None else asked.body
+        body: bytes | AsyncIterator[bytes] = asked.body
+        if asked.rest is not None:
+            body = told.taking(asked.chunks())
+        else:
+            told.received_bytes = len(asked.body)
+        told.asked()
         headers = self.callers.headers_for(forwarded(asked.headers), host)
         if asked.rest is not None and (length := asked.header("content-length")):
             headers.append((b"content-length", length.encode()))

@@ -3,21 +3,89 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from opentelemetry.trace import get_current_span
 from starlette.types import Message, Send
 
-from actors.telemetry.gateway_metrics import Counted, record_request
+from actors.telemetry.gateway_metrics import OTHER, Counted, record_request
 from protocol import semconv
 
-from .apis import Api
+from .apis import Api, Host
 from .bodies import Body
 from .plan import BYTES_PER_TOKEN, Plan
 from .usage import Usage
 
 log = logging.getLogger("jettison.gateway.requests")
+
+
+_PLAIN_PATH = re.compile(r"/v1(/[a-z_]{1,24}){1,2}(?=/|\Z)")
+"""As much of a path as names a route, and nobody's file or answer."""
+
+
+@dataclass(kw_only=True)
+class TakenAsItCame:
+    """What is to be told of a request that nobody looks into: it is passed on, or refused."""
+
+    api: Api | None
+    host: Host
+    method: str
+    path: str
+    began: float
+    how: str = "pass"
+    added_seconds: float = 0.0
+    first_seconds: float = 0.0
+    status: int = 0
+    """As its agent got it."""
+    received_bytes: int = 0
+    returned_bytes: int = 0
+
+    def hearing(self, send: Send) -> Send:
+        """Return *send* that sees what the agent gets."""
+
+        async def heard(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self.status, self.first_seconds = message["status"], time.monotonic() - self.began
+            self.returned_bytes += len(message.get("body", b""))
+            await send(message)
+
+        return heard
+
+    async def taking(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Yield *chunks* of what the agent sends, counted."""
+        async for chunk in chunks:
+            self.received_bytes += len(chunk)
+            yield chunk
+
+    def asked(self) -> None:
+        """Say that the provider is asked now."""
+        self.added_seconds = time.monotonic() - self.began
+
+    def end(self) -> None:
+        """Tell it."""
+        seconds = time.monotonic() - self.began
+        plain = _PLAIN_PATH.match(self.path)
+        route = f"{self.method:.8} {plain.group() if plain else '?'}"
+        told = (self.host, self.how, self.status or "no answer", route, self.received_bytes, self.returned_bytes)
+        log.info("%s %s %s %s: %d bytes in, %d out, %.0f ms in all", *told, seconds * 1000)
+        record_request(
+            Counted(
+                api=self.api.name if self.api else OTHER,
+                how=self.how,
+                provider=self.host,
+                model="",
+                status=self.status,
+                seconds=seconds,
+                added_seconds=self.added_seconds,
+                first_seconds=self.first_seconds,
+                received_bytes=self.received_bytes,
+                sent_bytes=self.received_bytes if self.added_seconds else 0,
+                returned_bytes=self.returned_bytes,
+            )
+        )
 
 
 @dataclass(kw_only=True)

@@ -8,6 +8,9 @@ from protocol import semconv
 
 from .setup import histogram, metric_counter
 
+OTHER = "other"
+"""The api of a route that no conversation goes through."""
+
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
     """One request, as it is counted. *api*, *how*, *provider* and the hundreds of *status* are each one of few."""
@@ -48,7 +51,7 @@ def record_request(one: Counted) -> None:
     if one.saved_tokens:
         saved = metric_counter(semconv.GATEWAY_SAVED, "{token}", "About what agents had sent and providers were not")
         saved.add(one.saved_tokens, labels)
-    if one.status == 200:
+    if one.status == 200 and one.api != OTHER:
         _record_answer(one)
 
 

@@ -71,6 +71,34 @@ async def test_an_answer_is_counted_as_its_agent_got_it(
     assert _points(reader)["jettison.gateway.bytes"] == sizes
 
 
+async def test_what_is_passed_on_or_refused_unseen_is_told_and_counted(
+    monkeypatch: pytest.MonkeyPatch, session: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "jettison.gateway.requests")
+    answer = Answer(pieces=(b"bytes",))
+    with counted(monkeypatch) as reader:
+        async with provider(lambda _: answer) as there, in_front_of(there, body_bytes_max=100) as url:
+            for path in ("/v1/chat/completions", "/v1/files/file-of-somebody", "/v1/files"):
+                await (await session.post(f"{url}{path}", data=b"x" * (300 if path == "/v1/files" else 7))).read()
+            async with session.get(f"{url}/v1/responses", headers={"upgrade": "websocket"}) as got:
+                refused = len(await got.read())
+    found = _points(reader)
+    passed = {("chat", "pass", "2xx"): 1, ("other", "pass", "2xx"): 2}
+    assert found["jettison.gateway.requests"] == {**passed, ("other", "refused", "4xx"): 1}
+    assert found["jettison.gateway.bytes"] == {
+        **{("chat", "received"): 7, ("chat", "sent"): 7, ("chat", "returned"): 5},
+        **{("other", "received"): 307, ("other", "sent"): 307, ("other", "returned"): 10 + refused},
+    }
+    assert set(found["gen_ai.client.operation.duration"]) == {("chat", "openai")}
+    lines = [one.getMessage().partition(" bytes in")[0] for one in caplog.records]
+    assert lines == [
+        "openai pass 200 POST /v1/chat/completions: 7",
+        "openai pass 200 POST /v1/files: 7",
+        "openai pass 200 POST /v1/files: 300",
+        "openai refused 426 GET /v1/responses: 0",
+    ]
+
+
 def _points(reader: InMemoryMetricReader) -> dict[str, dict[tuple[Any, ...], Any]]:
     """Return the sums by metric and the values of their labels."""
     data: Any = reader.get_metrics_data()
