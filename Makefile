@@ -200,7 +200,7 @@ tests/examples/javascript/node_modules/.installed: tests/examples/javascript/pac
 	@touch $@
 
 # The frameworks that the client has adapters for, apart from us and from each other.
-ADAPTERS = agent_framework autogen google_adk haystack langchain llama_index openai_agents pydantic_ai strands
+ADAPTERS = agent_framework autogen crewai google_adk haystack langchain llama_index openai_agents pydantic_ai strands
 .venv-adapters/.installed: $(ADAPTERS:%=.venv-adapters/%/.installed)
 	@touch $@
 .venv-adapters/%/.installed: infra/lock/adapter-%.txt

@@ -91,7 +91,9 @@ async def _process(framework: str, *, nats: str, name: str, folder: Path, turns:
 
 async def _child(framework: str, part: str, *arguments: str) -> None:
     argv = [str(python_of(framework)), "-m", f"tests.programs.adapters.{framework}_{part}", *arguments]
-    child = await asyncio.create_subprocess_exec(*argv, cwd=ROOT, env=environment(), stderr=asyncio.subprocess.PIPE)
+    # some frameworks draw all that happens
+    pipes: Any = {"stdout": asyncio.subprocess.DEVNULL, "stderr": asyncio.subprocess.PIPE}
+    child = await asyncio.create_subprocess_exec(*argv, cwd=ROOT, env=environment(), **pipes)
     try:
         async with asyncio.timeout(RUN_SECONDS):
             said = (await child.communicate())[1].decode("utf-8", "replace")
@@ -109,7 +111,12 @@ def python_of(framework: str) -> Path:
 
 def environment() -> dict[str, str]:
     """Return the environment of a run: nothing is reported to anybody."""
-    quiet = {"OTEL_SDK_DISABLED": "true", "CREWAI_DISABLE_TELEMETRY": "true", "LANGSMITH_TRACING": "false"}
+    quiet = {
+        "OTEL_SDK_DISABLED": "true",
+        "CREWAI_DISABLE_TELEMETRY": "true",
+        "CREWAI_TRACING_ENABLED": "false",
+        "LANGSMITH_TRACING": "false",
+    }
     return {**os.environ, **quiet, "PYTHONPATH": str(ROOT), "OPENAI_AGENTS_DISABLE_TRACING": "1"}
 
 
