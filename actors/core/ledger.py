@@ -92,11 +92,15 @@ def merged(items: Iterable[DigestItem]) -> Ledger:
 
 def changes(ledger: Ledger, now: Ledger) -> Ledger:
     """Return the changes from *ledger* to what is kept of *now*: new, changed and removed entries."""
-    before = {(item.category, item.value): item for item in ledger}
-    wanted = bounded(now)
-    there = {(item.category, item.value) for item in now}
     # most are the very same
-    new = [item for item in wanted if (was := before.get((item.category, item.value))) is not item and was != item]
+    same = frozenset(map(id, ledger)).intersection(map(id, now))
+    before = {(item.category, item.value): item for item in ledger if id(item) not in same}
+    there = {(item.category, item.value) for item in now if id(item) not in same}
+    new = [
+        item
+        for item in bounded(now)
+        if id(item) not in same and before.get((item.category, item.value)) != item
+    ]
     left = [
         DigestItem(category=item.category, value=item.value, number=item.number, uses=item.uses, gone=True)
         for place, item in before.items()
@@ -117,8 +121,12 @@ def known_after(state: State, leaving: tuple[Entry, ...]) -> Ledger:
     answered = answered_through(state.live)
     if all(item.category != "request" or item.number >= answered for item in known):
         return known
+    before = {item.value for item in known if item.category == "answered"}
+    now = tuple([_told_apart(item, answered) for item in known])
+    if before.isdisjoint([item.value for item in known if item.category == "request" and item.number < answered]):
+        return now
     # a request that was made before, and answered, becomes one with its earlier self
-    return merged(_told_apart(item, answered) for item in known)
+    return merged(now)
 
 
 def _told_apart(item: DigestItem, answered: int) -> DigestItem:

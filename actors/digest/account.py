@@ -371,6 +371,7 @@ class _Ladder:
             known,
             self.leaving,
             before.values if before else (),
+            told=account,
             standing="\n".join((account_text(account, prose=self.prose, through=through), *staying)),
             room=self.values_room,
             count=self.count,

@@ -232,7 +232,7 @@ class Hindsight:
 
     def _asked(self, word: str) -> float:
         asked = word in self.asked or ("_" in word and any(part in self.asked for part in word.split("_")))
-        return (ASKED if asked else 0.0) * self._rare(word)
+        return ASKED * self._rare(word) if asked else 0.0
 
     def _rare(self, word: str) -> float:
         if (len(word) < 3 and not word.isdecimal()) or word in _STOP:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
+from actors.core.account_text import step_text
 from actors.core.entry import Entry
 from actors.core.extract import ranked
 from actors.core.ledger import Ledger
@@ -15,7 +17,7 @@ from actors.core.text.count import Count
 from actors.core.text.excerpt import readable_lines
 from actors.core.text.patterns import encoded, standing_among
 from actors.core.text.shorten.lines import shapes_of
-from protocol.account import AccountValue
+from protocol.account import Account, AccountValue
 from protocol.facts import DigestItem
 
 from .calls import as_said, clipped, one_line
@@ -41,11 +43,19 @@ _JOINT = re.compile(r"[\s。、，；！？]")
 
 
 def values_beside(
-    known: Ledger, leaving: Sequence[Entry], before: Iterable[AccountValue], *, standing: str, room: int, count: Count
+    known: Ledger,
+    leaving: Sequence[Entry],
+    before: Iterable[AccountValue],
+    *,
+    told: Account,
+    standing: str,
+    room: int,
+    count: Count,
 ) -> tuple[AccountValue, ...]:
     """Return the worthiest of *known* that *standing* does not say, within *room* tokens, oldest first.
 
-    What they stood beside is looked for in the messages *leaving*; of older ones it is known from *before*.
+    What they stood beside is looked for in the messages *leaving*; of older ones it is known from *before*. *told* is
+    what *standing* says of what left: most values are told where their message is.
     """
     earlier = {one.value: one for one in before}
     entries = {entry.number: entry for entry in leaving}
@@ -57,7 +67,7 @@ def values_beside(
 
     newest = max((item.number for item in known), default=0)
     some = (item for item in known if item.category in KINDS and not _SLICE.fullmatch(item.value))
-    wanted = ranked(some, newest, most=CANDIDATES_MAX)
+    wanted = _untold(ranked(some, newest, most=CANDIDATES_MAX), told)
     chosen: list[AccountValue] = []
     shapes: Counter[str] = Counter()
     said = ""
@@ -78,6 +88,24 @@ def values_beside(
         said = f"{said}\n{found.text}"
         chosen.append(found)
     return tuple(sorted(chosen, key=lambda one: (one.number, one.value)))
+
+
+def _untold(items: Iterable[DigestItem], told: Account) -> list[DigestItem]:
+    """Return those of *items* whose value does not stand where *told* tells of their message."""
+    firsts = [step.first for step in told.steps]
+    asked = {one.number: one.text for one in told.requests}
+
+    @cache
+    def text_of(place: int) -> str:
+        return step_text(told.steps[place])
+
+    out = []
+    for item in items:
+        place = bisect_right(firsts, item.number) - 1
+        if item.value in asked.get(item.number, "") or (place >= 0 and item.value in text_of(place)):
+            continue
+        out.append(item)
+    return out
 
 
 def _not_in(standing: str, items: Sequence[DigestItem]) -> Iterator[DigestItem]:
