@@ -96,11 +96,7 @@ def changes(ledger: Ledger, now: Ledger) -> Ledger:
     same = frozenset(map(id, ledger)).intersection(map(id, now))
     before = {(item.category, item.value): item for item in ledger if id(item) not in same}
     there = {(item.category, item.value) for item in now if id(item) not in same}
-    new = [
-        item
-        for item in bounded(now)
-        if id(item) not in same and before.get((item.category, item.value)) != item
-    ]
+    new = [item for item in bounded(now) if id(item) not in same and before.get((item.category, item.value)) != item]
     left = [
         DigestItem(category=item.category, value=item.value, number=item.number, uses=item.uses, gone=True)
         for place, item in before.items()
