@@ -134,7 +134,8 @@ def _in_account(values: Iterable[str], staying: Sequence[Entry], after: Digest) 
     maybe = [parts for parts in wanted if len(parts) > 1 and known.issuperset(parts)]
     firsts = frozenset([word for parts in maybe for word in parts[:-1]])
     pairs = frozenset(chain.from_iterable(map(pairwise, maybe)))
-    pairs = pairs.intersection(compress(pairwise(words), map(firsts.__contains__, words)))
+    # `zip` makes one pair, and not as many as there are words
+    pairs = pairs.intersection(compress(zip(words, words[1:], strict=False), map(firsts.__contains__, words)))
     return [pairs.issuperset(pairwise(parts)) if len(parts) > 1 else known.issuperset(parts) for parts in wanted]
 
 

@@ -70,18 +70,30 @@ class AccountSteps:
         for place, older in enumerate(self.steps) if again else ():
             if (short := without_older(older, again, newer=step.first)) is not older:
                 self.put(slice(place, place + 1), short)
-        self.put(slice(len(self.steps), len(self.steps)), step)
+        self._append(step)
+
+    def _append(self, step: AccountStep) -> None:
+        size = self._size(step)
+        self.tokens += size
+        self._know(step)
+        self.steps.append(step)
+        self.sizes.append(size)
+        self.worths.append(worth(step))
+        self.reports.append(is_report(step))
 
     def put(self, places: slice, step: AccountStep) -> None:
         """Let *step* stand for the steps at *places*."""
         size = self._size(step)
         self._forget(places)
         self.tokens += size
+        self._know(step)
+        self.steps[places], self.sizes[places], self.worths[places] = [step], [size], [worth(step)]
+        self.reports[places] = [is_report(step)]
+
+    def _know(self, step: AccountStep) -> None:
         for known, more in self._known(step):
             for one in more:
                 known[one] += 1
-        self.steps[places], self.sizes[places], self.worths[places] = [step], [size], [worth(step)]
-        self.reports[places] = [is_report(step)]
 
     def _forget(self, places: slice) -> None:
         """Take out of what is known of all steps what is known of those at *places*."""

@@ -70,21 +70,22 @@ def excerpt(text: str, *, chars: int, sought: Sought) -> str:
     if len(whole) <= chars:
         return whole
     lines = [line for line, bare in zip(lines, without_numbers(lines), strict=True) if bare and not bare.isspace()]
-    lines = [piece for line in lines for piece in _sentences(_without_rights(line))]
+    lines = [_without_rights(line) if line[0] in _LISTED_KINDS else line for line in lines]
+    lines = [piece for line in lines for piece in ((line,) if len(line) <= SENTENCE_CHARS else _sentences(line))]
     listed = "\n".join(lines)
     if len(listed) <= chars:
         return listed
     table = None if summaries(lines) else table_of(lines)
     worths = line_worths(lines, sought, table)
     most = min(LINE_CHARS_MAX, max(60, chars - 4))
-    shown = [line if is_header(line) else _clipped(line, sought, most) for line in lines]
+    shown = [line if len(line) <= most or is_header(line) else _clipped(line, sought, most) for line in lines]
     summary = table.summary if table else ""
     out = _rendered(shown, _chosen(shown, worths, max(chars - len(summary) - 2, chars // 2)))
     return f"{out}\n{summary}" if summary else out
 
 
 def _without_rights(line: str) -> str:
-    return _LISTED.sub(_name_listed, line) if line[0] in _LISTED_KINDS else line
+    return _LISTED.sub(_name_listed, line)
 
 
 def _without_gaps(line: str) -> str:
@@ -110,7 +111,7 @@ def _name_listed(found: re.Match[str]) -> str:
 
 def _sentences(line: str) -> list[str]:
     """Return the sentences of a long line of prose, short ones with what follows; any other line as it is."""
-    if len(line) <= SENTENCE_CHARS or line.count(", ") >= FIELDS_MIN * 3:
+    if line.count(", ") >= FIELDS_MIN * 3:
         return [line]
     pieces = [""]
     for piece in _SENTENCE_END.split(line):
@@ -142,7 +143,7 @@ def readable_lines(text: str) -> list[str]:
         text = without_base64(text)
     # columns that are filled up with spaces stay apart by two
     lines = [line.rstrip() for line in text.replace("\r", "\n").split("\n") if line and not line.isspace()]
-    return [_WIDE.sub("  ", line) if "   " in line else line for line in lines] if "   " in text else lines
+    return [_WIDE.sub("  ", line) if "   " in line.lstrip() else line for line in lines] if "   " in text else lines
 
 
 def is_header(line: str) -> bool:
@@ -281,9 +282,10 @@ def _chosen(lines: list[str], worths: list[float], chars: int) -> list[int]:
             left -= len(lines[number])
     # a hole of a line or two says less than the lines
     for number in sorted(chosen):
-        for hole in (range(number + 1, number + 2), range(number + 1, number + 3)):
-            if hole.stop in chosen and not chosen.intersection(hole):
-                cost = sum(len(lines[each]) + 1 for each in hole)
+        for stop in (number + 2, number + 3):
+            if stop in chosen and number + 1 not in chosen and stop - 1 not in chosen:
+                hole = range(number + 1, stop)
+                cost = sum([len(lines[each]) + 1 for each in hole])
                 if cost <= left:
                     left -= cost
                     chosen.update(hole)

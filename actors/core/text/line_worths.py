@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, islice, pairwise
+from itertools import chain, islice, pairwise, repeat
 from typing import Any
 
 import re2
@@ -104,8 +104,10 @@ def line_worths(lines: list[str], sought: Sought, table: Table | None = None) ->
     for word, times in often.items():
         if times < len(lines) and (worth := sought(word)):
             weights[word] = worth * min(1.0, RARE_IN_LINES / times)
-    own = [sum([weights[word] for word in of_line if word in weights], 0.0) for of_line in words]
-    for number, worth in _telling(lines, table):
+    weight, none = weights.get, repeat(0.0)
+    own = [sum(map(weight, of_line, none), 0.0) for of_line in words]
+    shapes = shapes_of(lines)
+    for number, worth in _telling(lines, shapes, table):
         own[number] += worth
     for number in _matching(lines, _RULE, _MAY_RULE):
         own[number] += _RULE_WORTH
@@ -113,7 +115,7 @@ def line_worths(lines: list[str], sought: Sought, table: Table | None = None) ->
         own[number] += _TELLING_WORTH
     # of lines that differ in numbers alone, the first one says it
     seen: set[str] = set()
-    for number, shape in enumerate(shapes_of(lines)):
+    for number, shape in enumerate(shapes):
         if shape in seen:
             own[number] *= _AGAIN_SHARE
         seen.add(shape)
@@ -135,10 +137,10 @@ def without_numbers(lines: Sequence[str]) -> Sequence[str]:
     return lines
 
 
-def _telling(lines: Sequence[str], table: Table | None) -> Iterator[tuple[int, float]]:
+def _telling(lines: Sequence[str], shapes: Sequence[str], table: Table | None) -> Iterator[tuple[int, float]]:
     """Yield the lines that tell of errors and refusals, sum rows up, or are odd, with what each is worth for it."""
     refused = _matching(lines, _REFUSED, _MAY_REFUSE)
-    for number in (*telling_lines(lines)[:TELLING_LINES], *islice(refused, REFUSED_LINES)):
+    for number in (*telling_lines(lines, shapes)[:TELLING_LINES], *islice(refused, REFUSED_LINES)):
         yield number, _TELLING_WORTH
     for number in summaries(lines):
         yield number, 2 * _TELLING_WORTH

@@ -67,13 +67,12 @@ def shorten_lines(lines: Sequence[str], *, count: Count, telling: Iterable[int] 
     return shorter
 
 
-def different(lines: Sequence[str], numbers: Iterable[int]) -> list[int]:
-    """Return *numbers* of lines that differ in more than digits: the first of each sort, then the others."""
+def different(numbers: Sequence[int], shapes: Iterable[str]) -> list[int]:
+    """Return *numbers* of lines whose *shapes* differ: the first of each sort, then the others."""
     seen: set[str] = set()
     first: list[int] = []
     later: list[int] = []
-    numbers = list(numbers)
-    for number, shape in zip(numbers, shapes_of([lines[number] for number in numbers]), strict=True):
+    for number, shape in zip(numbers, shapes, strict=True):
         (later if shape in seen else first).append(number)
         seen.add(shape)
     return first + later
@@ -127,9 +126,10 @@ def is_telling(text: str) -> bool:
     return stands(_TELLING, text.encode())
 
 
-def telling_lines(lines: Sequence[str]) -> list[int]:
-    """Return the numbers of the lines that speak of errors and warnings."""
-    return different(lines, lines_with(_TELLING, [line[:TELLING_CHARS_MAX] for line in lines]))
+def telling_lines(lines: Sequence[str], shapes: Sequence[str] | None = None) -> list[int]:
+    """Return the numbers of the lines that speak of errors and warnings; *shapes* are theirs, if they are known."""
+    found = list(lines_with(_TELLING, [line[:TELLING_CHARS_MAX] for line in lines]))
+    return different(found, [shapes[number] for number in found] if shapes else shapes_of([lines[at] for at in found]))
 
 
 def worst_first(lines: Sequence[str]) -> list[int]:
