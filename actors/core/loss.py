@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, compress, pairwise
+from itertools import chain, compress, islice, pairwise
 from typing import Literal
 
 from protocol.facts import DigestItem, Fate
@@ -135,7 +135,9 @@ def _in_account(values: Iterable[str], staying: Sequence[Entry], after: Digest) 
     firsts = frozenset([word for parts in maybe for word in parts[:-1]])
     pairs = frozenset(chain.from_iterable(map(pairwise, maybe)))
     # `zip` makes one pair, and not as many as there are words
-    pairs = pairs.intersection(compress(zip(words, words[1:], strict=False), map(firsts.__contains__, words)))
+    pairs = pairs.intersection(
+        compress(zip(words, islice(words, 1, None), strict=False), map(firsts.__contains__, words))
+    )
     return [pairs.issuperset(pairwise(parts)) if len(parts) > 1 else known.issuperset(parts) for parts in wanted]
 
 
