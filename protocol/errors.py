@@ -29,6 +29,7 @@
         ├── ChainBroken
         │   └── PastNeeded   a commit goes back to a version that its reader has not at hand: fold the whole log
         └── LogRegression
+            └── LogMoved     what a reader knows of it is from before it moved to another partition: read it anew
 
 Our own bugs are assertions. An expected conflict is a return value, not an error.
 """
@@ -154,6 +155,10 @@ class PastNeeded(ChainBroken):
 
 class LogRegression(Damaged):
     """A snapshot is ahead of the log: the log lost its end."""
+
+
+class LogMoved(LogRegression):
+    """The log is in another partition, with other sequences, and all that was in it."""
 
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)

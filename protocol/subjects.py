@@ -17,6 +17,7 @@ ctx.v1.ask.{verb}.{tenant}.{conversation}        requests to the context service
 ctx.v1.hook.{tenant}.{conversation}.{name}       calls of a policy's hooks, not stored
 ctx.v1.shard.{shard}.{…}                         log, wake, urge and snap while the server finds their stream
                                                  (`infra/nats/shards.conf`); stored under the names above
+ctx.v1.move.{partition}.{…}, ctx.v1.left.{shard}.{…}   the same while a shard moves to another partition
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ SHARD_SUBJECTS = {
 """What the server makes of subjects when something is published."""
 SHARD_STORED = {
     LOG_STREAM: (
-        "ctx.v1.shard.*.log.*.*.*",
-        "ctx.v1.log.{{wildcard(2)}}.{{wildcard(3)}}.{{wildcard(4)}}",
+        "ctx.v1.*.*.log.*.*.*",
+        "ctx.v1.log.{{wildcard(3)}}.{{wildcard(4)}}.{{wildcard(5)}}",
     ),
     WAKE_STREAM: (
         "ctx.v1.shard.*.*.*.*.*",
@@ -211,6 +212,27 @@ def shard_in(pattern: str) -> int | None:
     """Return the shard that a *pattern* of `sharded` is of; None for others."""
     parts = pattern.split(".")
     return int(parts[3]) if parts[:3] == ["ctx", "v1", "shard"] and parts[3].isdigit() else None
+
+
+def leaving(shard: int) -> str:
+    """Return what a stream of the log listens to that a *shard* is leaving: nobody says anything there."""
+    return f"ctx.v1.left.{shard}.log.*.*.*"
+
+
+def leaving_in(pattern: str) -> int | None:
+    """Return the shard that a *pattern* of `leaving` is of; None for others."""
+    parts = pattern.split(".")
+    return int(parts[3]) if parts[:3] == ["ctx", "v1", "left"] else None
+
+
+def arriving(subject: str, partition: int) -> str:
+    """Return where a *subject* of the log is published for a *partition*, whoever has its shard."""
+    return subject.replace("ctx.v1.", f"ctx.v1.move.{partition}.", 1)
+
+
+def barrier(partition: int) -> str:
+    """Return where something is published that comes behind all that was on its way to a *partition* of the log."""
+    return f"ctx.v1.move.{partition}.behind"
 
 
 def address_of(subject: str) -> Address:

@@ -25,23 +25,25 @@ from protocol.connection import (
     reason_of,
     until,
 )
-from protocol.errors import Busy, Damaged, LogRegression, LogUnavailable, NotProvisioned, OutcomeUnknown
+from protocol.errors import Busy, Damaged, LogMoved, LogRegression, LogUnavailable, NotProvisioned, OutcomeUnknown
 from protocol.ids import Address
 
 from .jetstream_reads import NO_STREAM, READ_SECONDS, read_batch, record_of, subjects_page
-from .partitions import stream_of
-from .places import places_of
+from .partitions import partition_at, stream_of
+from .places import Pinned, Places, places_of
 from .ports import Record
 
 
 class JetStreamLog:
     """`EventLog` on the stream `CTX_LOG`, or its parts."""
 
-    def __init__(self, connection: NatsConnection, *, patience_seconds: float = 30.0) -> None:
+    def __init__(
+        self, connection: NatsConnection, *, patience_seconds: float = 30.0, places: Places | Pinned | None = None
+    ) -> None:
         self._connection = connection
         self._jetstream = connection.jetstream(timeout=READ_SECONDS)
         self._patience_seconds = patience_seconds
-        self._places = places_of(connection)
+        self._places = places or places_of(connection)
 
     async def say(self, at: Address, body: bytes, *, message_id: str, headers: Mapping[str, str]) -> int:
         """See `EventLog.say`."""
@@ -76,23 +78,33 @@ class JetStreamLog:
 
     async def batches(self, at: Address, *, after: int) -> AsyncIterator[list[Record]]:
         """See `EventLog.batches`: `READ_BATCH` records or `READ_BYTES` at a time."""
-        head = await self.head(at)
+        partition = (await self._places.layout()).partition(at)
+        if after and partition_at(after) != partition:
+            raise LogMoved(f"{at} moved to partition {partition}; it is read anew", address=str(at), seq=after)
+        stream = stream_of(subjects.LOG_STREAM, partition)
+        head = await self._head(at, stream)
+        if head < max(after, 1) and (await self._places.again()).partition(at) != partition:
+            async for batch in self.batches(at, after=after):
+                yield batch
+            return
         if head < after:
             raise LogRegression(
                 f"the log of {at} lost its end: {after} was there, {head} is left", seq=after, head=head
             )
         while head > after:
-            stream = await self._places.stream(subjects.LOG_STREAM, at)
             batch = await read_batch(self._connection, at, stream=stream, first=after + 1, last=head)
             if not batch:
                 # a replica that lags: the leader has the rest
-                batch = [await self._from_leader(at, first=after + 1)]
+                batch = [await self._from_leader(at, stream, first=after + 1)]
             yield batch
             after = batch[-1].seq
 
     async def head(self, at: Address) -> int:
         """See `EventLog.head`."""
-        message = await self._get(at)
+        return await self._head(at, await self._places.stream(subjects.LOG_STREAM, at))
+
+    async def _head(self, at: Address, stream: str) -> int:
+        message = await self._get(at, stream)
         return message.seq or 0 if message else 0
 
     async def addresses(self) -> list[Address]:
@@ -116,10 +128,9 @@ class JetStreamLog:
         except (APIError, *TRANSIENT) as error:
             raise LogUnavailable(f"the log does not answer: {reason_of(error)}") from None
 
-    async def _get(self, at: Address, *, first: int | None = None) -> RawStreamMsg | None:
+    async def _get(self, at: Address, stream: str, *, first: int | None = None) -> RawStreamMsg | None:
         """Return the first message of *at* from the sequence *first* on, the last one without it, from the leader."""
         found: list[RawStreamMsg | None] = []
-        stream = await self._places.stream(subjects.LOG_STREAM, at)
 
         async def attempt() -> int:
             try:
@@ -144,8 +155,8 @@ class JetStreamLog:
     async def _until(self, attempt: Callable[[], Awaitable[int]], what: str) -> int:
         return await until(attempt, connection=self._connection, deadline_seconds=self._patience_seconds, what=what)
 
-    async def _from_leader(self, at: Address, *, first: int) -> Record:
-        message = await self._get(at, first=first)
+    async def _from_leader(self, at: Address, stream: str, *, first: int) -> Record:
+        message = await self._get(at, stream, first=first)
         if message is None:
             raise Damaged(f"the log of {at} ends before the head it showed", address=str(at), first=first)
         return record_of(message.subject or "", message.seq or 0, message.data or b"", message.headers or {}, "")

@@ -59,6 +59,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     partitions: int
     shards: tuple[int, ...]
     """The partition of each shard, by its number."""
+    moving: bool = False
+    """Shards are on their way to other partitions, at this moment."""
 
     def partition(self, at: Address) -> int:
         """Return the partition of *at*."""
@@ -109,8 +111,22 @@ def told(listening: Sequence[Sequence[str]]) -> Layout:
         return ONE
     owners: dict[int, int] = {}
     for partition, patterns in enumerate(listening):
+        # until another partition has all of it, whoever is left by a shard is the one to read
+        owners |= {shard: partition for shard in map(subjects.leaving_in, patterns) if shard is not None}
+    for partition, patterns in enumerate(listening):
         owners |= {shard: partition for shard in map(subjects.shard_in, patterns) if shard is not None}
     missing = [shard for shard in range(SHARDS) if shard not in owners]
     if missing:
         raise Damaged(f"no partition has the shards {missing}; run `jettison provision`", shards=len(missing))
     return Layout(partitions=len(listening), shards=tuple(owners[shard] for shard in range(SHARDS)))
+
+
+def target_told(target: Layout) -> str:
+    """Return *target* as the log's first stream says it while shards move: a hexadecimal digit each."""
+    return "".join(f"{owner:x}" for owner in target.shards)
+
+
+def target_in(text: str) -> Layout | None:
+    """Return the layout of `target_told`; None where nothing moves."""
+    shards = tuple(int(digit, 16) for digit in text)
+    return Layout(partitions=max(shards) + 1, shards=shards) if shards else None

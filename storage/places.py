@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from weakref import WeakKeyDictionary
 
+import msgspec
 from nats.aio.client import Client as NatsConnection
 from nats.js.api import StreamConfig
 from nats.js.errors import APIError, NotFoundError
@@ -14,15 +15,41 @@ from protocol.connection import TRANSIENT, reason_of, until
 from protocol.errors import Busy, LogUnavailable, OutcomeUnknown
 from protocol.ids import Address
 
-from .partitions import ONE, Layout, stream_of, told
+from .partitions import ONE, SHARDS, Layout, stream_of, told
 
 PARTITIONS_KEY = "jettison.partitions"
 """In the metadata of the first stream of the log: how many there are. Without it there is one."""
+
+TARGET_KEY = "jettison.moving"
+"""There too, while shards move: where each is to be (`partitions.target_told`)."""
 
 ANSWER_SECONDS = 5.0
 
 FRESH_SECONDS = 5.0
 """When it is asked again whether conversations were moved."""
+
+
+class Pinned:
+    """Everything in one partition: what is left in it, and what comes to it, while others have the rest."""
+
+    def __init__(self, partition: int) -> None:
+        self._partition = partition
+
+    async def layout(self) -> Layout:
+        """Return the layout in which that partition has all shards."""
+        return Layout(partitions=self._partition + 1, shards=(self._partition,) * SHARDS)
+
+    async def again(self) -> Layout:
+        """Return the same."""
+        return await self.layout()
+
+    async def stream(self, stream: str, at: Address) -> str:
+        """Return that partition's part of *stream*, wherever *at* is."""
+        return stream_of(stream, self._partition)
+
+    async def streams(self, stream: str) -> list[str]:
+        """Return that part alone."""
+        return [stream_of(stream, self._partition)]
 
 
 class Places:
@@ -34,18 +61,25 @@ class Places:
         self._at = 0.0
 
     async def layout(self) -> Layout:
-        """Return who has what; asked again now and then. Raises `LogUnavailable`, `NotPermitted`."""
-        if self._known is None or time.monotonic() - self._at > FRESH_SECONDS:
-            try:
-                await self.again()
-            except LogUnavailable:
-                if self._known is None:
-                    raise
-        return self._known or ONE
+        """Return who has what; asked again now and then, and each time while shards move.
+
+        Raises `LogUnavailable`, `NotPermitted`.
+        """
+        known = self._known
+        if known is not None and not known.moving and time.monotonic() - self._at < FRESH_SECONDS:
+            return known
+        try:
+            return await self.again()
+        except LogUnavailable:
+            if known is None or known.moving:
+                raise
+            self._at = time.monotonic()
+            return known
 
     async def again(self) -> Layout:
         """Ask now: something says that a conversation is elsewhere. Raises as `layout`."""
-        self._known, self._at = await layout_of(self._connection), time.monotonic()
+        asked_at = time.monotonic()
+        self._known, self._at = await layout_of(self._connection), asked_at
         return self._known
 
     async def stream(self, stream: str, at: Address) -> str:
@@ -68,8 +102,10 @@ async def layout_of(connection: NatsConnection) -> Layout:
     partitions = partitions_in(first)
     if partitions == 1 or first is None:
         return ONE
+    moving = bool((first.metadata or {}).get(TARGET_KEY))
     others = [await _config(connection, stream_of(subjects.LOG_STREAM, one)) for one in range(1, partitions)]
-    return told([one.subjects or [] if one else [] for one in (first, *others)])
+    found = told([one.subjects or [] if one else [] for one in (first, *others)])
+    return msgspec.structs.replace(found, moving=moving)
 
 
 def partitions_in(first: StreamConfig | None) -> int:

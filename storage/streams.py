@@ -198,9 +198,11 @@ async def _wanted_layout(connection: NatsConnection, partitions: int) -> Layout:
         layout = grown(ONE, partitions or 1)
     else:
         layout = await layout_of(connection)
+    if layout.moving:
+        raise Rejected(f"the log grows to {layout.partitions} partitions at this moment: jettison repartition ends it")
     if partitions not in (0, layout.partitions):
         raise Rejected(
-            f"the log has {layout.partitions} partitions; what is in it would have to be moved for {partitions}",
+            f"the log has {layout.partitions} partitions; jettison repartition {partitions} moves what is in it",
             partitions=layout.partitions,
         )
     if layout.partitions > 1 and not await computes_shards(connection):

@@ -49,7 +49,7 @@ async def imported(
         await artifacts.put(at.tenant, bundle.artifacts[sha256])
     done_seq = max((record.seq for record in there if record.side == "done"), default=0)
     for record in wanted[len(there) :]:
-        headers = _headers(record)
+        headers = origin_headers(record)
         if record.side == "said":
             await log.say(at, record.body, message_id=fresh_id(), headers=headers)
             continue
@@ -87,7 +87,8 @@ def _begins_with(at: Address, wanted: Sequence[Record], there: Sequence[Record],
             )
 
 
-def _headers(record: Record) -> dict[str, str]:
+def origin_headers(record: Record) -> dict[str, str]:
+    """Return the headers of *record* for another place, with those that it had before."""
     headers = {name: text for name, text in record.headers.items() if not name.startswith("Nats-")}
     headers[ORIGIN_HEADER] = ",".join(map(str, positions(record)))
     if record.time:

@@ -1,4 +1,4 @@
-"""Commands that change a conversation: `expand`, `rewind`, `fork`, `repair`, `erase`. Each is one fact in the log."""
+"""Commands that change conversations: `expand`, `rewind`, `fork`, `repair`, `erase`; and `repartition`."""
 
 from __future__ import annotations
 
@@ -101,3 +101,16 @@ def erase(
     from .undo import erase as run
 
     return run(stack, conv, yes=yes)
+
+
+@wishes.command()
+@on_stack
+def repartition(
+    stack: StackOptions,
+    partitions: Annotated[int, typer.Argument(help="Parts of the log; their number only grows.", min=1)],
+    json: Json = False,
+) -> int:
+    """Spread the log over more partitions while agents speak; run it again where it was interrupted."""
+    from .serve import repartition as run
+
+    return run(stack, partitions=partitions, as_json=json)

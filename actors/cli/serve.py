@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 import stamina
 
 from actors.audit.anchoring import Anchoring
+from actors.audit.moving import Moving
 from actors.host.bootstrap import ROLES, Role, Runtime, data_folder, runtime, work
 from actors.host.readiness import Readiness
 from actors.host.settings import Settings
@@ -20,6 +21,7 @@ from storage.s3 import S3Anchors
 from .options import StackOptions
 from .probes import needs_of, probed
 from .session import connected, located, prepared, printed, run, said, settings_of, started_stack
+from .terminal_text import counted
 
 LAST_ANCHOR_SECONDS = 5.0
 """What is written last must not hold up who wants to stop."""
@@ -49,6 +51,23 @@ def provision(stack: StackOptions, *, replicas: int, partitions: int) -> int:
     settings = settings_of(stack)
     provisioning = _provision(located(settings), replicas, partitions)
     return run(provisioning, service="provision", settings=settings, trace=False)
+
+
+def repartition(stack: StackOptions, *, partitions: int, as_json: bool) -> int:
+    """Move shards until the log has so many *partitions*; see `jettison repartition --help`."""
+
+    async def main(running: Runtime) -> int:
+        found = await Moving(running.connection, told=said).grow(partitions)
+        if as_json:
+            printed(found)
+        else:
+            said(
+                f"{found.partitions} partitions: {counted(found.shards, 'shard')} moved, with "
+                f"{counted(found.conversations, 'conversation')} and {counted(found.records, 'record')}"
+            )
+        return 0
+
+    return connected(main, stack, role="repartition")
 
 
 def sweep(stack: StackOptions, *, everything: bool, as_json: bool) -> int:

@@ -18,7 +18,7 @@ from actors.core.state import State
 from actors.model_info.tokens import tokenizer_for
 from protocol import codec
 from protocol import policy as policies
-from protocol.errors import BadEnvelope, ChainBroken, Erased, LogRegression, NotReady, PastNeeded
+from protocol.errors import BadEnvelope, ChainBroken, Erased, LogMoved, LogRegression, NotReady, PastNeeded
 from protocol.facts import DoneFact
 from protocol.ids import Address
 from protocol.limits import SNAPSHOT_BYTES, SNAPSHOT_COMMITS
@@ -106,9 +106,9 @@ class Conversations:
                 missing = still_missing(records, missing, fresh=not state.seq)
                 large = sum(len(record.body) for record in records) > BYTES_AT_ONCE_MAX
                 state = await asyncio.to_thread(fold, state, records) if large else fold(state, records)
-        except ChainBroken as error:
+        except (ChainBroken, LogMoved) as error:
             records = await self._log.read(at, after=0)
-            if not isinstance(error, PastNeeded) and not repaired_behind(records, state.seq):
+            if not isinstance(error, PastNeeded | LogMoved) and not repaired_behind(records, state.seq):
                 raise
             state = await asyncio.to_thread(folded, at, records)
         if missing > 0:

@@ -6,12 +6,14 @@ have, or has with another hash, says that two logs were written under one name, 
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import msgspec
 from cachetools import LRUCache
 
 from actors.core.state import State
 from protocol import codec
-from protocol.errors import UNREADABLE, BadEnvelope, ChainBroken, JettisonError, LogRegression, UnknownRules
+from protocol.errors import UNREADABLE, BadEnvelope, ChainBroken, JettisonError, LogMoved, LogRegression, UnknownRules
 from protocol.ids import Address
 from storage.ports import EventLog, Record
 
@@ -74,9 +76,10 @@ async def check(log: EventLog, at: Address, state: State, what: Handed) -> None:
     if state.erased or (what.version == state.version and what.hash == state.hash.hex()):
         return
     if what.seq > 0 and what.version < state.version:
-        records = await log.read(at, after=what.seq - 1)
-        if records and records[0].seq == what.seq and _is_version(records[0], what):
-            return
+        with suppress(LogMoved):
+            records = await log.read(at, after=what.seq - 1)
+            if records and records[0].seq == what.seq and _is_version(records[0], what):
+                return
     # a log that was repaired, or written anew from a bundle, has other sequences, and may be shorter
     records = await log.read(at, after=0)
     if any(is_repair(record) or _is_version(record, what) for record in records):

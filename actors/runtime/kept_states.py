@@ -11,6 +11,7 @@ from actors.core.state import State, initial
 from protocol import codec
 from protocol.errors import UNREADABLE, BadEnvelope, ChainBroken, LogRegression, UnknownRules
 from protocol.ids import Address
+from storage.partitions import partition_at
 from storage.ports import EventLog, Record, Snapshots
 
 from .fold import is_erasure
@@ -45,6 +46,8 @@ class KeptStates:
         if state is None:
             return start
         head = await self.log.head(at)
+        if head and partition_at(state.seq) != partition_at(head):
+            return start  # of before it moved
         if state.seq > head:
             raise LogRegression(
                 f"the snapshot of {at} is ahead of the log: {state.seq} after {head}; writing stops",

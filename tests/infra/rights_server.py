@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import shutil
 import subprocess
@@ -81,6 +82,14 @@ def rights_of(folder: Path, tenants: Iterable[str]) -> Rights:
     environment = rights_files(folder, tenants)
     operator = Login(user="operator", password=PASSWORD)
     return Rights(include='include "rights.conf"', environment=environment, operator=operator)
+
+
+def partitioned(rights: Rights, folder: Path, partitions: int) -> Rights:
+    """Return the same *rights* in *folder* for so many *partitions*, made as it is told in `partitions.awk`."""
+    command = ["awk", "-v", f"n={partitions}", "-f", "partitions.awk", "rights.conf"]
+    made = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    (folder / "partitioned.conf").write_text(made.stdout)
+    return dataclasses.replace(rights, include='include "partitioned.conf"')
 
 
 @contextmanager

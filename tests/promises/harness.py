@@ -129,7 +129,12 @@ async def one(
 
 @asynccontextmanager
 async def three(
-    folder: Path, *, stores: list[Path] | None = None, sync: str = "always", rights: Rights = EVERYBODY
+    folder: Path,
+    *,
+    stores: list[Path] | None = None,
+    sync: str = "always",
+    rights: Rights = EVERYBODY,
+    partitions: int = 0,
 ) -> AsyncIterator[list[Server]]:
     """Run a cluster of three on loopback, provisioned with three replicas."""
     ports = [(free_port(), free_port()) for _ in range(3)]
@@ -150,7 +155,7 @@ async def three(
             held.callback(server.kill)
             servers.append(server)
         connection = await connected(",".join(server.url for server in servers), rights.operator)
-        await provisioned(connection)
+        await provisioned(connection, partitions=partitions)
         await connection.close()
         yield servers
 
@@ -176,12 +181,12 @@ async def connected(url: str, login: Login | None = None) -> NatsConnection:
                 await asyncio.sleep(0.05)
 
 
-async def provisioned(connection: NatsConnection) -> None:
+async def provisioned(connection: NatsConnection, *, partitions: int = 0) -> None:
     """Provision as soon as the cluster has found its leader."""
     async with asyncio.timeout(60):
         while True:
             try:
-                return await provision(connection, replicas=3)
+                return await provision(connection, replicas=3, partitions=partitions)
             except Exception:
                 await asyncio.sleep(0.2)
 

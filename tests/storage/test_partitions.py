@@ -2,21 +2,23 @@
 
 import asyncio
 import subprocess
-from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from actors.host.bootstrap import Runtime, runtime
+from actors.audit import moving
+from actors.audit.replay import replay
+from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
 from protocol import subjects
 from protocol.client import Client
 from protocol.errors import Damaged, Rejected
 from protocol.ids import Address, Token, address
-from protocol.login import Login
 from protocol.subjects import LOG_STREAM
+from storage import places
 from storage.partition_streams import computes_shards
-from storage.partitions import ONE, SHARDS, grown, partition_at, shard_of, told
+from storage.partitions import ONE, SHARDS, Layout, grown, partition_at, shard_of, told
 from storage.places import places_of
 from storage.streams import drift, provision
 from tests.conftest import at_work, chatter, layer, settled
@@ -65,61 +67,6 @@ def test_what_the_streams_listen_to_is_the_layout() -> None:
         told([*listening[:2], []])
 
 
-@pytest.fixture(scope="module")
-async def four(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Settings]:
-    """Yield the settings of a server that computes shards, whose log has four partitions."""
-    folder = tmp_path_factory.mktemp("four")
-    rights = Rights(include=SHARDS_FILE.read_text(), operator=Login())
-    async with one(folder, rights=rights, partitions=4) as server:
-        yield at_server(settings, server.url)
-
-
-async def test_a_log_in_four_partitions_does_all_that_one_does(four: Settings) -> None:
-    places = [address(f"part-{number}") for number in range(16)]
-    async with at_work(four) as busy, Client.connect(four.nats.url) as client:
-        assert await computes_shards(busy.connection)
-        await asyncio.gather(*(spoken(client, at) for at in places))
-        layout = await places_of(busy.connection).layout()
-        assert layout == grown(ONE, 4)
-        for at in places:
-            # where the server put it is where we look for it, and its sequences say so
-            found = await busy.connection.jetstream().get_last_msg(layout.stream(LOG_STREAM, at), subjects.both(at))
-            assert partition_at(found.seq or 0) == layout.partition(at)
-            await settled(busy, at)
-        assert {layout.partition(at) for at in places} == {0, 1, 2, 3}
-        assert await busy.log.addresses() == sorted(places)
-        await lost_wake_ups_are_found(busy, places)
-        assert await drift(busy.connection) == []
-    done = await told_by(four, "replay", "--all", "--verify")
-    assert done.returncode == 0, done.stdout + done.stderr
-    done = await told_by(four, "verify", "--all")
-    assert done.returncode == 0, done.stdout + done.stderr
-    await forked_and_erased(four, places[0])
-
-
-async def spoken(client: Client, at: Address) -> None:
-    """Say more than the view may have, and ask for it."""
-    talk = await client.open(at.conversation, policy=layer(window=2_000), budget=1_000)
-    for message in chatter(6):
-        await talk.append([message])
-    assert (await talk.context()).tokens <= 1_000
-
-
-async def lost_wake_ups_are_found(busy: Runtime, places: list[Address]) -> None:
-    """A sweep looks at every partition."""
-    assert (await busy.sweeper().sweep(everything=True)).looked_at >= len(places)
-
-
-async def forked_and_erased(four: Settings, at: Address) -> None:
-    """A fork stands in another partition than what it is a copy of, and erasing leaves a tombstone alone."""
-    for command in (["fork", str(at), "copied-1"], ["erase", str(at), "--yes"], ["verify", "--all"]):
-        done = await told_by(four, *command)
-        assert done.returncode == 0, done.stdout + done.stderr
-    async with runtime(four, role="test") as running:
-        assert [record.side for record in await running.log.read(at, after=0)] == ["done"]
-        assert len(await running.log.read(address("copied-1"), after=0)) > 10
-
-
 async def told_by(settings: Settings, *command: str) -> subprocess.CompletedProcess[str]:
     """Run a command as an operator does."""
     return await asyncio.to_thread(
@@ -135,5 +82,79 @@ async def told_by(settings: Settings, *command: str) -> subprocess.CompletedProc
 
 async def test_a_server_that_computes_no_shards_is_refused_partitions(running: Runtime) -> None:
     assert not await computes_shards(running.connection)
+    with pytest.raises(Rejected, match="does not compute shards"):
+        await moving.Moving(running.connection, told=print).grow(4)
     with pytest.raises(Rejected, match="has 1 partitions"):
         await provision(running.connection, partitions=4)
+
+
+async def test_a_log_grows_while_agents_speak_and_who_moves_it_is_killed(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "FRESH_SECONDS", 0.2)
+    monkeypatch.setattr(moving, "SEEN_SECONDS", 0.5)
+    at_all = [address(f"grows-{number}") for number in range(8)]
+    async with one(tmp_path, rights=Rights(include=SHARDS_FILE.read_text()), partitions=1) as server:
+        grows = at_server(settings, server.url)
+        async with at_work(grows) as busy, Client.connect(grows.nats.url) as client:
+            ended = asyncio.Event()
+            speaking = [asyncio.create_task(spoken_until(client, at, ended)) for at in at_all]
+            for steps in (1, 20, 30, 1000):
+                await grown_for(busy, steps)
+            ended.set()
+            said = await asyncio.gather(*speaking)
+            layout = await places_of(busy.connection).again()
+            assert layout == grown(ONE, 4)
+            assert await drift(busy.connection) == []
+            for at, count in zip(at_all, said, strict=True):
+                state = await settled(busy, at)
+                records = await busy.log.read(at, after=0)
+                assert {partition_at(record.seq) for record in records} == {layout.partition(at)}
+                assert (state.messages, replay(at, records).divergence) == (count, None)
+            everywhere = [await busy.connection.jetstream().stream_info(one) for one in layout.streams(LOG_STREAM)]
+            lengths = [len(await busy.log.read(at, after=0)) for at in await busy.log.addresses()]
+            assert sum(one.state.messages for one in everywhere) == sum(lengths), "nothing is left where it was"
+            await opened_anew(client, busy, layout)
+            swept = [one.looked_at for one in [await busy.sweeper().sweep(everything=True)]]
+            assert swept >= [len(at_all)]
+        for command in (["fork", str(at_all[0]), "copied"], ["erase", str(at_all[0]), "--yes"], ["verify", "--all"]):
+            done = await told_by(grows, *command)
+            assert done.returncode == 0, done.stdout + done.stderr
+
+
+async def opened_anew(client: Client, busy: Runtime, layout: Layout) -> None:
+    """Where the server puts a new conversation is where it is looked for."""
+    talks = [await client.open(f"new-{number}") for number in range(8)]
+    assert {layout.partition(talk.at) for talk in talks} == {0, 1, 2, 3}
+    for talk in talks:
+        assert partition_at(await talk.append(chatter(1))) == layout.partition(talk.at)
+        assert len(await busy.log.read(talk.at, after=0)) >= 2
+
+
+class Killed(Exception):
+    """Who moves is gone."""
+
+
+async def grown_for(busy: Runtime, steps: int) -> None:
+    """Grow to four partitions, and break off behind so many steps."""
+    told: list[str] = []
+
+    def tell(what: str) -> None:
+        told.append(what)
+        if len(told) == steps:
+            raise Killed
+
+    with suppress(Killed):
+        await moving.Moving(busy.connection, told=tell).grow(4)
+
+
+async def spoken_until(client: Client, at: Address, ended: asyncio.Event) -> int:
+    """Say one thing after the other, and look at each; return how many messages there are."""
+    talk = await client.open(at.conversation, policy=layer(window=2_000), budget=1_000)
+    count = 0
+    while not ended.is_set():
+        for message in chatter(1):
+            await talk.append([message])
+            count += 1
+        assert (await talk.context()).upto == count
+    return count

@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -29,10 +29,12 @@ from protocol import subjects
 from protocol.connection import TRANSIENT
 from protocol.errors import Unavailable
 from protocol.ids import Address, address, fresh_id
+from storage.places import places_of
 from storage.streams import consumers
 from tests.programs.chaos.agent import Tally, insisted, play
 from tests.programs.chaos.audit import audited
 from tests.programs.chaos.faults import CHAOS_ACK_WAIT_SECONDS, ELDERS, Herd, herd, inject, schedule
+from tests.programs.chaos.growing import KILLS, grown
 from tests.programs.chaos.nursery import WARM_MAX, tasks_folder
 from tests.programs.chaos.retire import Retirement
 from tests.programs.chaos.servers import Servers, started
@@ -83,7 +85,7 @@ class Run:
         conversations.WARM_MAX = WARM_MAX
         async with AsyncExitStack() as held:
             data = Path(self.options.data or held.enter_context(tempfile.TemporaryDirectory(prefix="jettison-chaos-")))
-            servers = await held.enter_async_context(started(data, cluster=self.options.cluster))
+            servers = await held.enter_async_context(self._servers(data))
             running = await held.enter_async_context(runtime(servers.settings, role="chaos"))
             await _hasty(running)
             workers = await held.enter_async_context(self._herd(data, servers.settings))
@@ -92,8 +94,10 @@ class Run:
             poisoned = await self._poison(running)
             async with self._injected(workers, servers):
                 retiring = asyncio.create_task(self._retire(running))
+                growing = asyncio.create_task(self._grow(servers.settings))
                 await self._agents(servers.settings, running)
                 retiring.cancel()
+                await growing
             self.told(f"{self.clock()} calm: the faults are over")
             await self._in_the_end(running, poisoned)
             self.tally.violations += servers.damage() + servers.refused()
@@ -107,6 +111,22 @@ class Run:
             sys.stdout.write(f"{shown}\n")
             self._keep_logs(data)
         return int(bool(self.tally.violations))
+
+    def _servers(self, data: Path) -> AbstractAsyncContextManager[Servers]:
+        partitions, grow_to = self.options.partitions, self.options.grow_to
+        most = max(partitions, grow_to)
+        return started(data, cluster=self.options.cluster, partitions=partitions, most=most)
+
+    async def _grow(self, settings: Settings) -> None:
+        """In the middle, spread the log over more partitions; who moves it is killed now and then."""
+        if not self.options.grow_to:
+            return
+        while self.tally.turns < self.options.turns / 3:
+            await asyncio.sleep(LOOK_SECONDS)
+        self.told(f"{self.clock()} growing to {self.options.grow_to} partitions")
+        killed = await grown(settings, self.options.grow_to, seed=self.options.seed, kills=KILLS)
+        self.faults["repartition"] += killed
+        self.told(f"{self.clock()} grown to {self.options.grow_to} partitions, though killed {killed} times")
 
     @asynccontextmanager
     async def _herd(self, data: Path, settings: Settings) -> AsyncIterator[Herd]:
@@ -187,8 +207,10 @@ class Run:
     async def _in_the_end(self, running: Runtime, poisoned: set[Address]) -> None:
         """Check what must hold when all is quiet."""
         ends = time.monotonic() + SETTLE_SECONDS
-        jetstream = running.connection.jetstream()
-        while (left := (await jetstream.stream_info(subjects.WAKE_STREAM)).state.messages) and time.monotonic() < ends:
+        layout = await places_of(running.connection).again()
+        if layout.moving or layout.partitions != (self.options.grow_to or self.options.partitions):
+            self.tally.violations.append(f"there are {layout.partitions} partitions, moving: {layout.moving}")
+        while (left := await _filled(running)) and time.monotonic() < ends:
             await asyncio.sleep(0.5)
         if left:
             self.tally.violations.append(f"{left} slots are filled for ever")
@@ -271,8 +293,16 @@ class Run:
 async def _hasty(running: Runtime) -> None:
     """Let the slots of killed workers come back sooner: each takes a dozen along, and all agents would wait."""
     jetstream = running.connection.jetstream()
-    for wanted in consumers():
-        await jetstream.add_consumer(subjects.WAKE_STREAM, wanted.evolve(ack_wait=CHAOS_ACK_WAIT_SECONDS))
+    for stream in await places_of(running.connection).streams(subjects.WAKE_STREAM):
+        for wanted in consumers():
+            await jetstream.add_consumer(stream, wanted.evolve(ack_wait=CHAOS_ACK_WAIT_SECONDS))
+
+
+async def _filled(running: Runtime) -> int:
+    """Return how many slots are filled, of all partitions."""
+    streams = await places_of(running.connection).streams(subjects.WAKE_STREAM)
+    found = [await running.connection.jetstream().stream_info(stream) for stream in streams]
+    return sum(one.state.messages for one in found)
 
 
 def main() -> int:
@@ -286,6 +316,8 @@ def main() -> int:
     parser.add_argument(
         "--cluster", action="store_true", help="NATS as three servers, one of which is away now and then"
     )
+    parser.add_argument("--partitions", type=int, default=1, help="parts of the log")
+    parser.add_argument("--grow-to", type=int, default=0, help="and so many from a third of the turns on")
     parser.add_argument("--spare", action="store_true", help="never kill one worker of each actor: may it grow?")
     parser.add_argument("--transcripts", type=Path, nargs="*", default=[], help="recorded conversations to play too")
     parser.add_argument("--data", default="", help="keep the servers' data here")

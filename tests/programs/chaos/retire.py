@@ -15,6 +15,7 @@ from actors.host.bootstrap import Runtime
 from actors.services.sweeper import SWEEP_SECONDS
 from protocol import subjects
 from protocol.ids import Address, Token
+from storage.places import places_of
 from tests.programs.chaos.speech import TENANT_CONVERSATIONS
 
 REST_SECONDS = SWEEP_SECONDS * 4
@@ -52,9 +53,10 @@ class Retirement:
         jetstream = running.connection.jetstream(timeout=30)
         for at in self._ended[tenant]:
             # a snapshot without its log would be one that is ahead of it
-            await jetstream.purge_stream(subjects.SNAPSHOT_STREAM, subject=subjects.snapshot(at))
+            layout = await places_of(running.connection).layout()
+            await jetstream.purge_stream(layout.stream(subjects.SNAPSHOT_STREAM, at), subject=subjects.snapshot(at))
             await jetstream.purge_stream(subjects.KEY_STREAM, subject=subjects.key(at))
-            await jetstream.purge_stream(subjects.LOG_STREAM, subject=subjects.both(at))
+            await jetstream.purge_stream(layout.stream(subjects.LOG_STREAM, at), subject=subjects.both(at))
         while await running.artifacts.call(
             "DeleteObjects", f"{tenant}/", lambda s3, bucket: _deleted(s3, bucket, tenant)
         ):

@@ -13,7 +13,7 @@ from pathlib import Path
 from actors.cli.session import started_stack
 from actors.host.embedded import EmbeddedStack
 from actors.host.settings import Settings
-from tests.infra.rights_server import rights_of
+from tests.infra.rights_server import partitioned, rights_of
 from tests.programs.chaos.speech import TENANTS
 from tests.promises.harness import Server, at_server, logged, one, three
 
@@ -73,14 +73,14 @@ class Servers:
 
 
 @asynccontextmanager
-async def started(data: Path, *, cluster: bool) -> AsyncIterator[Servers]:
-    """Run all servers on loopback, provisioned, until the end."""
+async def started(data: Path, *, cluster: bool, partitions: int = 1, most: int = 1) -> AsyncIterator[Servers]:
+    """Run all servers on loopback, provisioned, until the end; with rights for the *most* partitions there will be."""
     folder = data / "servers"
     async with started_stack(Settings(data=str(data))) as (settings, stack), AsyncExitStack() as held:
-        rights = rights_of(folder, TENANTS)
+        rights = partitioned(rights_of(folder, TENANTS), folder, most) if most > 1 else rights_of(folder, TENANTS)
         if cluster:
-            nats = await held.enter_async_context(three(folder, rights=rights))
+            nats = await held.enter_async_context(three(folder, rights=rights, partitions=partitions))
         else:
-            nats = [await held.enter_async_context(one(folder, rights=rights))]
+            nats = [await held.enter_async_context(one(folder, rights=rights, partitions=partitions))]
         there = at_server(settings, ",".join(server.url for server in nats), rights.operator)
         yield Servers(settings=there, stack=stack, nats=nats)

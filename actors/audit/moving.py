@@ -1,0 +1,173 @@
+"""Moving: more partitions of a log that is in use, shard by shard, while agents speak and actors work.
+
+A shard that moves is frozen first: no stream listens to it, and who writes tries again, for some seconds at most. What
+is behind the freeze is copied record by record, as an import does it, and then the new partition listens. The old
+records stay until every process has looked where its conversations are, and are overwritten then. What is to be done is
+read from the streams themselves, so that a move which was killed goes on wherever it stood.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import msgspec
+from nats.aio.client import Client as NatsConnection
+from nats.js.errors import APIError
+
+from actors.runtime.task_group import together
+from protocol import subjects
+from protocol.connection import TRANSIENT, publish
+from protocol.errors import Busy, Contended, LogUnavailable
+from protocol.ids import Address, fresh_id
+from storage.erasure import removed
+from storage.jetstream import JetStreamLog
+from storage.partition_growth import begun, ended, frozen, listening, thawed, wanted
+from storage.partitions import Layout, shard_of, stream_of
+from storage.places import FRESH_SECONDS, Pinned
+from storage.ports import Record
+from storage.wakes import JetStreamWakes
+
+from .heads import positions
+from .importing import origin_headers
+
+SEEN_SECONDS = FRESH_SECONDS + 1.0
+"""After it every process has asked where its conversations are."""
+
+AT_ONCE = 8
+"""Conversations that are copied at the same time."""
+
+ROUNDS_MAX = 10
+"""Times that one record is tried; each waits as long as any publish."""
+
+PATIENCE_SECONDS = 30.0
+
+
+class Moved(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run did."""
+
+    partitions: int
+    shards: int = 0
+    conversations: int = 0
+    records: int = 0
+
+
+class Moving:
+    """One growth; any number of runs come to the same end, one after the other."""
+
+    def __init__(self, connection: NatsConnection, *, told: Callable[[str], None]) -> None:
+        self._connection = connection
+        self._told = told
+        self._conversations = self._records = 0
+
+    async def grow(self, partitions: int) -> Moved:
+        """Make it so many *partitions*. Raises `Rejected` for fewer, `Unavailable`, after which it can be run again."""
+        layout, target = await wanted(self._connection, partitions)
+        if target is None:
+            return Moved(partitions=layout.partitions)
+        layout = await begun(self._connection, layout, target)
+        await asyncio.sleep(SEEN_SECONDS)
+        moves = [shard for shard in range(subjects.SHARDS) if layout.shards[shard] != target.shards[shard]]
+        for number, shard in enumerate(moves, 1):
+            await self._move(shard, layout.shards[shard], target)
+            self._told(f"{number} of {len(moves)} shards are in their new partition")
+        await asyncio.sleep(SEEN_SECONDS)
+        for partition, shard in await listening(self._connection, target):
+            await self._leave(shard, partition, target)
+        await ended(self._connection, target)
+        return Moved(partitions=partitions, shards=len(moves), conversations=self._conversations, records=self._records)
+
+    async def _move(self, shard: int, source: int, target: Layout) -> None:
+        """Bring a *shard* from partition *source* to where it belongs."""
+        await frozen(self._connection, shard, source, target)
+        moved = await self._addresses(shard, source)
+        limit = asyncio.Semaphore(AT_ONCE)
+
+        async def copy(at: Address) -> None:
+            async with limit:
+                self._records += await self._copied(at, source, target)
+
+        async with together() as group:
+            for at in moved:
+                group.create_task(copy(at))
+        self._conversations += len(moved)
+        await thawed(self._connection, shard, source, target)
+        wakes = JetStreamWakes(self._connection)
+        for at in moved:
+            # whoever was woken meanwhile could not write; a sweep finds what is lost here
+            with suppress(LogUnavailable, Busy):
+                await wakes.wake(subjects.FIRST_ACTOR, at, headers={})
+
+    async def _leave(self, shard: int, source: int, target: Layout) -> None:
+        """Overwrite what is left of a *shard* in partition *source*: all of it is elsewhere."""
+        stream = stream_of(subjects.LOG_STREAM, source)
+        for at in await self._addresses(shard, source):
+            there = await self._log(target.partition(at)).read(at, after=0)
+            copied = {place for record in there for place in positions(record)}
+            here = await self._log(source).read(at, after=0)
+            for stray in (record for record in here if record.seq not in copied):
+                await self._stray(at, stray, target)
+            await removed(self._connection, stream=stream, seqs=[record.seq for record in reversed(here)])
+            await self._purged(stream_of(subjects.SNAPSHOT_STREAM, source), subjects.snapshot(at))
+        await thawed(self._connection, shard, source, target, left=True)
+
+    async def _copied(self, at: Address, source: int, target: Layout) -> int:
+        """Write the log of *at* where it belongs; return how many records it has."""
+        records = await self._log(source).read(at, after=0)
+        for _ in range(ROUNDS_MAX):
+            there = await self._log(target.partition(at)).read(at, after=0)
+            if not _is_beginning(there, records):
+                # of an earlier run, before somebody erased or repaired it
+                stream = target.stream(subjects.LOG_STREAM, at)
+                await removed(self._connection, stream=stream, seqs=[record.seq for record in reversed(there)])
+                continue
+            if len(there) == len(records):
+                return len(records)
+            # unknown, or tried twice: what is there says more
+            with suppress(LogUnavailable):
+                await self._append(at, records[len(there) :], there, target)
+        raise LogUnavailable(f"{at} could not be copied to another partition; run it again", address=str(at))
+
+    async def _append(self, at: Address, records: Sequence[Record], there: Sequence[Record], target: Layout) -> None:
+        last = {side: max((one.seq for one in there if one.side == side), default=0) for side in ("said", "done")}
+        for record in records:
+            # who moves the same at the same time is refused
+            expected = {"Nats-Expected-Last-Subject-Sequence": str(last[record.side])}
+            last[record.side] = await self._written(at, record, expected, target)
+
+    async def _stray(self, at: Address, record: Record, target: Layout) -> None:
+        """Bring along what a server stored behind the freeze; a commit there would have been lost, and is said."""
+        if record.side == "done":
+            raise Contended(f"a commit of {at} came behind its move: look at it", address=str(at), seq=record.seq)
+        await self._written(at, record, {}, target)
+
+    async def _written(self, at: Address, record: Record, expected: dict[str, str], target: Layout) -> int:
+        subject = subjects.said(at) if record.side == "said" else subjects.done(at)
+        return await publish(
+            self._connection,
+            subjects.arriving(subject, target.partition(at)),
+            record.body,
+            headers={**origin_headers(record), **expected, "Nats-Msg-Id": fresh_id()},
+            deadline_seconds=PATIENCE_SECONDS,
+        )
+
+    async def _addresses(self, shard: int, partition: int) -> list[Address]:
+        found = await self._log(partition).addresses()
+        return [at for at in found if shard_of(at) == shard]
+
+    def _log(self, partition: int) -> JetStreamLog:
+        """Return the log as one partition has it."""
+        return JetStreamLog(self._connection, places=Pinned(partition))
+
+    async def _purged(self, stream: str, subject: str) -> None:
+        try:
+            await self._connection.jetstream().purge_stream(stream, subject=subject)
+        except (APIError, *TRANSIENT) as error:
+            raise LogUnavailable(f"snapshots of {stream} could not be removed: {type(error).__name__}") from None
+
+
+def _is_beginning(there: Sequence[Record], records: Sequence[Record]) -> bool:
+    """Tell whether *there* are the first of *records*."""
+    pairs = list(zip(there, records, strict=False))
+    return len(there) <= len(records) and all((a.side, a.body) == (b.side, b.body) for a, b in pairs)
