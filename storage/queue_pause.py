@@ -29,6 +29,8 @@ ANSWER_SECONDS = 5.0
 @asynccontextmanager
 async def paused(connection: NatsConnection) -> AsyncIterator[None]:
     """Keep every consumer of the work queue paused meanwhile. Raises `LogUnavailable`, `Rejected`."""
+    if (await places_of(connection).layout()).moving:
+        raise LogUnavailable("the log is spread over more partitions at this moment: try again when that has ended")
     consumers: list[str] = []
     for stream in await places_of(connection).streams(subjects.WAKE_STREAM):
         names = await _asked(connection, f"NAMES.{stream}", {})

@@ -24,7 +24,7 @@ from protocol.ids import Address, fresh_id
 from storage.erasure import removed
 from storage.jetstream import JetStreamLog
 from storage.partition_growth import begun, ended, frozen, listening, thawed, wanted
-from storage.partitions import Layout, shard_of, stream_of
+from storage.partitions import Layout, partition_at, shard_of, stream_of
 from storage.places import FRESH_SECONDS, Pinned
 from storage.ports import Record
 from storage.wakes import JetStreamWakes
@@ -104,9 +104,10 @@ class Moving:
         stream = stream_of(subjects.LOG_STREAM, source)
         for at in await self._addresses(shard, source):
             there = await self._log(target.partition(at)).read(at, after=0)
-            copied = {place for record in there for place in positions(record)}
+            places = [place for record in there for place in positions(record) if partition_at(place) == source]
             here = await self._log(source).read(at, after=0)
-            for stray in (record for record in here if record.seq not in copied):
+            # where nothing is from here, it was erased or repaired since
+            for stray in (record for record in here if places and record.seq > max(places)):
                 await self._stray(at, stray, target)
             await removed(self._connection, stream=stream, seqs=[record.seq for record in reversed(here)])
             await self._purged(stream_of(subjects.SNAPSHOT_STREAM, source), subjects.snapshot(at))
@@ -114,8 +115,9 @@ class Moving:
 
     async def _copied(self, at: Address, source: int, target: Layout) -> int:
         """Write the log of *at* where it belongs; return how many records it has."""
-        records = await self._log(source).read(at, after=0)
         for _ in range(ROUNDS_MAX):
+            # each time: who erased when it was frozen may still be at it
+            records = await self._log(source).read(at, after=0)
             there = await self._log(target.partition(at)).read(at, after=0)
             if not _is_beginning(there, records):
                 # of an earlier run, before somebody erased or repaired it
