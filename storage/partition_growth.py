@@ -6,16 +6,16 @@ server refuses it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from nats.aio.client import Client as NatsConnection
 from nats.js import JetStreamContext
-from nats.js.api import StreamConfig
+from nats.js.api import StreamConfig, StreamInfo
 from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
-from protocol.connection import STREAM_NOT_FOUND, TRANSIENT, publish, reason_of
-from protocol.errors import LogUnavailable, NotProvisioned, Rejected
+from protocol.connection import TRANSIENT, publish, reason_of, until
+from protocol.errors import Busy, LogUnavailable, NotProvisioned, OutcomeUnknown, Rejected
 from protocol.ids import fresh_id
 
 from .erasure import removed
@@ -135,16 +135,28 @@ async def _made(jetstream: JetStreamContext, config: StreamConfig) -> None:
 
 
 async def _updated(connection: NatsConnection, config: StreamConfig) -> None:
-    try:
-        await connection.jetstream(timeout=ANSWER_SECONDS).update_stream(config)
-    except (APIError, *TRANSIENT) as error:
-        raise LogUnavailable(f"{config.name} cannot be changed: {reason_of(error)}; run it again") from None
+    jetstream = connection.jetstream(timeout=ANSWER_SECONDS)
+    await _asked(connection, lambda: jetstream.update_stream(config), f"{config.name} cannot be changed")
 
 
 async def _config(connection: NatsConnection, stream: str) -> StreamConfig:
+    jetstream = connection.jetstream(timeout=ANSWER_SECONDS)
+    return (await _asked(connection, lambda: jetstream.stream_info(stream), f"{stream} does not answer")).config
+
+
+async def _asked(connection: NatsConnection, ask: Callable[[], Awaitable[StreamInfo]], trouble: str) -> StreamInfo:
+    """Ask until the server answers; a leader may be lost meanwhile. Raises `NotProvisioned`, `LogUnavailable`."""
+    found: list[StreamInfo] = []
+
+    async def attempt() -> int:
+        found.append(await ask())
+        return 1
+
     try:
-        return (await connection.jetstream(timeout=ANSWER_SECONDS).stream_info(stream)).config
-    except (APIError, *TRANSIENT) as error:
-        if isinstance(error, APIError) and error.err_code == STREAM_NOT_FOUND:
-            raise NotProvisioned(f"{stream} does not exist on this server; run `jettison provision`") from None
-        raise LogUnavailable(f"{stream} does not answer: {reason_of(error)}") from None
+        await until(attempt, connection=connection, deadline_seconds=PATIENCE_SECONDS, what="a growth")
+    except NotFoundError:
+        raise NotProvisioned("a stream does not exist on this server; run `jettison provision`") from None
+    except (APIError, Busy, OutcomeUnknown) as error:
+        why = reason_of(error) if isinstance(error, APIError) else str(error)
+        raise LogUnavailable(f"{trouble}: {why}; run it again") from None
+    return found[-1]

@@ -93,18 +93,18 @@ async def test_a_log_grows_while_agents_speak_and_who_moves_it_is_killed(
 ) -> None:
     monkeypatch.setattr(places, "FRESH_SECONDS", 0.2)
     monkeypatch.setattr(moving, "SEEN_SECONDS", 0.5)
-    at_all = [address(f"grows-{number}") for number in range(8)]
+    at_all = [address(f"grows-{number}") for number in range(5)]
     async with one(tmp_path, rights=Rights(include=SHARDS_FILE.read_text()), partitions=1) as server:
         grows = at_server(settings, server.url)
         async with at_work(grows) as busy, Client.connect(grows.nats.url) as client:
             ended = asyncio.Event()
             speaking = [asyncio.create_task(spoken_until(client, at, ended)) for at in at_all]
-            for steps in (1, 20, 30, 1000):
+            for steps in (1, 20, 1000):
                 await grown_for(busy, steps)
             ended.set()
             said = await asyncio.gather(*speaking)
             layout = await places_of(busy.connection).again()
-            assert layout == grown(ONE, 4)
+            assert layout == grown(ONE, 2)
             assert await drift(busy.connection) == []
             for at, count in zip(at_all, said, strict=True):
                 state = await settled(busy, at)
@@ -117,7 +117,7 @@ async def test_a_log_grows_while_agents_speak_and_who_moves_it_is_killed(
             await opened_anew(client, busy, layout)
             swept = [one.looked_at for one in [await busy.sweeper().sweep(everything=True)]]
             assert swept >= [len(at_all)]
-        for command in (["fork", str(at_all[0]), "copied"], ["erase", str(at_all[0]), "--yes"], ["verify", "--all"]):
+        for command in (["erase", str(at_all[0]), "--yes"], ["verify", "--all"]):
             done = await told_by(grows, *command)
             assert done.returncode == 0, done.stdout + done.stderr
 
@@ -125,7 +125,7 @@ async def test_a_log_grows_while_agents_speak_and_who_moves_it_is_killed(
 async def opened_anew(client: Client, busy: Runtime, layout: Layout) -> None:
     """Where the server puts a new conversation is where it is looked for."""
     talks = [await client.open(f"new-{number}") for number in range(8)]
-    assert {layout.partition(talk.at) for talk in talks} == {0, 1, 2, 3}
+    assert {layout.partition(talk.at) for talk in talks} == {0, 1}
     for talk in talks:
         assert partition_at(await talk.append(chatter(1))) == layout.partition(talk.at)
         assert len(await busy.log.read(talk.at, after=0)) >= 2
@@ -136,7 +136,7 @@ class Killed(Exception):
 
 
 async def grown_for(busy: Runtime, steps: int) -> None:
-    """Grow to four partitions, and break off behind so many steps."""
+    """Grow to two partitions, and break off behind so many steps."""
     told: list[str] = []
 
     def tell(what: str) -> None:
@@ -145,7 +145,7 @@ async def grown_for(busy: Runtime, steps: int) -> None:
             raise Killed
 
     with suppress(Killed):
-        await moving.Moving(busy.connection, told=tell).grow(4)
+        await moving.Moving(busy.connection, told=tell).grow(2)
 
 
 async def spoken_until(client: Client, at: Address, ended: asyncio.Event) -> int:
@@ -157,4 +157,5 @@ async def spoken_until(client: Client, at: Address, ended: asyncio.Event) -> int
             await talk.append([message])
             count += 1
         assert (await talk.context()).upto == count
+        await asyncio.sleep(0.05)  # a model thinks
     return count

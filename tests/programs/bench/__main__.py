@@ -25,6 +25,7 @@ from tests.programs.bench.encrypting import encrypting_figures
 from tests.programs.bench.fairness import fairness_figures
 from tests.programs.bench.figures import Figure, Skipped, markdown, table, with_rows
 from tests.programs.bench.gateway import gateway_figures, gateway_memory_figures
+from tests.programs.bench.partitions import partition_figures
 from tests.programs.bench.path import latency_figures, long_figures, throughput_figures
 from tests.programs.bench.replaying import replaying_figures
 from tests.programs.bench.runs import Run, keep, kept_runs, run_of, slower, this_machine
@@ -63,6 +64,7 @@ SERVED: dict[str, Callable[[Bench], Awaitable[list[Figure]]]] = {
     "stall": stall_figures,
     "tracing": tracing_figures,
     "encrypting": encrypting_figures,
+    "partitions": partition_figures,
     "gateway": gateway_figures,
     "gateway-memory": gateway_memory_figures,
 }

@@ -12,7 +12,7 @@ from tests.promises.harness import environment
 KILLS = 6
 """Before it is let to come to its end."""
 
-ALIVE_SECONDS = (2.0, 15.0)
+ALIVE_SECONDS = (5.0, 15.0)
 """How long it lives: it loads for a second, and sees to it that all know of it for some more."""
 
 ATTEMPTS_MAX = 60
