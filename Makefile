@@ -11,7 +11,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_RE
 MAKEFLAGS += --no-print-directory
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint lint-style lint-types lint-imports quality exam bench chaos soak faults gateway-faults fuzz laws clients adapters kubernetes alerts list docs docs-check audit lock wheel wheel-checks javascript upgrade image clean
+.PHONY: help demo test lint lint-style lint-types lint-imports quality exam bench chaos soak faults gateway-faults fuzz laws clients adapters adapters-compared kubernetes alerts list docs docs-check audit lock wheel wheel-checks javascript upgrade image clean
 
 help:
 	@echo 'make demo    see a conversation grow, spill, digest and stay readable'
@@ -30,6 +30,7 @@ help:
 	@echo 'make clients Claude Code, Codex, pi, Copilot and others before the gateway and without it (needs npm; twenty minutes)'
 	@echo 'make adapters  agents of real frameworks with our adapters: sixty turns each, judged by the log'
 	@echo 'make image   builds the image (needs podman or docker), and asks it: size, rights, parts, doctor, a conversation'
+	@echo 'make adapters-compared  their own compactions beside ours, on one recorded run through each'
 	@echo 'make kubernetes  checkov over what infra/kubernetes renders to (needs kubectl)'
 	@echo 'make alerts  promtool over the rules of infra/observability (needs promtool)'
 	@echo 'make docs    the documents as a site, into build/docs, to be read without a network'
@@ -145,6 +146,11 @@ audit: .venv-audit/.installed
 # Agents of real frameworks with our adapters: `make adapters ADAPTERS=langchain` for one.
 adapters: .venv/.installed .venv-adapters/.installed
 	@$(BIN)/python -m tests.programs.adapters $(ADAPTERS)
+
+# The compactions that frameworks bring, each in its own agent.
+COMPARED = google_adk haystack langchain openai_agents
+adapters-compared: .venv/.installed $(COMPARED:%=.venv-adapters/%/.installed)
+	@$(BIN)/python -m tests.programs.adapters.compared
 
 wheel: .venv-wheel/.installed
 	@echo 'wheel: jettison-client into dist/'
