@@ -25,7 +25,7 @@ from .message_texts import MessageText, texts_of
 from .text.patterns import encoded, found
 from .text.phrases import telling
 from .text.secrets import hide, secrets_in
-from .text.values import VALUE_CHARS_MAX, key_of, values, within
+from .text.values import KEYED, VALUE_CHARS_MAX, key_of, values, within
 
 CATEGORIES: tuple[str, ...] = (
     "answered", "request", "rule", "decision", "error", "outcome", "moved", "secret", "tool", "path", "url", "email",
@@ -279,14 +279,14 @@ def _items(entry: Entry, parts: list[MessageText]) -> Iterator[DigestItem]:
 
 def _keyed(data: bytes, part: MessageText) -> dict[tuple[str, str], str]:
     """Return the values in *data* with what they are values of."""
-    found_values = dict.fromkeys(values(data))
+    found_values = dict.fromkeys(values(data), "")
     if part.tool:
         # what stands in a call's arguments is a parameter of that call, and of nothing else
-        return dict.fromkeys(found_values, "")
-    keys = {one: key_of(*one, printed=part.trust == "tool") for one in found_values}
+        return found_values
+    keys = {one: key_of(*one, printed=part.trust == "tool") for one in found_values if one[0] in KEYED}
     often = Counter(keys.values())
     # of what has two values at once, neither takes the place of another
-    return {one: key if often[key] == 1 else "" for one, key in keys.items()}
+    return found_values | {one: key for one, key in keys.items() if often[key] == 1}
 
 
 def _sentences(data: bytes, part: MessageText) -> Iterator[tuple[str, str]]:

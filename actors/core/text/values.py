@@ -16,6 +16,9 @@ from .patterns import found, gate_of_shapes, groups
 WITHIN_KEPT = 16_384
 """Values whose inside stays in memory: each is looked into at every compaction for as long as it is kept."""
 
+KEYS_KEPT = 4_096
+"""Names of settings, and versions, of which it is known whose they are."""
+
 STEPS_KEPT_MAX = 32
 """Of a path whose inside stays in memory: a hundred steps have 45 KB inside."""
 
@@ -96,6 +99,9 @@ _INSIDE: tuple[Any, ...] = tuple(
 _there = gate_of_shapes([pattern for _, pattern, _ in PATTERNS])
 _there_inside = gate_of_shapes(_INSIDE)
 
+KEYED = frozenset(("setting", "version"))
+"""Categories of what may be a newer value of something."""
+
 _APART = bytes(byte if chr(byte).isalnum() or chr(byte) in "_." or byte > 127 else 32 for byte in range(256))
 """Makes a space of whatever parts words, but for a full stop within one."""
 
@@ -117,9 +123,10 @@ def values(data: bytes) -> Iterator[tuple[str, str]]:
     for category, pattern, group in PATTERNS:
         if pattern not in there:
             continue
+        doubtful = category in _DOUBTFUL
         for value in found(pattern, data, group=group, most=VALUES_PER_MESSAGE_MAX):
             value = value.rstrip(".,:;")
-            if len(value) > VALUE_CHARS_MAX or not _telling(category, value):
+            if len(value) > VALUE_CHARS_MAX or (doubtful and not _telling(category, value)):
                 continue
             if taken.setdefault(value, category) == category:
                 yield category, value
@@ -167,12 +174,22 @@ def key_of(category: str, value: str, *, printed: bool) -> str:
     Most of what tools print as `name=number` counts or numbers something (`offset=180`, `line: 12`): two of them
     are two values, not an older and a newer one. *printed* ones need a name that is a setting's anywhere.
     """
+    if category == "setting" and "\n" not in value:
+        # hundreds of settings have a few names: one value stands for all
+        name = value.partition("=")[0].partition(":")[0]
+        value = f"{value[: len(name) + 1]}0" if len(value) > len(name) + 1 else value
+    return _key_of(category, value, printed=printed) if category in KEYED else ""
+
+
+@lru_cache(maxsize=KEYS_KEPT)
+def _key_of(category: str, value: str, *, printed: bool) -> str:
     pattern = _PINNED if category == "version" else _CONFIGURED if printed else _SETTING
-    if category not in ("setting", "version"):
-        return ""
     for _, name in groups(pattern, value.encode("utf-8", "replace"), most=1):
         return f"{category} {name.decode('utf-8', 'replace').lower()}"
     return ""
+
+
+_DOUBTFUL = frozenset(("id", "host", "commit"))
 
 
 def _telling(category: str, value: str) -> bool:
