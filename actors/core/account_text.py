@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import lru_cache
 
 import msgspec
 
@@ -16,10 +17,14 @@ CHANGED_STEPS_MIN = 8
 
 PROSE_TITLE = "Summary of older messages, written by a model; all that stands around it is recorded:"
 
+TEXTS_KEPT = 2
+"""A compaction measures the text that it wrote, looks into it, and shows it."""
+
 JOINED_LEVEL = 5
 """A step of this level stands for several."""
 
 
+@lru_cache(maxsize=TEXTS_KEPT)
 def account_text(account: Account, *, prose: str, through: int) -> str:
     """Return the text of the message that stands for the messages up to *through*."""
     first = min((one.number for one in account.requests), default=through)

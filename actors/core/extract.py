@@ -180,7 +180,7 @@ def score(item: DigestItem, newest: int) -> float:
     return kind * math.sqrt(item.uses) / math.sqrt(age)
 
 
-def by_weight(items: Iterable[DigestItem]) -> list[list[DigestItem]]:
+def by_weight(items: Iterable[DigestItem], newest: int) -> list[list[DigestItem]]:
     """Return *items* in groups of the same weight and number, those of the highest weight first, then the newer."""
     # thousands, of a few hundred kinds: those are weighed
     kinds: dict[tuple[str, int, int], list[DigestItem]] = {}
@@ -191,7 +191,6 @@ def by_weight(items: Iterable[DigestItem]) -> list[list[DigestItem]]:
             kinds[key] = [item]
         else:
             there.append(item)
-    newest = max([number for _, _, number in kinds], default=0)
     alike: dict[tuple[float, int], list[DigestItem]] = {}
     for (_, _, number), there in kinds.items():
         alike.setdefault((-score(there[0], newest), -number), []).extend(there)
@@ -200,22 +199,17 @@ def by_weight(items: Iterable[DigestItem]) -> list[list[DigestItem]]:
 
 def ranked(items: Iterable[DigestItem], newest: int, *, most: int | None = None) -> list[DigestItem]:
     """Return *items*, those of the highest weight first, and of the same weight the newer; the first *most* of them."""
-    # thousands, of a few hundred weights: those are sorted first, and of items only so many as are wanted
-    weights: dict[tuple[str, int, int], list[tuple[str, str, int, DigestItem]]] = {}
-    alike: dict[tuple[float, int], list[tuple[str, str, int, DigestItem]]] = {}
-    for place, item in enumerate(items):
-        key = (item.category, item.uses, item.number)
-        there = weights.get(key)
-        if there is None:
-            there = weights[key] = alike.setdefault((-score(item, newest), -item.number), [])
-        there.append((item.category, item.value, place, item))
     out: list[DigestItem] = []
-    for weight in sorted(alike):
+    for group in by_weight(items, newest):
         if most is not None and len(out) >= most:
             break
-        alike[weight].sort()
-        out += [one[3] for one in alike[weight]]
+        out += sorted(group, key=alike_order) if len(group) > 1 else group
     return out[:most]
+
+
+def alike_order(item: DigestItem) -> tuple[str, str]:
+    """Return by what items of the same weight are ordered."""
+    return item.category, item.value
 
 
 def values_of(text: str) -> list[str]:

@@ -12,7 +12,7 @@ import msgspec
 from protocol.facts import DigestItem
 
 from .entry import Entry
-from .extract import LINES, by_weight, found_in, joined, outranks, still_there
+from .extract import LINES, alike_order, by_weight, found_in, joined, outranks, still_there
 from .file_moves import Move
 from .state import State
 from .units import answered_through
@@ -41,13 +41,13 @@ def bounded(items: Iterable[DigestItem]) -> Ledger:
         return items
     kept: set[int] = set()
     places, left = LEDGER_ITEMS_MAX, LEDGER_CHARS_MAX
-    for group in by_weight(items):
+    for group in by_weight(items, max([item.number for item in items])):
         if len(group) <= places and (chars := sum([len(item.value) for item in group])) <= left:
             # all of them stay, and nobody asks in which order: most groups
             kept.update(map(id, group))
             left -= chars
         else:
-            for item in sorted(group, key=_alike)[:places]:
+            for item in sorted(group, key=alike_order)[:places]:
                 if len(item.value) <= left:
                     left -= len(item.value)
                     kept.add(id(item))
@@ -55,10 +55,6 @@ def bounded(items: Iterable[DigestItem]) -> Ledger:
         if places <= 0:
             break
     return tuple([item for item in items if id(item) in kept])
-
-
-def _alike(item: DigestItem) -> tuple[str, str]:
-    return item.category, item.value
 
 
 def settled(known: Iterable[DigestItem], found: Iterable[DigestItem], moved: Mapping[str, Move]) -> Ledger:

@@ -162,6 +162,8 @@ def said_before(text: str, before: Sequence[AccountRequest]) -> int | None:
     said = text.strip()
     folded, plain = said.casefold(), said.isascii()
     for place, one in enumerate(before):
+        if plain and len(one.text) < len(said) and one.text.isascii():
+            continue
         other = one.text.strip()
         # folding changes the length of some letters, but of none of ASCII
         alike = len(other) == len(said) or not (plain and other.isascii())
