@@ -11,7 +11,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_RE
 MAKEFLAGS += --no-print-directory
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint lint-style lint-types lint-imports quality exam bench chaos soak faults gateway-faults fuzz laws clients adapters adapters-compared kubernetes alerts list docs docs-check audit lock wheel wheel-checks javascript upgrade image clean
+.PHONY: help demo test lint lint-style lint-types lint-imports quality exam bench chaos soak faults gateway-faults fuzz laws clients adapters adapters-compared kubernetes alerts list docs docs-check audit lock wheel wheel-checks javascript upgrade image compose clean
 
 help:
 	@echo 'make demo    see a conversation grow, spill, digest and stay readable'
@@ -31,6 +31,7 @@ help:
 	@echo 'make adapters  agents of real frameworks with our adapters: sixty turns each, judged by the log'
 	@echo 'make image   builds the image (needs podman or docker), and asks it: size, rights, parts, doctor, a conversation'
 	@echo 'make adapters-compared  their own compactions beside ours, on one recorded run through each'
+	@echo 'make compose starts infra/compose on this host (needs the image, and docker compose or podman-compose), and asks it'
 	@echo 'make kubernetes  checkov over what infra/kubernetes renders to (needs kubectl)'
 	@echo 'make alerts  promtool over the rules of infra/observability (needs promtool)'
 	@echo 'make docs    the documents as a site, into build/docs, to be read without a network'
@@ -122,6 +123,14 @@ image: .venv/.installed
 	@echo 'image: $(IMAGE)'
 	@$(ENGINE) build --quiet --file infra/image/Containerfile $(IGNORE) $(if $(BASE),--build-arg BASE=$(BASE)) --tag $(IMAGE) $(IMAGE_BUILD) .
 	@$(BIN)/python -m tests.programs.image $(IMAGE) --engine '$(ENGINE)' --more '$(IMAGE_RUN)'
+
+# Goes on when it has been asked; `docker compose --file infra/compose/compose.yaml down` ends it. `make compose COMPOSE=podman-compose`.
+COMPOSE ?= docker compose
+compose: .venv/.installed
+	@$(BIN)/python infra/compose/prepare.py
+	@$(COMPOSE) --file infra/compose/compose.yaml up --detach $(SERVICES)
+	@$(BIN)/python -m tests.programs.compose
+	@$(COMPOSE) --file infra/compose/compose.yaml run --rm provision doctor --monitor http://127.0.0.1:8222
 
 # promtool comes with Prometheus; on Debian and Ubuntu: apt-get install prometheus
 alerts:

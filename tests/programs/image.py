@@ -15,11 +15,13 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Unpack
 
 from actors.cli.session import started_stack
 from actors.host.settings import PREFIX, Settings
 from protocol.client import Client
 from protocol.ids import fresh_id
+from protocol.login import LoginArguments
 from protocol.subjects import ACTORS
 from tests.promises.harness import environment
 
@@ -128,7 +130,7 @@ async def worked(image: Image) -> None:
             commands = [image.command("worker", actor, options=mounted, given=given) for actor in ACTORS]
             workers = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for command in commands]
             try:
-                print(await _conversation(settings.nats.url))
+                print(await conversation(settings.nats.url))
             finally:
                 for worker in workers:
                     worker.terminate()
@@ -137,10 +139,10 @@ async def worked(image: Image) -> None:
             raise Wrong(f"the workers were stopped, and ended with {codes}")
 
 
-async def _conversation(url: str) -> str:
-    """Say something too large; return what became of it."""
+async def conversation(url: str, **login: Unpack[LoginArguments]) -> str:
+    """Say something too large; return what became of it. Raises `Wrong` where nothing did."""
     rows = "\n".join(f"row {number}: order {number * 7919} took {number % 97} ms" for number in range(3_000))
-    async with Client.connect(url, patience=WORKS_SECONDS) as client:
+    async with Client.connect(url, patience=WORKS_SECONDS, **login) as client:
         talk = await client.open(f"image-{fresh_id()[:8]}", model="gpt-4o", budget=8_000)
         call = {"id": "c", "type": "function", "function": {"name": "orders", "arguments": "{}"}}
         await talk.append([{"role": "user", "content": "Which orders are slow?"}])
@@ -149,7 +151,7 @@ async def _conversation(url: str) -> str:
         context = await talk.context()
     if "read_artifact" not in str(context.messages) or context.tokens > context.budget:
         raise Wrong(f"the workers made of it {context.tokens} tokens of {context.budget}")
-    return f"four containers made {context.tokens} tokens of a conversation with a result of {len(rows):,} bytes"
+    return f"the workers made {context.tokens} tokens of a conversation with a result of {len(rows):,} bytes"
 
 
 def main() -> int:
