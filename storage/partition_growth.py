@@ -56,6 +56,7 @@ async def begun(connection: NatsConnection, layout: Layout, target: Layout) -> L
     now = Layout(partitions=target.partitions, shards=layout.shards)
     jetstream = connection.jetstream(timeout=ANSWER_SECONDS)
     parts = [one for config in STREAMS if config.name in PARTITIONED for one in parts_of(config, now)]
+    parts.sort(key=lambda part: part.name == subjects.LOG_STREAM)  # what says that shards move comes last
     try:
         for part in (one.evolve(num_replicas=first.num_replicas) for one in parts):
             if part.name == subjects.LOG_STREAM:
@@ -111,6 +112,8 @@ async def listening(connection: NatsConnection, target: Layout) -> list[tuple[in
 async def ended(connection: NatsConnection, target: Layout) -> None:
     """Say that nothing moves any more, and make all streams what they are from now on."""
     first = await _config(connection, subjects.LOG_STREAM)
+    if (first.metadata or {}).get(TARGET_KEY) != target_told(target):
+        return  # another run was faster
     await _updated(connection, first.evolve(metadata={PARTITIONS_KEY: str(target.partitions)}))
     await provision(connection, replicas=first.num_replicas or 1)
 

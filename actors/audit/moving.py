@@ -120,10 +120,8 @@ class Moving:
             records = await self._log(source).read(at, after=0)
             there = await self._log(target.partition(at)).read(at, after=0)
             if not _is_beginning(there, records):
-                # of an earlier run, before somebody erased or repaired it
-                stream = target.stream(subjects.LOG_STREAM, at)
-                await removed(self._connection, stream=stream, seqs=[record.seq for record in reversed(there)])
-                continue
+                # nothing is ever removed there: another run may be ahead of this one
+                raise Contended(f"{at} goes on in its new partition already; is this running twice?", address=str(at))
             if len(there) == len(records):
                 return len(records)
             # unknown, or tried twice: what is there says more
