@@ -20,7 +20,7 @@ help:
 	@echo 'make quality how much of what an agent uses next is still in its view'
 	@echo 'make exam    views and questions for a reader: does somebody who sees only a view know what an agent needs'
 	@echo 'make bench   what everything costs, beside its floor and beside others; PART="latency replay" for some, PART=--list tells all'
-	@echo 'make chaos   25,000 turns while workers and servers are killed, 5,000 on a cluster, and the slow proofs of each promise'
+	@echo 'make chaos   25,000 turns while workers and servers are killed, 5,000 on a cluster, 5,000 while the log grows, and slow proofs'
 	@echo 'make soak    chaos for an hour; fails where memory, files or tasks of a worker grow'
 	@echo 'make faults  10,000 single faults in a log and its artifacts: verify finds and locates each'
 	@echo 'make gateway-faults  agents through two gateways in turn, while everything behind them fails'
@@ -84,6 +84,7 @@ chaos: .venv/.installed
 	@TESTS_CHAOS=1 TESTS_POWER=1 $(BIN)/python -m pytest --quiet tests/promises
 	@$(BIN)/python -m tests.programs.chaos
 	@$(BIN)/python -m tests.programs.chaos --cluster --turns 5000
+	@$(BIN)/python -m tests.programs.chaos --partitions 1 --grow-to 4 --turns 5000
 
 soak: .venv/.installed
 	@$(BIN)/python -m tests.programs.chaos --turns 100000000 --minutes 60 --kill-seconds 30 --spare
