@@ -37,6 +37,7 @@ help:
 	@echo 'make docs    the documents as a site, into build/docs, to be read without a network'
 	@echo 'make docs-check  every page of it in a browser without a network: nothing is asked for, nothing hangs over'
 	@echo 'make list    how long `jettison ls` takes with 100,000 conversations'
+	@echo 'make drill   a server of three, objects and the whole site are lost, and put back from a copy: what is lost is what is said'
 	@echo 'make wheel   the client for agents, into dist/'
 	@echo 'make wheel-checks  twine, check-wheel-contents and pyright on it; installed anew on each Python from 3.11 to 3.13 that is there'
 	@echo 'make javascript  the agent in JavaScript against real servers (needs npm)'
@@ -149,6 +150,10 @@ docs-check: docs .venv/.browser
 
 list: .venv/.installed
 	@$(BIN)/python -m tests.programs.long_list
+
+.PHONY: drill
+drill: .venv/.installed
+	@$(BIN)/python -m tests.programs.drill
 
 audit: .venv-audit/.installed
 	@.venv-audit/bin/python -m tests.programs.advisories

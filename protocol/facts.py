@@ -366,6 +366,8 @@ class ConversationRepaired(_Fact, frozen=True, tag="ConversationRepaired.1"):
     missing: tuple[tuple[str, int, int], ...]
     """Envelopes that are not there: a writer, with the first and the last of the counts between."""
     export: str  # SHA-256 of the file that the log went to before
+    anchor: int = 0
+    """The newest anchor that saw an end which the log had lost; 0: no end was lost."""
 
 
 DoneFact = (

@@ -21,6 +21,7 @@ FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"(?:(?<=\n\n)|\A)((?: {4}[^\n]*\n|\n)+)")
 NAMED = re.compile(r"`(?:infra/docs/)?([a-z-]+\.md)`")
 
+PIPED_TO = {"grep", "head", "jq", "less", "tail"}
 BY_BENCH = {"performance.jsonl", "performance-trend.svg"}
 """What `make bench` writes beside the page; the first run of a machine begins them."""
 
@@ -49,6 +50,8 @@ def unknown_in(line: str) -> list[str]:
     """Return the commands and options of a *line* that there are not; `a|b` and ` | ` part what may be typed."""
     wrong = []
     for part in re.split(r" \| (?=[a-z])| && ", line):
+        if part.split()[0] in PIPED_TO:
+            continue
         words = part.removeprefix(".venv/bin/").removeprefix("jettison ").split(" -- ")[0].split()
         command: Any = typer.main.get_command(app)
         while words and hasattr(command, "commands") and not words[0].startswith("-"):

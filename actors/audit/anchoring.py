@@ -20,6 +20,7 @@ from protocol.connection import heed_cancellation
 from protocol.errors import (
     ArtifactsUnavailable,
     BadEnvelope,
+    ChainBroken,
     Damaged,
     KeysUnavailable,
     NotFound,
@@ -120,7 +121,7 @@ class Anchoring:
                     out[at.conversation] = str(error)
                     return
                 except (Damaged, BadEnvelope) as error:
-                    again = await self._imported(at, before)
+                    again = await self._imported(at, book, before)
                     if again is None:
                         out[at.conversation] = str(error)
                         return
@@ -136,11 +137,14 @@ class Anchoring:
     async def _gone_on(self, at: Address, before: Head) -> Head:
         """Return the head after what is new behind *before*. Raises `Damaged`, `BadEnvelope` if it does not follow."""
         head = before
-        for record in await self._log.read(at, after=before.seq):
+        news = await self._log.read(at, after=before.seq)
+        if not news and before.seq and (ends := await self._log.head(at)) < before.seq:
+            raise ChainBroken(f"the log ends at {ends}; an anchor saw {before.seq}", seq=ends)
+        for record in news:
             head = moved(head, record)
         return head
 
-    async def _imported(self, at: Address, before: Head) -> Head | None:
+    async def _imported(self, at: Address, book: Book, before: Head) -> Head | None:
         """Return the head of a log that was lost and imported again with all that *before* saw, that was repaired
         where *before* stood, or that was erased once more since *before* saw its tombstone; None for any other.
         """
@@ -153,7 +157,8 @@ class Anchoring:
             return None
         if records and records[0].side == "done" and is_tombstone(first := codec.decode_commit(records[0].body)):
             return head if first.hash == before.hash else None
-        if any(repair.replaced(before) for repair in repairs_in(records)):
+        anchor = next((mark.anchor for mark in reversed(book.marks(at.conversation))), 0)
+        if any(repair.replaced(before, anchor=anchor) for repair in repairs_in(records)):
             return head
         kept = any(heads[before.seq][0] == before for heads in earlier(at, records) if before.seq in heads)
         return head if kept else None

@@ -46,6 +46,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     from_copy: int
     unreadable: tuple[int, ...]
     missing: tuple[tuple[str, int, int], ...]
+    anchor: int = 0
+    """The newest that saw an end which is lost."""
 
 
 class _Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +99,9 @@ def plan(
         problem = Problem(what="truncated", where="log", reason=f"a copy goes on, to version {best.version}")
     if problem is None and interrupted:
         problem = Problem(what="truncated", where="log", reason="a repair was interrupted")
-    return _plan(here, best, problem)
+    end_lost = best is here and problem is not None and problem.what == "truncated"
+    made = _plan(here, best, problem)
+    return msgspec.structs.replace(made, anchor=marks[-1].anchor) if end_lost and marks else made
 
 
 def dense(records: Sequence[Record]) -> tuple[Record, ...]:

@@ -149,6 +149,7 @@ def repaired(at: Address, wanted: Plan, *, by: str, export: str, at_ms: int) -> 
         unreadable=wanted.unreadable,
         missing=wanted.missing,
         export=export,
+        anchor=wanted.anchor,
     )
     return codec.seal(
         codec.Commit(

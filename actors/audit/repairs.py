@@ -22,8 +22,10 @@ class Repair(msgspec.Struct, frozen=True, kw_only=True):
     after: tuple[int, ...]
     until: tuple[int, ...]
 
-    def replaced(self, head: Head) -> bool:
-        """Tell whether *head* was in the part of the log that this repair put something else in the place of."""
+    def replaced(self, head: Head, *, anchor: int) -> bool:
+        """Tell whether *head*, as *anchor* saw it, was in the part that this repair put something else in place of."""
+        if anchor <= self.fact.anchor and head.seq > self.after[0]:
+            return True  # an end that the server itself forgot may have lain behind the place of the repair
         ends = (*self.until, *(head.seq + 1 for _ in self.after))  # in an older stack it may have had no end
         return any(first < head.seq < last for first, last in zip(self.after, ends, strict=False))
 
@@ -40,6 +42,7 @@ class Repaired(msgspec.Struct, frozen=True, kw_only=True):
     unreadable: tuple[int, ...]
     missing: tuple[tuple[str, int, int], ...]
     export: str
+    anchor: int = 0
 
 
 def repairs_in(records: Iterable[Record]) -> tuple[Repair, ...]:

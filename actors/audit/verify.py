@@ -309,7 +309,7 @@ def _against_anchors(
             sure, sure_seq = mark.head, mark.head.seq
         elif here := next((seq for head, seq in imported if head == mark.head), 0):
             sure, sure_seq = chain.at_seq.get(here, sure), here
-        elif any(repair.replaced(mark.head) for repair in repairs):
+        elif any(repair.replaced(mark.head, anchor=mark.anchor) for repair in repairs):
             continue
         elif broken_seq is not None and mark.head.seq >= broken_seq:
             break

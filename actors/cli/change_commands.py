@@ -1,4 +1,4 @@
-"""Commands that change conversations: `expand`, `rewind`, `fork`, `repair`, `erase`; and `repartition`."""
+"""Commands that change conversations, and those that copy or move all of them."""
 
 from __future__ import annotations
 
@@ -114,3 +114,42 @@ def repartition(
     from .serve import repartition as run
 
     return run(stack, partitions=partitions, as_json=json)
+
+
+Folder = Annotated[Path, typer.Argument(help="Where the copy is.", metavar="FOLDER")]
+KeysFolder = Annotated[
+    Path | None, typer.Option("--keys", help="Where the copy of the wrapped keys is; default: FOLDER/keys.")
+]
+
+
+@wishes.command()
+@on_stack
+def backup(stack: StackOptions, folder: Folder, keys: KeysFolder = None, json: Json = False) -> int:
+    """Copy the log, the wrapped keys, what gateways know, dead letters and all objects into a folder. For operators.
+
+    Nobody has to stop. The same folder again copies only the objects that are new. The tenants' key files are not on
+    NATS, and not in it: copy them yourself, elsewhere.
+    """
+    from .backup import backup as run
+
+    return run(stack, folder, keys=keys, as_json=json)
+
+
+@wishes.command()
+@on_stack
+def restore(
+    stack: StackOptions,
+    folder: Folder,
+    keys: KeysFolder = None,
+    objects: Annotated[
+        bool, typer.Option("--objects", help="Only the objects that the bucket lost; the log stays as it is.")
+    ] = False,
+    json: Json = False,
+) -> int:
+    """Put a backup back, where there is nothing yet. For operators.
+
+    It says up to which message the log goes: what was said later is lost. Then `jettison sweep --all`.
+    """
+    from .backup import restore as run
+
+    return run(stack, folder, keys=keys, objects=objects, as_json=json)

@@ -152,3 +152,19 @@ def test_a_copy_of_another_history_is_refused() -> None:
     other.play(user("something else"))
     with pytest.raises(Rejected, match="another history"):
         planned(replace(case, records=case.records[:50]), other.records)
+
+
+def test_a_log_whose_server_was_put_back_goes_on_where_the_anchors_saw_more() -> None:
+    case = recorded()
+    end = case.records[len(case.records) // 3]
+    rest = tuple(record for record in case.records if record.seq <= end.seq)
+    wanted = planned(replace(case, records=rest))
+    commit = repaired(AT, wanted, by="test", export="e" * 64, at_ms=7)
+    # the server counts on from where its copy ends: the repair stands before what the anchors saw
+    anew = [*wanted.records, Record(seq=wanted.records[-1].seq + 1, side="done", body=codec.encode_commit(commit))]
+    assert anew[-1].seq < case.book.marks(AT.conversation)[-1].head.seq
+    verdict = judged(case, anew)
+    assert (verdict.problems, len(verdict.repairs), verdict.repairs[0].anchor) == ((), 1, wanted.anchor)
+    # an anchor that comes later is not excused by it
+    later = [msgspec.structs.replace(one, anchor=wanted.anchor + 1) for one in case.book.marks(AT.conversation)[-1:]]
+    assert not verify(Evidence(at=AT, records=anew, marks=later)).ok

@@ -1,0 +1,141 @@
+"""What `backup` and `restore` do: all streams that cannot be made anew, and all objects, in a folder and back."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from actors.host.bootstrap import Runtime
+from protocol import subjects
+from protocol.errors import Rejected
+from storage import object_copies, stream_copies
+from storage.queue_pause import paused
+from storage.stream_copies import StreamCopy
+from storage.streams import provision
+
+from .options import StackOptions
+from .session import connected, shown
+
+MANIFEST, OBJECTS, KEYS = "backup.json", "objects", "keys"
+COPIED = (subjects.LOG_STREAM, subjects.GATEWAY_STREAM, subjects.DEAD_LETTER_STREAM, subjects.KEY_STREAM)
+"""The keys last: whose first message is in the log has its key by then."""
+MADE_ANEW = (subjects.WAKE_STREAM, subjects.SNAPSHOT_STREAM)
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a folder with a backup says of itself."""
+
+    made_at: str
+    streams: tuple[StreamCopy, ...]
+    objects: int
+    """In the folder, those of earlier backups too."""
+    new_objects: int
+
+    @property
+    def logs(self) -> list[StreamCopy]:
+        """Return the copies of the log, one for each partition."""
+        return [one for one in self.streams if one.stream.startswith(subjects.LOG_STREAM)]
+
+    @property
+    def ends(self) -> dict[str, int]:
+        """Return the last sequence of the log, by stream."""
+        return {one.stream: one.last_seq for one in self.logs}
+
+
+def backup(stack: StackOptions, folder: Path, *, keys: Path | None, as_json: bool) -> int:
+    """Copy everything; see `jettison backup --help`."""
+
+    async def main(running: Runtime) -> int:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        objects = folder / OBJECTS
+        # before the log: an anchor that is newer than the log would tell of a lost end
+        new = await object_copies.anchors_copied(running.artifacts, objects)
+        streams = [await _copied(running, name, folder, keys) for name in await _parts(running, COPIED)]
+        # after the log: what a fact points to was stored before it
+        new += await object_copies.artifacts_copied(running.artifacts, objects)
+        count = sum(1 for _ in object_copies.kept(objects))
+        made_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        manifest = Manifest(made_at=made_at, streams=tuple(streams), objects=count, new_objects=new)
+        _replaced(folder / MANIFEST, msgspec.json.encode(manifest))
+        shown(manifest, f"{_told(manifest)}{folder} has all of it, but the tenants' key files\n", as_json=as_json)
+        return 0
+
+    return connected(main, stack, role="backup")
+
+
+async def _parts(running: Runtime, streams: Sequence[str]) -> list[str]:
+    """Return *streams*, each with its partitions, as the server has them."""
+    there = [info.config.name or "" for info in await running.connection.jetstream(timeout=5).streams_info()]
+    return [name for one in streams for name in sorted(there) if name == one or name.startswith(f"{one}_")]
+
+
+async def _copied(running: Runtime, stream: str, folder: Path, keys: Path | None) -> StreamCopy:
+    path = _file(folder, keys, stream)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    partial = path.with_name(f"{path.name}.partial")
+    copy = await stream_copies.copied(running.connection, stream, partial)
+    partial.replace(path)
+    return copy
+
+
+def _file(folder: Path, keys: Path | None, stream: str) -> Path:
+    return (keys or folder / KEYS if stream == subjects.KEY_STREAM else folder) / f"{stream}.stream"
+
+
+def restore(stack: StackOptions, folder: Path, *, keys: Path | None, objects: bool, as_json: bool) -> int:
+    """Put back everything, or the objects alone; see `jettison restore --help`."""
+    try:
+        manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise Rejected(f"{folder} holds no backup ({error})") from None
+
+    async def main(running: Runtime) -> int:
+        await running.artifacts.prepare()
+        if not objects:
+            await _put_back(running, manifest, folder, keys)
+        put = await object_copies.put_back(running.artifacts, folder / OBJECTS)
+        row: dict[str, Any] = {"objects": put, "streams": [] if objects else [one.stream for one in manifest.streams]}
+        row["ends"] = manifest.ends
+        text = f"{put} objects put back\n"
+        if not objects:
+            text = _told(manifest) + text + "What was said behind these sequences is lost, and nothing else.\n"
+        shown(row, text, as_json=as_json)
+        return 0
+
+    return connected(main, stack, role="restore")
+
+
+async def _put_back(running: Runtime, manifest: Manifest, folder: Path, keys: Path | None) -> None:
+    """Make the streams again. Raises `Rejected` where one has anything in it."""
+    jetstream = running.connection.jetstream(timeout=5)
+    await provision(running.connection)
+    parted = len(manifest.logs) > 1
+    there = await _parts(running, (*COPIED, *(MADE_ANEW if parted else ())))
+    for name in await _parts(running, COPIED):
+        if (await jetstream.stream_info(name)).state.messages:
+            raise Rejected(f"{name} is not empty: a backup is put back where nothing is, and never over a log")
+    async with paused(running.connection) if not parted else nullcontext():
+        for name in there:
+            await jetstream.delete_stream(name)
+        for copy in manifest.streams:
+            await stream_copies.put_back(running.connection, copy, _file(folder, keys, copy.stream))
+        await provision(running.connection)
+
+
+def _told(manifest: Manifest) -> str:
+    text = ""
+    for log in manifest.logs:
+        last = f"the last one {log.last_seq} of {log.state['last_ts']}" if log.state["messages"] else "none"
+        text += f"{log.stream}: {log.state['messages']:,} messages, {last}\n"
+    return f"{text}objects: {manifest.objects:,}, {manifest.new_objects:,} of them new\n"
+
+
+def _replaced(path: Path, body: bytes) -> None:
+    partial = path.with_name(path.name + ".partial")
+    partial.write_bytes(body)
+    partial.replace(path)
