@@ -123,8 +123,8 @@ class Spill(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Share of such a result that may stay."""
     index: Share = 0.6
     """Share of a pointer for the values in what is left out."""
-    repeated: Literal["point", "keep"] = "point"
-    """What a result becomes that is the same as an earlier one of the same conversation."""
+    repeated: Literal["point", "near", "keep"] = "point"
+    """What a result becomes that repeats an earlier one: a pointer to it (`near`: if that came just before)."""
     users: Literal["spill", "keep"] = "spill"
     """What a text or an image of the user's becomes that is over the cap; the caps of tools are not theirs."""
     assistants: Literal["spill", "keep"] = "spill"
@@ -136,8 +136,7 @@ class Digest(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     mode: Literal["on", "off"] = "on"
     style: Literal["values", "account"] = "values"
-    """`values`: lists of what old messages named; `account`: what was asked and done, step by step. Where an LLM
-    squeezes by prompts `v1`, a conversation without an account yet gets `values`, whatever stands here."""
+    """`values` lists what old messages named; `account` tells what was done (never anew under squeeze's `v1`)."""
     keep_blocks: Count | None = None
     """Newest blocks kept verbatim. Where none of these four limits is named, `values` keeps as many as fit the target;
     `account` goes only as far as the target needs, the oldest first, and shortens before it lets anything leave."""
@@ -154,6 +153,8 @@ class Digest(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     told: Share = 0.0
     """Of a list of values, for sentences in which a user told what no other request has words for."""
     secrets: Literal["handle", "show"] = "handle"
+    records: Literal["lines", "fields"] = "lines"
+    """What an account tells of a JSON object that a tool looked up: lines that mattered, or fields that say most."""
     categories: dict[str, Count] = msgspec.field(default_factory=dict)
     """Most items of a category; 0 leaves it out. Not named: ranked by worth alone."""
 
@@ -395,6 +396,5 @@ def _check(policy: Policy) -> None:
         raise BadPolicy("budget: reserve, tools and headroom leave no token of the window", key="budget")
     if policy.target.low_water > policy.trigger.ratio:
         raise BadPolicy("target.low_water must not be above trigger.ratio", key="target.low_water")
-    names = [hook.id for hook in policy.hooks]
-    if len(set(names)) < len(names):
+    if len({hook.id for hook in policy.hooks}) < len(policy.hooks):
         raise BadPolicy("hooks: two hooks have the same id", key="hooks")

@@ -23,6 +23,9 @@ MEDIUM_TOKENS_MIN = 240
 POINTER_TOKENS = 110
 """Bound on a pointer without its preview."""
 
+NEAR_MESSAGES = 8
+"""Between a result and its repetition, so that the first is likely to be shown still."""
+
 EVERY_TOOL = ToolCap()
 
 
@@ -163,8 +166,13 @@ def over_cap(entry: Entry, part: PartSize, policy: Policy, usable_tokens: int) -
 
 
 def repeats(entry: Entry, part: PartSize, policy: Policy) -> bool:
-    """Tell whether a pointer to an earlier result may stand for *part*, whether or not that one is still shown."""
-    if not entry.same_as or policy.spill.repeated != "point" or is_read_tool(tool_of(entry, part), policy):
+    """Tell whether a pointer to an earlier result may stand for *part*.
+
+    That one may be shown no more. Whether it is depends on how fast others were, and may not be asked here.
+    """
+    wanted = policy.spill.repeated
+    far = wanted == "near" and entry.number - entry.same_as > NEAR_MESSAGES
+    if not entry.same_as or far or wanted == "keep" or is_read_tool(tool_of(entry, part), policy):
         return False
     return part.kind == "text" and part.tokens > CAP_TOKENS_MIN
 

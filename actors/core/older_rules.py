@@ -31,7 +31,8 @@ KEYS_SINCE: Mapping[str, Keys] = {
         "reminder": {"few": 20},
         "emergency": {"keep_messages": None, "down_to": None, "part": None},
         "shape": {"overdue_seconds": 0.0, "read_tool": msgspec.UNSET, "read_keys": msgspec.UNSET},
-    }
+    },
+    "3": {"digest": {"records": "lines"}},
 }
 """By version of the rules: the keys of the policy that it brought, and the value that is the way before."""
 
@@ -41,7 +42,7 @@ VALUES_SINCE: Mapping[str, Mapping[str, Mapping[str, Mapping[str, Any]]]] = {
         "squeeze": {"mode": {"auto": "off", "select": "off"}, "prompt_version": {"v2": "v1"}},
         "reminder": {"mode": {"auto": "tools"}},
     },
-    "3": {"budget": {"calibrate": {"apart": "tighten"}}},
+    "3": {"budget": {"calibrate": {"apart": "tighten"}}, "spill": {"repeated": {"near": "point"}}},
 }
 """The same for values that a version brought to older keys: by section and key, the new value and the way before it."""
 

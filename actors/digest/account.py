@@ -185,7 +185,8 @@ class _Ladder:
         prose = state.digest.prose if state.digest else ""
         prose_tokens = count(prose)
         room_tokens = max(0, share_of(moving_tokens(state), state.policy.digest.cap) - prose_tokens)
-        hindsight, levels = Hindsight.of(state.live, requests), level_chars(room_tokens)
+        by_fields = state.policy.digest.records == "fields"
+        hindsight, levels = Hindsight.of(state.live, requests, by_fields=by_fields), level_chars(room_tokens)
         ladder = cls(
             state=state,
             count=count,
@@ -375,5 +376,6 @@ class _Ladder:
             standing="\n".join((account_text(account, prose=self.prose, through=through), *staying)),
             room=self.values_room,
             count=self.count,
+            by_fields=self.hindsight.by_fields,
         )
         return msgspec.structs.replace(account, values=values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import json
 from collections.abc import Collection, Sequence
 
 import msgspec
@@ -12,7 +12,6 @@ from actors.core.message_texts import MessageText, redacted_texts
 from actors.core.text.error_text import error_text
 from actors.core.text.excerpt import GAP, excerpt, sentences_excerpt
 from actors.core.text.line_worths import Sought
-from actors.core.text.phrases import telling
 from actors.core.text.table import is_summary
 from actors.core.units import Unit
 from protocol.account import AccountAct, AccountStep
@@ -29,6 +28,7 @@ from .calls import (
     one_line,
     only_looks,
     raised,
+    reads_file,
     reads_instructions,
     refusal_in,
     rejection_in,
@@ -38,7 +38,8 @@ from .calls import (
     writes_task_list,
 )
 from .hindsight import Hindsight
-from .records import record_in, without_known
+from .pieces import PIECES, pieces, told_shortly
+from .records import is_record, record_in, record_text, shorter_record, without_known
 
 
 class LevelChars(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +86,9 @@ LEAST_CHARS = 40
 REASON_HEAD = 0.78
 """Of a reason that is too long, its beginning: most say first what was wrong."""
 
+RECORD_CHARS = 140
+"""Of a record that was looked up, where steps are joined."""
+
 REASON_CHARS = 120
 """Of why something failed, where steps are joined."""
 
@@ -96,16 +100,8 @@ MATTERS_WORTH = 1.0
 """From which on a step did more than look: it changed something, failed, was used, or told the user something."""
 INSTRUCTS_WORTH = 2.0
 
-PIECES = " / "
-"""Between what was said in several messages."""
-
-PIECES_CHARS_MAX = 240
-PIECE_CHARS = 120
 OLDER_CHARS_MIN = 160
 """Of the outcome of a call that was made again later: a longer one gives way to its gist."""
-
-_MORE = re.compile(r"\((\d+) more\)")
-_FIGURE = re.compile(r"\d")
 
 NOTHING = "(no output)"
 OUTPUT = "output"
@@ -184,7 +180,7 @@ def coarser(step: AccountStep, level: int, hindsight: Hindsight, levels: Sequenc
         least = FAILED_OUTCOME_CHARS if act.failed else INSTRUCTS_CHARS if act.instructs else 0
         least = max(least, USED_CHARS * (act.used >= USED_MIN))
         room = max(least, int(most.outcome * share) + spare)
-        short = _shorter_outcome(act, room, sought)
+        short = _shorter_outcome(act, room, sought, by_fields=hindsight.by_fields)
         acts.append(msgspec.structs.replace(act, call=one_line(call) if level >= 2 else call, outcome=short))
     spoken = max(REPORT_CHARS if is_report(step) else SPOKEN_CHARS, most.said * SPOKEN_MORE)
     words = _words(step.said, most.said if acts else spoken, step.last, hindsight)
@@ -193,8 +189,10 @@ def coarser(step: AccountStep, level: int, hindsight: Hindsight, levels: Sequenc
     )
 
 
-def _shorter_outcome(act: AccountAct, chars: int, sought: Sought) -> str:
+def _shorter_outcome(act: AccountAct, chars: int, sought: Sought, *, by_fields: bool) -> str:
     """Return an outcome in at most *chars* characters; why something failed stands first and stays."""
+    if by_fields and is_record(act.outcome):
+        return shorter_record(act.outcome, chars=chars, sought=sought)
     if not act.failed or len(act.outcome) <= chars:
         return excerpt(act.outcome, chars=chars, sought=sought) if act.outcome else ""
     reason, _, rest = act.outcome.partition("\n")
@@ -236,7 +234,7 @@ def _is_long(act: AccountAct) -> bool:
     return len(act.outcome) > OLDER_CHARS_MIN
 
 
-def joined(steps: Sequence[AccountStep], *, told: Collection[str] = ()) -> AccountStep:
+def joined(steps: Sequence[AccountStep], *, told: Collection[str] = (), by_fields: bool = False) -> AccountStep:
     """Return one step for several: what they called, about what and how often; of what was said, what is not *told*."""
     acts: dict[tuple[str, str, bool], AccountAct] = {}
     for act in (act for step in steps for act in step.acts):
@@ -246,7 +244,7 @@ def joined(steps: Sequence[AccountStep], *, told: Collection[str] = ()) -> Accou
         times = act.times + (before.times if before else 0)
         acts[key] = AccountAct(
             call=head,
-            outcome=_gist(act),
+            outcome=_gist(act, by_fields=by_fields),
             target=act.target,
             changes=act.changes,
             failed=act.failed,
@@ -261,23 +259,28 @@ def joined(steps: Sequence[AccountStep], *, told: Collection[str] = ()) -> Accou
         piece
         for step in steps
         if step.said and (not step.acts or step.level >= JOINED_LEVEL)
-        for piece in (step.said.split(PIECES) if step.level >= JOINED_LEVEL else [_told_shortly(step.said)])
+        for piece in (step.said.split(PIECES) if step.level >= JOINED_LEVEL else [told_shortly(step.said)])
     ]
     speakers = {step.speaker for step in steps}
     return AccountStep(
         first=steps[0].first,
         last=steps[-1].last,
         speaker=speakers.pop() if len(speakers) == 1 else "",
-        said=_pieces(said, told),
+        said=pieces(said, told),
         acts=(*(act for act in acts.values() if act in kept), *([AccountAct(call=OTHERS, times=rest)] if rest else [])),
         level=JOINED_LEVEL,
     )
 
 
-def _gist(act: AccountAct) -> str:
-    """Return why *act* failed, or how its outcome is summed up, or what it was if it was used: where that is short."""
+def _gist(act: AccountAct, *, by_fields: bool = False) -> str:
+    """Return why *act* failed, the fields of a record that say most, or how its outcome is summed up.
+
+    What was used is told whole where it is short.
+    """
     if act.failed:
         return clipped(act.outcome.split("\n", 1)[0], REASON_CHARS, head=REASON_HEAD)
+    if by_fields and is_record(act.outcome):
+        return shorter_record(act.outcome, chars=RECORD_CHARS, sought=lambda _: 0.0)
     last = act.outcome.rsplit("\n", 1)[-1]
     short = len(last) <= REASON_CHARS and (is_summary(last) or (act.used >= USED_MIN and last == act.outcome))
     return last if short else ""
@@ -291,33 +294,6 @@ def with_reruns(step: AccountStep, before: Collection[str]) -> AccountStep:
         msgspec.structs.replace(act, used=max(act.used, USED_MIN)) if act.call in before else act for act in step.acts
     )
     return msgspec.structs.replace(step, acts=tuple(acts))
-
-
-def _told_shortly(said: str) -> str:
-    return sentences_excerpt(said, chars=PIECE_CHARS, sought=lambda _: 0.0)
-
-
-def pieces_of(step: AccountStep) -> list[str]:
-    """Return what a joined step tells of what was said."""
-    return step.said.split(PIECES) if step.level >= JOINED_LEVEL and step.said else []
-
-
-def _pieces(said: Sequence[str], told: Collection[str]) -> str:
-    """Return those of what was *said* that tell most, and the newest, each whole, and how many are left out."""
-    more = sum(int(found.group(1)) for one in said if (found := _MORE.fullmatch(one)))
-    kept = list(dict.fromkeys(one for one in said if not _MORE.fullmatch(one) and one not in told))
-    more += len(said) - len(kept) - sum(bool(_MORE.fullmatch(one)) for one in said)
-    worths = [_tells(one) for one in kept]
-    while len(kept) > 1 and sum(map(len, kept)) > PIECES_CHARS_MAX:
-        place = min(range(len(kept) - 1), key=lambda place: (worths[place], place))
-        del kept[place], worths[place]
-        more += 1
-    return PIECES.join([*kept, *([f"({more} more)"] if more else [])])
-
-
-def _tells(said: str) -> int:
-    """Return how much a piece of what was said tells: a rule, a decision, an outcome, a figure."""
-    return 2 * len({kind for kind, _ in telling(said.encode("utf-8", "replace"))}) + bool(_FIGURE.search(said))
 
 
 def is_report(step: AccountStep) -> bool:
@@ -344,12 +320,16 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
         return AccountAct(call=text, target=TASK_LIST)
     sought = hindsight.seeker(after=call.number, own=call.text)
     result = hindsight.unframed(result, own=call.text)
-    record = record_in(result)
+    record = {} if hindsight.by_fields and reads_file(call) else record_in(result)
     changes = changes_something(call)
     failed = rejection_in(result) or error_text(result) or (refusal_in(result) if changes else "")
     failed = failed or ("" if only_looks(call) else failure_in(result))
-    told = without_known(record, call, hindsight.first_fields) if record else hindsight.without_end(result)
-    short = excerpt(result if failed and record else told, chars=most.outcome, sought=sought) or NOTHING
+    new = without_known(record, call, hindsight.first_fields)
+    if record and hindsight.by_fields and not failed:
+        short = shorter_record(record_text(new), chars=most.outcome, sought=sought)
+    else:
+        told = result if failed and record else json.dumps(new, ensure_ascii=False) if record else ""
+        short = excerpt(told or hindsight.without_end(result), chars=most.outcome, sought=sought) or NOTHING
     short = _why_first(raised(failed, result), short) if failed else short
     return AccountAct(
         call=call_text(call.tool, call.text, chars=most.call, hindsight=hindsight, said=said),

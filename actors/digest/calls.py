@@ -216,6 +216,11 @@ def reads_instructions(call: MessageText) -> bool:
     return bool(_INSTRUCTIONS.search(call.text)) and not changes_something(call)
 
 
+def reads_file(call: MessageText) -> bool:
+    """Tell a call that names a file: what it returns is that file's text."""
+    return any(isinstance(value, str) and key in _PATHS for key, value in arguments_of(call).items())
+
+
 def speaker_of(entry: Entry) -> str:
     """Return the name of who speaks in *entry*; empty where it has none."""
     value = messages.decode(entry.raw).get("name")

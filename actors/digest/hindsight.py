@@ -159,11 +159,13 @@ class Hindsight:
     """The number of the newest call of each tool."""
     habits: frozenset[tuple[str, str, str]]
     """Tool, argument and value that most calls of the tool have, where the value is no name."""
+    by_fields: bool
+    """Records are told by their fields."""
     first_fields: dict[tuple[str, str, str], int]
     """Tool, field and value of records that tools returned, with the number of the first such call."""
 
     @classmethod
-    def of(cls, live: Iterable[Entry], requests: Iterable[AccountRequest]) -> Hindsight:
+    def of(cls, live: Iterable[Entry], requests: Iterable[AccountRequest], *, by_fields: bool) -> Hindsight:
         """Read *live* once."""
         said: dict[str, int] = {}
         asked: set[str] = set()
@@ -200,6 +202,7 @@ class Hindsight:
             frames=frozenset(words for words, times in firsts.items() if _is_frame(words, times)),
             ends=frozenset(words for words, times in lasts.items() if words and times >= END_RESULTS_MIN),
             newest_call=newest_call,
+            by_fields=by_fields,
             first_fields=first_fields,
             habits=frozenset(one for one, times in habits.items() if times >= HABIT_CALLS_MIN),
         )

@@ -1,4 +1,4 @@
-"""Records: a JSON object that a tool looked up. Fields that say what is known already are left out of its step."""
+"""Records: a JSON object that a tool looked up, told by its fields. What is known already is left out of its step."""
 
 from __future__ import annotations
 
@@ -7,10 +7,21 @@ import re
 from typing import Any
 
 from actors.core.message_texts import MessageText
+from actors.core.text.excerpt import GAP, flat
 from actors.core.text.kinds import parsed_json
+from actors.core.text.line_worths import Sought, words_of
 
 _IDENTIFIER = re.compile(r"(?=\S*\d)[\w.:/@-]{5,64}")
 
+_MARK = re.compile(r", |[()\[\]{}]")
+_NAME = re.compile(r"(?=.*\d)\S{3,}|\S+@\S+")
+"""A word that names something, or a figure that tells things apart."""
+
+_EMPTY = frozenset(("", "0", "null", "false", "no", "none", "[]", "()"))
+_WORD_WORTH = 0.4
+"""Of a field that only says a word, as a status does."""
+
+_SOUGHT_MAX, _NAMES_MAX, _FRAME_CHARS = 3.0, 3, 12
 CHARS_MAX = 4000
 FIELDS_MIN = 4
 
@@ -26,8 +37,8 @@ def identifiers(record: dict[str, Any]) -> list[tuple[str, str]]:
     return [(name, value) for name, value in record.items() if isinstance(value, str) and _IDENTIFIER.fullmatch(value)]
 
 
-def without_known(record: dict[str, Any], call: MessageText, first: dict[tuple[str, str, str], int]) -> str:
-    """Return *record* as JSON, without the arguments of its *call* and what an earlier record of the tool has too.
+def without_known(record: dict[str, Any], call: MessageText, first: dict[tuple[str, str, str], int]) -> dict[str, Any]:
+    """Return *record* without the arguments of its *call* and what an earlier record of the tool has too.
 
     *first* has tool, field and value with the number of the first result that has them.
     """
@@ -37,4 +48,74 @@ def without_known(record: dict[str, Any], call: MessageText, first: dict[tuple[s
         if json.dumps(value) in call.text or first.get((call.tool, name, value), call.number) < call.number
     }
     kept = {name: value for name, value in record.items() if name not in known}
-    return json.dumps(kept or record, ensure_ascii=False)
+    return kept or record
+
+
+def record_text(record: dict[str, Any]) -> str:
+    """Return *record* on one line in braces, its fields as a person writes them down."""
+    return f"{{{', '.join(f'{name} {_told(value)}' for name, value in record.items())}}}"
+
+
+def fields_of(result: str) -> list[str]:
+    """Return the fields of the record that a *result* is, each on a line; none where it is no record."""
+    record = record_in(result)
+    return _parted(record_text(record)[1:-1]) if record else []
+
+
+def is_record(text: str) -> bool:
+    """Tell what `record_text` wrote, whole or shorter."""
+    return text.startswith("{") and text.endswith("}") and "\n" not in text
+
+
+def shorter_record(text: str, *, chars: int, sought: Sought) -> str:
+    """Return those fields of a record's *text* that matter most, whole and in their order, in at most *chars*."""
+    if len(text) <= chars:
+        return text
+    fields = [field for field in _parted(text[1:-1]) if field != GAP]
+    worths = [_worth(field, sought) / (_FRAME_CHARS + len(field)) for field in fields]
+    left = chars - len(f"{{, {GAP}}}")
+    kept = set()
+    for place in sorted(range(len(fields)), key=lambda place: (-worths[place], place)):
+        if worths[place] > 0 and len(fields[place]) + 2 <= left:
+            left -= len(fields[place]) + 2
+            kept.add(place)
+    return f"{{{', '.join([*(fields[place] for place in sorted(kept)), GAP])}}}"
+
+
+def _worth(field: str, sought: Sought) -> float:
+    """Return how much a field matters: for words that were used or asked for, and for names and figures in it."""
+    told = field.partition(" ")[2]
+    names = sum(bool(_NAME.fullmatch(word)) for word in words_of(told))
+    own = min(_NAMES_MAX, names) or _WORD_WORTH * (told.lower() not in _EMPTY)
+    return own + min(_SOUGHT_MAX, sum(sorted(map(sought, set(words_of(field))))))
+
+
+def _parted(text: str) -> list[str]:
+    """Return the fields of *text*: commas within brackets part none."""
+    fields, depth, start = [], 0, 0
+    for found in _MARK.finditer(text):
+        mark = found.group()
+        if mark == ", ":
+            if not depth:
+                fields.append(text[start : found.start()])
+                start = found.end()
+        else:
+            depth = max(0, depth + (1 if mark in "([{" else -1))
+    return [*fields, text[start:]]
+
+
+def _told(value: Any) -> str:
+    """Return the value of a field; within it words say themselves what they are, and figures are named."""
+    if isinstance(value, dict):
+        named = value.values() and all(isinstance(item, dict) for item in value.values())
+        return f"({', '.join(_inner(name, item, named=bool(named)) for name, item in value.items())})"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_told, value))}]"
+    return flat(value)
+
+
+def _inner(name: str, value: Any, *, named: bool) -> str:
+    if named:
+        # what names an entry often stands within it again
+        return f"{name} {_told({key: one for key, one in value.items() if one != name})}"
+    return _told(value) if isinstance(value, str) else f"{name} {_told(value)}"

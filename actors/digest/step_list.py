@@ -18,13 +18,13 @@ from .account_steps import (
     is_known,
     is_report,
     joined,
-    pieces_of,
     with_reruns,
     without_older,
     without_task_list,
     worth,
 )
 from .hindsight import Hindsight
+from .pieces import pieces_of
 
 REPORTED = 0.7
 """Levels that a step is coarser, for a report behind it: that says what came of it."""
@@ -190,7 +190,7 @@ class AccountSteps:
         two = self.steps[place : place + 2]
         own = [piece for step in two for piece in pieces_of(step)]
         _take(self.pieces, own)
-        step = joined(two, told=self.pieces)
+        step = joined(two, told=self.pieces, by_fields=self.hindsight.by_fields)
         self.pieces.update(own)
         self.put(slice(place, place + 2), step)
 

@@ -12,7 +12,7 @@ from actors.core.account_text import step_text
 from actors.core.entry import Entry
 from actors.core.extract import ranked
 from actors.core.ledger import Ledger
-from actors.core.message_texts import redacted_texts
+from actors.core.message_texts import MessageText, redacted_texts
 from actors.core.text.count import Count
 from actors.core.text.excerpt import readable_lines
 from actors.core.text.patterns import encoded, standing_among
@@ -21,10 +21,14 @@ from protocol.account import Account, AccountValue
 from protocol.facts import DigestItem
 
 from .calls import as_said, clipped, one_line
+from .records import fields_of
 
 KINDS = frozenset(("path", "url", "email", "host", "id", "commit", "version", "amount", "setting", "status", "symbol"))
 BESIDE_CHARS = 36
 """On each side of a value."""
+
+ROW_CHARS_MAX, ROW_CELLS_MIN = 90, 4
+"""A row of so many cells stands whole: each says what the others are about."""
 
 CANDIDATES_MAX = 600
 FRAME_TOKENS = 3
@@ -51,6 +55,7 @@ def values_beside(
     standing: str,
     room: int,
     count: Count,
+    by_fields: bool,
 ) -> tuple[AccountValue, ...]:
     """Return the worthiest of *known* that *standing* does not say, within *room* tokens, oldest first.
 
@@ -61,9 +66,11 @@ def values_beside(
     entries = {entry.number: entry for entry in leaving}
 
     @cache
-    def lines_of(number: int) -> list[str]:
+    def lines_of(number: int) -> tuple[bool, list[str]]:
+        """Return whether a message is a record, and its lines: of a record the fields, whose names are no values."""
         parts = redacted_texts((as_said(entries[number]),)) if number in entries else []
-        return [line for part in parts for line in readable_lines(part.text)]
+        fields = fields_of(parts[0].text) if by_fields and len(parts) == 1 and _is_answer(parts[0]) else []
+        return bool(fields), fields or [line for part in parts for line in readable_lines(part.text)]
 
     newest = max((item.number for item in known), default=0)
     some = (item for item in known if item.category in KINDS and not _SLICE.fullmatch(item.value))
@@ -72,7 +79,7 @@ def values_beside(
     shapes: Counter[str] = Counter()
     said = ""
     for item in _not_in(standing, wanted):
-        found = _found(item, earlier, lines_of(item.number))
+        found = _found(item, earlier, lines_of(item.number), rows=by_fields)
         if found is None or item.value in said:
             continue
         # of sums that stand in the same words, a few say what they are
@@ -117,19 +124,30 @@ def _not_in(standing: str, items: Sequence[DigestItem]) -> Iterator[DigestItem]:
         yield from (item for place, item in enumerate(some) if place not in there)
 
 
-def _found(item: DigestItem, earlier: dict[str, AccountValue], lines: list[str]) -> AccountValue | None:
-    line = next((line for line in lines if item.value in line), None)
+def _found(
+    item: DigestItem, earlier: dict[str, AccountValue], there: tuple[bool, list[str]], *, rows: bool
+) -> AccountValue | None:
+    named, lines = there
+    of_value = (line for line in lines if item.value in line)
+    line = next((line for line in of_value if not (named and line.startswith(f"{item.value} "))), None)
     if line is None:
         return earlier.get(item.value)
-    return AccountValue(number=item.number, value=item.value, text=_fragment(line, item.value))
+    return AccountValue(number=item.number, value=item.value, text=_fragment(line, item.value, rows=rows))
 
 
-def _fragment(line: str, value: str) -> str:
+def _is_answer(part: MessageText) -> bool:
+    """Tell what a program answered on one line from the text of a file."""
+    return part.trust == "tool" and "\n" not in part.text.strip()
+
+
+def _fragment(line: str, value: str, *, rows: bool) -> str:
     """Return *value* with what stands beside it in *line*, cut between words; the whole link that it is part of."""
     at = line.find(value)
     link = next((one for one in _LINK.finditer(line) if one.start() < at < one.end()), None)
     if link:
         return one_line(f"{clipped(link.group(1), TITLE_CHARS_MAX)}: {link.group(2)}")
+    if rows and len(line) <= ROW_CHARS_MAX and line.count(", ") >= ROW_CELLS_MIN:
+        return one_line(line)
     end = at + len(value)
     start = max(0, at - BESIDE_CHARS)
     stop = min(len(line), end + BESIDE_CHARS)
@@ -138,4 +156,5 @@ def _fragment(line: str, value: str) -> str:
         before = before[joint.end() :]
     if stop < len(line) and (joint := _JOINT.search(behind[::-1])):
         behind = behind[: len(behind) - joint.end()]
-    return one_line(f"{before}{value}{behind}")
+    told = one_line(f"{before}{value}{behind}")
+    return told.strip(",;") if rows else told

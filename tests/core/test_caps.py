@@ -167,14 +167,29 @@ def test_a_short_result_may_repeat() -> None:
     assert spilled(twice(REPEATED, words(CAP_TOKENS_MIN))) == []
 
 
-def test_a_repeated_result_is_a_pointer_whether_or_not_the_first_is_still_shown() -> None:
-    small = policy(2000, spill={"medium": 1.0, "share": 0.5}, target={"low_water": 0.2}, trigger={"ratio": 0.5})
-    talk = Talk(small)
+def gone_and_again(repeated: str) -> tuple[Talk, int]:
+    """Return a conversation whose first result left the view, with the number of the message that repeats it."""
+    spill = {"medium": 1.0, "share": 0.5, "repeated": repeated}
+    talk = Talk(policy(2000, spill=spill, target={"low_water": 0.2}, trigger={"ratio": 0.5}))
     talk.play(user("go"), assistant(None, "c"), result("c", TEXT))
     for number in range(8):
         talk.play(assistant(words(200)), user(f"and {number}?"))
     assert all(entry.number != 3 for entry in talk.state.live)
     talk.play(assistant(None, "d"), result("d", TEXT))
-    number = talk.state.messages
+    return talk, talk.state.messages
+
+
+def test_a_repeated_result_is_a_pointer_though_the_first_is_shown_no_more() -> None:
+    talk, number = gone_and_again("point")
     (fact,) = [fact for fact in talk.facts if isinstance(fact, ToolOutputSpilled) and fact.number == number]
     assert fact.text.startswith("[The same result as message 3: ")
+
+
+def test_who_asks_again_for_what_is_shown_no_more_gets_the_whole() -> None:
+    talk, number = gone_and_again("near")
+    assert all(fact.number != number for fact in talk.facts if isinstance(fact, ToolOutputSpilled))
+    assert talk.shown()[-1]["content"] == TEXT
+
+
+def test_a_result_that_came_a_few_messages_ago_is_pointed_to() -> None:
+    assert spilled(twice(policy(USABLE, spill={"medium": 1.0, "repeated": "near"}))) == [5]

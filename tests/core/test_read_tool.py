@@ -80,7 +80,7 @@ def test_a_run_is_decided_alike_whatever_the_tool_is_called() -> None:
     }
     views = {name: view(talk.state, budget=5000, count=COUNT) for name, talk in runs.items()}
     assert len({str(talk.facts) for talk in runs.values()}) == 1
-    assert views[READ_TOOL].body.count(b"read_artifact(") == views[MCP].body.count(b"mcp__jettison__read_artifact(") > 1
+    assert views[READ_TOOL].body.count(b"read_artifact(") == views[MCP].body.count(b"mcp__jettison__read_artifact(") > 0
     assert b"read_artifact" not in views[""].body
     # a longer name is counted
     assert views[READ_TOOL].tokens < views[MCP].tokens <= 5000

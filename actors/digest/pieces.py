@@ -1,0 +1,46 @@
+"""Pieces: what several messages said, as a step tells it that stands for all of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+from actors.core.account_text import JOINED_LEVEL
+from actors.core.text.excerpt import sentences_excerpt
+from actors.core.text.phrases import telling
+from protocol.account import AccountStep
+
+PIECES = " / "
+"""Between what was said in several messages."""
+
+PIECES_CHARS_MAX = 240
+PIECE_CHARS = 120
+_MORE = re.compile(r"\((\d+) more\)")
+_FIGURE = re.compile(r"\d")
+
+
+def told_shortly(said: str) -> str:
+    return sentences_excerpt(said, chars=PIECE_CHARS, sought=lambda _: 0.0)
+
+
+def pieces_of(step: AccountStep) -> list[str]:
+    """Return what a joined step tells of what was said."""
+    return step.said.split(PIECES) if step.level >= JOINED_LEVEL and step.said else []
+
+
+def pieces(said: Sequence[str], told: Collection[str]) -> str:
+    """Return those of what was *said* that tell most, and the newest, each whole, and how many are left out."""
+    more = sum(int(found.group(1)) for one in said if (found := _MORE.fullmatch(one)))
+    kept = list(dict.fromkeys(one for one in said if not _MORE.fullmatch(one) and one not in told))
+    more += len(said) - len(kept) - sum(bool(_MORE.fullmatch(one)) for one in said)
+    worths = [_tells(one) for one in kept]
+    while len(kept) > 1 and sum(map(len, kept)) > PIECES_CHARS_MAX:
+        place = min(range(len(kept) - 1), key=lambda place: (worths[place], place))
+        del kept[place], worths[place]
+        more += 1
+    return PIECES.join([*kept, *([f"({more} more)"] if more else [])])
+
+
+def _tells(said: str) -> int:
+    """Return how much a piece of what was said tells: a rule, a decision, an outcome, a figure."""
+    return 2 * len({kind for kind, _ in telling(said.encode("utf-8", "replace"))}) + bool(_FIGURE.search(said))

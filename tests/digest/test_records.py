@@ -1,0 +1,109 @@
+"""Records: what an account tells of a JSON object that a tool looked up."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.digest.records import fields_of, is_record, record_text, shorter_record
+from tests.builders import Talk, assistant, policy, result, user, words
+
+BOOKING = {
+    "flight_type": "round_trip",
+    "cabin": "business",
+    "flights": [{"origin": "DEN", "destination": "PHL", "number": "HAT080", "price": 537}],
+    "payment_history": [{"payment_id": "gift_card_3481935", "amount": 4420}],
+    "bags": 0,
+    "note": "(none, as said]",
+}
+
+
+def nobody(_: str) -> float:
+    return 0.0
+
+
+def test_within_a_field_words_say_what_they_are_and_figures_are_named() -> None:
+    assert record_text(BOOKING) == (
+        "{flight_type round_trip, cabin business, flights [(DEN, PHL, HAT080, price 537)], "
+        "payment_history [(gift_card_3481935, amount 4420)], bags 0, note (none, as said]}"
+    )
+
+
+def test_what_names_an_entry_stands_once() -> None:
+    paid = {"methods": {"card_1": {"kind": "visa", "id": "card_1"}, "card_2": {"kind": "gift", "id": "card_2"}}}
+    assert record_text(paid) == "{methods (card_1 (visa), card_2 (gift))}"
+
+
+def test_a_shorter_record_keeps_the_fields_that_name_something_whole() -> None:
+    short = shorter_record(record_text(BOOKING), chars=110, sought=nobody)
+    assert short == "{flights [(DEN, PHL, HAT080, price 537)], payment_history [(gift_card_3481935, amount 4420)], …}"
+    assert shorter_record(short, chars=60, sought=nobody) in (
+        "{flights [(DEN, PHL, HAT080, price 537)], …}",
+        "{payment_history [(gift_card_3481935, amount 4420)], …}",
+    )
+
+
+def test_a_shorter_record_keeps_what_was_used_later() -> None:
+    used = {"cabin": 1.0, "business": 1.0}
+    assert "cabin business" in shorter_record(record_text(BOOKING), chars=80, sought=lambda word: used.get(word, 0.0))
+
+
+@given(
+    record=st.dictionaries(
+        st.text(max_size=8),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+            max_leaves=8,
+        ),
+        max_size=8,
+    ),
+    chars=st.integers(min_value=8, max_value=200),
+)
+def test_any_record_is_told_and_shortened_again_and_again(record: dict[str, Any], chars: int) -> None:
+    short = record_text(record)
+    for room in (chars, chars // 2 + 4, 8):
+        short = shorter_record(short, chars=room, sought=nobody)
+        assert len(short) <= max(room, len("{…}"))
+        assert short.startswith("{")
+        assert short.endswith("}")
+
+
+@pytest.mark.parametrize(
+    ("text", "one"), [("{a 1}", True), ("{a 1", False), ("a", False), ("", False), ("{\n}", False)]
+)
+def test_a_record_is_known_by_its_braces(text: str, one: bool) -> None:
+    assert is_record(text) == one
+
+
+def test_the_fields_of_an_answer_that_is_no_record_are_none() -> None:
+    assert fields_of("[1, 2]") == [] == fields_of("plain") == fields_of("{") == fields_of('{"a": 1}')
+
+
+def test_looked_up_records_keep_what_tells_them_apart_when_their_steps_are_joined() -> None:
+    account = {"style": "account", "records": "fields", "cap": 0.45}
+    talk = Talk(policy(1600, digest=account, target={"low_water": 0.6}))
+    talk.append(user("Which card paid each of my bookings?"))
+    for number in range(14):
+        booking = BOOKING | {"payment_history": [{"payment_id": f"gift_card_{number}00", "amount": number}]}
+        call = {"name": "get_booking", "arguments": json.dumps({"booking": f"BK{number}"})}
+        talk.append(
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": f"c{number}", "type": "function", "function": call}],
+            },
+            result(f"c{number}", json.dumps(booking)),
+        )
+        talk.settle()
+    for _ in range(4):
+        talk.append(assistant(words(200)), user("go on"))
+        talk.settle()
+    told = "\n".join(str(message["content"]) for message in talk.shown())
+    assert "BK0 -> {" in told
+    assert "payment_history [(gift_card_000, amount 0)]" in told
+    assert sum(f"gift_card_{number}00" in told for number in range(14)) >= 10
