@@ -20,6 +20,7 @@ _FIGURE = re.compile(r"\d")
 
 
 def told_shortly(said: str) -> str:
+    """Return what was *said* in little room."""
     return sentences_excerpt(said, chars=PIECE_CHARS, sought=lambda _: 0.0)
 
 

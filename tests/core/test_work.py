@@ -27,6 +27,8 @@ SLACK = 1.25
 
 Messages = list[dict[str, Any]]
 NARROW, WIDE = policy(3000), policy(10**6)
+POINTED = policy(3000, spill={"repeated": "point"})
+"""What repeats is a pointer, however far: then the room of what is known fills up in both sizes."""
 
 
 class Work:
@@ -153,7 +155,7 @@ def work_of(said: Messages, wanted: Policy, *, at_once: bool) -> Work:
     [
         (steps, 100, NARROW, False),
         (steps, 60, WIDE, True),
-        (backlog, 200, NARROW, True),
+        (backlog, 200, POINTED, True),
         # the first 25 steps of either run fill the window, and nothing is cut
         (steps, 150, preset_policy("octopus-fifo", 3000), False),
         (steps, 100, preset_policy("llm4s", 3000), False),
