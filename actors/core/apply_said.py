@@ -245,11 +245,16 @@ def _recognised(state: State, entry: Entry) -> tuple[State, Entry]:
     if entry.orphan or len(entry.results) != 1 or entry.role != "tool" or tokens < REPEATED_TOKENS_MIN:
         return state, entry
     same = _hash_of(entry)
-    known = dict(state.exchange.recent_results).get(same, 0)
+    exchange = state.exchange
+    known = dict(exchange.recent_results).get(same, 0)
     if not known:
-        recent = (*state.exchange.recent_results, (same, entry.number))[-RECENT_RESULTS_MAX:]
-        state = replace(state, exchange=replace(state.exchange, recent_results=recent))
-    return state, replace(entry, same_as=known)
+        recent = (*exchange.recent_results, (same, entry.number))[-RECENT_RESULTS_MAX:]
+        return replace(state, exchange=replace(exchange, recent_results=recent)), entry
+    last = dict(exchange.recent_repeats).get(same, known)
+    others = tuple(one for one in exchange.recent_repeats if one[0] != same)
+    repeats = (*others, (same, entry.number))[-RECENT_RESULTS_MAX:]
+    state = replace(state, exchange=replace(exchange, recent_repeats=repeats))
+    return state, replace(entry, same_as=known, same_last=last)
 
 
 def _call(state: State, entry: Entry) -> tuple[State, Entry]:

@@ -24,7 +24,7 @@ POINTER_TOKENS = 110
 """Bound on a pointer without its preview."""
 
 NEAR_MESSAGES = 8
-"""Between a result and its repetition, so that the first is likely to be shown still."""
+"""Between a result and its repetition: who asks again later likely sees it no more."""
 
 EVERY_TOOL = ToolCap()
 
@@ -171,7 +171,7 @@ def repeats(entry: Entry, part: PartSize, policy: Policy) -> bool:
     That one may be shown no more. Whether it is depends on how fast others were, and may not be asked here.
     """
     wanted = policy.spill.repeated
-    far = wanted == "near" and entry.number - entry.same_as > NEAR_MESSAGES
+    far = wanted == "near" and entry.number - entry.same_last > NEAR_MESSAGES
     if not entry.same_as or far or wanted == "keep" or is_read_tool(tool_of(entry, part), policy):
         return False
     return part.kind == "text" and part.tokens > CAP_TOKENS_MIN

@@ -240,6 +240,8 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """Tokens of the results that came so far to the batch of calls that is open."""
     recent_results: tuple[tuple[str, int], ...] = ()
     """Hashes of newer results with the number of the message that had each first."""
+    recent_repeats: tuple[tuple[str, int], ...] = ()
+    """Of those that came again, the number of the newest."""
     late_calls: tuple[OpenCall, ...] = ()
     """Calls that others spoke over, of which the result may still come."""
     late_last: bool = False
