@@ -136,10 +136,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
     """Name of the tool whose result this is; of several results, the first one's."""
     batch: tuple[int, ...] = ()
     """Tokens, as they were said, of the results that came before it in its batch of calls."""
-    same_as: int = 0
-    """Number of the first message with the same result."""
-    same_last: int = 0
-    """Number of the newest one before this."""
+    same_as: int = 0  # the first message with the same result
+    same_last: int = 0  # the newest one before this
     format: Profile = CHAT
     native: tuple[Profile, ...] = (CHAT,)
     """Profiles that take it as it was said."""
