@@ -17,6 +17,7 @@ from actors.gateway.identity import chain_of
 from actors.gateway.repeated import Repeated
 from protocol.errors import Rejected
 from protocol.jsonbytes import decode
+from tests.builders import LAWS
 
 SECRET = b"s" * 16
 
@@ -72,6 +73,7 @@ def _hashed(body: Body) -> tuple[Any, Any]:
 
 
 @given(requests(), st.sampled_from([CHAT_API, RESPONSES_API]))
+@LAWS
 def test_what_is_repeated_is_read_as_if_it_had_come_first(raws: list[bytes], api: Api) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(repeated, "BYTES_MIN", 0)
