@@ -52,7 +52,7 @@ class Tape:
 def kept(tape: Tape, asked: Asked, answer: Answer, *, home: str, logs: list[str]) -> None:
     """Add a request and its answer to *tape*."""
     name = "input" if asked.target == "/v1/responses" else "messages"
-    raw = asked.body.decode().replace(home, "/home/agent")
+    raw = asked.body.decode().replace(home, "~")
     before, opens, rest = raw.partition(f'"{name}":[')
     fields = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
     listed = [bytes(one).decode() for one in msgspec.json.decode(fields[name], type=list[msgspec.Raw])]
