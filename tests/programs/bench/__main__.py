@@ -25,6 +25,7 @@ from tests.programs.bench.encrypting import encrypting_figures
 from tests.programs.bench.fairness import fairness_figures
 from tests.programs.bench.figures import Figure, Skipped, markdown, table, with_rows
 from tests.programs.bench.gateway import gateway_figures, gateway_memory_figures
+from tests.programs.bench.limits import limits_figures
 from tests.programs.bench.partitions import partition_figures
 from tests.programs.bench.path import latency_figures, long_figures, throughput_figures
 from tests.programs.bench.replaying import replaying_figures
@@ -60,6 +61,7 @@ SERVED: dict[str, Callable[[Bench], Awaitable[list[Figure]]]] = {
     "replay": replay_figures,
     "replaying": replaying_figures,
     "cold": cold_figures,
+    "limits": limits_figures,
     "spill": spill_figures,
     "stall": stall_figures,
     "tracing": tracing_figures,
