@@ -43,7 +43,10 @@ class Run:
     def __init__(self, old: Release, *, settings: Settings, stack: EmbeddedStack, turns: int) -> None:
         self.old, self.new, self.turns = old, todays(), turns
         self.settings, self.monitor = settings, stack.endpoints.monitor
-        self.environment = {**environment(settings), "JETTISON_LLM__API_KEY": "none"}
+        self.environment = {
+            **environment(settings, JETTISON_LLM__API_KEY="none"),
+            "PYTHONFAULTHANDLER": "1",  # who ends by a signal says where
+        }
         self.workers = Workers(environment=self.environment, logs=Path(settings.data) / "logs")
         self.rules = rules_of(old)
         self.agents: list[Agents] = []
