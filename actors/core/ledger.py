@@ -104,8 +104,9 @@ def changes(ledger: Ledger, now: Ledger) -> Ledger:
 def known_after(state: State, leaving: tuple[Entry, ...]) -> Ledger:
     """Return all that is known after *leaving* left: the ledger, what the digest shows, and what is new."""
     assert state.policy is not None
-    there = {(item.category, item.value) for item in state.ledger}
     shown = state.digest.items if state.digest else ()
+    # an account shows no items
+    there = {(item.category, item.value) for item in state.ledger} if shown else set[tuple[str, str]]()
     # a sentence in the digest may be shortened, in the ledger it is whole
     more = (item for item in shown if item.category not in LINES and (item.category, item.value) not in there)
     found = found_in(leaving)

@@ -33,7 +33,8 @@ ROW_CHARS_MAX, ROW_CELLS_MIN = 90, 4
 CANDIDATES_MAX = 600
 FRAME_TOKENS = 3
 ALIKE_MAX = 2
-_SLICE = re.compile(r"[\d:]{2,8}")
+SLICE_CHARS_MAX = 8
+_SLICE = re.compile(rf"[\d:]{{2,{SLICE_CHARS_MAX}}}")
 """A slice in a program (`1::6`), or a time of day: no address."""
 
 AT_ONCE = 150
@@ -73,7 +74,11 @@ def values_beside(
         return bool(fields), fields or [line for part in parts for line in readable_lines(part.text)]
 
     newest = max((item.number for item in known), default=0)
-    some = (item for item in known if item.category in KINDS and not _SLICE.fullmatch(item.value))
+    some = [
+        item
+        for item in known
+        if item.category in KINDS and (len(item.value) > SLICE_CHARS_MAX or not _SLICE.fullmatch(item.value))
+    ]
     wanted = _untold(ranked(some, newest, most=CANDIDATES_MAX), told)
     chosen: list[AccountValue] = []
     shapes: Counter[str] = Counter()
