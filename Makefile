@@ -38,6 +38,7 @@ help:
 	@echo 'make docs-check  every page of it in a browser without a network: nothing is asked for, nothing hangs over'
 	@echo 'make list    how long `jettison ls` takes with 100,000 conversations'
 	@echo 'make drill   a server of three, objects and the whole site are lost, and put back from a copy: what is lost is what is said'
+	@echo 'make page    every view of the page before axe-core in Chromium, light, dark and narrow, with a picture of each (needs npm)'
 	@echo 'make wheel   the client for agents, into dist/'
 	@echo 'make wheel-checks  twine, check-wheel-contents and pyright on it; installed anew on each Python from 3.11 to 3.13 that is there'
 	@echo 'make javascript  the agent in JavaScript against real servers (needs npm)'
@@ -147,6 +148,14 @@ docs: .venv-docs/.installed
 
 docs-check: docs .venv/.browser
 	@$(BIN)/python -m tests.programs.docs_check
+
+.PHONY: page
+page: .venv/.browser .venv/.axe
+	@$(BIN)/python -m tests.programs.page_check .venv/axe/node_modules/axe-core/axe.min.js
+
+.venv/.axe: .venv/.installed
+	@npm install --silent --no-fund --no-audit --prefix .venv/axe axe-core@4 >.venv/axe.txt 2>&1 || { cat .venv/axe.txt >&2; exit 1; }
+	@touch $@
 
 list: .venv/.installed
 	@$(BIN)/python -m tests.programs.long_list

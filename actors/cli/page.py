@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -15,6 +15,8 @@ from actors.host.bootstrap import Runtime
 from actors.host.settings import PageSection
 from actors.page.access import Access
 from actors.page.app import page
+from actors.page.conversation_cache import WAIT_SECONDS
+from actors.page.known_list import KnownList
 from protocol.errors import Rejected
 from protocol.ids import token
 from storage.gateway_sessions import JetStreamSessions
@@ -35,9 +37,8 @@ def serve(stack: StackOptions, *, port: int) -> int:
     traces, access = traces_folder(settings), access_of(settings.page)
 
     async def main(running: Runtime) -> int:
-        known = running.conversations
         live = JetStreamSessions(running.connection)
-        app = page(sources_of(running), known, traces=traces, access=access, hosts=settings.page.hosts, sessions=live)
+        app = page_of(running, traces=traces, access=access, hosts=settings.page.hosts, sessions=live)
         async with (
             serving(app, port=port, page=settings.page) as url,
             probed(settings.probe) as readiness,
@@ -50,6 +51,29 @@ def serve(stack: StackOptions, *, port: int) -> int:
         return 0
 
     return connected(main, stack, probed=True)
+
+
+def page_of(
+    running: Runtime,
+    *,
+    traces: Path,
+    wait_seconds: float = WAIT_SECONDS,
+    access: Access | None = None,
+    hosts: Sequence[str] = (),
+    sessions: JetStreamSessions | None = None,
+) -> ASGIApp:
+    """Return the page over what *running* is connected to; see `actors.page.app.page`."""
+    return page(
+        sources_of(running),
+        running.conversations,
+        traces=traces,
+        listed=KnownList(running.listing(), changes=running.changes, log=running.log),
+        letters=running.dead_letters,
+        wait_seconds=wait_seconds,
+        access=access,
+        hosts=hosts,
+        sessions=sessions,
+    )
 
 
 def access_of(settings: PageSection) -> Access | None:

@@ -58,9 +58,15 @@ def is_guarded(request: Request) -> bool:
     return _SEEN in request.scope
 
 
+def tenants_of(request: Request) -> frozenset[str] | None:
+    """Return the tenants that the visitor sees; None for all."""
+    tenants: frozenset[str] | None = request.scope.get(_SEEN)
+    return tenants
+
+
 def sees(request: Request, at: Address) -> bool:
     """Tell whether the visitor may see *at*; without a doorkeeper everybody may."""
-    tenants = request.scope.get(_SEEN)
+    tenants = tenants_of(request)
     return tenants is None or at.tenant in tenants
 
 

@@ -26,11 +26,14 @@ from actors.audit.evidence import Sources
 from actors.runtime.conversations import Conversations
 from protocol.errors import Damaged, Erased, JettisonError, NotFound, Rejected, Unavailable
 from storage.gateway_sessions import JetStreamSessions
+from storage.ports import DeadLetters
 
 from .access import Access, Doorkeeper
 from .conversation_cache import WAIT_SECONDS, Stories
+from .known_list import KnownList
 from .listing import chart, conversation, conversations, goto, goto_why
 from .overview import Glances
+from .overviews import costs, in_force, letters, policy
 from .site import FOLDER, HEADERS, Site, StillReading, templates
 from .verify_pages import artifact, artifacts, trace, verification
 from .version_pages import difference, explanation, search, served_bytes, version
@@ -45,6 +48,9 @@ Handler = Callable[[Request, Site], Awaitable[Response]]
 _CONVERSATION = "/c/{tenant}/{conversation}"
 _ROUTES: tuple[tuple[str, Handler], ...] = (
     ("/", conversations),
+    ("/costs", costs),
+    ("/policies", in_force),
+    ("/letters", letters),
     (_CONVERSATION, conversation),
     (f"{_CONVERSATION}/chart.json", chart),
     (f"{_CONVERSATION}/v", goto),
@@ -54,6 +60,7 @@ _ROUTES: tuple[tuple[str, Handler], ...] = (
     (f"{_CONVERSATION}/why", goto_why),
     (f"{_CONVERSATION}/why/{{message}}", explanation),
     (f"{_CONVERSATION}/where", search),
+    (f"{_CONVERSATION}/policy", policy),
     (f"{_CONVERSATION}/artifacts", artifacts),
     (f"{_CONVERSATION}/artifact/{{key}}", artifact),
     (f"{_CONVERSATION}/verify", verification),
@@ -66,6 +73,8 @@ def page(
     known: Conversations,
     *,
     traces: Path,
+    listed: KnownList,
+    letters: DeadLetters,
     wait_seconds: float = WAIT_SECONDS,
     access: Access | None = None,
     hosts: Sequence[str] = (),
@@ -73,8 +82,8 @@ def page(
 ) -> ASGIApp:
     """Return the page over *sources*, as an ASGI application.
 
-    With *access*, for those whom a proxy names; *hosts* are the names under which browsers know that one. *sessions*
-    are what gateways tell.
+    *listed* are all conversations, *sessions* what gateways tell. With *access*, for those whom a proxy names;
+    *hosts* are the names under which browsers know that one.
     """
     site = Site(
         sources=sources,
@@ -82,6 +91,8 @@ def page(
         stories=Stories(sources.log, wait_seconds=wait_seconds),
         traces=traces,
         templates=templates(),
+        list=listed,
+        letters=letters,
         sessions=sessions,
     )
 

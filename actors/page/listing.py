@@ -11,16 +11,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from actors.core.known_facts import STAGES
-from protocol.errors import Unavailable
+from protocol.errors import Rejected, Unavailable
 from protocol.history import Version
 from protocol.semconv import Outcome
 from storage.gateway_sessions import Live
 
-from .access import sees
+from .access import sees, tenants_of
 from .change_rows import Undoing, undoings
 from .conversation_cache import Story
+from .known_list import Asked, Condition, Sort
 from .overview import now_of
-from .site import Site, address_in, link, paged, whole
+from .site import Page, Site, address_in, link, paged, whole
 
 log = logging.getLogger("jettison.page")
 
@@ -28,6 +29,22 @@ CONVERSATIONS_SHOWN = 50
 VERSIONS_SHOWN = 100
 LIVE_SECONDS = 3600
 """A session through a gateway is shown for so long after its last request."""
+
+OLD_SECONDS = 60.0
+
+CONDITIONS_TOLD: dict[Condition, str] = {
+    "": "all",
+    "ready": "ready",
+    "waiting": "waiting",
+    "unreadable": "unreadable",
+    "erased": "erased",
+}
+SORTS_TOLD: dict[Sort, str] = {
+    "active": "last activity",
+    "pressure": "pressure",
+    "tokens": "tokens",
+    "saved": "tokens saved",
+}
 
 CHARTED = ("spill", "digest", "squeeze", "cut", "expand", "rewind")
 """Stages that have a mark in the chart; `chart.js` has the same order."""
@@ -37,13 +54,52 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 async def conversations(request: Request, site: Site) -> Response:
     """Answer with the conversations."""
-    wanted = request.query_params.get("q", "").strip()
-    named = [at for at in await site.sources.log.addresses() if wanted.lower() in str(at).lower()]
-    addresses = [at for at in named if sees(request, at)]
-    page = paged(addresses, request, size=CONVERSATIONS_SHOWN)
-    rows = await site.glances.look(page.items)
-    live = [one for one in await _live(site) if sees(request, one.at)]
-    return site.answer(request, "conversations.html", rows=rows, page=page, wanted=wanted, live=live)
+    await site.list.refresh()
+    asked = _asked(request)
+    first = (max(whole(request, "page", default=1), 1) - 1) * CONVERSATIONS_SHOWN
+    found, total = await site.list.page(asked, first=first, most=CONVERSATIONS_SHOWN)
+    pages = max(1, -(-total // CONVERSATIONS_SHOWN))
+    if first and not found:
+        first = (pages - 1) * CONVERSATIONS_SHOWN
+        found, total = await site.list.page(asked, first=first, most=CONVERSATIONS_SHOWN)
+    return site.answer(
+        request,
+        "conversations.html",
+        rows=await site.glances.rows(found),
+        page=Page(items=found, number=first // CONVERSATIONS_SHOWN + 1, pages=pages, total=total),
+        asked=asked,
+        counts=await site.list.counts(asked.tenants) if site.list.head else {},
+        age=_age(site),
+        conditions=CONDITIONS_TOLD,
+        sorts=SORTS_TOLD,
+        live=[one for one in await _live(site) if sees(request, one.at)],
+    )
+
+
+def _asked(request: Request) -> Asked:
+    """Return what the query asks for. Raises `Rejected`."""
+    query = request.query_params
+    condition, sort = query.get("state", ""), query.get("sort", "") or "active"
+    if condition not in CONDITIONS_TOLD or sort not in SORTS_TOLD:
+        raise Rejected("there is no such state or order of conversations")
+    return Asked(
+        text=query.get("q", "").strip(),
+        sort=sort,
+        condition=condition,
+        policy=query.get("policy", ""),
+        tenants=tenants_of(request),
+    )
+
+
+def _age(site: Site) -> str:
+    """Say how old the list is, where that matters."""
+    if site.list.head is None:
+        return "no list of them is kept here, so that their times are not known"
+    seconds = time.time() - site.list.head.at_ms / 1000
+    if seconds < OLD_SECONDS:
+        return ""
+    behind = ", and not all that came since is known" if site.list.is_behind else ""
+    return f"the list was written {seconds:,.0f} s ago{behind}"
 
 
 async def _live(site: Site) -> list[Live]:

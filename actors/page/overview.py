@@ -11,10 +11,13 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.core.flow import next_actor
+from actors.core.listed import ERASED
 from actors.core.state import State
 from actors.runtime.conversations import Conversations
 from protocol.errors import Damaged, KeysUnavailable, Rejected
 from protocol.ids import Address
+
+from .known_list import Row
 
 LOADS_MAX = 8
 """Conversations that are loaded at once, whoever asks."""
@@ -24,10 +27,14 @@ class Now(msgspec.Struct, frozen=True, kw_only=True):
     """One conversation as it is now; where it is `unreadable`, or `reading` goes on, nothing more is known."""
 
     at: Address
+    at_ms: int = 0
+    """When the log got something of it last."""
     name: str = ""
     model: str = ""
     version: int = 0
     messages: int = 0
+    said: int = 0
+    """Tokens of all its messages, as they were said."""
     tokens: int = 0
     usable: int = 0
     waits_for: str = ""
@@ -46,10 +53,30 @@ def now_of(at: Address, state: State) -> Now:
         model=state.terms.model,
         version=state.version,
         messages=state.messages,
+        said=state.spent.said_tokens,
         tokens=state.live_tokens,
         usable=state.usable_tokens if state.policy else 0,
         waits_for=next_actor(state) or "",
         erased=state.erased,
+    )
+
+
+def now_listed(row: Row) -> Now:
+    """Return the overview of a conversation by what is kept for lists."""
+    return Now(
+        at=row.at,
+        at_ms=row.at_ms,
+        name=row.name,
+        model=row.model,
+        version=row.version,
+        messages=row.messages,
+        said=row.log_tokens,
+        tokens=row.tokens,
+        usable=row.usable,
+        waits_for=row.waits_for,
+        erased=row.fault == ERASED,
+        unreadable="" if row.fault == ERASED else row.fault,
+        why=row.why,
     )
 
 
@@ -61,6 +88,11 @@ class Glances:
         self._wait_seconds = wait_seconds
         self._limit = asyncio.Semaphore(LOADS_MAX)
         self._looking: dict[Address, asyncio.Task[Now]] = {}
+
+    async def rows(self, rows: Sequence[Row]) -> list[Now]:
+        """Return how each one is now: as it is listed, or looked at where the log has more. Raises `Unavailable`."""
+        looked = {now.at: now for now in await self.look([row.at for row in rows if row.stale])}
+        return [msgspec.structs.replace(looked.get(row.at) or now_listed(row), at_ms=row.at_ms) for row in rows]
 
     async def look(self, addresses: Sequence[Address]) -> list[Now]:
         """Return each conversation's row, after a moment without those that take longer. Raises `Unavailable`."""

@@ -14,13 +14,16 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from actors.audit.evidence import Sources
+from actors.runtime.listed_places import name_at
 from protocol.errors import BadId, Erased, Rejected
-from protocol.ids import Address, written_address
+from protocol.ids import Address, name_of, written_address
 from storage.gateway_sessions import JetStreamSessions
+from storage.ports import DeadLetters
 
 from .access import checked
 from .conversation_cache import Reading, Stories, Story
 from .escape import visible
+from .known_list import KnownList
 from .overview import Glances
 
 FOLDER = Path(__file__).parent
@@ -50,6 +53,8 @@ class Site:
     stories: Stories
     traces: Path
     templates: Environment
+    list: KnownList
+    letters: DeadLetters
     sessions: JetStreamSessions | None = None
 
     def answer(self, request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
@@ -138,6 +143,9 @@ def templates() -> Environment:
         "signed": lambda value: f"{value:+,}",
         "time": _time,
         "moment": _moment,
+        "dollars": lambda value: f"${value:,.2f}" if value >= 0.995 else f"${value:.4f}" if value else "–",
+        "named": name_at,
+        "spelled": name_of,
     }
     made.filters |= filters
     made.globals["link"] = link
@@ -159,6 +167,6 @@ def _time(text: str) -> str:
 def _moment(at_ms: int) -> str:
     """Return milliseconds since 1970 as people read them; a writer may have written any number."""
     try:
-        return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} (UTC)"
+        return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
     except (ValueError, OverflowError, OSError):
         return f"{at_ms} ms"

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 import zlib
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -124,13 +124,11 @@ class Listing:
         keys = {tenant: await self._key(tenant) for tenant in {one.tenant for one in sections}}
         return Opened(keys)
 
-    async def read(self, *, after: int = 0) -> AsyncIterator[tuple[int, Head | list[Listed]]]:
-        """Yield what was written after the revision *after*, with its own: the head, or records of a chunk."""
-        for one in await self._kept.read(after=after):
-            if one.name == HEAD:
-                yield one.revision, decoded(one.body, Head) or Head()
-            else:
-                yield one.revision, await self.opened(one.body)
+    async def told(self, document: Document) -> tuple[Head | None, list[Listed]]:
+        """Return what a document is: the head, or the records of a chunk."""
+        if document.name == HEAD:
+            return decoded(document.body, Head), []
+        return None, await self.opened(document.body)
 
     async def opened(self, body: bytes) -> list[Listed]:
         """Return the records of a chunk; those whose key is not here tell their address and their time."""

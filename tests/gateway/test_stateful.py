@@ -13,10 +13,9 @@ import pytest
 from openai import AsyncOpenAI, BadRequestError
 
 from actors.audit.erasing import Erasing
-from actors.cli.verify import sources_of
+from actors.cli.page import page_of
 from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
-from actors.page.app import page
 from actors.services.read_back import said_messages
 from protocol.facts import ConversationForked
 from protocol.formats import messages
@@ -151,7 +150,7 @@ async def _looked_on(working: Runtime, trunk: Address) -> None:
     while trunk not in {one.at for one in await live.newest(since_ms=0)}:
         assert time.monotonic() < ends
         await asyncio.sleep(0.1)
-    app = page(sources_of(working), working.conversations, traces=Path("nowhere"), sessions=live)
+    app = page_of(working, traces=Path("nowhere"), sessions=live)
     async with client_of(app) as browser:
         html = (await browser.get("/")).text
     section = html.partition("Through the gateway")[2].partition("</table>")[0]

@@ -37,6 +37,7 @@ AUDITS = (
     f"{API}.STREAM.INFO.CTX_LOG",
     f"{API}.STREAM.MSG.GET.CTX_KEYS",
     f"{API}.DIRECT.GET.CTX_LIST",
+    f"{API}.STREAM.MSG.GET.CTX_DLQ",
 )
 ORDERS = (
     *(f"{API}.STREAM.{verb}.CTX_LOG" for verb in ("CREATE", "UPDATE", "DELETE", "PURGE", "MSG.DELETE", "SNAPSHOT")),

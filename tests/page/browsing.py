@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from playwright.async_api import ConsoleMessage, Page, Request
 
 SHOTS = os.environ.get("PAGE_SHOTS", "")
-WIDE, NARROW = 1280, 400
+WIDE, NARROW = 1280, 375
 
 CONTRAST_MIN = 4.5
 LARGE_CONTRAST_MIN = 3.0

@@ -13,9 +13,12 @@ from starlette.types import ASGIApp
 
 from actors.audit.evidence import Sources
 from actors.page.app import page
+from actors.page.known_list import KnownList
 from actors.runtime.conversations import Conversations
+from actors.runtime.listing import Listing
 from protocol.ids import address
-from storage.memory import MemoryAnchors, MemoryArtifacts, MemoryLog, MemorySnapshots
+from storage.memory import MemoryAnchors, MemoryArtifacts, MemoryKeys, MemoryLog, MemorySnapshots
+from storage.memory_work import MemoryDeadLetters, MemoryKeptList, MemoryLogChanges
 from storage.ports import Record
 from tests.audit.recorded import serve, small
 from tests.builders import Talk, assistant, result, system, user, words
@@ -110,7 +113,8 @@ def app_over(
     snapshots = MemorySnapshots()
     sources = Sources(log=log, snapshots=snapshots, artifacts=artifacts, anchors=MemoryAnchors())
     known = Conversations(log=log, snapshots=snapshots, writer="page")
-    return page(sources, known, traces=traces, wait_seconds=wait)
+    listed = KnownList(Listing(MemoryKeptList(), keys=MemoryKeys()), changes=MemoryLogChanges(log), log=log)
+    return page(sources, known, traces=traces, listed=listed, letters=MemoryDeadLetters(), wait_seconds=wait)
 
 
 def client_of(app: ASGIApp) -> httpx2.AsyncClient:

@@ -9,11 +9,9 @@ from pathlib import Path
 import httpx2 as httpx
 import pytest
 
-from actors.cli.page import access_of, serving
-from actors.cli.verify import sources_of
+from actors.cli.page import access_of, page_of, serving
 from actors.host.bootstrap import Runtime
 from actors.host.settings import PageSection
-from actors.page.app import page
 from protocol.client import Client
 from protocol.errors import Rejected
 from protocol.ids import fresh_id
@@ -28,9 +26,7 @@ async def test_a_user_sees_its_tenants_and_a_stranger_none(running: Runtime, cli
         await talk.append([{"role": "user", "content": f"of {tenant}"}])
     socket = tmp_path / "page.sock"
     settings = PageSection(users=USERS, socket=str(socket), hosts=("page.example",))
-    app = page(
-        sources_of(running), running.conversations, traces=tmp_path, access=access_of(settings), hosts=settings.hosts
-    )
+    app = page_of(running, traces=tmp_path, access=access_of(settings), hosts=settings.hosts)
 
     async def asked(path: str, headers: Mapping[str, str] | list[tuple[str, str]]) -> httpx.Response:
         transport = httpx.AsyncHTTPTransport(uds=str(socket))
@@ -61,7 +57,7 @@ async def test_only_a_listed_address_is_believed(
     running: Runtime, tmp_path: Path, peers: tuple[str, ...], status: int
 ) -> None:
     settings = PageSection(users=USERS, peers=peers)
-    app = page(sources_of(running), running.conversations, traces=tmp_path, access=access_of(settings))
+    app = page_of(running, traces=tmp_path, access=access_of(settings))
     async with serving(app, page=settings) as url, httpx.AsyncClient() as browser:
         assert (await browser.get(url, headers={"X-Forwarded-User": "bob"})).status_code == status
 

@@ -114,7 +114,7 @@ async def test_the_list_does_not_wait_for_a_conversation_that_takes_long() -> No
                 await asyncio.sleep(0.02)
     for page in (first, second):
         known, waiting = sorted(page.rows(), key=lambda row: "slow" in row)
-        assert waiting == f"{slow.at} its log is being read …"
+        assert waiting == f"{slow.at} – its log is being read …"
         assert known.split()[0] == str(recorded().at)
         assert [one.attributes["http-equiv"] for one in page.all("meta") if "http-equiv" in one.attributes]
     assert asked == 1

@@ -29,6 +29,10 @@ def views(talk: Talk) -> dict[str, str]:
         "why": f"{at}/why/4",
         "where": f"{at}/where?text=payments",
         "artifacts": f"{at}/artifacts",
+        "policy": f"{at}/policy",
+        "costs": "/costs",
+        "policies": "/policies",
+        "letters": "/letters",
         "artifact": f"{at}/artifact/messages:1-3",
         "verify": f"{at}/verify?run=1",
         "trace": f"{at}/trace/{'0' * 32}",
@@ -170,7 +174,7 @@ async def test_the_keyboard_reaches_the_content_first_and_shows_where_it_is(site
             tag, outline = await page.evaluate(focused)
             assert outline != "none", f"the focus on {tag} is not visible"
             seen.append(await page.evaluate("document.activeElement.textContent.trim() || document.activeElement.name"))
-        assert seen[:5] == ["Timeline", "Diff", "Search", "Artifacts", "Verify"]
+        assert seen[:5] == ["Timeline", "Diff", "Search", "Artifacts", "Policy"]
 
 
 async def test_the_list_follows_what_happens(site: Site, log: MemoryLog) -> None:
@@ -181,7 +185,7 @@ async def test_the_list_follows_what_happens(site: Site, log: MemoryLog) -> None
     async with site.page() as page:
         await page.goto(site.url)
         row = page.get_by_role("row").filter(has=page.get_by_role("link", name=str(talk.at), exact=True))
-        assert await row.get_by_role("cell").nth(1).text_content() == f"{talk.state.live_tokens:,}"
+        assert await row.get_by_role("cell").nth(2).text_content() == f"{talk.state.live_tokens:,}"
         await row.get_by_role("link").focus()
         talk.play(user(words(900)))
         await fill(log, MemoryArtifacts(), talk, first=known)

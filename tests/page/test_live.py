@@ -14,11 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from actors.cli.page import serving
-from actors.cli.verify import sources_of
+from actors.cli.page import page_of, serving
 from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
-from actors.page.app import page
 from protocol.client import Client
 from protocol.errors import Rejected
 from storage.memory import MemoryArtifacts, MemoryLog
@@ -38,7 +36,7 @@ async def test_what_real_actors_did_is_on_the_page(working: Runtime, client: Cli
     await talk.context(unfinished=True)
     state = await settled(working, talk.at)
     at = f"/c/{talk.at}"
-    app = page(sources_of(working), working.conversations, traces=tmp_path, wait_seconds=60)
+    app = page_of(working, traces=tmp_path, wait_seconds=60)
     async with client_of(app) as browser:
         listed = Html((await browser.get(f"/?q={name}")).text)
         timeline = Html((await browser.get(at)).text)

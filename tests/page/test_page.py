@@ -56,8 +56,8 @@ async def test_the_list_shows_every_conversation_with_its_pressure() -> None:
     rows = page.rows()
     (row,) = [row for row in rows if row.startswith(str(talk.at))]
     share = f"{talk.state.live_tokens / usable * 100:.0f} %"
-    numbers = f"{talk.state.live_tokens:,} {usable:,} {talk.state.messages} {talk.state.version}"
-    assert row == f"{talk.at} {share} {numbers} ready –"
+    sizes = f"{talk.state.live_tokens:,} {usable:,} {talk.state.spent.said_tokens:,}"
+    assert row == f"{talk.at} – {share} {sizes} {talk.state.messages} {talk.state.version} ready –"
     assert len(rows) == 2
 
 

@@ -1,0 +1,280 @@
+"""Known list: all conversations in a table of this process, so that a million can be searched, sorted and counted.
+
+It is filled from the list that is kept (`actors/runtime/listing.py`), then from what was written since. What the log
+has beyond that is marked `stale`: who shows it looks at the conversation itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from actors.core.listed import Head, Listed
+from actors.model_info.prices import price_of
+from actors.runtime.listed_places import name_at, newer, saved_tokens
+from actors.runtime.listing import Listing
+from protocol.errors import NotPermitted, NotProvisioned
+from protocol.ids import Address, Token
+from storage.ports import EventLog
+from storage.sweep_ports import LogChanges
+
+REFRESH_SECONDS = 2.0
+"""Pages that are asked for within it show the same."""
+
+Sort = Literal["active", "pressure", "tokens", "saved"]
+SORTS: dict[Sort, str] = {
+    "active": "at_ms DESC",
+    "pressure": "CAST(tokens AS REAL) / max(usable, 1) DESC",
+    "tokens": "tokens DESC",
+    "saved": "saved DESC",
+}
+Condition = Literal["", "ready", "waiting", "unreadable", "erased"]
+CONDITIONS: dict[Condition, str] = {
+    "": "1",
+    "ready": "fault = '' AND waits_for = ''",
+    "waiting": "waits_for != ''",
+    "unreadable": "fault NOT IN ('', 'erased')",
+    "erased": "fault = 'erased'",
+}
+
+_TABLES = """
+CREATE TABLE rows (
+  tenant TEXT, conversation TEXT, seq INT, at_ms INT, find TEXT, name TEXT, model TEXT, version INT, messages INT,
+  log_tokens INT, tokens INT, usable INT, waits_for TEXT, fault TEXT, why TEXT, policy TEXT, saved INT,
+  stale INT DEFAULT 0, PRIMARY KEY (tenant, conversation)) WITHOUT ROWID;
+CREATE INDEX by_time ON rows (at_ms DESC);
+CREATE TABLE days (
+  tenant TEXT, conversation TEXT, day INT, model TEXT, calls INT, said INT, sendable INT, served INT, cost INT,
+  PRIMARY KEY (tenant, conversation, day)) WITHOUT ROWID;
+"""
+_PUT = """
+INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)
+ON CONFLICT DO UPDATE SET
+  seq = excluded.seq, at_ms = excluded.at_ms, find = excluded.find, name = excluded.name, model = excluded.model,
+  version = excluded.version, messages = excluded.messages, log_tokens = excluded.log_tokens,
+  tokens = excluded.tokens, usable = excluded.usable, waits_for = excluded.waits_for, fault = excluded.fault,
+  why = excluded.why, policy = excluded.policy, saved = excluded.saved, stale = 0
+WHERE excluded.seq >= rows.seq
+"""
+_TOUCH = """
+INSERT INTO rows (tenant, conversation, seq, at_ms, find, name, model, version, messages, log_tokens, tokens, usable,
+  waits_for, fault, why, policy, saved, stale)
+VALUES (?, ?, 0, ?, ?, '', '', 0, 0, 0, 0, 0, '', '', '', '', 0, 1)
+ON CONFLICT DO UPDATE SET at_ms = max(rows.at_ms, excluded.at_ms), stale = 1 WHERE rows.seq < ?
+"""
+_SHOWN = (
+    "tenant, conversation, at_ms, name, model, version, messages, log_tokens, tokens, usable, waits_for, fault, why"
+)
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a page asks for; `tenants` are those that the visitor sees, None for all."""
+
+    text: str = ""
+    sort: Sort = "active"
+    condition: Condition = ""
+    policy: str = ""
+    tenants: Collection[str] | None = None
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation as it is listed; of a `stale` one the log has more."""
+
+    at: Address
+    at_ms: int
+    name: str
+    model: str
+    version: int
+    messages: int
+    log_tokens: int
+    tokens: int
+    usable: int
+    waits_for: str
+    fault: str
+    why: str
+    saved: int
+    stale: bool
+
+
+class DaySum(msgspec.Struct, frozen=True, kw_only=True):
+    """One day, model or tenant of all conversations that a visitor sees."""
+
+    name: str
+    calls: int = 0
+    said: int = 0
+    served: int = 0
+    dollars_saved: float = 0.0
+    dollars_spent: float = 0.0
+    unpriced: int = 0
+    """Calls of models that have no known price."""
+
+    @property
+    def share(self) -> float:
+        """Return what part of what would have been sent was not."""
+        return (self.said - self.served) / self.said if self.said else 0.0
+
+
+class Adopted(msgspec.Struct, frozen=True, kw_only=True):
+    """A policy by its hash, and over how much it holds."""
+
+    hash: str
+    conversations: int
+    newest: Address
+    at_ms: int
+
+
+class KnownList:
+    """All conversations, as this process knows them."""
+
+    def __init__(self, listing: Listing, *, changes: LogChanges, log: EventLog) -> None:
+        self._listing = listing
+        self._changes = changes
+        self._log = log
+        self._table = sqlite3.connect(":memory:", check_same_thread=False)
+        self._table.executescript(_TABLES)
+        self._one_at_a_time = asyncio.Lock()
+        self._revision = 0
+        self._refreshed = float("-inf")
+        self.head: Head | None = None
+        """How far the kept list goes; None where none is kept, or this user may not read it."""
+        self.is_behind = False
+        """The log got more since than was looked at."""
+
+    async def refresh(self) -> None:
+        """Take in what was written since the last time. Raises `Unavailable`."""
+        async with self._one_at_a_time:
+            if time.monotonic() - self._refreshed < REFRESH_SECONDS:
+                return
+            await self._read()
+            tail, is_all = await newer(self.head or Head(), self._changes)
+            self.is_behind = not is_all
+            # a list that is made anew, or that nobody keeps here
+            others = await self._log.addresses() if self.head is None or not is_all else []
+            touched = [(one.at, one.at_ms, one.seq) for one in tail] + [(at, 0, 1) for at in others]
+            await asyncio.to_thread(self._touch, touched)
+            self._refreshed = time.monotonic()
+
+    async def page(self, asked: Asked, *, first: int, most: int) -> tuple[list[Row], int]:
+        """Return the rows from *first* on, *most* at once, and how many there are in all."""
+        where, values = _where(asked)
+        chosen = f"SELECT {_SHOWN}, saved, stale FROM rows WHERE {where} ORDER BY {SORTS[asked.sort]} LIMIT ? OFFSET ?"
+        found = await self._select(chosen, (*values, most, first))
+        ((total,),) = await self._select(f"SELECT count(*) FROM rows WHERE {where}", values)
+        return [_row(one) for one in found], total
+
+    async def counts(self, tenants: Collection[str] | None) -> dict[Condition, int]:
+        """Return how many conversations there are of each condition."""
+        where, values = _where(Asked(tenants=tenants))
+        columns = ", ".join(f"total({condition})" for condition in CONDITIONS.values())
+        ((*found,),) = await self._select(f"SELECT {columns} FROM rows WHERE {where}", values)
+        return {name: int(count) for name, count in zip(CONDITIONS, found, strict=True)}
+
+    async def days(self, tenants: Collection[str] | None, *, by: Literal["day", "model", "tenant"]) -> list[DaySum]:
+        """Return what calls cost and were spared, added up by day (newest first), model or tenant."""
+        where, values = _where(Asked(tenants=tenants))
+        sums = "sum(calls), sum(said), sum(sendable), sum(served), sum(cost)"
+        query = f"SELECT {by}, model, {sums} FROM days WHERE {where} GROUP BY 1, 2 ORDER BY 1 DESC"
+        found: dict[str, DaySum] = {}
+        for name, model, *counts in await self._select(query, values):
+            key = str(name)
+            found[key] = _added(found.get(key, DaySum(name=key)), model, counts)
+        return list(found.values())
+
+    async def policies(self, tenants: Collection[str] | None) -> list[Adopted]:
+        """Return the policies that are in force, the most frequent first, each with where it was used last."""
+        where, values = _where(Asked(tenants=tenants))
+        query = (
+            f"SELECT policy, count(*), tenant, conversation, max(at_ms) FROM rows WHERE {where} AND policy != '' "
+            "GROUP BY policy ORDER BY 2 DESC LIMIT 200"
+        )
+        return [
+            Adopted(hash=policy, conversations=count, newest=Address(tenant=tenant, conversation=name), at_ms=at_ms)
+            for policy, count, tenant, name, at_ms in await self._select(query, values)
+        ]
+
+    async def _read(self) -> None:
+        try:
+            documents = await self._listing.documents(after=self._revision)
+        except (NotPermitted, NotProvisioned):
+            return
+        for one in documents:
+            head, rows = await self._listing.told(one)
+            if head is not None:
+                self.head = head
+            await asyncio.to_thread(self._put, rows)
+            self._revision = one.revision
+
+    def _put(self, rows: Sequence[Listed]) -> None:
+        with self._table:
+            self._table.executemany(_PUT, map(_values, rows))
+            of_days = "INSERT OR REPLACE INTO days VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            self._table.executemany(of_days, (one for row in rows for one in _days(row)))
+
+    def _touch(self, touched: Iterable[tuple[Address, int, int]]) -> None:
+        with self._table:
+            self._table.executemany(
+                _TOUCH, ((at.tenant, at.conversation, at_ms, _find(at, ""), seq) for at, at_ms, seq in touched)
+            )
+
+    async def _select(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        return await asyncio.to_thread(lambda: self._table.execute(query, values).fetchall())
+
+
+def _where(asked: Asked) -> tuple[str, list[object]]:
+    parts, values = [CONDITIONS[asked.condition]], list[object]()
+    if asked.text:
+        parts.append("instr(find, ?) > 0")
+        values.append(asked.text.casefold())
+    if asked.policy:
+        parts.append("policy = ?")
+        values.append(asked.policy)
+    if asked.tenants is not None:
+        parts.append(f"tenant IN ({', '.join('?' * len(asked.tenants))})")
+        values += sorted(asked.tenants)
+    return " AND ".join(parts), values
+
+
+def _values(row: Listed) -> tuple[object, ...]:
+    at, told = row.at, row.about
+    return (
+        at.tenant, at.conversation, row.seq, row.at_ms, _find(at, told.name), told.name, told.model, told.version,
+        told.messages, told.log_tokens, told.tokens, told.usable, told.waits_for, told.fault, told.why,
+        told.policy_hash, saved_tokens(told),
+    )  # fmt: skip
+
+
+def _days(row: Listed) -> Iterable[tuple[object, ...]]:
+    for one in row.about.days:
+        sums = (one.calls, one.said_tokens, one.sendable_tokens, one.served_tokens, one.microdollars)
+        yield (row.at.tenant, row.at.conversation, one.day, row.about.model, *sums)
+
+
+def _find(at: Address, name: str) -> str:
+    return f"{name}\n{name_at(at)}\n{at}".casefold()
+
+
+def _row(found: Sequence[Any]) -> Row:
+    tenant, conversation, *rest = found
+    named = dict(zip(Row.__struct_fields__[1:], rest, strict=True))
+    named["stale"] = bool(named["stale"])
+    return Row(at=Address(tenant=Token(str(tenant)), conversation=Token(str(conversation))), **named)
+
+
+def _added(total: DaySum, model: str, counts: Sequence[int]) -> DaySum:
+    calls, said, sendable, served, cost = counts
+    price = price_of(model) if model else None
+    saved = max(0, sendable - served) * price.input if price else 0.0
+    return DaySum(
+        name=total.name,
+        calls=total.calls + calls,
+        said=total.said + said,
+        served=total.served + served,
+        dollars_saved=total.dollars_saved + saved,
+        dollars_spent=total.dollars_spent + cost / 1e6,
+        unpriced=total.unpriced + (0 if price else calls),
+    )

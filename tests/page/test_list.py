@@ -1,0 +1,120 @@
+"""The page over many conversations: sorted, searched and counted as the list says, nothing of strangers' tenants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import msgspec
+import pytest
+
+from actors.core.listed import About, Listed
+from actors.core.spent import Day
+from actors.model_info.prices import price_of
+from actors.page.known_list import Asked, KnownList
+from actors.runtime.listing import Listing
+from protocol import policy as policies
+from protocol.facts import PolicySet
+from protocol.ids import address
+from storage.memory import MemoryKeys, MemoryLog
+from storage.memory_work import MemoryKeptList, MemoryLogChanges
+from tests.audit.recorded import small
+from tests.builders import AT, Talk, user, words
+from tests.page.many import LETTERS, crowded
+from tests.page.shown import Html, client_of, shown
+
+
+def rows() -> Iterator[Listed]:
+    for number in range(1, 9):
+        day = Day(day=20_000 + number % 2, first=1, calls=1, said_tokens=1000, sendable_tokens=800, served_tokens=300)
+        told = About(
+            name=f"Größe {number}", model="gpt-4o" if number < 5 else "unheard-of", version=number, tokens=number * 100,
+            usable=(9 - number) * 1000, waits_for="digest" if number == 2 else "", days=(day,), policy_hash="p",
+        )  # fmt: skip
+        if number == 3:
+            told = About(fault="damaged", why="a commit is missing")
+        at = address(f"größe-{number}", "acme" if number > 4 else "default")
+        yield Listed(at=at, seq=number, at_ms=number * 1000, about=told)
+
+
+@pytest.fixture
+async def known() -> KnownList:
+    log, listing = MemoryLog(), Listing(MemoryKeptList(), keys=MemoryKeys())
+    assert await listing.record(list(rows()), seq=0)
+    found = KnownList(listing, changes=MemoryLogChanges(log), log=log)
+    await found.refresh()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("asked", "numbers"),
+    [
+        (Asked(), [8, 7, 6, 5, 4, 3, 2, 1]),
+        (Asked(sort="pressure"), [8, 7, 6, 5, 4, 2, 1, 3]),
+        (Asked(text="GRÖSSE 7"), [7]),
+        (Asked(text="größe-3"), [3]),
+        (Asked(condition="waiting"), [2]),
+        (Asked(condition="unreadable"), [3]),
+        (Asked(tenants={"acme"}), [8, 7, 6, 5]),
+        (Asked(tenants=()), []),
+        (Asked(policy="other"), []),
+    ],
+)
+async def test_what_is_asked_for_is_shown(known: KnownList, asked: Asked, numbers: list[int]) -> None:
+    found, total = await known.page(asked, first=0, most=50)
+    assert [one.at_ms // 1000 for one in found] == numbers
+    assert total == len(numbers)
+    assert not any(one.stale for one in found)
+
+
+async def test_costs_add_up_by_day_and_model_and_only_of_tenants_that_one_sees(known: KnownList) -> None:
+    price = price_of("gpt-4o")
+    assert price is not None
+    days = await known.days(None, by="day")
+    assert [(one.name, one.calls, one.said, one.served) for one in days] == [
+        ("20001", 3, 3000, 900),
+        ("20000", 4, 4000, 1200),
+    ]
+    assert sum(one.dollars_saved for one in days) == pytest.approx(3 * 500 * price.input)
+    assert [(one.name, one.calls, one.unpriced) for one in await known.days({"acme"}, by="model")] == [
+        ("unheard-of", 4, 4)
+    ]
+    assert await known.days((), by="day") == []
+
+
+async def test_pages_of_thousands_are_reached_and_say_what_they_show() -> None:
+    app, listing = await crowded(1_000)
+    async with client_of(app) as browser:
+
+        async def read(path: str) -> Html:
+            answer = await browser.get(path)
+            assert answer.status_code == 200, answer.text
+            return Html(answer.text)
+
+        first, last = await read("/"), await read("/?page=999")
+        assert "1,005 conversations" in first.text("main")
+        assert "Page 1 of 21" in first.text("main")
+        assert "Page 21 of 21" in last.text("main")
+        assert len(first.rows()) == 50
+        assert len((await read(f"/?q={quote('返金')}")).rows()) == 50
+        assert any("damaged of a test" in row for row in (await read("/?state=unreadable")).rows())
+        letters = (await read("/letters")).text("main")
+        assert all(actor in letters and error in letters for actor, _, error, _ in LETTERS)
+        assert "Tokens without us" in (await read("/costs")).text("main")
+        assert (await browser.get("/?state=no+such")).status_code == 400
+        before = (await listing.head()).seqs
+    assert before == (0,)
+
+
+async def test_who_changed_the_policy_is_told_with_the_keys_that_it_changed() -> None:
+    talk = Talk(small(), at=AT)
+    talk.play(user(words(20)))
+    wider = msgspec.structs.replace(talk.state.policy, budget=msgspec.structs.replace(small().budget, window=5_000))  # type: ignore[type-var]
+    fact = PolicySet(layer=b'{"budget":{"window":5000}}', keys=("budget.window",), by="Ada <ada@example.org>")
+    talk.land(talk.sealed((fact,), adopt=policies.resolve([msgspec.to_builtins(wider)])))
+    async with shown(talk) as site:
+        page = await site.get(f"/c/{AT}/policy")
+        told = page.text("main")
+    assert "Changed in version" in told
+    assert "by Ada <ada@example.org>" in told
+    assert any(row.startswith("budget.window") and row.endswith("5000") for row in page.rows()), page.rows()
