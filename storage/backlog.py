@@ -30,6 +30,14 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """Since when the oldest is filled that is not done; 0 where there is none. By the clocks of server and machine."""
 
 
+class Room(msgspec.Struct, frozen=True, kw_only=True):
+    """What the account takes on NATS' disks, and may take."""
+
+    used_bytes: int
+    limit_bytes: int
+    """0 or less: no limit but the disk's."""
+
+
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """The log as its server keeps it."""
 
@@ -54,6 +62,15 @@ async def kept_log(connection: NatsConnection) -> Kept:
     replicas = [one for part in found for one in (part.cluster and part.cluster.replicas) or ()]
     behind = sum(bool(one.offline or not one.current or one.lag) for one in replicas)
     return Kept(size_bytes=sum(part.state.bytes for part in found), replicas_behind=behind)
+
+
+async def room(connection: NatsConnection) -> Room:
+    """Return how much of its room the account uses. Raises `LogUnavailable`."""
+    try:
+        found = await connection.jetstream(timeout=SECONDS).account_info()
+    except (APIError, *TRANSIENT) as error:
+        raise LogUnavailable(f"what NATS stores is not known: {reason_of(error)}") from None
+    return Room(used_bytes=found.storage, limit_bytes=found.limits.max_storage)
 
 
 async def _queue(connection: NatsConnection, actor: Actor, lane: Lane) -> Queue:

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeVar
 
 from protocol.errors import ArtifactDamaged, ArtifactsUnavailable, NotFound
@@ -224,6 +225,21 @@ class S3Anchors:
         )
         names = (entry["Key"].removeprefix(prefix) for page in pages for entry in page.get("Contents", ()))
         return sorted(int(name) for name in names if name.isdecimal())
+
+    async def oldest(self) -> datetime | None:
+        """Return when that tenant got its newest anchor whose newest is the oldest; None where nobody has one."""
+        pages = await self._store.call(
+            "ListObjectsV2",
+            ANCHORS_PREFIX,
+            lambda client, where: list(
+                client.get_paginator("list_objects_v2").paginate(Bucket=where, Prefix=ANCHORS_PREFIX)
+            ),
+        )
+        newest: dict[str, datetime] = {}
+        for entry in (entry for page in pages for entry in page.get("Contents", ())):
+            tenant = entry["Key"].removeprefix(ANCHORS_PREFIX).partition("/")[0]
+            newest[tenant] = max(newest.get(tenant, entry["LastModified"]), entry["LastModified"])
+        return min(newest.values(), default=None)
 
     async def tenants(self) -> list[Token]:
         """See `Anchors.tenants`."""

@@ -19,7 +19,14 @@ from prometheus_client.metrics_core import Metric as Family
 
 from actors.telemetry import setup
 from actors.telemetry.gateway_metrics import Counted, record_request
-from actors.telemetry.service_metrics import record_letter, record_log, record_queue, record_served
+from actors.telemetry.service_metrics import (
+    record_anchors,
+    record_letter,
+    record_log,
+    record_queue,
+    record_served,
+    record_storage,
+)
 from actors.telemetry.setup import llm_span, record_artifact, record_step
 from protocol import semconv
 from storage import store_metrics
@@ -53,6 +60,8 @@ def record_everything() -> None:
     record_letter("spill", "fault")
     record_queue("spill", "normal", slots=1, age_seconds=1.0)
     record_log(size_bytes=1, replicas_behind=0)
+    record_storage(used_bytes=1, limit_bytes=1)
+    record_anchors(age_seconds=1.0)
     record_failure("PutObject")
     sample = {str: "x", int: 1, float: 1.0}
     one = {field.name: sample[field.type] for field in msgspec.structs.fields(Counted)}
@@ -173,4 +182,4 @@ def metric_names() -> frozenset[str]:
     """Return every name of a metric that `semconv` has."""
     text = (ROOT / "protocol" / "semconv.py").read_text(encoding="utf-8").partition("# --- metrics ---")[2]
     found = re.findall(r"^([A-Z_]+) = \"[\w.]+\"", text, re.MULTILINE)
-    return frozenset(getattr(semconv, name) for name in found) - {semconv.GATEWAY_DIRECTION}
+    return frozenset(getattr(semconv, name) for name in found) - {semconv.GATEWAY_DIRECTION, semconv.GATEWAY_CACHE}

@@ -7,6 +7,7 @@ second SIGTERM). Heavy modules are imported by the command that needs them.
 
 from __future__ import annotations
 
+import logging
 import sys
 
 FAILED, MISMATCH, UNREACHABLE, REPAIRED = 1, 3, 4, 5
@@ -31,10 +32,10 @@ def run(app: object) -> int:
     except JettisonError as error:
         from .terminal_text import named
 
-        sys.stderr.write(f"jettison: {named(str(error))}\n")
+        _failed(named(str(error)))
         return UNREACHABLE if isinstance(error, Unavailable) else FAILED
     except OSError as error:
-        sys.stderr.write(f"jettison: {error}\n")
+        _failed(str(error))
         return FAILED
     except typer.Exit as stop:
         return int(stop.exit_code)
@@ -50,3 +51,12 @@ def run(app: object) -> int:
             show()
         return 2
     return outcome if isinstance(outcome, int) else 0
+
+
+def _failed(text: str) -> None:
+    """Write why a command failed to stderr; as an entry of the log, where that is read by machines."""
+    handlers = logging.getLogger().handlers
+    if any(type(handler.formatter).__name__ == "JsonLines" for handler in handlers):
+        logging.getLogger("jettison.said").critical("%s", text)
+    else:
+        sys.stderr.write(f"jettison: {text}\n")

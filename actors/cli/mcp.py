@@ -11,12 +11,14 @@ from contextlib import asynccontextmanager
 from nats.aio.client import Client as NatsConnection
 
 from actors.host.admitted import admitted_in
+from actors.host.readiness import Need
 from actors.host.settings import Settings
 from protocol.connection import connect
 from protocol.errors import Rejected
 
 from .http_server import listened, opened, tls_of
 from .options import StackOptions
+from .probes import probed
 from .session import located, run, said, settings_of
 
 try:
@@ -35,7 +37,7 @@ def mcp(stack: StackOptions, *, http: bool, port: int | None) -> int:
     """Serve until the client goes, or until told to stop; see `jettison mcp --help`."""
     settings = settings_of(stack)
     main = _over_http(settings, port) if http else _over_stdio(settings)
-    return run(main, service="mcp", settings=settings)
+    return run(main, service="mcp", settings=settings, probed=http)
 
 
 async def _over_stdio(settings: Settings) -> int:
@@ -55,11 +57,18 @@ async def _over_stdio(settings: Settings) -> int:
 
 
 async def _over_http(settings: Settings, port: int | None) -> int:
-    async with served(settings, port=port) as url:
+    async with probed(settings.probe) as readiness, served(settings, port=port) as url:
         said(f"mcp      {url}")
         said("ready    Ctrl-C stops it")
-        await asyncio.Event().wait()
+        with readiness.needs({"nats": Need(ask=lambda: _asked(settings))}):
+            await asyncio.Event().wait()
     return 0
+
+
+async def _asked(settings: Settings) -> None:
+    """Reach the NATS that *settings* name. Raises `LogUnavailable`."""
+    there = located(settings)
+    await (await connect(there.nats.url, name="mcp-probe", login=there.nats.login())).close()
 
 
 @asynccontextmanager

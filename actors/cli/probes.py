@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 
 import msgspec
 from starlette.applications import Starlette
@@ -16,11 +18,14 @@ from actors.host.bootstrap import Runtime
 from actors.host.readiness import Need, Readiness
 from actors.host.settings import ProbeSection
 from actors.telemetry.exposition import MISSING, exposed, is_installed
-from actors.telemetry.service_metrics import record_log, record_queue
-from storage.backlog import kept_log, queues
+from actors.telemetry.service_metrics import record_anchors, record_log, record_queue, record_storage
+from storage.backlog import kept_log, queues, room
+from storage.s3 import S3Anchors
 
 from .http_server import listened, opened
 from .session import said
+
+ANCHORS_SECONDS = 600.0
 
 LISTED = "/healthz, /readyz, /metrics"
 
@@ -69,6 +74,9 @@ def needs_of(running: Runtime, *, store: bool, watches: bool = False) -> dict[st
         found["s3"] = Need(ask=running.artifacts.check_bucket)
     if watches:
         found["queues"] = Need(ask=lambda: _watched(running), is_required=False)
+        found["storage"] = Need(ask=lambda: _stored(running), is_required=False)
+    if watches and store:
+        found["anchors"] = Need(ask=_Anchored(running).ask, is_required=False)
     return found
 
 
@@ -77,3 +85,25 @@ async def _watched(running: Runtime) -> None:
         record_queue(one.actor, one.lane, slots=one.slots, age_seconds=one.age_seconds)
     log = await kept_log(running.connection)
     record_log(size_bytes=log.size_bytes, replicas_behind=log.replicas_behind)
+
+
+async def _stored(running: Runtime) -> None:
+    found = await room(running.connection)
+    record_storage(used_bytes=found.used_bytes, limit_bytes=found.limit_bytes)
+
+
+class _Anchored:
+    """Says how old the anchors are: to list them all takes a request for each thousand, so now and then."""
+
+    def __init__(self, running: Runtime) -> None:
+        self._anchors = S3Anchors(running.artifacts)
+        self._oldest: datetime | None = None
+        self._read = float("-inf")
+
+    async def ask(self) -> None:
+        """Look at the anchors where it is time, and say their age."""
+        if time.monotonic() - self._read > ANCHORS_SECONDS:
+            self._oldest = await self._anchors.oldest()
+            self._read = time.monotonic()
+        if self._oldest is not None:
+            record_anchors(age_seconds=(datetime.now(UTC) - self._oldest).total_seconds())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 
 import stamina
 
@@ -13,6 +14,7 @@ from actors.host.bootstrap import ROLES, Role, Runtime, data_folder, runtime, wo
 from actors.host.readiness import Readiness
 from actors.host.settings import Settings
 from actors.runtime.registry import ACTOR_SPECS
+from actors.runtime.worked import WORKED
 from protocol.errors import ArtifactsUnavailable, LogUnavailable, Rejected, Unavailable
 from protocol.outages import Outage
 from protocol.subjects import ACTORS
@@ -25,6 +27,9 @@ from .terminal_text import counted
 
 LAST_ANCHOR_SECONDS = 5.0
 """What is written last must not hold up who wants to stop."""
+
+TELL_SECONDS = 60.0
+"""A worker says what it did once a minute at most: more is what metrics and traces are for."""
 
 RECONNECT_SECONDS_MAX = 5.0
 """Between two attempts of a worker to reach a NATS or a store that does not answer."""
@@ -163,10 +168,29 @@ async def _worked(settings: Settings, role: Role, alone: bool, outage: Outage, r
             outage.succeeded()
             said(f"{role} works on {settings.nats.url}")
             with readiness.needs(needs_of(running, store=store, watches=sweeps)):
-                await work(running, (role,), alone=alone)
+                async with _telling():
+                    await work(running, (role,), alone=alone)
     except WAITED_FOR as error:
         outage.failed(str(error))
         raise
+
+
+@asynccontextmanager
+async def _telling() -> AsyncIterator[None]:
+    """Say once a minute what was done, where something was."""
+
+    async def tell() -> None:
+        while True:
+            await asyncio.sleep(TELL_SECONDS)
+            for line in WORKED.told():
+                said(f"in {TELL_SECONDS:.0f} s  {line}")
+
+    telling = asyncio.create_task(tell())
+    try:
+        yield
+    finally:
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
 
 
 async def _provision(settings: Settings, replicas: int, partitions: int) -> int:

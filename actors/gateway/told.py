@@ -171,6 +171,7 @@ class Told:
                 saved_tokens=self.saved_tokens,
                 input_tokens=usage.input if usage else 0,
                 output_tokens=usage.output if usage else 0,
+                cached_tokens=usage.cached if usage else 0,
             )
         )
         span = get_current_span()

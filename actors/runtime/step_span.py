@@ -26,6 +26,7 @@ from protocol.tracing import span
 
 from .fold import tokens_of
 from .handed import Handed
+from .worked import WORKED
 
 log = logging.getLogger("jettison.worker")
 
@@ -46,6 +47,7 @@ class StepSpan:
         removed = max(0, tokens_of(self.before) - tokens_of(after)) if after is not None else 0
         seconds = time.perf_counter() - self.started
         record_step(self.actor, outcome, seconds=seconds, tokens_removed=removed)
+        WORKED.add(self.actor, outcome, seconds=seconds, removed=removed)
         if after is not None:
             for fact in step.facts:
                 if isinstance(fact, ToolOutputSpilled):

@@ -30,6 +30,7 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
     saved_tokens: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int = 0
 
 
 def record_request(one: Counted) -> None:
@@ -65,3 +66,7 @@ def _record_answer(one: Counted) -> None:
     for kind, tokens in (("input", one.input_tokens), ("output", one.output_tokens)):
         if tokens:
             counted.record(tokens, {**call, semconv.GEN_AI_TOKEN_TYPE: kind})
+    prompt = metric_counter(semconv.GATEWAY_PROMPT, "{token}", "Tokens of prompts, by whether the provider had them")
+    hit = min(one.cached_tokens, one.input_tokens)
+    for cache, tokens in (("hit", hit), ("miss", one.input_tokens - hit)):
+        prompt.add(tokens, {semconv.GATEWAY_CACHE: cache})

@@ -34,3 +34,15 @@ def record_log(*, size_bytes: int, replicas_behind: int) -> None:
     gauge(semconv.LOG_BYTES, "By", "Size of the log, in one copy").set(size_bytes)
     behind = gauge(semconv.LOG_REPLICAS_BEHIND, "{replica}", "Copies of the log that have not all of it")
     behind.set(replicas_behind)
+
+
+def record_storage(*, used_bytes: int, limit_bytes: int) -> None:
+    """Say how much of its room on NATS' disks the account uses; a limit of 0 or less is none."""
+    gauge(semconv.STORAGE_USED, "By", "What all streams take on NATS' disks").set(used_bytes)
+    if limit_bytes > 0:
+        gauge(semconv.STORAGE_LIMIT, "By", "What the account may take of them").set(limit_bytes)
+
+
+def record_anchors(*, age_seconds: float) -> None:
+    """Say how old the newest anchor is of the tenant whose newest is the oldest."""
+    gauge(semconv.ANCHORS_AGE, "s", "Since when a tenant has no newer anchor").set(age_seconds)

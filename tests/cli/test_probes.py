@@ -26,6 +26,7 @@ from actors.host.bootstrap import Runtime
 from actors.host.embedded import EmbeddedStack
 from actors.host.readiness import Need, Readiness
 from actors.host.settings import GatewaySection, ProbeSection, Settings, load
+from actors.runtime.worked import Worked
 from actors.telemetry.json_lines import JsonLines
 from protocol.errors import LogUnavailable
 from tests.stack import ROOT, free_port
@@ -91,7 +92,7 @@ async def test_an_answer_is_kept_for_the_probes_that_follow_it() -> None:
 async def test_real_servers_are_asked_and_say_how_the_queues_are(running: Runtime) -> None:
     readiness = Readiness()
     with readiness.needs(needs_of(running, store=True, watches=True)):
-        assert await readiness.told() == (True, {"nats": "ok", "s3": "ok", "queues": "ok"})
+        assert await readiness.told() == (True, dict.fromkeys(("nats", "s3", "queues", "storage", "anchors"), "ok"))
 
 
 async def test_a_gateway_that_forwards_without_nats_is_ready_without_it() -> None:
@@ -127,6 +128,29 @@ def test_an_entry_of_the_log_is_a_line_of_json_with_its_trace() -> None:
     assert int(entry.pop("span_id"), 16) == span.get_span_context().span_id
     told = {"level": "WARNING", "logger": "jettison.worker", "message": "spill\nwaits \\udcff"}
     assert entry == {**told, "service": "worker-spill"}
+
+
+def test_a_worker_says_what_it_did_in_a_line_for_each_actor_and_begins_anew() -> None:
+    worked = Worked()
+    for outcome, removed in (("applied", 900), ("applied", 300), ("declined", 0)):
+        worked.add("digest", outcome, seconds=0.25, removed=removed)  # type: ignore[arg-type]
+    worked.add("spill", "failed", seconds=2.0, removed=0)
+    assert worked.told() == [
+        "spill: 1 steps (1 failed), the slowest 2.0 s",
+        "digest: 3 steps (2 applied, 1 declined), the slowest 0.2 s; 1,200 tokens left views",
+    ]
+    assert worked.told() == []
+
+
+@pytest.mark.parametrize("format", ["json", "text"])
+def test_why_a_command_failed_is_an_entry_of_the_log_where_that_is_json(format: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from actors.cli import main; main()", "ls", "--nats", "nats://127.0.0.1:9"]
+    named = {**os.environ, "JETTISON_LOG__FORMAT": format, "JETTISON_DATA": str(tmp_path)}
+    done = subprocess.run(command, cwd=ROOT, env=named, capture_output=True, text=True, check=False)
+    last = done.stderr.splitlines()[-1]
+    assert done.returncode == 4
+    told = json.loads(last)["message"] if format == "json" else last.removeprefix("jettison: ")
+    assert told.startswith("NATS at nats://127.0.0.1:9 does not answer")
 
 
 @contextmanager

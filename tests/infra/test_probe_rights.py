@@ -8,7 +8,7 @@ from nats.aio.client import Client as NatsConnection
 from protocol.connection import connect
 from protocol.ids import address
 from protocol.subjects import ACTORS, LANES
-from storage.backlog import kept_log, queues
+from storage.backlog import kept_log, queues, room
 from storage.jetstream import JetStreamLog
 from storage.wakes import JetStreamWakes
 from tests.infra.rights_server import RightsServer
@@ -33,9 +33,11 @@ async def test_who_sweeps_may_tell_of_all_queues_and_of_the_log(server: RightsSe
     try:
         found = await queues(connection)
         kept = await kept_log(connection)
+        stored = await room(connection)
     finally:
         await connection.close()
     assert [(one.actor, one.lane) for one in found] == [(actor, lane) for actor in ACTORS for lane in LANES]
     (waiting,) = (one for one in found if one.slots)
     assert (waiting.actor, waiting.lane, waiting.slots) == ("squeeze", "normal", 1)
     assert kept.replicas_behind == 0
+    assert stored.used_bytes > 0

@@ -42,7 +42,6 @@ AUDITS = (
 ORDERS = (
     *(f"{API}.STREAM.{verb}.CTX_LOG" for verb in ("CREATE", "UPDATE", "DELETE", "PURGE", "MSG.DELETE", "SNAPSHOT")),
     *(f"{API}.STREAM.{verb}" for verb in ("LIST", "NAMES")),
-    f"{API}.INFO",
     f"{API}.STREAM.RESTORE.CTX_LOG",
     f"{API}.CONSUMER.CREATE.CTX_KEYS.x",
     f"{API}.CONSUMER.DURABLE.CREATE.CTX_WAKE.x",
@@ -79,6 +78,7 @@ SWEEPS = (
     f"{API}.CONSUMER.MSG.NEXT.CTX_LOG.x",
     f"{API}.CONSUMER.DELETE.CTX_LOG.x",
     "ctx.v1.list.7",
+    f"{API}.INFO",
     *(f"{API}.{verb}.CTX_LIST" for verb in ("STREAM.MSG.GET", "DIRECT.GET", "STREAM.MSG.DELETE")),
 )
 
