@@ -89,3 +89,9 @@ def test_the_python_of_a_page_compiles(page: Path) -> None:
         if kind == "python":
             compile(textwrap.dedent(body), str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
             assert inspect.cleandoc(body)
+
+
+def test_the_site_has_a_place_for_every_page() -> None:
+    nav = (ROOT / "infra" / "site" / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
+    pages = {page.name for page in PAGES if page.parent.name == "docs"}
+    assert {name for name in pages if f": {name}\n" not in nav} == set()
