@@ -93,5 +93,5 @@ def test_the_python_of_a_page_compiles(page: Path) -> None:
 
 def test_the_site_has_a_place_for_every_page() -> None:
     nav = (ROOT / "infra" / "site" / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
-    pages = {page.name for page in PAGES if page.parent.name == "docs"}
+    pages = {page.name for page in PAGES if page.parent == ROOT / "infra" / "docs"}
     assert {name for name in pages if f": {name}\n" not in nav} == set()
