@@ -303,6 +303,9 @@ class Policy(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return max(0, share_of(window - reserve - self.budget.tools, 1 - self.budget.headroom))
 
 
+_DECODER = msgspec.json.Decoder(Policy)
+
+
 def share_of(tokens: int, share: float) -> int:
     """Return *share* of *tokens*, rounded down; 0.29 of 100 is 29 although 100 * 0.29 is a little less."""
     return int(tokens * share + 1e-6)
@@ -343,10 +346,7 @@ def _without_llm(layer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def converted(layer: Mapping[str, Any]) -> Policy:
-    """Return *layer* over the defaults, its keys and types checked but not whether they fit together.
-
-    Raises `BadPolicy` that names the key.
-    """
+    """Return *layer* over the defaults, whether its parts fit or not; raises `BadPolicy` that names a wrong key."""
     try:
         return msgspec.convert(layer, Policy, strict=False)
     except msgspec.ValidationError as error:
@@ -362,7 +362,7 @@ def encode(policy: Policy) -> bytes:
 def decode(raw: bytes) -> Policy:
     """Return the policy that `encode` wrote; raises `BadPolicy` for a newer or damaged one."""
     try:
-        return msgspec.json.decode(raw, type=Policy)
+        return _DECODER.decode(raw)
     except UNREADABLE as error:
         raise BadPolicy(f"the recorded policy cannot be read: {error}", key="") from None
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-import msgspec
 from msgspec.structs import replace
 
 from actors.core.state import State
 from actors.runtime.fold import Decision, decisions, fold, gone_back_to, head
-from actors.runtime.kept_states import STATE_SCHEMA, Snapshot
+from actors.runtime.kept_states import opened
 from protocol.errors import UNREADABLE, BadEnvelope, ChainBroken
 from protocol.ids import Address
 from storage.ports import Record
@@ -68,10 +67,7 @@ def _opened(snapshot: bytes) -> tuple[State | None, Divergence | None]:
     if not snapshot:
         return None, None
     try:
-        kept = msgspec.msgpack.decode(snapshot, type=Snapshot)
-        if kept.schema != STATE_SCHEMA:
-            return None, None
-        return msgspec.msgpack.decode(kept.state, type=State), None
+        return opened(snapshot), None
     except UNREADABLE as error:
         return None, _state_gap(0, f"is not readable: {error}"[:200])
 

@@ -13,9 +13,9 @@ from typing import Literal
 
 import msgspec
 
-from actors.core.state import State, initial, is_tombstone, remember_writer
+from actors.core.state import initial, is_tombstone, remember_writer
 from actors.runtime.fold import folded
-from actors.runtime.kept_states import STATE_SCHEMA, Snapshot
+from actors.runtime.kept_states import opened
 from actors.spill.part import MISSING_UPLOAD
 from protocol import codec
 from protocol.errors import UNREADABLE, BadEnvelope, JettisonError, UnknownRules
@@ -345,10 +345,8 @@ def _differs(mark: Mark, here: Head | None, *, sure: Head, chain: Chain, last_se
 def _snapshot(at: Address, body: bytes, records: Sequence[Record]) -> list[Problem]:
     """Compare a snapshot with the fold of the log; what is of another schema is never used and not judged."""
     try:
-        snapshot = msgspec.msgpack.decode(body, type=Snapshot)
-        if snapshot.schema != STATE_SCHEMA:
+        if (state := opened(body)) is None:
             return []
-        state = msgspec.msgpack.decode(snapshot.state, type=State)
     except UNREADABLE as error:
         return [Problem(what="snapshot", where="snapshot", reason=f"is not readable: {error}"[:200])]
     if not records or state.seq > records[-1].seq:

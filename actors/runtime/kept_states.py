@@ -29,6 +29,17 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     state: bytes
 
 
+# Made at import: msgspec 0.22 looks a type over at its first use, and a second thread that comes meanwhile reads what
+# is half done: a wrong "not readable", or a crash. So each type that threads decode has its decoder beside it.
+_SNAPSHOT, _STATE = msgspec.msgpack.Decoder(Snapshot), msgspec.msgpack.Decoder(State)
+
+
+def opened(body: bytes) -> State | None:
+    """Return the state in a snapshot; None where it is of another schema. Raises one of `UNREADABLE` where damaged."""
+    snapshot = _SNAPSHOT.decode(body)
+    return _STATE.decode(snapshot.state) if snapshot.schema == STATE_SCHEMA else None
+
+
 @dataclass(frozen=True, kw_only=True)
 class KeptStates:
     """The snapshots of all conversations, each checked against its log."""
@@ -65,10 +76,7 @@ class KeptStates:
     def _opened(self, at: Address, body: bytes) -> State | None:
         """Return the state in a snapshot; None where it is of another schema or damaged."""
         try:
-            snapshot = msgspec.msgpack.decode(body, type=Snapshot)
-            if snapshot.schema != STATE_SCHEMA:
-                return None
-            return msgspec.msgpack.decode(snapshot.state, type=State)
+            return opened(body)
         except UNREADABLE as error:
             log.warning("a snapshot of %s is not readable (%s); folding the log", at, type(error).__name__)
             return None

@@ -48,6 +48,9 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     leave_out: tuple[int, ...]
 
 
+_CHOICE = msgspec.json.Decoder(Choice)
+
+
 def selecting(state: State, answers: Answers, *, count: Count) -> Ask | AccountSqueezed | CompactionDeclined:
     """Return what follows from *answers*: the one request, or the fact that ends the stage."""
     assert state.policy is not None
@@ -75,7 +78,7 @@ def selecting(state: State, answers: Answers, *, count: Count) -> Ask | AccountS
     if why:
         return declined(state, answers, why)
     try:
-        choice = msgspec.json.decode(text, type=Choice)
+        choice = _CHOICE.decode(text)
     except UNREADABLE as error:
         return declined(state, answers, f"the answer is no list of numbers: {error}"[:200])
     named = sorted(set(choice.leave_out))[:most]

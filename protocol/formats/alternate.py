@@ -49,6 +49,9 @@ class _Typed(msgspec.Struct):
     type: str
 
 
+_RAW, _TYPED = msgspec.json.Decoder(_Raw), msgspec.json.Decoder(_Typed)
+
+
 def alternating(pieces: Iterable[Piece]) -> Iterator[bytes]:
     """Yield the messages of a request, the instructions at the head as one message of the role system.
 
@@ -126,7 +129,7 @@ def _said(one: Piece, message: dict[str, Any]) -> _Said:
 
 def _own(one: Piece, message: dict[str, Any]) -> _Said:
     role = message["role"]
-    given = [bytes(block) for block in msgspec.json.decode(one.raw, type=_Raw).content]
+    given = [bytes(block) for block in _RAW.decode(one.raw).content]
     blocks: list[bytes] = []
     for block, value in zip(given, message["content"], strict=True):
         if anthropic.acceptable(value, role):
@@ -218,4 +221,4 @@ def _unmark(said: list[_Said], kept: int) -> None:
 
 
 def _type_of(raw: bytes) -> str:
-    return msgspec.json.decode(raw, type=_Typed).type
+    return _TYPED.decode(raw).type
