@@ -24,7 +24,7 @@ from tests.programs.bench.servers import Bench, cpu_seconds, workers
 
 ACTORS = ("spill", "digest", "cut")
 CONVERSATIONS = 48
-"""So many that the start of three processes (2 s of CPU time) is a small part."""
+"""The start of three processes (2 to 4 s of CPU time) is in each figure, and of a fold of so few it is the most."""
 
 TURNS = 50
 
