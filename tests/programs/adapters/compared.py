@@ -53,12 +53,12 @@ async def views_of(framework: str, said: list[Json], *, budget: int, nats: str, 
     file = folder / f"{framework}-{budget}.json"
     job = {"said": said, "budget": budget, "nats": nats, "name": f"recorded-{budget}", "systems": SYSTEMS[framework]}
     file.write_text(json.dumps(job))
-    await judge._child(framework, "recorded", str(file))
+    await judge.in_its_environment(framework, "recorded", str(file))
     left: Json = json.loads(file.read_text())
     return left
 
 
-async def main(transcript: str) -> None:
+async def main(transcript: str, budgets: Sequence[int]) -> None:
     """Print a line for each system at each budget."""
     count = counter("o200k_base")
     said = json.loads(Path(transcript).read_text(encoding="utf-8"))["messages"]
@@ -68,7 +68,7 @@ async def main(transcript: str) -> None:
     print("|---|---|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         async with started_stack(Settings(data=folder)) as (settings, _), at_work(settings):
-            for budget in BUDGETS:
+            for budget in budgets:
                 for framework in [one for one in SYSTEMS if judge.python_of(one).exists()]:
                     left = await views_of(framework, said, budget=budget, nats=settings.nats.url, folder=Path(folder))
                     for system, told in left.items():
@@ -89,4 +89,5 @@ def line(one: Any, asked: int) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("transcript", nargs="?", default=str(judge.ROOT / "tests/data/sample.json"))
-    asyncio.run(main(parser.parse_args().transcript))
+    parser.add_argument("--budget", type=int, nargs="+", default=BUDGETS, help="tokens of a view")
+    asyncio.run(main(parser.parse_args().transcript, parser.parse_args().budget))

@@ -76,7 +76,7 @@ async def _round_trip(framework: str) -> str:
     """Have all kinds of the framework's messages go through the log and back."""
     if not (Path(__file__).parent / f"{framework}_vocabulary.py").exists():
         return "its messages are ours"
-    await _child(framework, "vocabulary")
+    await in_its_environment(framework, "vocabulary")
     return "200 random lists"
 
 
@@ -84,12 +84,13 @@ async def _process(framework: str, *, nats: str, name: str, folder: Path, turns:
     file = folder / f"{framework}-{turns.start}.json"
     job = {"nats": nats, "name": name, "budget": BUDGET, "policy": {}, "turns": list(turns), "state": state}
     file.write_text(json.dumps(job))
-    await _child(framework, "run", str(file))
+    await in_its_environment(framework, "run", str(file))
     left: Json = json.loads(file.read_text())
     return left
 
 
-async def _child(framework: str, part: str, *arguments: str) -> None:
+async def in_its_environment(framework: str, part: str, *arguments: str) -> None:
+    """Run one *part* of *framework*: its run, its vocabulary or its recording."""
     argv = [str(python_of(framework)), "-m", f"tests.programs.adapters.{framework}_{part}", *arguments]
     # some frameworks draw all that happens
     pipes: Any = {"stdout": asyncio.subprocess.DEVNULL, "stderr": asyncio.subprocess.PIPE}
