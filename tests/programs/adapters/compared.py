@@ -52,6 +52,7 @@ async def views_of(framework: str, said: list[Json], *, budget: int, nats: str, 
     """Return what each system of *framework* sent and asked."""
     file = folder / f"{framework}-{budget}.json"
     job = {"said": said, "budget": budget, "nats": nats, "name": f"recorded-{budget}", "systems": SYSTEMS[framework]}
+    job["instructions"] = tokens_of([one for one in said if one["role"] == "system"])
     file.write_text(json.dumps(job))
     await judge.in_its_environment(framework, "recorded", str(file))
     left: Json = json.loads(file.read_text())

@@ -38,7 +38,8 @@ def middleware_of(system: str, recorded: Recorded, job: Json) -> list[Any]:
     if system == "langchain summary":
         trigger = ("tokens", int(job["budget"] * BEGINS))
         return [SummarizationMiddleware(model=Summarizer(recorded=recorded), trigger=trigger)]
-    return [JettisonMiddleware(job["nats"], budget=job["budget"])]
+    # a budget of ours is what is left beside the instructions
+    return [JettisonMiddleware(job["nats"], budget=job["budget"] - job["instructions"])]
 
 
 async def run(system: str, recorded: Recorded, job: Json) -> None:
