@@ -38,6 +38,7 @@ help:
 	@echo 'make docs-check  every page of it in a browser without a network: nothing is asked for, nothing hangs over'
 	@echo 'make list    how long `jettison ls` takes with 100,000 conversations'
 	@echo 'make drill   a server of three, objects and the whole site are lost, and put back from a copy: what is lost is what is said'
+	@echo 'make dashboards  the queries of dashboard and alerts on a real Prometheus that scrapes a stack under load (needs prometheus)'
 	@echo 'make page    every view of the page before axe-core in Chromium, light, dark and narrow, with a picture of each (needs npm)'
 	@echo 'make wheel   the client for agents, into dist/'
 	@echo 'make wheel-checks  twine, check-wheel-contents and pyright on it; installed anew on each Python from 3.11 to 3.13 that is there'
@@ -149,7 +150,11 @@ docs: .venv-docs/.installed
 docs-check: docs .venv/.browser
 	@$(BIN)/python -m tests.programs.docs_check
 
-.PHONY: page
+# Prometheus is Debian's package of this name.
+.PHONY: dashboards page
+dashboards: .venv/.installed
+	@$(BIN)/python -m tests.programs.dashboard_live
+
 page: .venv/.browser .venv/.axe
 	@$(BIN)/python -m tests.programs.page_check .venv/axe/node_modules/axe-core/axe.min.js
 
