@@ -1,6 +1,6 @@
 """Disasters, for real: a server of three, objects, the site. What is lost is what `restore` and `verify` say, exactly.
 
-python -m tests.programs.drill      (`make drill`; two minutes; servers on loopback, all below a temporary folder)
+python -m tests.programs.drill      (`make drill`; some minutes; servers on loopback, all below a temporary folder)
 """
 
 from __future__ import annotations
