@@ -68,7 +68,10 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
-    """One commit in one line. `messages` and `upto` say how much of the conversation its writer had seen."""
+    """One commit in one line. `messages` is how many its writer had seen, so the number of the newest of them.
+
+    As a message of the protocol it has `upto`: the position in the log of what the writer had seen last.
+    """
 
     version: int
     time: str
@@ -80,13 +83,18 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     after_tokens: int
     usable_tokens: int
     messages: int
-    upto: int
+    upto_seq: int = msgspec.field(name="upto")
     policy_hash: str
     trace_id: str
     writer: str
     hash: str
     reasons: tuple[str, ...] = ()
     loss: Loss | None = None
+
+    @property
+    def upto(self) -> int:
+        """Return the number of the newest message that its writer had seen, as `fork` and `rewind` take it."""
+        return self.messages
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):

@@ -164,7 +164,8 @@ def _fields(fact: Any) -> dict[str, Any]:
 
 def _role(raw: bytes) -> str:
     try:
-        return str(messages.decode(raw).get("role"))
+        item = messages.decode(raw)
+        return str(item.get("role") or item.get("type") or "?")
     except Rejected:
         return "?"
 

@@ -28,6 +28,7 @@ from protocol.formats.messages import ANTHROPIC, CHAT, INSTRUCTION_ROLES, RESPON
 
 from .admit import admit
 from .entry import MESSAGE_TOKENS, Entry, ResultOf, measure, tokens_of_results
+from .read_tool import with_namespace
 from .recent_ids import among, with_newer
 from .saw import Saw
 from .spent import with_said
@@ -275,7 +276,7 @@ def _call(state: State, entry: Entry) -> tuple[State, Entry]:
     if tuple(shown) != entry.call_ids:
         state = repaired(state, entry.number, "duplicate_call_id", "")
     opened = tuple(
-        OpenCall(said=said, shown=new, number=entry.number, tool=tool, kind=entry.kind)
+        OpenCall(said=said, shown=new, number=entry.number, tool=with_namespace(tool, entry.raw), kind=entry.kind)
         for said, new, tool in zip(entry.call_ids, shown, entry.call_names, strict=True)
     )
     recent_calls = with_newer(state.heard.recent_calls, shown, most=RECENT_CALLS_MAX)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from protocol.errors import BadId
+from protocol.formats.messages import decode
 from protocol.ids import token
 from protocol.policy import Policy
 from protocol.tools import READ_TOOL, SERVED_TOOLS
@@ -39,6 +40,18 @@ def is_read_tool(name: str, policy: Policy) -> bool:
     if not name.endswith(SERVED_TOOLS):
         return name != "" and name == _name(policy)
     return name in (READ_TOOL, _name(policy)) or bool(_SERVED.fullmatch(name)) or _is_beside(name, _name(policy))
+
+
+def with_namespace(tool: str, raw: bytes) -> str:
+    """Return the name of a call in an item, with its namespace where that tells whether its tool reads back.
+
+    Codex calls `search_history` of `mcp__jettison`. Other tools keep their own names, by which policies know them; so
+    does `read_artifact`, whatever the server is called.
+    """
+    if tool not in SERVED_TOOLS[1:] or b'"namespace"' not in raw:
+        return tool
+    namespace = decode(raw).get("namespace")
+    return f"{namespace.removesuffix('__')}__{tool}" if isinstance(namespace, str) and namespace else tool
 
 
 def _is_beside(name: str, read_tool: str) -> bool:

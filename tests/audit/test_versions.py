@@ -5,16 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 
+import msgspec
 import pytest
 
 from actors.audit.trail import versioned
 from actors.audit.versions import served, versions
 from actors.cli.audit_output import version_text
+from actors.cli.inspect import facts_told
 from actors.core.state import initial
 from actors.runtime.fold import decisions, fold, head, tokens_of
 from protocol import codec
 from protocol.errors import BadId, ChainBroken, NotFound
-from protocol.facts import CompactionDeclined, HistoryDigested, StageFailed
+from protocol.facts import CompactionDeclined, HistoryDigested, MessagesAppended, StageFailed
 from protocol.ids import address
 from tests.audit.recorded import recorded, serve, small
 from tests.builders import AT, Talk, assistant, policy, result, user, words
@@ -42,6 +44,27 @@ def test_a_row_says_who_did_what_and_what_the_view_had_before_and_after() -> Non
         assert (row.stage, row.outcome) == ("digest", "applied")
         assert (row.before_tokens, row.after_tokens) == (fact.before_tokens, fact.after_tokens)
     assert rows[talk.state.version].after_tokens == tokens_of(talk.state)
+
+
+def test_a_row_names_the_newest_message_by_its_number_and_travels_as_it_always_did() -> None:
+    talk = recorded()
+    seen = 0
+    for row, commit in zip(versions(talk.at, talk.records), talk.commits, strict=True):
+        said = [one for one in talk.records if one.side == "said" and one.seq <= commit.upto]
+        facts = [fact for one in said for fact in codec.decode_said(one.body).facts]
+        seen = sum(len(fact.messages) for fact in facts if isinstance(fact, MessagesAppended))
+        assert row.upto == row.messages == seen
+        assert row.upto_seq == commit.upto
+        assert msgspec.json.decode(msgspec.json.encode(row))["upto"] == commit.upto
+    assert 0 < seen < talk.commits[-1].upto
+
+
+def test_an_item_without_a_role_is_told_by_its_type() -> None:
+    talk = Talk(small())
+    call = {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"}
+    talk.append(user("hi"), call)
+    rows = [row for record in talk.records for row in facts_told(record) if row["fact"] == "MessagesAppended"]
+    assert [one["role"] for row in rows for one in row["messages"]] == ["user", "function_call"]
 
 
 def test_a_refused_and_a_failed_step_are_rows_with_their_reasons() -> None:

@@ -129,6 +129,20 @@ def test_no_result_of_the_server_becomes_an_artifact(tool: str) -> None:
     assert talk.bodies == {}
 
 
+@pytest.mark.parametrize("namespace", ["mcp__jettison", "mcp__jettison__", "mcp__gitlab"])
+@pytest.mark.parametrize("tool", SERVED_TOOLS[1:])
+def test_what_a_namespace_has_is_known_by_it(tool: str, namespace: str) -> None:
+    talk = Talk(policy(8000, spill={"share": 0.05}))
+    call = {"type": "function_call", "call_id": "c", "name": tool, "namespace": namespace, "arguments": "{}"}
+    talk.play(user("look"), call, {"type": "function_call_output", "call_id": "c", "output": words(900)})
+    assert (talk.bodies == {}) == ("jettison" in namespace)
+    assert f'"name":"{tool}","namespace":"{namespace}"'.encode() in _items_of(talk)
+
+
+def _items_of(talk: Talk) -> bytes:
+    return view(talk.state, budget=8000, count=COUNT, profile="openai-responses").body.replace(b'": ', b'":')
+
+
 @pytest.mark.parametrize("text", texts(), ids=lambda text: text[:20])
 def test_keys_name_their_conversation_where_the_policy_wants_it(text: str) -> None:
     wanted = policy(1000, shape={"read_tool": MCP, "read_keys": "named"})

@@ -122,7 +122,7 @@ def test_answers_are_bounded_and_say_what_is_left() -> None:
 
     row = Version(
         version=3, time="2026-11-22T10:00:00Z", seq=7, stage="cut", outcome="applied", facts={"HistoryCut": 2},
-        before_tokens=9, after_tokens=5, usable_tokens=8, messages=4, upto=4, reasons=("r" * 5000,),
+        before_tokens=9, after_tokens=5, usable_tokens=8, messages=4, upto_seq=7, reasons=("r" * 5000,),
         policy_hash="", trace_id="", writer="", hash="",
     )  # fmt: skip
     text = versions_text([row] * 200, conversation="c", more=True)
