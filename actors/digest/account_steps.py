@@ -86,8 +86,8 @@ LEAST_CHARS = 40
 REASON_HEAD = 0.78
 """Of a reason that is too long, its beginning: most say first what was wrong."""
 
-RECORD_CHARS = 140
-"""Of a record that was looked up, where steps are joined."""
+RECORD_LEAST_CHARS, RECORD_CHARS = 290, 140
+"""A record that was looked up is not shortened below this; where steps are joined, below that."""
 
 REASON_CHARS = 120
 """Of why something failed, where steps are joined."""
@@ -179,6 +179,8 @@ def coarser(step: AccountStep, level: int, hindsight: Hindsight, levels: Sequenc
         spare = max(0, int(most.call * share) - len(call))
         least = FAILED_OUTCOME_CHARS if act.failed else INSTRUCTS_CHARS if act.instructs else 0
         least = max(least, USED_CHARS * (act.used >= USED_MIN))
+        if hindsight.by_fields and is_record(act.outcome):
+            least = RECORD_LEAST_CHARS
         room = max(least, int(most.outcome * share) + spare)
         short = _shorter_outcome(act, room, sought, by_fields=hindsight.by_fields)
         acts.append(msgspec.structs.replace(act, call=one_line(call) if level >= 2 else call, outcome=short))

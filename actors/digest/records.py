@@ -21,7 +21,7 @@ _EMPTY = frozenset(("", "0", "null", "false", "no", "none", "[]", "()"))
 _WORD_WORTH = 0.4
 """Of a field that only says a word, as a status does."""
 
-_SOUGHT_MAX, _NAMES_MAX, _FRAME_CHARS = 3.0, 3, 12
+_SOUGHT_MAX, _NAMES_MAX, _FRAME_CHARS = 3.0, 12, 12
 CHARS_MAX = 4000
 FIELDS_MIN = 4
 

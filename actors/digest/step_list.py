@@ -25,6 +25,7 @@ from .account_steps import (
 )
 from .hindsight import Hindsight
 from .pieces import pieces_of
+from .records import is_record
 
 REPORTED = 0.7
 """Levels that a step is coarser, for a report behind it: that says what came of it."""
@@ -34,6 +35,9 @@ JOINED_MESSAGES = 16
 
 SPOKEN_LATER = 20
 """Times later than others steps are joined in which the assistant told something."""
+
+RECORD_LATER = 12
+"""The same for a record that was looked up: it has to fit a shorter text then."""
 
 COARSENESS_MAX = 6.0
 
@@ -183,6 +187,8 @@ class AccountSteps:
         """Return what joining the steps at *place* and behind it costs, whatever their age."""
         one, other = self.steps[place], self.steps[place + 1]
         kept = max(sum(self.worths[place : place + 2]), SPOKEN_LATER * (not one.acts or not other.acts))
+        if self.hindsight.by_fields and any(is_record(act.outcome) for step in (one, other) for act in step.acts):
+            kept += RECORD_LATER
         return (other.last - one.first + 1) * (1 + 2 * kept)
 
     def _join_at(self, place: int) -> None:

@@ -162,4 +162,4 @@ def _fragment(line: str, value: str, *, rows: bool) -> str:
     if stop < len(line) and (joint := _JOINT.search(behind[::-1])):
         behind = behind[: len(behind) - joint.end()]
     told = one_line(f"{before}{value}{behind}")
-    return told.strip(",;") if rows else told
+    return told.strip(",") if rows else told
