@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from actors.core.older_rules import under
 from actors.core.state import State
 from actors.core.view import view
-from actors.runtime.decided import Outside
 from actors.runtime.fold import Decision, count_of, decisions, gone_back_to, head
-from actors.runtime.registry import spec_of
 from protocol import codec
 from protocol.errors import BadEnvelope, BudgetRefused, ChainBroken, NotReady, UnknownRules
 from protocol.facts import (
@@ -28,6 +27,9 @@ from protocol.facts import (
 )
 from protocol.ids import Address
 from storage.ports import Record
+
+if TYPE_CHECKING:  # the rules of all actors: who only folds needs none
+    from actors.runtime.decided import Outside
 
 
 class Divergence(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,6 +131,8 @@ def is_view(commit: codec.Commit) -> bool:
 
 def _outside(before: State, recorded: tuple[DoneFact, ...]) -> Outside | None:
     """Return what came from outside for these facts; None if not rules decided them, or the log does not have it."""
+    from actors.runtime.registry import spec_of
+
     act = spec_of(recorded)
     if act is None or any(isinstance(fact, StageFailed) for fact in recorded):
         return None
@@ -137,6 +141,8 @@ def _outside(before: State, recorded: tuple[DoneFact, ...]) -> Outside | None:
 
 def _decided(before: State, recorded: tuple[DoneFact, ...], outside: Outside) -> tuple[DoneFact, ...]:
     """Return what the rules decide today."""
+    from actors.runtime.registry import spec_of
+
     act = spec_of(recorded)
     assert act is not None
     return act.rule(before, outside, count_of(before)).facts

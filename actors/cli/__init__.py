@@ -10,6 +10,11 @@ from __future__ import annotations
 import logging
 import sys
 
+from .late_imports import run_at_first_use
+
+# nats-py imports it for WebSockets only: 0.3 s of each command, and of each process that replays
+run_at_first_use("aiohttp")
+
 FAILED, MISMATCH, UNREACHABLE, REPAIRED = 1, 3, 4, 5
 
 

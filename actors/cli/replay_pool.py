@@ -18,11 +18,10 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import AsyncExitStack, contextmanager, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from actors.audit import bundle as bundles
-from actors.audit.older_release import Release, decided_by
 from actors.audit.refolding import refolded
 from actors.audit.replay import Replayed, replay
 from actors.host.bootstrap import Runtime, runtime
@@ -30,6 +29,9 @@ from actors.host.settings import Settings
 from protocol.errors import Damaged, JettisonError, NotFound, Rejected, Unavailable
 from protocol.ids import Address
 from storage.ports import Record
+
+if TYPE_CHECKING:  # what bundles and older releases need, each process would load: a quarter of its start
+    from actors.audit.older_release import Release
 
 BATCH_MAX = 16
 """Conversations that a process takes at once: it connects once for them, and progress is told after them."""
@@ -147,6 +149,10 @@ def _replayed(at: Address, records: Sequence[Record], how: How, snapshot: bytes)
     if how.fold:
         return refolded(at, records, snapshot=snapshot)
     found = replay(at, records, rules=(how.settings.rules_written,))
+    if not how.releases:
+        return found
+    from actors.audit.older_release import decided_by
+
     try:
         for release in how.releases:
             found = decided_by(release, at, records, found)
@@ -156,6 +162,8 @@ def _replayed(at: Address, records: Sequence[Record], how: How, snapshot: bytes)
 
 
 def _file(path: Path, how: How) -> ReplayResult:
+    from actors.audit import bundle as bundles
+
     try:
         bundle = bundles.sound(bundles.read(path))
     except (Rejected, Damaged, OSError) as error:

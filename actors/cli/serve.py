@@ -146,6 +146,8 @@ async def _anchored(running: Runtime, *, seconds: float) -> None:
 
 async def _worker(settings: Settings, role: Role, alone: bool = False) -> int:
     outage = Outage(said, f"{role} waits")
+    # the outage says so; the default hooks log each wait once more, through structlog even to stdout
+    stamina.instrumentation.set_on_retry_hooks(())
     async with probed(settings.probe) as readiness:
         async for attempt in stamina.retry_context(
             on=WAITED_FOR, attempts=None, timeout=None, wait_initial=0.5, wait_max=RECONNECT_SECONDS_MAX

@@ -10,26 +10,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import msgspec
-import stamina.instrumentation
 from nats.aio.client import Client as NatsConnection
 
-from actors.audit.asked import Answering, Eraser, History
-from actors.audit.forking import Forking
-from actors.model_info.tokens import counter
 from actors.runtime.conversations import Conversations
 from actors.runtime.listing import Listing
-from actors.runtime.quarantine import Quarantine, Sandbox
-from actors.runtime.registry import ACTOR_SPECS
 from actors.runtime.stepping import Effects
 from actors.runtime.task_group import together
-from actors.runtime.worker import Worker
-from actors.services.context_service import ContextService
-from actors.services.sweeper import Sweeper
-from actors.squeeze.model import ModelSettings, OpenAiModel
-from actors.telemetry.service_metrics import record_letter
 from protocol.connection import connect
 from protocol.ids import fresh_id
 from protocol.keys import FolderKeys, JetStreamKeys, TenantKeys
@@ -64,6 +53,15 @@ from storage.wakes import JetStreamWakes
 from .sandbox import ProcessSandbox
 from .settings import Settings
 
+# What a process does is imported where it begins: half a second of CPU, and most commands only read.
+if TYPE_CHECKING:
+    from actors.audit.asked import Answering
+    from actors.runtime.quarantine import Sandbox
+    from actors.runtime.worker import Worker
+    from actors.services.context_service import ContextService
+    from actors.services.sweeper import Sweeper
+    from actors.squeeze.model import OpenAiModel
+
 Role = Actor | Literal["service", "sweeper"]
 """What a worker's process does: an actor's work, answers to agents, or looking for what was forgotten."""
 ROLES: tuple[Role, ...] = (*ACTORS, "service", "sweeper")
@@ -92,6 +90,9 @@ class Process:
 
     def worker(self, actor: Actor) -> Worker:
         """Return a worker of *actor*."""
+        from actors.runtime.quarantine import Quarantine
+        from actors.runtime.worker import Worker
+
         return Worker(
             actor=actor,
             wakes=self.wakes,
@@ -105,6 +106,8 @@ class Process:
 
     def sweeper(self) -> Sweeper:
         """Return a sweeper."""
+        from actors.services.sweeper import Sweeper
+
         return Sweeper(
             log=self.log,
             changes=self.changes,
@@ -121,6 +124,9 @@ class Process:
 
     def context_service(self) -> ContextService:
         """Return a context service."""
+        from actors.audit.forking import Forking
+        from actors.services.context_service import ContextService
+
         return ContextService(
             requests=self.requests,
             conversations=self.conversations,
@@ -135,6 +141,8 @@ class Process:
 
     def others(self) -> Mapping[Verb, Answering]:
         """Return who answers what is asked about the past."""
+        from actors.audit.asked import History
+
         return History(log=self.log, artifacts=self.artifacts).verbs
 
 
@@ -150,6 +158,8 @@ class Runtime(Process):
 
     def others(self) -> Mapping[Verb, Answering]:
         """Return the same, and who erases."""
+        from actors.audit.asked import Eraser
+
         store, snapshots = self.artifacts, self.snapshots
         eraser = Eraser(
             connection=self.connection, log=self.log, artifacts=store, snapshots=snapshots, listing=self.listing()
@@ -163,8 +173,6 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
 
     Raises `LogUnavailable` within two seconds if NATS does not answer.
     """
-    # whoever waits says so; the default hooks log each wait once more, through structlog even to stdout
-    stamina.instrumentation.set_on_retry_hooks(())
     connection = await connect(
         settings.nats.url,
         name=connection_name(role, writes=settings.rules_written),
@@ -177,10 +185,9 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
     name = writer_name(role)
     snapshots = EncryptedSnapshots(JetStreamSnapshots(connection), keys=keys, artifacts=artifacts)
     conversations = Conversations(log=log, snapshots=snapshots, writer=name, rules=settings.rules_written)
-    has_model = settings.llm.base_url or settings.llm.api_key
     # a layer that cannot be used would refuse every new conversation
     settings.layers.check()
-    model = OpenAiModel(ModelSettings(**msgspec.structs.asdict(settings.llm))) if has_model else None
+    model = _model(settings)
     sandbox = ProcessSandbox(settings=settings)
     try:
         yield Runtime(
@@ -212,11 +219,26 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
             await model.close()
 
 
+def _model(settings: Settings) -> OpenAiModel | None:
+    if not (settings.llm.base_url or settings.llm.api_key):
+        return None
+    import stamina.instrumentation
+
+    from actors.squeeze.model import ModelSettings, OpenAiModel
+
+    # whoever waits says so; the default hooks log each wait once more, through structlog even to stdout
+    stamina.instrumentation.set_on_retry_hooks(())
+    return OpenAiModel(ModelSettings(**msgspec.structs.asdict(settings.llm)))
+
+
 async def work(running: Process, roles: Iterable[Role] = ACTORS, *, alone: bool = False) -> None:
     """Work in *roles* until cancelled; the process of one actor also serves contexts and sweeps, unless it is *alone*.
 
     Raises the first error that makes working impossible: a missing consumer, a closed connection.
     """
+    from actors.runtime.registry import ACTOR_SPECS
+    from actors.telemetry.service_metrics import record_letter
+
     wanted = tuple(roles)
     actors = [actor for actor in ACTORS if actor in wanted]
     beside = not alone and any(ACTOR_SPECS[actor].serves for actor in actors)
@@ -234,6 +256,9 @@ async def work(running: Process, roles: Iterable[Role] = ACTORS, *, alone: bool 
 
 async def warmed(running: Process, actors: Iterable[Actor]) -> None:
     """Load what a first delivery waits for: the tokenizer (0.3 s), the models' table (0.4), squeeze's client (1)."""
+    from actors.model_info.tokens import counter
+    from actors.runtime.registry import ACTOR_SPECS
+
     await asyncio.to_thread(counter, "o200k_base")
     for actor in actors:
         await asyncio.to_thread(ACTOR_SPECS[actor].warm, running.effects.tools)

@@ -17,6 +17,7 @@ import threading
 import traceback
 from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import msgspec
@@ -55,6 +56,7 @@ def serve(line: socket.socket) -> None:
 @cache
 def _load(actor: Actor) -> None:
     """Load what work waits for that begins anew: half a second of a processor each."""
+    import_module("actors.runtime.worker")  # else each case would
     counter("o200k_base")
     window_of("gpt-4o")
     import boto3

@@ -11,7 +11,9 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -20,7 +22,6 @@ from actors.core.older_rules import under
 from actors.core.seal import Step
 from actors.core.state import State
 from actors.spill.policy_layers import NO_LAYERS, Layers
-from actors.squeeze.model import Model
 from protocol import codec
 from protocol.errors import Contended
 from protocol.facts import DoneFact, HookFired
@@ -33,9 +34,13 @@ from storage.ports import Announcer, Artifacts
 from .conversations import Conversations
 from .fold import count_of
 from .handed import Handed
-from .registry import ACTOR_SPECS, Effect, Tools, given_up
 from .retries import FAULTS_MAX, Failures, is_passed_by
 from .step_span import step_span, tell_versions
+
+if TYPE_CHECKING:  # the rules of all actors, with what they need: a process that only reads is put together without
+    from actors.squeeze.model import Model
+
+    from .registry import Effect, Tools
 
 log = logging.getLogger("jettison.worker")
 
@@ -48,14 +53,19 @@ class Effects:
     layers: Layers = NO_LAYERS
     """What the policy of a new conversation lies on."""
     model: Model | None = None
-    by_actor: dict[Actor, Effect] = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.by_actor = {actor: one.make_effect(self.tools) for actor, one in ACTOR_SPECS.items()}
+    @cached_property
+    def by_actor(self) -> dict[Actor, Effect]:
+        """What each actor does, made for the first step."""
+        from .registry import ACTOR_SPECS
+
+        return {actor: one.make_effect(self.tools) for actor, one in ACTOR_SPECS.items()}
 
     @property
     def tools(self) -> Tools:
         """Return what the actors work with."""
+        from .registry import Tools
+
         return Tools(artifacts=self.artifacts, layers=self.layers, model=self.model)
 
     async def step(
@@ -120,6 +130,8 @@ class Stepping:
                 if not is_passed_by(error) or self.failures.of(at) + 1 < FAULTS_MAX:
                     raise
                 log.exception("%s of %s gives up", self.actor, at)
+                from .registry import given_up
+
                 try:
                     step = given_up(self.actor, state, error)
                 except Exception:

@@ -10,9 +10,10 @@ import json
 import re
 import sys
 from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING
 
 import re2
-from jsonpath import JSONPathEnvironment, JSONPathError
 
 from protocol.errors import Rejected
 from protocol.formats import messages
@@ -20,6 +21,9 @@ from protocol.limits import READ_BYTES_MAX
 from protocol.service_messages import ReadAsked
 
 from .kinds import parsed_json
+
+if TYPE_CHECKING:
+    from jsonpath import JSONPathEnvironment
 
 ANSWER_BYTES_MIN = 400
 """Less has no room for the sentence that says what is left."""
@@ -48,9 +52,16 @@ _NUMBER = re.compile(r"\B#(?=\d)")
 
 _QUOTED = re2.compile(r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""")
 
-_PATHS = JSONPathEnvironment(strict=True)
-# their expressions are Python's, which a hostile one keeps busy for hours; `pattern` is there for that
-del _PATHS.function_extensions["match"], _PATHS.function_extensions["search"]
+
+@cache
+def _paths() -> JSONPathEnvironment:
+    # 0.15 s of every command, and few are asked for a path
+    from jsonpath import JSONPathEnvironment
+
+    paths = JSONPathEnvironment(strict=True)
+    # their expressions are Python's, which a hostile one keeps busy for hours; `pattern` is there for that
+    del paths.function_extensions["match"], paths.function_extensions["search"]
+    return paths
 
 
 def part_of(text: str, asked: ReadAsked) -> str:
@@ -122,8 +133,11 @@ def found_in(text: str, path: str) -> Iterable[str]:
     if value is None:
         reason = "is no JSON object or array" if len(text) <= JSON_CHARS_MAX else "is too large for a JSON path"
         raise Rejected(f"this {reason}; ask for lines, bytes or a pattern", path=path[:80])
+    paths = _paths()
+    from jsonpath import JSONPathError
+
     try:
-        matches = [one.obj for one in itertools.islice(_PATHS.finditer(path, value), FOUND_MAX + 1)]
+        matches = [one.obj for one in itertools.islice(paths.finditer(path, value), FOUND_MAX + 1)]
     except (JSONPathError, RecursionError) as error:
         reason = str(error).split("->")[0].strip()
         raise Rejected(f"the JSON path cannot be used: {reason}"[:200], path=path[:80]) from None
