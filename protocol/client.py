@@ -19,7 +19,7 @@ from typing import Any, Unpack
 
 from nats.aio.client import Client as NatsConnection
 
-from .arguments import check_counts, check_texts, checked_layer, seconds_of
+from .arguments import check_texts, checked_layer, seconds_of
 from .connection import connect
 from .conversation import Conversation
 from .errors import Rejected
@@ -30,6 +30,7 @@ from .keys import JetStreamKeys, TenantKeys
 from .login import LoginArguments, checked_url, login_of
 from .service_messages import OpenAsked
 from .tools import told_tools
+from .warned import standing
 
 __all__ = ["OPEN_SECONDS", "PATIENCE_SECONDS", "Client", "Connecting", "Conversation"]
 
@@ -102,7 +103,7 @@ class Client:
         Raises `BadPolicy` for what cannot be used or is locked, `PolicyDiffers` where the conversation has another one,
         `BadId` for an empty name. While nobody serves, the first `context()` raises it.
         """
-        check_counts(budget=budget)
+        budget = standing(budget)
         at = address(conversation, tenant)
         check_texts(model=model, format=format)
         offered = told_tools(tools)

@@ -63,7 +63,7 @@ from .service_messages import (
 )
 from .tools import image_content, read_asked
 from .voice import Connected, Voice
-from .warned import warn
+from .warned import standing, warn
 
 T = TypeVar("T")
 
@@ -152,8 +152,8 @@ class Conversation:
 
     async def set_budget(self, budget: int) -> None:
         """Make *budget* the standing one: that of every view from now on, and what is compacted to; 0: the policy's."""
-        check_counts(budget=budget)
-        await self.say((CompactionRequested(budget=budget, reason="set"),))
+        asked = CompactionRequested(budget=standing(budget), reason="set")
+        await self.say((asked,))
         self._standing = budget
 
     async def context(

@@ -31,7 +31,7 @@ def opening(at: Address, state: State, asked: OpenAsked, layers: Layers) -> Open
     opened = bool(terms.name or state.messages)
     model = terms.model if opened else asked.model
     found = layers.resolved(at.tenant, model=model, layer=asked.policy)
-    notes = found.notes
+    notes = (*found.notes, *layers.guessed(at.tenant, model=model, layer=asked.policy))
     if opened and asked.policy:
         _check_same(at, state, asked.policy)
     if opened and asked.model not in ("", model):

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from actors.model_info.windows import window_of
+from actors.model_info.windows import window_found, window_of
 from protocol import policy as policies
 from protocol.errors import BadPolicy
 from protocol.ids import Token
@@ -66,6 +66,17 @@ class Layers:
         if unknown:
             notes.append(f"the window of model {unknown!r:.60}, which squeezes, is not known: set squeeze.window")
         return Resolved(policy=policy, notes=tuple(notes))
+
+    def guessed(self, tenant: Token, *, model: str, layer: Json) -> tuple[str, ...]:
+        """Return what is to be said of a *model* that no table has, and whose name begins like others."""
+        found = window_found(model)
+        told = any(_names_window(one) for one in (self.service, self._of(tenant).policy, layer))
+        if found is None or found.source != "family" or told:
+            return ()
+        return (
+            f"model {model!r:.60} is in no table: {found.tokens:,} tokens are taken for its window, the least that "
+            "models have whose names begin so; is it spelt right? If so, set budget.window",
+        )
 
     def adopted(self, tenant: Token, *, model: str, layer: bytes) -> Resolved:
         """Return the policy that a new conversation begins with; what of *layer* cannot be used is noted, left out."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -119,6 +120,18 @@ async def test_a_call_says_what_it_takes(client: Client, what: str, name: str) -
     wrong, (kind, told) = CALLS[what]
     with pytest.raises(kind, match=told):
         await wrong(await client.open(name))
+
+
+async def test_a_standing_budget_that_looks_like_thousands_is_warned_of(
+    client: Client, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "jettison"):
+        talk = await client.open(name, budget=37)
+        await talk.set_budget(39)
+        await talk.set_budget(0)
+        await talk.set_budget(500)
+    told = [one.getMessage() for one in caplog.records if "a standing budget" in one.getMessage()]
+    assert [one[:31] for one in told] == ["a standing budget of 37 tokens ", "a standing budget of 39 tokens "]
 
 
 async def test_objects_of_sdks_are_taken_as_they_are(working: Runtime, client: Client, name: str) -> None:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from actors.core.state import initial
 from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings, TenantSection
+from actors.services.policies import opening
 from actors.spill.policy_layers import Layers, TenantLayer
+from protocol import codec
 from protocol.client import Client
 from protocol.errors import BadPolicy
 from protocol.facts import MessageRepaired
 from protocol.ids import token
+from protocol.service_messages import OpenAsked
+from tests.builders import AT
 from tests.conftest import at_work, chatter, done_facts, layer, settled
 
 
@@ -54,3 +59,14 @@ def test_a_preset_does_not_get_around_a_lock_and_a_lock_of_nothing_is_refused() 
     assert layers.adopted(token("t"), model="", layer=b'{"preset":"holmes"}').policy.preset == "jettison"
     with pytest.raises(BadPolicy, match=r"the policy has no key 'spill\.pct'"):
         Layers(locked=("spill.pct",)).check()
+
+
+def test_a_name_that_only_begins_like_a_known_models_is_told_of_with_what_is_assumed() -> None:
+    def notes(model: str, asked: dict[str, object], layers: Layers) -> tuple[str, ...]:
+        return opening(AT, initial(codec.genesis(AT)), OpenAsked(model=model, policy=asked), layers).notes
+
+    (told,) = notes("openai/gpt-4o-mni", {}, Layers())
+    assert "'openai/gpt-4o-mni' is in no table: 128,000 tokens are taken for its window" in told
+    assert notes("gpt-4o-mini", {}, Layers()) == ()
+    assert notes("gpt-4o-mni", {"budget": {"window": 9_000}}, Layers()) == ()
+    assert notes("gpt-4o-mni", {}, Layers(service={"budget": {"window": 9_000}})) == ()
