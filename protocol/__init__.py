@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Erased,
         JettisonError,
         KeysUnavailable,
+        LogMoved,
         LogRegression,
         LogUnavailable,
         ModelUnavailable,
@@ -75,6 +76,7 @@ __all__ = [  # noqa: RUF022  # what is used first stands first
     "ArtifactDamaged",
     "ChainBroken",
     "PastNeeded",
+    "LogMoved",
     "LogRegression",
 ]
 

@@ -14,8 +14,12 @@ from tests.cli.test_cli import SAMPLE, jettison
 
 @pytest.fixture(scope="module")
 def sample(data: Path) -> str:
-    """Play the sample through the stack; return its address."""
-    done = jettison("compact", str(SAMPLE), "--budget", "8000", "--by-turn", "--data", str(data), "--json")
+    """Play the sample through the stack, under a policy that spills what may be put back; return its address."""
+    policy = data / "spills.json"
+    policy.parent.mkdir(parents=True, exist_ok=True)
+    policy.write_text(json.dumps({"spill": {"share": 0.08}}))
+    play = ("compact", str(SAMPLE), "--budget", "8000", "--policy", str(policy), "--by-turn")
+    done = jettison(*play, "--data", str(data), "--json")
     assert done.returncode == 0, done.stderr
     return str(json.loads(done.stdout)["address"])
 

@@ -18,7 +18,10 @@ def test_later_layers_win_key_by_key() -> None:
     service = {"budget": {"window": 1000, "reserve": 100}, "trigger": {"ratio": 0.8}}
     agent = {"budget": {"reserve": 50}}
     resolved = policies.resolve([service, {}, agent])
-    assert (resolved.budget, resolved.trigger) == (Budget(window=1000, reserve=50), Trigger(ratio=0.8))
+    assert (resolved.budget, resolved.trigger) == (
+        Budget(window=1000, reserve=50, calibrate="apart"),
+        Trigger(ratio=0.8),
+    )
 
 
 def test_no_layer_is_the_preset_jettison() -> None:
@@ -125,7 +128,7 @@ def test_the_fingerprint_is_of_the_values_not_of_how_they_were_layered() -> None
 
 
 def test_the_fingerprint_of_the_defaults_never_changes_unseen() -> None:
-    assert policies.fingerprint(Policy()) == "160d8bfb7bd20469"
+    assert policies.fingerprint(Policy()) == "c8514cdd6a8da841"
     assert list(json.loads(policies.encode(Policy()))) == list(Policy.__struct_fields__)
 
 

@@ -61,7 +61,7 @@ async def test_hooks_note_call_and_compact_and_the_log_says_what_they_did(
 async def test_what_a_provider_counts_and_refuses_makes_the_next_view_fit_it(
     working: Runtime, client: Client, name: str
 ) -> None:
-    talk = await client.open(name, policy=layer(window=8000))
+    talk = await client.open(name, policy=layer(budget={"window": 8000, "reserve": 0, "calibrate": "tighten"}))
     await spoken(talk, 12)
     before = await talk.context()
     assert before.tokens > 2_000
