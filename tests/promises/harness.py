@@ -218,6 +218,7 @@ def environment(settings: Settings, **more: str) -> Mapping[str, str]:
         **outer,
         "JETTISON_NATS__URL": settings.nats.url,
         "JETTISON_S3__ENDPOINT": settings.s3.endpoint,
+        "JETTISON_S3__BUCKET": settings.s3.bucket,
         "JETTISON_S3__ACCESS_KEY": settings.s3.access_key,
         "JETTISON_S3__SECRET_KEY": settings.s3.secret_key,
         "JETTISON_LLM__BASE_URL": settings.llm.base_url,
