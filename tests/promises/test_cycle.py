@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import msgspec
 import pytest
@@ -24,7 +25,7 @@ from protocol.errors import Unavailable
 from protocol.facts import ToolOutputSpilled
 from protocol.formats import messages
 from protocol.ids import fresh_id
-from protocol.subjects import LANES, Actor, Lane
+from protocol.subjects import LANES, Actor
 from storage.ports import Slot
 from storage.streams import consumer
 from tests.conftest import SAMPLE, done_facts, layer, settled
@@ -162,11 +163,11 @@ async def test_what_is_said_between_the_last_look_and_the_freed_slot_is_worked_o
     spoken = asyncio.Event()
 
     class LateWakes:
-        async def wake(self, *args: object, **keywords: object) -> bool:
-            return await idle.wakes.wake(*args, **keywords)  # type: ignore[arg-type]
+        def __getattr__(self, name: str) -> object:
+            return getattr(idle.wakes, name)
 
-        async def slots(self, actor: Actor, *, credits: int, lane: Lane = "normal") -> AsyncIterator[object]:
-            async for slot in idle.wakes.slots(actor, credits=credits, lane=lane):
+        async def slots(self, actor: Actor, **asked: Any) -> AsyncIterator[object]:
+            async for slot in idle.wakes.slots(actor, **asked):
                 yield LateSlot(slot, speak, spoken)
 
     worker = dataclasses.replace(idle.worker("spill"), wakes=LateWakes())  # type: ignore[arg-type]

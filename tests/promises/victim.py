@@ -20,7 +20,7 @@ from actors.host.settings import load
 from actors.runtime.conversations import Conversations
 from actors.runtime.stepping import Effects
 from protocol.ids import Address
-from protocol.subjects import Actor, Lane
+from protocol.subjects import Actor
 from storage.ports import Slot, Wakes
 
 POINTS = ("before_effect", "after_effect", "after_append", "after_ack", "after_look")
@@ -102,13 +102,12 @@ class MortalWakes:
     death: Death
     conversations: MortalConversations
 
-    async def wake(self, *args: Any, **keywords: Any) -> bool:
-        """See `Wakes.wake`."""
-        return await self.wakes.wake(*args, **keywords)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.wakes, name)
 
-    async def slots(self, actor: Actor, *, credits: int, lane: Lane = "normal") -> AsyncIterator[Slot]:
+    async def slots(self, actor: Actor, **asked: Any) -> AsyncIterator[Slot]:
         """See `Wakes.slots`."""
-        async for slot in self.wakes.slots(actor, credits=credits, lane=lane):
+        async for slot in self.wakes.slots(actor, **asked):
             yield cast(Slot, MortalSlot(slot, self.death, self.conversations))
 
 
