@@ -292,7 +292,7 @@ async def _try_elsewhere(connection: NatsConnection, failure: BaseException, wai
     """Leave a server that does not confirm; tell whether by now it was looked at whether the log is there at all."""
     if waited > UNCONFIRMED_SECONDS:
         await _leave(connection)
-    if waited > NOBODY_SECONDS and isinstance(failure, NoStreamResponseError):
+    if waited > NOBODY_SECONDS and isinstance(failure, (NoStreamResponseError, ServiceUnavailableError)):
         if not looked_at:
             await check_there(connection)
         return True
