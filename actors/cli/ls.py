@@ -8,10 +8,10 @@ import time
 from datetime import UTC, datetime
 from typing import Any, cast, get_args
 
-from actors.core.listed import ERASED, About, Listed, about
+from actors.core.listed import ERASED, NOT_READ, About, Listed, about
 from actors.host.bootstrap import Runtime
 from actors.runtime.listed_places import Places, Shown, Sort, Wanted, chosen, name_at, places, saved_tokens
-from protocol.errors import BadEnvelope, Damaged, JettisonError, KeysUnavailable, Rejected
+from protocol.errors import BadEnvelope, Damaged, JettisonError, KeysUnavailable, NotReady, Rejected
 from protocol.ids import Address
 
 from .options import StackOptions
@@ -55,10 +55,11 @@ def ls(stack: StackOptions, text: str, *, sort: str, page: int, limit: int, as_j
 async def _told(running: Runtime, row: Listed, shown: Shown, as_json: bool) -> JettisonError | None:
     """Write one row; return what is wrong with its conversation."""
     try:
-        known = about(await running.conversations.load(row.at)) if row.at in shown.stale else row.about
+        is_old = row.at in shown.stale or row.about.fault == NOT_READ
+        known = about(await running.conversations.load(row.at)) if is_old else row.about
         if known.fault and known.fault != ERASED:
             raise _fault(row.at, known)
-    except (KeysUnavailable, Damaged, BadEnvelope) as error:
+    except (KeysUnavailable, NotReady, Damaged, BadEnvelope) as error:
         said(f"{row.at} cannot be read: {error}")
         return error
     printed(_json(row, known)) if as_json else sys.stdout.write(_line(row, known) + "\n")

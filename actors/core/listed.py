@@ -30,6 +30,8 @@ NAME_CHARS = 200
 
 
 ERASED = "erased"
+NOT_READ = "not read"
+"""When it was looked at, which passes: who shows it looks again."""
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.core.flow import next_actor
-from actors.core.listed import ERASED
+from actors.core.listed import ERASED, NOT_READ
 from actors.core.state import State
 from actors.runtime.conversations import Conversations
-from protocol.errors import Damaged, KeysUnavailable, Rejected
+from protocol.errors import Damaged, KeysUnavailable, Rejected, Unavailable
 from protocol.ids import Address
 
 from .known_list import Row
@@ -90,12 +90,13 @@ class Glances:
         self._looking: dict[Address, asyncio.Task[Now]] = {}
 
     async def rows(self, rows: Sequence[Row]) -> list[Now]:
-        """Return how each one is now: as it is listed, or looked at where the log has more. Raises `Unavailable`."""
-        looked = {now.at: now for now in await self.look([row.at for row in rows if row.stale])}
+        """Return how each one is now: as it is listed, or looked at where the log has more, or it was not read."""
+        wanted = [row.at for row in rows if row.stale or row.fault == NOT_READ]
+        looked = {now.at: now for now in await self.look(wanted)}
         return [msgspec.structs.replace(looked.get(row.at) or now_listed(row), at_ms=row.at_ms) for row in rows]
 
     async def look(self, addresses: Sequence[Address]) -> list[Now]:
-        """Return each conversation's row, after a moment without those that take longer. Raises `Unavailable`."""
+        """Return each conversation's row, after a moment without those that take longer."""
         tasks = [self._task(at) for at in addresses]
         if tasks:
             await asyncio.wait(tasks, timeout=self._wait_seconds)
@@ -121,5 +122,8 @@ class Glances:
                 return now_of(at, await self._conversations.load(at))
             except KeysUnavailable as error:
                 return Now(at=at, unreadable="no key", why=str(error))
+            except Unavailable as error:
+                # such as a copy that is being written: it must not hide all others
+                return Now(at=at, unreadable=NOT_READ, why=str(error))
             except (Damaged, Rejected) as error:
                 return Now(at=at, unreadable="damaged", why=str(error))

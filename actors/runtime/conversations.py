@@ -111,7 +111,8 @@ class Conversations:
             if not isinstance(error, PastNeeded | LogMoved) and not repaired_behind(records, state.seq):
                 raise
             state = await asyncio.to_thread(folded, at, records)
-        if missing > 0:
+        # the rest of a copy that is being erased has its end; what is overwritten before it never comes
+        if missing > 0 and not state.erased:
             raise NotReady(f"{at} is being written: {missing} records of a copy are to come", copying=missing)
         known = self._warm.get(at)
         if known is None or known.seq <= state.seq:

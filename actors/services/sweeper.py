@@ -19,7 +19,7 @@ from typing import cast
 import msgspec
 
 from actors.core.flow import next_actor
-from actors.core.listed import ERASED, NAME_CHARS, ROWS_MAX, About, Listed, about
+from actors.core.listed import ERASED, NAME_CHARS, NOT_READ, ROWS_MAX, About, Listed, about
 from actors.runtime.conversations import Conversations
 from actors.runtime.listing import Listing
 from protocol.connection import heed_cancellation
@@ -222,7 +222,7 @@ class _Round:
             actor = FIRST_ACTOR
         except Unavailable as error:
             log.info("%s is looked at later: %s", at, error)
-            self._list(at, About(fault="no key" if isinstance(error, KeysUnavailable) else "not read"))
+            self._list(at, About(fault="no key" if isinstance(error, KeysUnavailable) else NOT_READ))
             self._sweeper.unlisted.add(at)
             self.unsettled.append(at)
             return

@@ -8,15 +8,19 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
-from actors.core.listed import About, Listed
+from actors.core.listed import NOT_READ, About, Listed
 from actors.core.spent import Day
 from actors.model_info.prices import price_of
 from actors.page.known_list import Asked, KnownList
+from actors.page.overview import Glances
+from actors.runtime.conversations import Conversations
+from actors.runtime.copied import COPIED_HEADER
 from actors.runtime.listing import Listing
+from protocol import codec
 from protocol import policy as policies
-from protocol.facts import PolicySet
+from protocol.facts import ConversationOpened, PolicySet
 from protocol.ids import address
-from storage.memory import MemoryKeys, MemoryLog
+from storage.memory import MemoryKeys, MemoryLog, MemorySnapshots
 from storage.memory_work import MemoryKeptList, MemoryLogChanges
 from tests.audit.recorded import small
 from tests.builders import AT, Talk, user, words
@@ -118,3 +122,17 @@ async def test_who_changed_the_policy_is_told_with_the_keys_that_it_changed() ->
     assert "Changed in version" in told
     assert "by Ada <ada@example.org>" in told
     assert any(row.startswith("budget.window") and row.endswith("5000") for row in page.rows()), page.rows()
+
+
+async def test_what_was_not_read_when_it_was_listed_is_looked_at_and_what_is_not_read_now_hides_no_other() -> None:
+    log, written = MemoryLog(), address("written")
+    for at, headers in ((AT, {}), (written, {COPIED_HEADER: "100"})):
+        body = codec.encode_said(codec.Said(writer="w", count=1, facts=(ConversationOpened(name="there"),)))
+        await log.say(at, body, message_id=str(at), headers=headers)
+    listing = Listing(MemoryKeptList(), keys=MemoryKeys())
+    assert await listing.record([Listed(at=AT, seq=1, at_ms=1, about=About(fault=NOT_READ))], seq=1)
+    known = KnownList(listing, changes=MemoryLogChanges(log), log=log)
+    await known.refresh()
+    read = Conversations(log=log, snapshots=MemorySnapshots(), writer="test")
+    found = await Glances(read, wait_seconds=60).rows((await known.page(Asked(), first=0, most=50))[0])
+    assert {one.at: (one.name, one.unreadable) for one in found} == {AT: ("there", ""), written: ("", NOT_READ)}

@@ -2,6 +2,7 @@
 
 import pytest
 
+from actors.audit.erasing import tombstone
 from actors.runtime.conversations import Conversations
 from actors.runtime.copied import COPIED_HEADER
 from protocol import codec
@@ -29,6 +30,14 @@ async def test_a_forged_copy_holds_up_the_conversation_that_it_is_written_to_and
     with pytest.raises(NotReady, match="99 records of a copy are to come"):
         await conversations(log).load(VICTIM)
     assert (await conversations(log).load(OTHER)).seq
+
+
+async def test_a_copy_of_which_an_erasure_has_overwritten_a_part_is_erased_and_does_not_wait_for_the_rest() -> None:
+    log = MemoryLog()
+    await said(log, VICTIM, 1, {COPIED_HEADER: "100"})
+    stone = codec.encode_commit(tombstone(VICTIM, await log.read(VICTIM, after=0), by="test", at_ms=7))
+    assert await log.append(VICTIM, stone, expected_seq=0, commit_id="erased", headers={})
+    assert (await conversations(log).load(VICTIM)).erased
 
 
 @pytest.mark.parametrize("count", ["9" * 5000, "-1", "ten", "١٠", ""])
