@@ -368,6 +368,8 @@ class ConversationRepaired(_Fact, frozen=True, tag="ConversationRepaired.1"):
     export: str  # SHA-256 of the file that the log went to before
     anchor: int = 0
     """The newest anchor that saw an end which the log had lost; 0: no end was lost."""
+    gone: tuple[tuple[int, int, int], ...] = ()
+    """An end that is lost: where the log ended, where it once did, and the anchor that saw it; 0: a snapshot did."""
 
 
 DoneFact = (

@@ -48,6 +48,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[tuple[str, int, int], ...]
     anchor: int = 0
     """The newest that saw an end which is lost."""
+    gone: tuple[tuple[int, int, int], ...] = ()
+    """See `ConversationRepaired.gone`."""
 
 
 class _Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +102,7 @@ def plan(
     if problem is None and interrupted:
         problem = Problem(what="truncated", where="log", reason="a repair was interrupted")
     end_lost = best is here and problem is not None and problem.what == "truncated"
-    made = _plan(here, best, problem)
+    made = msgspec.structs.replace(_plan(here, best, problem), gone=_gone(best, problem, marks))
     return msgspec.structs.replace(made, anchor=marks[-1].anchor) if end_lost and marks else made
 
 
@@ -133,6 +135,15 @@ def _candidate(at: Address, records: tuple[Record, ...], marks: Sequence[Mark], 
         readable=sum(record.side == "done" or _said(record) is not None for record in kept),
         anchored=all(problem == chain.problem for problem in problems),
     )
+
+
+def _gone(best: _Candidate, problem: Problem | None, marks: Sequence[Mark]) -> tuple[tuple[int, int, int], ...]:
+    """Return the end that anchors or a snapshot saw and *best* has not."""
+    end = best.records[-1].seq if best.records else 0
+    if marks and not best.anchored and end < marks[-1].head.seq:
+        return ((end, marks[-1].head.seq, marks[-1].anchor),)
+    cut = problem is not None and problem.what == "truncated" and end < problem.last_seq
+    return ((end, problem.last_seq, 0),) if problem and cut and best.anchored else ()
 
 
 def _plan(here: _Candidate, best: _Candidate, problem: Problem | None) -> Plan:

@@ -150,6 +150,7 @@ def repaired(at: Address, wanted: Plan, *, by: str, export: str, at_ms: int) -> 
         missing=wanted.missing,
         export=export,
         anchor=wanted.anchor,
+        gone=wanted.gone,
     )
     return codec.seal(
         codec.Commit(

@@ -43,6 +43,7 @@ class Repaired(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[tuple[str, int, int], ...]
     export: str
     anchor: int = 0
+    gone: tuple[tuple[int, int, int], ...] = ()
 
 
 def repairs_in(records: Iterable[Record]) -> tuple[Repair, ...]:

@@ -28,7 +28,7 @@ from .doctor import DAMAGED_REASONS
 from .options import StackOptions
 from .session import check_flag, connected, said, shown, writable
 from .terminal_text import counted, plain
-from .verify import answering
+from .verify import answering, end_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +55,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     from_copy: int
     unreadable: tuple[int, ...]
     missing: tuple[tuple[str, int, int], ...]
+    gone: tuple[tuple[int, int, int], ...]
+    """Where the log ends, where it once did, and the anchor that saw it (0: a snapshot)."""
     artifacts: tuple[str, ...]
     """That a copy has and the store has not."""
     lost_artifacts: dict[str, str]
@@ -137,6 +139,7 @@ def _told(found: Repairable, *, as_json: bool, done: int | None = None, file: st
         from_copy=plan.from_copy,
         unreadable=plan.unreadable,
         missing=plan.missing,
+        gone=plan.gone,
         artifacts=tuple(found.artifacts),
         lost_artifacts=dict(found.lost),
         export=file,
@@ -158,6 +161,7 @@ def _lines(row: Row) -> list[str]:
         ]
         lines += [f"  LOST: what was said at sequence {seq} is not readable" for seq in row.unreadable]
         lines += [f"  LOST: envelopes {first} to {last} of writer {writer}" for writer, first, last in row.missing]
+        lines += [f"  LOST: {end_text(*one)}" for one in row.gone]
     else:
         lines.append(f"{row.address}: the log is sound up to version {row.version}, there is nothing to repair")
     lines += [f"  artifact {sha256}: put back from a copy" for sha256 in row.artifacts]

@@ -138,9 +138,18 @@ def verdict_text(verdict: Verified) -> str:
 def _repair_text(one: Repaired) -> str:
     lost = [f"the envelope at {seq}" for seq in one.unreadable]
     lost += [f"envelopes {first} to {last} of {writer}" for writer, first, last in one.missing]
+    lost += [end_text(*ends) for ends in one.gone]
+    if one.anchor and not one.gone:
+        lost.append(f"the end that anchor {one.anchor} saw; not here")  # a release before did not write where
     text = f"{counted(one.dropped, 'commit')} dropped, {counted(one.from_copy, 'record')} from a copy, "
     text += f"lost: {', '.join(lost[:20]) or 'nothing that was said'}{' …' * (len(lost) > 20)}"
     return f"{text}; the log before: {one.export or 'nothing was left'}"
+
+
+def end_text(end: int, saw: int, anchor: int) -> str:
+    """Return the words for an end that nobody has."""
+    who = f"anchor {anchor}" if anchor else "a snapshot"
+    return f"what stood behind position {end}, up to {saw}, seen by {who}; not here"
 
 
 def _worse(one: int, other: int) -> int:

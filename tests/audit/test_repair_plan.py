@@ -15,6 +15,7 @@ from actors.audit.repair_plan import Plan, dense, plan
 from actors.audit.repairing import repaired
 from actors.audit.replay import replay
 from actors.audit.verify import Evidence, Verified, verify
+from actors.cli.verify import verdict_text
 from actors.runtime.fold import folded
 from protocol import codec
 from protocol.errors import BadEnvelope, Rejected
@@ -91,7 +92,7 @@ def test_with_a_copy_every_fault_is_undone(made: Fault) -> None:
     assert len(found.repairs) == 1
     assert {one.body for one in recorded().records} <= {one.body for one in records}
     assert wanted.unreadable == ()
-    assert wanted.missing == ()
+    assert (wanted.missing, wanted.gone) == ((), ())
 
 
 def test_an_untouched_log_needs_no_repair() -> None:
@@ -165,6 +166,10 @@ def test_a_log_whose_server_was_put_back_goes_on_where_the_anchors_saw_more() ->
     assert anew[-1].seq < case.book.marks(AT.conversation)[-1].head.seq
     verdict = judged(case, anew)
     assert (verdict.problems, len(verdict.repairs), verdict.repairs[0].anchor) == ((), 1, wanted.anchor)
+    (gone,), saw = verdict.repairs[0].gone, case.book.marks(AT.conversation)[-1]
+    assert gone == (end.seq, saw.head.seq, saw.anchor)
+    told = f"lost: what stood behind position {end.seq}, up to {saw.head.seq}, seen by anchor {saw.anchor}; not here;"
+    assert told in verdict_text(verdict)
     # an anchor that comes later is not excused by it
     later = [msgspec.structs.replace(one, anchor=wanted.anchor + 1) for one in case.book.marks(AT.conversation)[-1:]]
     assert not verify(Evidence(at=AT, records=anew, marks=later)).ok
