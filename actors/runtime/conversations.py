@@ -8,6 +8,7 @@ the tail is read again, because an agent may have spoken between our reading and
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from weakref import WeakValueDictionary
 
@@ -24,7 +25,7 @@ from protocol.ids import Address
 from protocol.limits import SNAPSHOT_BYTES, SNAPSHOT_COMMITS
 from storage.ports import EventLog, Snapshots
 
-from .copied import repaired_behind, still_missing
+from .copied import repaired_behind, repaired_since, still_missing
 from .fold import fold, folded, tokens_of
 from .handed import Doubts, Handed, with_remedy
 from .kept_states import KeptStates
@@ -51,6 +52,8 @@ class Conversations:
         """The version of the rules that this process decides by, and that its commits say."""
         self._doubts = Doubts(log)
         self._warm: LRUCache[Address, State] = LRUCache(WARM_TOKENS_MAX, getsizeof=_warm_tokens)
+        self._seen_ms: LRUCache[Address, int] = LRUCache(WARM_MAX)
+        """When each log last went on from what is kept of it."""
         self._reading: WeakValueDictionary[Address, asyncio.Lock] = WeakValueDictionary()
 
     async def receive(self, at: Address, given: Handed | None) -> State:
@@ -97,6 +100,7 @@ class Conversations:
         return state
 
     async def _loaded(self, at: Address) -> State:
+        now_ms = time.time_ns() // 1_000_000
         state = self._warm.get(at)  # not taken out: four actors and a service load at the same time
         if state is None:
             state = await self._kept.newest(at)
@@ -106,10 +110,12 @@ class Conversations:
                 missing = still_missing(records, missing, fresh=not state.seq)
                 large = sum(len(record.body) for record in records) > BYTES_AT_ONCE_MAX
                 state = await asyncio.to_thread(fold, state, records) if large else fold(state, records)
-        except (ChainBroken, LogMoved) as error:
+        except (ChainBroken, LogRegression) as error:
             records = await self._log.read(at, after=0)
             if not isinstance(error, PastNeeded | LogMoved) and not repaired_behind(records, state.seq):
-                raise
+                if not repaired_since(records, self._seen_ms.get(at, now_ms)):
+                    raise
+                self._warm.pop(at, None)  # it goes further than the log that was repaired
             state = await asyncio.to_thread(folded, at, records)
         # the rest of a copy that is being erased has its end; what is overwritten before it never comes
         if missing > 0 and not state.erased:
@@ -117,6 +123,7 @@ class Conversations:
         known = self._warm.get(at)
         if known is None or known.seq <= state.seq:
             self._warm[at] = state
+        self._seen_ms[at] = now_ms
         return state
 
     def is_warm(self, at: Address) -> bool:
@@ -147,7 +154,8 @@ class Conversations:
     async def renew(self, at: Address) -> None:
         """Fold the whole log of *at* and keep that, whatever was kept before: its log was lost and imported again.
 
-        Another process that remembers the lost log stops on this conversation until it is started anew.
+        Another process that remembers the lost log stops on this conversation until a repair stands in the log, or it
+        is started anew.
         """
         state = folded(at, await self._log.read(at, after=0))
         await self._kept.keep(at, state)

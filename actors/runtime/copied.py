@@ -29,9 +29,18 @@ def repaired_behind(records: Iterable[Record], seq: int) -> bool:
     return any(record.seq > seq and is_repair(record) for record in records)
 
 
+def repaired_since(records: Iterable[Record], seen_ms: int) -> bool:
+    """Tell whether the log was repaired after *seen_ms*: a log that lost its end is repaired before where it ended."""
+    return any(fact.at_ms > seen_ms for record in records for fact in _repairs(record))
+
+
 def is_repair(record: Record) -> bool:
     """Tell the commit of a repair. Raises `BadEnvelope`."""
+    return bool(_repairs(record))
+
+
+def _repairs(record: Record) -> list[ConversationRepaired]:
     # most have not even the word, and are not decoded
     if record.side != "done" or b"ConversationRepaired" not in record.body:
-        return False
-    return any(isinstance(fact, ConversationRepaired) for fact in codec.decode_commit(record.body).facts)
+        return []
+    return [fact for fact in codec.decode_commit(record.body).facts if isinstance(fact, ConversationRepaired)]

@@ -6,13 +6,15 @@ import msgspec
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 
+from actors.audit.repair_plan import plan
+from actors.audit.repairing import repaired
 from actors.host.bootstrap import Runtime
 from actors.runtime.conversations import Conversations
 from actors.runtime.fold import decisions, folded
 from actors.runtime.handed import Handed, handed, handed_over
 from actors.runtime.kept_states import KeptStates
 from actors.runtime.step_span import tell_versions
-from protocol import semconv, subjects
+from protocol import codec, semconv, subjects
 from protocol.client import Client
 from protocol.errors import ChainBroken, LogRegression, NotReady
 from protocol.facts import ContextServed
@@ -140,3 +142,26 @@ async def test_a_wake_up_that_does_not_fit_the_log_becomes_a_letter_and_the_agen
     assert (kept.letter.reason, kept.letter.error) == ("damaged", "LogRegression")
     with pytest.raises((LogRegression, NotReady), match="writing stops"):
         await talk.context()
+
+
+async def test_what_is_remembered_of_a_log_that_lost_its_end_is_given_up_when_it_was_repaired() -> None:
+    log = await filled(RECORDS)
+    known = Conversations(log=log, snapshots=MemorySnapshots(), writer="w")
+    assert await known.load(AT) == HEAD
+    rest = log._records[AT][: len(RECORDS) // 2]
+    log._records[AT], log._seq = rest, rest[-1].seq
+    with pytest.raises(LogRegression, match="jettison repair"):
+        await known.load(AT)
+    wanted = plan(AT, rest, marks=(), copies=())
+    for at_ms in (7, 2**45):
+        commit = repaired(AT, wanted, by="test", export="e" * 64, at_ms=at_ms)
+        repair = Record(seq=rest[-1].seq + 1, side="done", body=codec.encode_commit(commit))
+        log._records[AT], log._seq = [*rest, repair], repair.seq
+        if at_ms == 7:
+            # of before the loss: it says nothing of this one
+            with pytest.raises(LogRegression, match="jettison repair"):
+                await known.load(AT)
+    state = await known.load(AT)
+    assert state == folded(AT, log._records[AT])
+    assert await known.load(AT) is state
+    assert await known.commit(AT, state, (SERVED,), headers={})
