@@ -93,6 +93,8 @@ def restore(stack: StackOptions, folder: Path, *, keys: Path | None, objects: bo
         manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
     except (OSError, msgspec.MsgspecError) as error:
         raise Rejected(f"{folder} holds no backup ({error})") from None
+    if not objects:
+        _check_files(manifest, folder, keys)
 
     async def main(running: Runtime) -> int:
         await running.artifacts.prepare()
@@ -101,13 +103,21 @@ def restore(stack: StackOptions, folder: Path, *, keys: Path | None, objects: bo
         put = await object_copies.put_back(running.artifacts, folder / OBJECTS)
         row: dict[str, Any] = {"objects": put, "streams": [] if objects else [one.stream for one in manifest.streams]}
         row["ends"] = manifest.ends
-        text = f"{put} objects put back\n"
+        text = f"objects: {manifest.objects:,} in the backup, {put:,} put back that the bucket lacked\n"
         if not objects:
-            text = _told(manifest) + text + "What was said behind these sequences is lost, and nothing else.\n"
+            text = _logs_told(manifest) + text + "What was said behind these sequences is lost, and nothing else.\n"
         shown(row, text, as_json=as_json)
         return 0
 
     return connected(main, stack, role="restore")
+
+
+def _check_files(manifest: Manifest, folder: Path, keys: Path | None) -> None:
+    """Raise `Rejected` where the copy of a stream is not there, before anything is changed."""
+    for copy in manifest.streams:
+        if not (file := _file(folder, keys, copy.stream)).is_file():
+            lie = "; the wrapped keys lie elsewhere: say --keys, as the backup did"
+            raise Rejected(f"{file} is not there{lie if copy.stream == subjects.KEY_STREAM else ''}")
 
 
 async def _put_back(running: Runtime, manifest: Manifest, folder: Path, keys: Path | None) -> None:
@@ -128,11 +138,15 @@ async def _put_back(running: Runtime, manifest: Manifest, folder: Path, keys: Pa
 
 
 def _told(manifest: Manifest) -> str:
+    return f"{_logs_told(manifest)}objects: {manifest.objects:,}, {manifest.new_objects:,} of them new\n"
+
+
+def _logs_told(manifest: Manifest) -> str:
     text = ""
     for log in manifest.logs:
         last = f"the last one {log.last_seq} of {log.state['last_ts']}" if log.state["messages"] else "none"
         text += f"{log.stream}: {log.state['messages']:,} messages, {last}\n"
-    return f"{text}objects: {manifest.objects:,}, {manifest.new_objects:,} of them new\n"
+    return text
 
 
 def _replaced(path: Path, body: bytes) -> None:

@@ -9,21 +9,25 @@ import shutil
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from actors.audit.erasing import Erasing
+from actors.cli.backup import MANIFEST, Manifest, restore
 from actors.cli.compact import stack_for
+from actors.cli.options import StackOptions
 from actors.host.bootstrap import Runtime
 from actors.host.settings import KeysSection, Settings
 from actors.runtime.listing import LISTS
-from protocol import codec
+from protocol import codec, subjects
 from protocol.client import Client
-from protocol.errors import KeysUnavailable
+from protocol.errors import KeysUnavailable, Rejected
 from protocol.facts import ConversationErased, MessagesAppended
 from protocol.formats import messages
 from protocol.ids import Address, Token, address
 from storage.queue_pause import paused
 from storage.rewrapping import rewrapped
+from storage.stream_copies import StreamCopy
 from storage.streams import drift
 from tests.audit.test_erasing import hits
 from tests.builders import user
@@ -103,3 +107,11 @@ async def test_a_backup_opens_with_the_wrapped_keys_and_the_tenants_key_together
         with pytest.raises(KeysUnavailable, match="restore the stream of keys"):
             await running.log.read(AT, after=0)
     assert hits(backup, planted) == {}
+
+
+def test_a_restore_without_the_place_of_the_wrapped_keys_says_so_before_it_begins(tmp_path: Path) -> None:
+    keys = StreamCopy(stream=subjects.KEY_STREAM, config={}, state={"last_seq": 1}, bytes=0, sha256="")
+    manifest = Manifest(made_at="", streams=(keys,), objects=0, new_objects=0)
+    (tmp_path / MANIFEST).write_bytes(msgspec.json.encode(manifest))
+    with pytest.raises(Rejected, match=r"CTX_KEYS\.stream is not there; the wrapped keys lie elsewhere: say --keys"):
+        restore(StackOptions(), tmp_path, keys=None, objects=False, as_json=False)

@@ -97,6 +97,17 @@ def test_nats_reads_its_files(name: str, made: Path) -> None:
     assert "GATEWAY {" in (folder / "gateway.conf").read_text()
 
 
+def test_nats_reads_the_file_of_a_single_server(made: Path) -> None:
+    binary = shutil.which("nats-server", path=sysconfig.get_path("scripts"))
+    assert binary is not None
+    passwords = dict(line.split("=", 1) for line in (made / "nats.env").read_text().splitlines())
+    values = {"NATS_LISTEN": "127.0.0.1:4222", "NATS_MONITOR": "127.0.0.1:8222", "NATS_STORE": "/data"}
+    environment = {**os.environ, **passwords, **values, "NATS_STORE_MAX": "20GB"}
+    file = ROOT / "infra" / "nats" / "one.conf"
+    done = subprocess.run([binary, "-t", "-c", str(file)], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_store_knows_its_options() -> None:
     binary = shutil.which("weed", path=sysconfig.get_path("scripts"))
     assert binary is not None
