@@ -330,8 +330,8 @@ async def check_there(connection: NatsConnection) -> None:
         code = error.err_code if isinstance(error, APIError) else None
         if code == STREAM_NOT_FOUND:
             raise NotProvisioned(
-                f"there is no log on this server, in the account of {who}; run `jettison provision`, or use a user of "
-                "the account where that was done"
+                f"there is no log on this server, in the account of {who}; run `jettison provision` (after a loss "
+                "`jettison restore`), or use a user of the account where that was done"
             ) from None
         if code in NO_JETSTREAM:
             raise NotPermitted(f"{reason_of(error)}: {who} ({NO_JETSTREAM_FIX})") from None

@@ -23,7 +23,7 @@ READ_BATCH = 512
 READ_BYTES = 8 << 20
 READ_SECONDS = 5.0
 
-NO_STREAM = "the streams do not exist on this server; run `jettison provision`"
+NO_STREAM = "the streams do not exist on this server; run `jettison provision`, or after a loss `jettison restore`"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -116,7 +116,7 @@ async def _streams(running: Runtime, settings: Settings) -> list[Finding]:
             what=f"stream {one.name}",
             ok=False,
             detail=f"{one.setting} is {one.found}, wanted {one.wanted}",
-            fix="jettison provision",
+            fix="jettison provision" + ("; after a loss jettison restore instead" if one.found == "missing" else ""),
         )
         for one in differences
     ]
