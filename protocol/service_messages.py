@@ -108,6 +108,10 @@ class Rewound(Changed, frozen=True, kw_only=True):
     """Whose context it is again."""
     upto: int
     """Number of the last message that is left. The next one has the number after all that were ever said."""
+    left: tuple[int, ...] = ()
+    """First and last number of the messages that left the view; empty: none did. `expand` shows them again."""
+    left_count: int = 0
+    """How many left; fewer than lie between those two where the view did not show all of them."""
 
 
 class ForkAsked(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from actors.host.bootstrap import Runtime
 from actors.services.undo import Undo
 from protocol.errors import NotFound, Rejected
 from protocol.ids import Address, written_address
-from protocol.service_messages import ExpandAsked, ForkAsked
+from protocol.service_messages import ExpandAsked, ForkAsked, Rewound
 from storage.queue_pause import paused
 
 from .options import StackOptions
@@ -43,15 +43,25 @@ def rewind(stack: StackOptions, conv: str, *, to: int, as_json: bool) -> int:
         at = written_address(conv)
         found = await _undo(running).rewind(at, to=to, headers={})
         await _wake(running, at)
-        shown(
-            found,
-            f"{at}@{found.version}: the context is that of version {to} again, up to message {found.upto}, "
-            f"{found.before_tokens:,} -> {found.after_tokens:,} tokens\n",
-            as_json=as_json,
-        )
+        shown(found, rewound_text(at, found), as_json=as_json)
         return 0
 
     return connected(main, stack, role="rewind")
+
+
+def rewound_text(at: Address, found: Rewound) -> str:
+    """Return what a rewind did, and how what left the view by it comes back."""
+    text = (
+        f"{at}@{found.version}: the context is that of version {found.to_version} again, up to message {found.upto}, "
+        f"{found.before_tokens:,} -> {found.after_tokens:,} tokens\n"
+    )
+    if found.left:
+        first, last = found.left
+        leave = "messages leave" if last > first else "message leaves"
+        span = f"{first}-{last}" if last > first else f"{first}"
+        of = "of " if found.left_count <= last - first else ""
+        text += f"  {found.left_count} {leave} the view ({of}{span}), back by: jettison expand {at} --messages {span}\n"
+    return text
 
 
 def fork(stack: StackOptions, conv: str, new: str, *, as_json: bool) -> int:

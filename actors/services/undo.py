@@ -93,8 +93,11 @@ class Undo(msgspec.Struct, frozen=True, kw_only=True):
             return Rewound(
                 version=state.version, to_version=found, upto=last, before_tokens=tokens, after_tokens=tokens
             )
+        left = [entry.number for entry in state.live if entry.number > fact.upto]
         return Rewound(
             version=state.version + 1,
+            left=(left[0], left[-1]) if left else (),
+            left_count=len(left),
             to_version=found,
             upto=fact.upto,
             before_tokens=fact.before_tokens,

@@ -9,6 +9,7 @@ import pytest
 from actors.audit.forking import Forking, forked
 from actors.audit.replay import replay
 from actors.audit.verify import Evidence, verify
+from actors.cli.undo import rewound_text
 from actors.host.bootstrap import Runtime
 from actors.runtime.conversations import Conversations
 from actors.services.undo import Undo
@@ -65,10 +66,14 @@ async def test_a_rewind_takes_back_what_was_said_since(working: Runtime, client:
     await talk.append([assistant("wrong"), user("two")])
     await talk.context()
     rewound = await talk.rewind(upto=1)
-    assert (rewound.to_version, rewound.upto) == (first.version, 1)
+    assert (rewound.to_version, rewound.upto, rewound.left) == (first.version, 1, (2, 3))
     await talk.append([assistant("right"), user("two")])
     assert (await talk.context()).messages == [user("one"), assistant("right"), user("two")]
-    assert (await talk.rewind(version=first.version)).upto == 1
+    again = await talk.rewind(version=first.version)
+    assert (again.upto, again.left) == (1, (4, 5))
+    back = f"2 messages leave the view (4-5), back by: jettison expand {talk.at} --messages 4-5\n"
+    assert rewound_text(talk.at, again).endswith(back)
+    assert (await talk.expand(messages="4-5")).restored == (4, 5)
     with pytest.raises(NotFound, match="has no message 400; its last one is 5"):
         await talk.rewind(upto=400)
     with pytest.raises(Rejected, match="say where: version="):
