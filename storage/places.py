@@ -23,7 +23,8 @@ PARTITIONS_KEY = "jettison.partitions"
 TARGET_KEY = "jettison.moving"
 """There too, while shards move: where each is to be (`partitions.target_told`)."""
 
-ANSWER_SECONDS = 5.0
+ANSWER_SECONDS, ASKED_SECONDS = 2.0, 12.0
+"""For one answer, and in all: of three servers that lose one, the others first agree on who leads."""
 
 FRESH_SECONDS = 5.0
 """When it is asked again whether conversations were moved."""
@@ -123,7 +124,7 @@ async def _config(connection: NatsConnection, stream: str) -> StreamConfig | Non
         return 1
 
     try:
-        await until(attempt, connection=connection, deadline_seconds=ANSWER_SECONDS, what="where conversations are")
+        await until(attempt, connection=connection, deadline_seconds=ASKED_SECONDS, what="where conversations are")
     except NotFoundError:
         return None
     except (Busy, OutcomeUnknown) as error:
