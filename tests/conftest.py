@@ -33,7 +33,7 @@ SAMPLE: list[Json] = json.loads((Path(__file__).parent / "data" / "sample.json")
 WINDOW_TOKENS = 12_000
 QUICK = ("core", "cut", "digest", "model_info", "presets", "protocol", "spill", "squeeze")
 """Folders of files that mostly compute: they are tested last, and fill what the long ones leave of each tester."""
-SETTLE_SECONDS = 60.0
+SETTLE_SECONDS = 180.0
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -106,7 +106,7 @@ async def at_work(settings: Settings, actors: Iterable[Actor] = ACTORS) -> Async
                 raise AssertionError(f"the workers ended: {ended!r}")
 
 
-async def served(running: Runtime, seconds: float = 60.0) -> None:
+async def served(running: Runtime, seconds: float = 180.0) -> None:
     """Wait until somebody answers contexts."""
     async with asyncio.timeout(seconds):
         while True:

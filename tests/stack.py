@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 LOOPBACK = "127.0.0.1"
-LLAMA_READY_SECONDS = 60.0
+LLAMA_READY_SECONDS = 180.0
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -34,7 +34,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def listened_on(port: int, *, seconds: float = 60.0) -> None:
+def listened_on(port: int, *, seconds: float = 180.0) -> None:
     """Wait until somebody listens on *port*."""
     ends = time.monotonic() + seconds
     while True:
@@ -79,7 +79,7 @@ def jettison_up(folder: Path) -> Iterator[None]:
         yield
     finally:
         up.send_signal(signal.SIGTERM)
-        assert up.wait(timeout=60) == 0
+        assert up.wait(timeout=180) == 0
         up.stderr.close()
 
 

@@ -14,11 +14,11 @@ def llama() -> Iterator[str]:
         yield base_url
 
 
-def client(base_url: str, *, retries: int = 0, timeout: float = 60.0) -> openai.AsyncOpenAI:
+def client(base_url: str, *, retries: int = 0, timeout: float = 180.0) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(base_url=base_url, api_key="none", max_retries=retries, timeout=timeout)
 
 
-async def asked(base_url: str, text: str = "Say hello.", *, retries: int = 0, timeout: float = 60.0) -> str:
+async def asked(base_url: str, text: str = "Say hello.", *, retries: int = 0, timeout: float = 180.0) -> str:
     async with client(base_url, retries=retries, timeout=timeout) as llm:
         reply = await llm.chat.completions.create(
             model="any", messages=[{"role": "user", "content": text}], max_tokens=16, temperature=0

@@ -347,7 +347,7 @@ def test_replay_and_verdict_are_the_same_bytes_on_every_machine(tmp_path: Path) 
         environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), **setting}
         done = subprocess.run(
             [sys.executable, "-c", BOTH, str(file)],
-            cwd=ROOT, env=environment, capture_output=True, timeout=60, check=False,
+            cwd=ROOT, env=environment, capture_output=True, timeout=180, check=False,
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, b""), done.stderr
         outputs.add(done.stdout)

@@ -153,7 +153,7 @@ def test_whoever_ends_it_ends_its_processes_too(tmp_path: Path, sent: signal.Sig
         began = children(process)
         assert len(began) >= 2
         os.kill(process.pid, sent)
-        assert process.wait(timeout=60) == code
+        assert process.wait(timeout=180) == code
         ends = time.monotonic() + 60
         while any(path.exists() and path.read_bytes() for path in began):
             assert time.monotonic() < ends, "a process outlived the one that began it"

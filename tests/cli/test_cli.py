@@ -30,7 +30,7 @@ DIRTY = [
 ]  # fmt: skip
 
 
-def jettison(*arguments: str, timeout: float = 60, given: str | None = None) -> subprocess.CompletedProcess[str]:
+def jettison(*arguments: str, timeout: float = 180, given: str | None = None) -> subprocess.CompletedProcess[str]:
     """Run one command in a process of its own."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("JETTISON_", "OTEL_"))}
     command = [*jettison_command(), *arguments]
@@ -229,7 +229,7 @@ def test_a_worker_waits_for_a_server_and_says_so(tmp_path: Path) -> None:
         assert worker.poll() is None
     finally:
         worker.terminate()
-        assert worker.wait(timeout=30) == 0
+        assert worker.wait(timeout=180) == 0
         worker.stderr.close()
 
 
@@ -249,7 +249,7 @@ def test_a_worker_on_a_server_without_streams_names_the_command(tmp_path: Path) 
         assert "Traceback" not in done.stderr
     finally:
         bare.terminate()
-        bare.wait(timeout=30)
+        bare.wait(timeout=180)
 
 
 def test_a_second_stack_on_the_same_folder_is_refused_in_a_sentence(running: Path) -> None:

@@ -33,7 +33,7 @@ async def dlq(settings: Settings, *arguments: str) -> tuple[int, str, str]:
     process = await asyncio.create_subprocess_exec(
         *command, cwd=ROOT, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         out, err = await process.communicate()
     assert process.returncode is not None
     assert b"Traceback" not in err, err.decode()

@@ -206,4 +206,4 @@ def test_a_file_that_cannot_be_read_is_refused_in_a_sentence(
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [*jettison_command(), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)

@@ -169,7 +169,7 @@ def worker(settings: Settings, role: str, port: int, log: Path) -> Iterator[subp
             yield process
         finally:
             process.terminate()
-            assert process.wait(timeout=60) == 0
+            assert process.wait(timeout=180) == 0
 
 
 def got(port: int, path: str) -> tuple[int, str]:
@@ -178,7 +178,7 @@ def got(port: int, path: str) -> tuple[int, str]:
         f"http://127.0.0.1:{port}{path}", headers={"Accept": "application/openmetrics-text; version=1.0.0"}
     )
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=180) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

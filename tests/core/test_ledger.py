@@ -168,7 +168,7 @@ def test_hash_seed_locale_and_time_zone_change_no_byte() -> None:
     def printed(**environment: str) -> str:
         run = subprocess.run(
             [sys.executable, "-c", SCRIPT], env=os.environ | environment, cwd=ROOT,
-            capture_output=True, text=True, timeout=120, check=True,
+            capture_output=True, text=True, timeout=180, check=True,
         )  # fmt: skip
         return run.stdout
 

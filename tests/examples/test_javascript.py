@@ -29,7 +29,7 @@ async def node(script: str, *arguments: str, given: str = "") -> str:
     process = await asyncio.create_subprocess_exec(
         *(binary, str(FOLDER / script), *arguments), stdin=-1, stdout=-1, stderr=-1, cwd=FOLDER
     )
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         out, err = await process.communicate(given.encode())
     assert process.returncode == 0, err.decode()
     return out.decode()

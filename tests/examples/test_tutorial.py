@@ -38,7 +38,7 @@ def left_running(command: str, folder: Path, environment: dict[str, str]) -> Ite
         yield
     finally:
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) in (0, 130)
+        assert process.wait(timeout=180) in (0, 130)
         process.stderr.close()
 
 

@@ -61,12 +61,12 @@ async def test_a_refusal_that_breaks_off_is_told_in_the_providers_shape(session:
 
 
 async def test_an_agent_that_hangs_up_ends_the_question_however_large_it_was(session: aiohttp.ClientSession) -> None:
-    answer = Answer(headers=EVENTS, pieces=(b"data: 1\n\n", 30.0))
+    answer = Answer(headers=EVENTS, pieces=(b"data: 1\n\n", 3600.0))
     async with provider(lambda _: answer) as there, in_front_of(there, body_bytes_max=1000) as url:
         got = await session.post(f"{url}/v1/chat/completions", data=b"x" * 300_000)
         await got.content.readany()
         got.close()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(180):
             await there.ended.wait()
 
 
@@ -100,7 +100,7 @@ async def test_who_does_not_say_what_he_wants_is_not_waited_for(sent: bytes, mon
         reader, writer = await asyncio.open_connection(LOOPBACK, int(url.rpartition(":")[2]))
         writer.write(sent)
         began = time.monotonic()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(180):
             answer = await reader.read()
         assert answer.startswith(b"HTTP/1.1 200") == sent.endswith(b"hello")
         assert time.monotonic() - began >= 0.25
@@ -115,7 +115,7 @@ async def test_headers_without_an_end_are_refused(header: bytes) -> None:
     async with provider(lambda _: Answer()) as there, in_front_of(there) as url:
         reader, writer = await asyncio.open_connection(LOOPBACK, int(url.rpartition(":")[2]))
         writer.write(b"GET /v1/models HTTP/1.1\r\n" + header)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(180):
             assert (await reader.readline()).startswith(b"HTTP/1.1 400 ")
         writer.close()
     assert there.asked == []

@@ -106,7 +106,7 @@ async def test_the_four_actors_lighten_a_conversation_that_no_server_ever_saw(pr
     for fact in spilled:
         assert await process.artifacts.get(AT.tenant, fact.sha256)
     assert isinstance(process.announcer, MemoryAnnouncer)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while not process.announcer.heard:
             await asyncio.sleep(0.01)
     assert {name for name, *_ in process.announcer.heard} == {"ready"}

@@ -50,7 +50,7 @@ def url_of(data: Path) -> str:
 
 def test_doctor_says_that_it_is_the_store(hanging: Path) -> None:
     doctor = [*jettison_command(), "doctor", "--data", str(hanging)]
-    done = subprocess.run(doctor, cwd=ROOT, capture_output=True, text=True, timeout=110)
+    done = subprocess.run(doctor, cwd=ROOT, capture_output=True, text=True, timeout=180)
     assert done.returncode == 4
     assert "BAD  s3: " in done.stdout
     assert "does not answer" in done.stdout
@@ -63,7 +63,7 @@ def test_who_reads_all_of_it_says_in_seconds_that_it_is_the_store(hanging: Path)
         subprocess.Popen([*jettison_command(), *one, *data], cwd=ROOT, stderr=subprocess.PIPE, text=True)
         for one in commands
     ]
-    told = [(one.communicate(timeout=110)[1], one.returncode) for one in asked]
+    told = [(one.communicate(timeout=180)[1], one.returncode) for one in asked]
     for text, code in told:
         assert code == 4, text
         assert "no answer in time" in text, "before a read's own time was over, which says another word"
@@ -100,7 +100,7 @@ async def test_a_result_is_shortened_in_place_without_patience(hanging: Path) ->
     async with Client.connect(url_of(hanging)) as client:
         talk = await client.open("spilled", policy=layer())
         await talk.append([user("look"), assistant(None, "a"), result("a", "a line of it\n" * 4000)])
-        context = await talk.context(wait_seconds=60)
+        context = await talk.context(wait_seconds=180)
         assert "the store was not reachable" in context.messages[-1]["content"]
 
 
@@ -111,7 +111,7 @@ async def test_a_large_part_goes_into_the_log_where_it_fits(hanging: Path) -> No
         client.patience_seconds = PATIENCE_SECONDS
         await talk.append([user("look"), assistant(None, "a"), result("a", text)])
         assert await talk.read_artifact("messages:3", lines="12000") == "x marks the spot"
-        assert (await talk.context(wait_seconds=60)).messages[0] == user("look")
+        assert (await talk.context(wait_seconds=180)).messages[0] == user("look")
         # the same once more is the same message, whatever the store does by then
         before = talk._voice.seq
         await talk.append([assistant("seen"), user(text)])

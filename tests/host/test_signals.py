@@ -59,7 +59,7 @@ def test_a_second_signal_ends_a_program_that_cannot_finish(tmp_path: Path, sent:
         process.send_signal(sent)
         assert process.stderr.readline() == "jettison: stopping; once more stops at once\n"
         process.send_signal(sent)
-        assert process.wait(timeout=60) == code
+        assert process.wait(timeout=180) == code
         told = process.stderr.read()
         assert "jettison: stopped at once; who takes over waits for what was under way here\n" in told
         assert "Traceback" not in told
@@ -76,6 +76,6 @@ def test_one_signal_lets_it_finish(tmp_path: Path, sent: signal.Signals, code: i
     with up(tmp_path) as process:
         assert process.stderr is not None
         process.send_signal(sent)
-        assert process.wait(timeout=60) == code
+        assert process.wait(timeout=180) == code
         told = process.stderr.read()
         assert told.splitlines() == ["jettison: stopping; once more stops at once", "stopping …"]

@@ -118,7 +118,7 @@ def rights_server(folder: Path, *, port: int = 0, block: str = "") -> Iterator[R
         yield RightsServer(url=f"nats://{LOOPBACK}:{port}", seed_file=seed_file, process=process)
     finally:
         process.kill()
-        process.wait(timeout=30)
+        process.wait(timeout=180)
 
 
 async def soon(seconds: float = 0.3) -> None:

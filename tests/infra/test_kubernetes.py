@@ -48,7 +48,7 @@ def rendered(overlay: str) -> tuple[Json, ...]:
         # no package index has it
         pytest.skip("kubectl is not on this machine")
     command = [str(kubectl), "kustomize", str(FOLDER / "overlays" / overlay)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180)
     assert done.returncode == 0, done.stderr
     return tuple(YAML(typ="safe").load_all(done.stdout))
 
@@ -187,7 +187,7 @@ def test_a_worker_is_there_for_each_queue_that_fills_and_squeeze_alone_goes_to_n
 
 def streams_as_keda_asks(monitor: str, *, account: str) -> Json:
     """Return the stream of slots from a real server, by the question of KEDA's scaler."""
-    with urllib.request.urlopen(f"{monitor}/jsz?acc={account}&consumers=true&config=true", timeout=30) as answer:
+    with urllib.request.urlopen(f"{monitor}/jsz?acc={account}&consumers=true&config=true", timeout=180) as answer:
         found = json.load(answer)
     (ours,) = (one for one in found["account_details"] if one["name"] == account)
     (stream,) = (one for one in ours["stream_detail"] if one["name"] == subjects.WAKE_STREAM)

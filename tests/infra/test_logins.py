@@ -126,7 +126,7 @@ def serving(folder: Path, config: str, *, jetstream: bool = True) -> Iterator[in
         yield port
     finally:
         process.kill()
-        process.wait(timeout=30)
+        process.wait(timeout=180)
 
 
 def variables(way: Way, url: str) -> dict[str, str]:

@@ -24,7 +24,7 @@ SERVICES = [name for name in UNITS if name.endswith(".service")]
 def verified(folder: Path, name: str) -> str:
     """Return what systemd says of the unit *name* in *folder*; nothing, if all is well."""
     command = ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", str(folder / name)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180)
     return done.stdout + done.stderr + ("" if done.returncode == 0 else f"code {done.returncode}")
 
 

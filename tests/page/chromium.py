@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from playwright.async_api import Page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-STARTING_SECONDS = 60.0
+STARTING_SECONDS = 180.0
 SAID = b"DevTools listening on "
 
 

@@ -31,7 +31,7 @@ async def test_a_user_sees_its_tenants_and_a_stranger_none(running: Runtime, cli
     async def asked(path: str, headers: Mapping[str, str] | list[tuple[str, str]]) -> httpx.Response:
         transport = httpx.AsyncHTTPTransport(uds=str(socket))
         async with httpx.AsyncClient(transport=transport, base_url="http://page.example") as browser:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(180):
                 while (answer := await browser.get(path, headers=headers)).status_code == 202:
                     await asyncio.sleep(0.1)
             return answer

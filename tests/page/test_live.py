@@ -100,7 +100,7 @@ def _asked(url: str, process: subprocess.Popen[str]) -> tuple[int, str]:
     for _ in range(300):
         assert process.poll() is None, "the command ended by itself"
         try:
-            with urllib.request.urlopen(url, timeout=30) as answer:
+            with urllib.request.urlopen(url, timeout=180) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.URLError:
             time.sleep(0.1)

@@ -61,7 +61,7 @@ class Server:
         """Kill it as kill -9 does."""
         if self.process is not None:
             self.process.send_signal(signal.SIGKILL)
-            self.process.wait(timeout=30)
+            self.process.wait(timeout=180)
             self.process = None
 
     async def gone(self, *, seconds: float) -> None:
@@ -173,7 +173,7 @@ def logged(log: Path, wanted: re.Pattern[str]) -> list[str]:
 async def connected(url: str, login: Login | None = None) -> NatsConnection:
     """Connect as soon as the server answers."""
     options = (login or Login()).options(url)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while True:
             try:
                 return await nats.connect(url.split(","), connect_timeout=1, error_cb=_silent, **options)
@@ -183,7 +183,7 @@ async def connected(url: str, login: Login | None = None) -> NatsConnection:
 
 async def provisioned(connection: NatsConnection, *, partitions: int = 0) -> None:
     """Provision as soon as the cluster has found its leader."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while True:
             try:
                 return await provision(connection, replicas=3, partitions=partitions)

@@ -90,12 +90,12 @@ async def test_a_commit_whose_answer_was_lost_is_stored_once_though_another_came
         await running.connection.flush()
         proxy.answers.clear()
         sending = asyncio.create_task(mine.commit(at, before, (), headers={}, adopt=policy))
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while (state := await other.load(at)).version == 0:
                 await asyncio.sleep(0.01)
         repaired = MessageRepaired(number=1, kind="refused", detail="another's")
         assert await other.commit(at, state, (repaired,), headers={}) is True
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             for _ in ("mine", "another's", "mine again"):
                 await tries.get()
         await listening.unsubscribe()
@@ -113,7 +113,7 @@ async def test_a_commit_whose_answer_was_lost_is_stored_once_though_another_came
 def _conversations(connection: NatsConnection, writer: str, settings: Settings | None = None) -> Conversations:
     keys = JetStreamKeys(connection, tenants=tenant_keys(settings) if settings else None)
     return Conversations(
-        log=EncryptedLog(JetStreamLog(connection, patience_seconds=60.0), keys=keys),
+        log=EncryptedLog(JetStreamLog(connection, patience_seconds=180.0), keys=keys),
         snapshots=JetStreamSnapshots(connection),
         writer=writer,
     )
@@ -134,7 +134,7 @@ async def forgotten(log: JetStreamLog) -> None:
     """Wait until the server takes the same message id again: it forgets those from before in order."""
     at = address(f"probe-{fresh_id()}")
     first = await log.say(at, said_body("probe"), message_id=str(at), headers={})
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while await log.say(at, said_body("probe"), message_id=str(at), headers={}) == first:
             await asyncio.sleep(0.05)
 
@@ -160,7 +160,7 @@ async def test_what_a_dead_server_did_not_confirm_is_unknown_and_never_failed(tm
     async with one(tmp_path) as server:
         connection = await connect(server.url, name="writer")
         hasty = JetStreamLog(connection, patience_seconds=1.0)
-        patient = JetStreamLog(connection, patience_seconds=60.0)
+        patient = JetStreamLog(connection, patience_seconds=180.0)
         at = address("unknown")
         server.kill()
         with pytest.raises(OutcomeUnknown, match="it may still land"):

@@ -25,10 +25,10 @@ TALKS = 50
 async def test_a_server_that_hangs_is_left_before_anybodys_patience_ends(tmp_path: Path) -> None:
     async with three(tmp_path) as servers:
         connection = await connect(",".join(server.url for server in servers), name="agent")
-        log, at = JetStreamLog(connection), address("talk")
+        log, at = JetStreamLog(connection, patience_seconds=180.0), address("talk")
         assert connection.connected_url is not None
         (ours,) = (server for server in servers if server.port == connection.connected_url.port)
-        hanging = asyncio.create_task(ours.silent(seconds=40.0))
+        hanging = asyncio.create_task(ours.silent(seconds=200.0))
         await asyncio.sleep(0)  # it is stopped in the first step of the task
         await log.say(at, b"heard", message_id=fresh_id(), headers={})
         assert not hanging.done()
@@ -49,7 +49,7 @@ async def test_a_server_that_confirms_nothing_is_left_for_another(tmp_path: Path
                 raise ServiceUnavailableError  # what one says that is cut off from the others
             return 1
 
-        assert await until(attempt, connection=connection, deadline_seconds=30.0, what="append") == 1
+        assert await until(attempt, connection=connection, deadline_seconds=180.0, what="append") == 1
         log, at = JetStreamLog(connection), address("talk")
         await log.say(at, b"heard", message_id=fresh_id(), headers={})
         assert [record.body for record in await log.read(at, after=0)] == [b"heard"]

@@ -125,11 +125,11 @@ async def test_a_conversation_that_ends_its_workers_is_given_up_and_the_others_g
         assert not idle.conversations.is_warm(talk.at), "who looks after lost wake-ups looks not at this one"
         async with at_work(apart, ["cut"]):
             with pytest.raises(Deadly, match="jettison dlq show"):
-                await talk.context(wait_seconds=60)
+                await talk.context(wait_seconds=180)
         # said again it is tried apart at once, also by a worker that never heard of it
         async with deadly(apart) as stranger:
             await talk.append([user("still there?")])
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(180):
                 while (await letter(idle, talk.at)).revision == kept.revision:
                     await asyncio.sleep(0.1)
             assert stranger.returncode is None
@@ -139,7 +139,7 @@ async def test_a_conversation_that_ends_its_workers_is_given_up_and_the_others_g
     await idle.wakes.wake("spill", talk.at, headers={})
     async with at_work(apart, ["spill"]):
         assert (await settled(idle, talk.at)).messages == 2
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while await JetStreamInProgress(idle.connection).find("spill", talk.at) is not None:
                 await asyncio.sleep(0.05)
 
@@ -154,7 +154,7 @@ async def test_who_was_killed_with_others_again_and_again_is_acquitted(apart: Se
         await begun.put("spill", talk.at, BegunWork(worker="killed", vanished=1000))
         async with at_work(apart, ["spill"]):
             assert (await settled(idle, talk.at)).messages == 1
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(180):
                 while await begun.find("spill", talk.at) is not None:
                     await asyncio.sleep(0.05)
     assert await letters(idle, talk.at) == []

@@ -94,7 +94,7 @@ async def workers(
 
 
 async def asked(llm: ScriptedLlm, count: int = 1) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while len(llm.requests) < count:
             await asyncio.sleep(0.01)
 
@@ -148,7 +148,7 @@ async def asked_once(llm: ScriptedLlm, client: Client, running: Runtime) -> None
     talk = await client.open(f"long-{fresh_id()}", policy=policy(attempts=1, deadline_seconds=200.0))
     await talk.append(SAMPLE[:42])
     await asked(llm)
-    await settled(running, talk.at, seconds=60)
+    await settled(running, talk.at, seconds=180)
     assert len(llm.requests) == 1
     assert len(await squeeze_outcomes(running, talk)) == 1
 
@@ -170,7 +170,7 @@ async def test_what_a_killed_worker_asked_is_asked_again_when_its_time_is_over(a
         assert begun is not None
         assert 0 < begun.asks_seconds <= deadline_seconds
         async with workers(apart, llm, "squeeze", "squeeze"):
-            await settled(running, talk.at, seconds=60)
+            await settled(running, talk.at, seconds=180)
         assert time.monotonic() - killed >= begun.asks_seconds, "it might have been late, and not dead"
         assert len(llm.requests) == len(await squeeze_outcomes(running, talk)) == 1
 
@@ -184,7 +184,7 @@ async def test_of_two_answers_one_is_recorded_and_the_other_worker_adopts_it(apa
     ):
         talk = await client.open(f"two-{fresh_id()}", policy=policy(attempts=1))
         await talk.append(SAMPLE[:42])
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while (state := await running.conversations.load(talk.at)).episode is None or (
                 state.episode.stage != "squeeze"
             ):

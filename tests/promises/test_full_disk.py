@@ -92,7 +92,7 @@ async def test_a_log_without_room_says_busy_and_goes_on_when_there_is_room_again
             # told at once: whoever waited would have an hour of patience
             client.patience_seconds = 3600.0
             patient = JetStreamLog(busy.connection, patience_seconds=3600.0)
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(180):
                 with pytest.raises(Busy, match="no room"):
                     await talk.append(call_and_result("a", LOG))
                 with pytest.raises(Busy, match="no room"):
@@ -221,7 +221,7 @@ async def test_a_store_without_room_holds_up_who_spills_and_no_other(tmp_path: P
             for number in range(5):
                 other = await client.open(f"other-{number}", policy=waits)
                 await other.append([user("hello")])
-                assert (await other.context(wait_seconds=60)).messages == [user("hello")]
+                assert (await other.context(wait_seconds=180)).messages == [user("hello")]
             await asyncio.sleep(1.0)  # the fault lasts
             facts = done_facts(await busy.log.read(talk.at, after=0))
             assert [fact for fact in facts if isinstance(fact, ToolOutputSpilled)] == []

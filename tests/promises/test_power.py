@@ -79,7 +79,7 @@ async def written(url: str, *, writers: int, stopping: asyncio.Event) -> dict[in
     """Write until told to stop; return what was acknowledged, by its sequence."""
     acknowledged: dict[int, bytes] = {}
     connection = await connect(url, name="writers")
-    log = JetStreamLog(connection, patience_seconds=60.0)
+    log = JetStreamLog(connection, patience_seconds=180.0)
 
     async def write(number: int) -> None:
         count = 0
@@ -246,7 +246,7 @@ async def _caught_up(connection: NatsConnection) -> None:
 
 async def _cluster(connection: NatsConnection, is_so: Callable[[ClusterInfo], bool]) -> ClusterInfo:
     """Wait until the log's cluster is as wanted."""
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(180):
         while True:
             with contextlib.suppress(*TRANSIENT, APIError):
                 found = (await connection.jetstream(timeout=2).stream_info("CTX_LOG")).cluster
@@ -262,7 +262,7 @@ async def _cluster(connection: NatsConnection, is_so: Callable[[ClusterInfo], bo
 async def test_a_log_that_lost_its_end_on_the_disk_stops_the_conversation(tmp_path: Path, settings: Settings) -> None:
     async with one(tmp_path) as server:
         connection = await connect(server.url, name="before")
-        log, at = JetStreamLog(connection, patience_seconds=60.0), address("cut-short")
+        log, at = JetStreamLog(connection, patience_seconds=180.0), address("cut-short")
         knows = _conversations(connection)
         for count in range(400):
             await log.say(at, said_body(f"{count} " + "x" * 200, count=count + 1), message_id=fresh_id(), headers={})
@@ -293,7 +293,7 @@ async def test_a_bit_that_was_turned_on_the_disk_is_never_folded(tmp_path: Path)
     rng = random.Random(7)
     async with one(tmp_path) as server:
         connection = await connect(server.url, name="before")
-        log, at = JetStreamLog(connection, patience_seconds=60.0), address("turned")
+        log, at = JetStreamLog(connection, patience_seconds=180.0), address("turned")
         knows = _conversations(connection)
         for count in range(400):
             text = f"{count} " + "".join(rng.choices("abcdefgh", k=200))
@@ -326,7 +326,7 @@ async def _read_whole(knows: Conversations, log: JetStreamLog, at: Address, want
 
 def _conversations(connection: NatsConnection) -> Conversations:
     return Conversations(
-        log=JetStreamLog(connection, patience_seconds=60.0),
+        log=JetStreamLog(connection, patience_seconds=180.0),
         snapshots=JetStreamSnapshots(connection),
         writer="test",
     )

@@ -145,7 +145,7 @@ async def test_a_killed_server_loses_and_repeats_nothing(tmp_path: Path, name: s
             if index in (30, 80):
                 os.kill(stack.pids["nats"], signal.SIGKILL)
             await talk.append([message])
-        context = await talk.context(wait_seconds=60)
+        context = await talk.context(wait_seconds=180)
         assert context.upto == len(wanted)
         assert await said(busy, talk.at) == wanted
         assert (await settled(busy, talk.at)).messages == len(wanted)
@@ -159,7 +159,7 @@ async def test_without_a_worker_the_error_says_so(tmp_path: Path, name: str) -> 
     ):
         talk = await opened(client, name)
         await talk.append([user("hi")])
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             with pytest.raises(NotReady, match="nobody serves"):
                 await talk.context(wait_seconds=0.5)
         assert await said(alone, talk.at) == [user("hi")]
@@ -177,7 +177,7 @@ async def test_an_answer_that_does_not_come_is_bad_luck(working: Runtime, settin
         talk = await opened(client, name)
         await talk.append([user("hi")])
         proxy.answers.clear()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             with pytest.raises(Unavailable, match="NATS does not answer"):
                 await talk.context(wait_seconds=0)
         proxy.answers.set()

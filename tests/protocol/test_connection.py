@@ -124,7 +124,7 @@ async def test_a_server_that_takes_nothing_any_more_is_left_and_holds_up_no_clos
             await asyncio.sleep(0)
 
     monkeypatch.setattr("protocol.connection.PING_SECONDS", 0.2)
-    async with await asyncio.start_server(hang, "127.0.0.1", 0) as server, asyncio.timeout(60):
+    async with await asyncio.start_server(hang, "127.0.0.1", 0) as server, asyncio.timeout(180):
         connection = await connect(f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}", name="test")
         speaking = asyncio.create_task(speak(connection))
         try:

@@ -56,7 +56,9 @@ def test_one_that_flickers_is_not_told_each_time(monkeypatch: pytest.MonkeyPatch
 
 
 def told(caplog: pytest.LogCaptureFixture, what: str) -> list[str]:
-    messages = (one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING)
+    """Return our own warnings of *what*: nats-py logs errors of its own, of other tests' connections too."""
+    ours = (one for one in caplog.records if one.levelno >= logging.WARNING and one.name.startswith("jettison"))
+    messages = (one.getMessage() for one in ours)
     return [message for message in messages if what in message]
 
 
@@ -74,7 +76,7 @@ async def test_an_agent_and_workers_log_a_store_that_is_away_once(
         for number in range(6):
             talk = await client.open(f"away-{fresh_id()}", policy=layer(spill={"on_store_error": "wait"}))
             await talk.append(call_and_result("a", f"{number}\n{LOG}"))
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while await delivered(away) < before + 3 * 6:  # each of the six waited and came again, twice
                 await asyncio.sleep(0.05)
     assert len(told(caplog, "S3 PutObject failed")) == 1
@@ -89,14 +91,14 @@ async def test_an_agent_logs_a_nats_that_is_away_once_and_that_it_is_back(
         async with Client.connect(located(Settings(data=str(tmp_path))).nats.url) as client:
             talk = await client.open("agent")
             os.kill(nats, signal.SIGSTOP)
-            saying = [asyncio.create_task(talk.append([user(str(number))])) for number in range(4)]
-            async with asyncio.timeout(60):
+            saying = [asyncio.create_task(talk.append([user(str(number))], patience=180)) for number in range(4)]
+            async with asyncio.timeout(180):
                 while outage_of(client.connection)._tries < 3:
                     await asyncio.sleep(0.05)
             os.kill(nats, signal.SIGCONT)
             await asyncio.gather(*saying)
             # what was said may be confirmed a moment before the reconnection is told
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(180):
                 while len(told(caplog, "nats: ")) < 2:
                     await asyncio.sleep(0.05)
     found = told(caplog, "nats: ")

@@ -20,7 +20,7 @@ async def spoken(talk: Conversation, turns: int) -> None:
     said = chatter(turns)
     for index in range(0, len(said), 2):
         await talk.append(said[index : index + 2])
-        await talk.context(wait_seconds=60)
+        await talk.context(wait_seconds=180)
 
 
 async def test_hooks_note_call_and_compact_and_the_log_says_what_they_did(
@@ -40,7 +40,7 @@ async def test_hooks_note_call_and_compact_and_the_log_says_what_they_did(
     calls = await client.connection.subscribe(f"ctx.v1.hook.default.{name}.*")
     talk = await client.open(name, policy={**layer(window=4000), "hooks": hooks})
     await spoken(talk, 14)
-    called = await calls.next_msg(timeout=30)
+    called = await calls.next_msg(timeout=180)
     assert called.subject.endswith(".pager")
     assert msgspec.json.decode(called.data)["hook"] == "page"
     await settled(working, talk.at)
@@ -70,10 +70,10 @@ async def test_what_a_provider_counts_and_refuses_makes_the_next_view_fit_it(
         f"{before.tokens * 2} tokens. Please reduce the length of the messages."
     )
     await talk.report_overflow(view_hash=before.hash, message=error)
-    after = await talk.context(wait_seconds=60)
+    after = await talk.context(wait_seconds=180)
     assert (after.budget, after.tokens <= 1_000) == (1_000, True), "the window it named, each token counted double"
     await talk.report_usage(input_tokens=after.tokens, view_hash=after.hash)
-    learned = await talk.context(wait_seconds=60)
+    learned = await talk.context(wait_seconds=180)
     assert learned.budget == 1_333, "the ratio is the mean of what was told"
 
 

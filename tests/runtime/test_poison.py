@@ -43,7 +43,7 @@ async def slot_is_filled(running: Runtime, actor: Actor, at: Address) -> bool:
 
 
 async def freed(running: Runtime, at: Address, actor: Actor = "spill") -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while await slot_is_filled(running, actor, at):
             await asyncio.sleep(0.02)
 
@@ -68,7 +68,7 @@ async def test_a_commit_of_a_newer_version_is_given_up_and_the_others_go_on(work
     assert "not a readable commit" in kept.letter.detail
     await freed(working, talk.at)
     await other.append([{"role": "user", "content": "hello"}])
-    assert (await other.context(wait_seconds=60)).upto == 1
+    assert (await other.context(wait_seconds=180)).upto == 1
 
 
 async def test_a_step_of_rules_that_this_release_does_not_know_parks_its_conversation(

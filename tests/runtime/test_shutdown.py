@@ -62,7 +62,7 @@ async def at_it(worker: Worker) -> AsyncIterator[asyncio.Task[None]]:
 
 async def begun(worker: Worker, at: Address) -> None:
     """Wait until *worker* is at a step of *at*."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while cast(SlowEffects, worker.effects).begun != at:
             await asyncio.sleep(0.01)
 
@@ -79,7 +79,7 @@ async def ended(task: asyncio.Task[None]) -> float:
 async def next_slot(running: Runtime, at: Address) -> Slot:
     """Take the slot of *at*, and give others back."""
     slots = cast("AsyncGenerator[Slot, None]", running.wakes.slots("spill", credits=64))
-    async with asyncio.timeout(60), aclosing(slots):
+    async with asyncio.timeout(180), aclosing(slots):
         async for slot in slots:
             if slot.at == at:
                 return slot
@@ -206,7 +206,7 @@ async def test_who_is_stopped_between_freeing_a_slot_and_looking_again_fills_it_
     async with at_it(dataclasses.replace(worker, grace_seconds=0.1)) as task:
         await running.wakes.wake("spill", address(f"stranger-{fresh_id()}"), headers={})
         await running.wakes.wake("spill", at, headers={})
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while stalling.loads < 2:
                 await asyncio.sleep(0.01)
         await ended(task)

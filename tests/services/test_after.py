@@ -25,7 +25,7 @@ def test_the_last_two_arrays_are_remembered_by_their_hashes() -> None:
 
 async def test_what_two_views_begin_with_is_sent_once(settings: Settings, client: Client) -> None:
     said = chatter(8, words=40)
-    async with at_work(settings, ("spill", "digest", "squeeze", "cut")), asyncio.timeout(50):
+    async with at_work(settings, ("spill", "digest", "squeeze", "cut")), asyncio.timeout(180):
         talk = await client.open(f"after-{fresh_id()}", policy=layer(window=4000))
         await talk.append(said[:3])
         first = await talk.context()

@@ -83,8 +83,8 @@ async def test_it_is_served_where_nobody_compacts(settings: Settings, client: Cl
     async with at_work(settings, ("spill", "cut")) as running:
         talk = await client.open(f"soon-{fresh_id()}", policy=layer(window=4000, **TRIGGER))
         await talk.append(said)
-        async with asyncio.timeout(50):
-            seen = await talk.context(soon=True, patience=60)
+        async with asyncio.timeout(180):
+            seen = await talk.context(soon=True, patience=300)
         assert (await running.conversations.load(talk.at)).episode is not None
     assert [message["content"] for message in seen.messages] == [message["content"] for message in said]
     assert seen.tokens <= seen.budget

@@ -106,7 +106,7 @@ async def test_a_handover_that_was_lost_is_found(idle: Runtime, apart: Settings)
     async with Client.connect(apart.nats.url) as client, at_work(apart, ("spill",)) as spilling:
         talk = await client.open(f"handed-{fresh_id()}", policy=layer(window=2_000))
         await talk.append(chatter(12))
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while next_actor(await spilling.conversations.load(talk.at)) != "digest":
                 await asyncio.sleep(0.01)
     await lost(idle)
@@ -230,7 +230,7 @@ async def test_many_sweepers_sweep_as_often_as_one(idle: Runtime) -> None:
     _, first = await idle.changes.mark()
     started = time.monotonic()
     tasks = [asyncio.create_task(sweeper.run()) for sweeper in sweepers]
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         # each sweep writes two marks
         while (await idle.changes.mark())[1] - first < 2 * 8:
             await asyncio.sleep(0.05)
@@ -270,7 +270,7 @@ async def test_a_log_that_is_gone_is_loud(tmp_path: Path) -> None:
         # provisioned again, the slot is there for the next worker
         await provision(running.connection)
         slots = cast("AsyncGenerator[Slot, None]", other.wakes.slots("spill", credits=1))
-        async with asyncio.timeout(60), aclosing(slots) as found:
+        async with asyncio.timeout(180), aclosing(slots) as found:
             assert (await anext(found)).at == address("gone")
 
 
@@ -283,6 +283,6 @@ def test_the_command_wakes_everybody_after_the_queue_was_lost(apart: Settings) -
         "JETTISON_S3__SECRET_KEY": apart.s3.secret_key,
     }
     command = [*jettison_command(), "sweep", "--all", "--json"]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["complete"] is True

@@ -53,7 +53,7 @@ def server(config: Path, environment: Mapping[str, str]) -> Iterator[subprocess.
             yield process
         finally:
             process.send_signal(signal.SIGKILL)
-            process.wait(timeout=30)
+            process.wait(timeout=180)
 
 
 @asynccontextmanager
@@ -75,7 +75,7 @@ async def plain(tmp_path: Path, *, sync: str) -> AsyncIterator[tuple[NatsConnect
 
 async def connected(url: str, **options: Any) -> NatsConnection:
     """Connect as soon as the server answers."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while True:
             try:
                 return await nats.connect(url.split(","), connect_timeout=1, **options)
@@ -152,8 +152,8 @@ async def test_the_doctor_says_that_a_power_cut_loses_what_is_not_synced(tmp_pat
 
 
 @asynccontextmanager
-async def cluster(tmp_path: Path) -> AsyncIterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """Run three servers with `infra/nats/prod.conf`; yield their URLs and processes."""
+async def cluster(tmp_path: Path) -> AsyncIterator[tuple[str, list[subprocess.Popen[bytes]], NatsConnection]]:
+    """Run three servers with `infra/nats/prod.conf`; yield their URLs and processes, and the operator of the log."""
     shutil.copytree(CONFIGURATIONS, tmp_path / "conf")
     ports = [(free_port(), free_port(), free_port()) for _ in range(3)]
     routes = ",".join(f'"nats://{LOOPBACK}:{route}"' for _, route, _ in ports)
@@ -162,7 +162,13 @@ async def cluster(tmp_path: Path) -> AsyncIterator[tuple[str, list[subprocess.Po
         server(tmp_path / "conf" / "prod.conf", one(tmp_path, 2, ports[1], routes)) as second,
         server(tmp_path / "conf" / "prod.conf", one(tmp_path, 3, ports[2], routes)) as third,
     ):
-        yield ",".join(f"nats://{LOOPBACK}:{port}" for port, _, _ in ports), [first, second, third]
+        url = ",".join(f"nats://{LOOPBACK}:{port}" for port, _, _ in ports)
+        operator = await connected(url, user="operator", password="operator-secret")
+        try:
+            await provisioned(operator)
+            yield url, [first, second, third], operator
+        finally:
+            await operator.close()
 
 
 def one(tmp_path: Path, number: int, ports: tuple[int, int, int], routes: str) -> dict[str, str]:
@@ -198,7 +204,7 @@ async def working_as_users(settings: Settings, url: str) -> AsyncIterator[Runtim
 
 async def provisioned(operator: NatsConnection) -> None:
     """Provision as soon as the cluster has found its leader."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while True:
             try:
                 return await provision(operator, replicas=3)
@@ -208,7 +214,7 @@ async def provisioned(operator: NatsConnection) -> None:
 
 async def swept(sweeper: Sweeper) -> Swept:
     """Sweep everything as soon as no other sweeper, the workers' own, is faster."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while not (found := await sweeper.sweep(everything=True)).complete:
             await asyncio.sleep(0.1)
     return found
@@ -224,7 +230,7 @@ async def changed(changes: LogChanges, *, after: int, upto: int) -> list[Address
 
 async def end_of(log: JetStreamLog) -> int:
     """Return the end of the log as soon as a leader tells it."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while True:
             try:
                 return await log.end()
@@ -234,9 +240,7 @@ async def end_of(log: JetStreamLog) -> int:
 
 @pytest.mark.slow
 async def test_a_replica_that_lags_hides_no_change_from_the_sweeper(tmp_path: Path) -> None:
-    async with cluster(tmp_path) as (url, processes):
-        operator = await connected(url, user="operator", password="operator-secret")
-        await provisioned(operator)
+    async with cluster(tmp_path) as (_, processes, operator):
         log, changes, heard = JetStreamLog(operator), JetStreamLogChanges(operator), list[bool]()
         for number, late in enumerate(processes * 2):
             start = await end_of(log)
@@ -253,16 +257,13 @@ async def test_a_replica_that_lags_hides_no_change_from_the_sweeper(tmp_path: Pa
             heard += [set(found) == set(talks) for found in told if found is not None]
         assert heard
         assert all(heard)
-        await operator.close()
 
 
 @pytest.mark.slow
 async def test_three_servers_go_on_without_one_and_each_user_may_what_it_needs(
     tmp_path: Path, settings: Settings
 ) -> None:
-    async with cluster(tmp_path) as (url, processes):
-        operator = await connected(url, user="operator", password="operator-secret")
-        await provisioned(operator)
+    async with cluster(tmp_path) as (url, processes, operator):
         await provision(operator)
         assert (await looked_at(operator, replicas=3)).replicas == 3, "provisioning again keeps the copies"
         async with (
@@ -273,11 +274,11 @@ async def test_three_servers_go_on_without_one_and_each_user_may_what_it_needs(
         ):
             talk = await agent.open(f"cluster-{fresh_id()}")
             await talk.append([{"role": "user", "content": "one"}])
-            assert (await talk.context(wait_seconds=60)).upto == 1
+            assert (await talk.context(wait_seconds=180)).upto == 1
             assert (await swept(busy.sweeper())).looked_at == 1
             processes[0].kill()
             await talk.append([{"role": "user", "content": "two"}])
-            assert (await talk.context(wait_seconds=60)).upto == 2
+            assert (await talk.context(wait_seconds=180)).upto == 2
             assert (await settled(busy, talk.at)).messages == 2
             # an agent speaks for its own tenant only
             hasty = JetStreamLog(agent.connection)
@@ -294,4 +295,3 @@ async def test_three_servers_go_on_without_one_and_each_user_may_what_it_needs(
         async with runtime(as_user(settings, url, "auditor"), role="auditor") as auditor:
             said = [record for record in await auditor.log.read(talk.at, after=0) if record.side == "said"]
             assert len(said) >= 3
-        await operator.close()

@@ -78,7 +78,7 @@ async def told_by(settings: Settings, *command: str) -> subprocess.CompletedProc
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=180,
     )
 
 

@@ -31,18 +31,18 @@ async def worked_off(
 ) -> None:
     """Take the slot of *at*, which is the only one, and end it."""
     slots = cast("AsyncGenerator[Slot, None]", JetStreamWakes(connection).slots(actor, credits=1, lane=lane))
-    async with asyncio.timeout(60), aclosing(slots):
+    async with asyncio.timeout(180), aclosing(slots):
         slot = await anext(slots)
         assert slot.at == at
         # `done` waits two seconds, and a worker takes the slot again; a busy machine's disk may take longer
-        await cast(JetStreamSlot, slot).message.ack_sync(timeout=60)
+        await cast(JetStreamSlot, slot).message.ack_sync(timeout=180)
 
 
 def ended(server: Server) -> Path:
     """End *server* so that all that it knows is on the disk; return where the messages of the work queue are."""
     assert server.process is not None
     server.process.send_signal(signal.SIGTERM)
-    server.process.wait(timeout=60)
+    server.process.wait(timeout=180)
     return server.store / "jetstream" / "$G" / "streams" / subjects.WAKE_STREAM / "msgs"
 
 

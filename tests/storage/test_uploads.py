@@ -63,7 +63,7 @@ async def test_a_url_opens_nothing_after_its_time(running: Runtime, monkeypatch:
     monkeypatch.setattr(s3, "UPLOAD_SECONDS", 1)
     sha256 = hashlib.sha256(BODY).hexdigest()
     url = await running.artifacts.upload_url(Token("late"), sha256, size_bytes=len(BODY))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while (status := await asked("PUT", url, BODY)) == 200:
             await asyncio.sleep(0.1)
     assert status == 403

@@ -46,14 +46,14 @@ def slots_of(wakes: Wakes, *, credits: int = 8) -> AsyncGenerator[Slot, None]:
 
 async def taken(wakes: Wakes, count: int) -> list[Slot]:
     """Take *count* slots of digest and leave them unfinished."""
-    async with asyncio.timeout(60), aclosing(slots_of(wakes)) as slots:
+    async with asyncio.timeout(180), aclosing(slots_of(wakes)) as slots:
         return [await anext(slots) for _ in range(count)]
 
 
 async def pulling(wakes: Wakes, running: Runtime) -> None:
     """Wait until somebody waits for a slot of digest."""
     jetstream = running.connection.jetstream()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         if isinstance(wakes, MemoryWakes):
             while not wakes.queue("digest", "normal")._getters:  # type: ignore[attr-defined]
                 await asyncio.sleep(0)
@@ -127,10 +127,10 @@ async def test_no_more_slots_are_unfinished_than_there_are_credits(wakes: Wakes)
         await asyncio.sleep(NOTHING_SECONDS)  # nothing
         assert not third.done()
         await first.done()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             await (await third).done()
         await second.later(0.0)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             await (await anext(slots)).done()
 
 
@@ -148,7 +148,7 @@ async def test_a_cancelled_loop_ends_at_once_and_takes_nothing_along(
     task = asyncio.create_task(wait())
     await pulling(wakes, running)
     task.cancel()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         await asyncio.gather(task, return_exceptions=True)
     assert task.cancelled()
     await wakes.wake("digest", at, headers={})
@@ -172,7 +172,7 @@ async def test_cancelling_in_the_moment_of_delivery_loses_nothing(wakes: Wakes, 
         await wakes.wake("digest", at, headers={})
         await asyncio.sleep(delay / 10_000)  # at another moment of the delivery
         task.cancel()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             await asyncio.gather(task, return_exceptions=True)
         (slot,) = got or await taken(wakes, 1)
         assert slot.at == at
@@ -196,7 +196,7 @@ async def test_a_deleted_consumer_is_loud(running: Runtime, settings: Settings) 
         await pulling(other.wakes, running)
         await running.connection.jetstream().delete_consumer(subjects.WAKE_STREAM, subjects.durable("digest"))
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(180):
                 with pytest.raises(NotProvisioned, match="jettison provision"):
                     await waiting
                 with pytest.raises(NotProvisioned, match="jettison provision"):
@@ -218,7 +218,7 @@ async def test_a_killed_server_is_waited_for(tmp_path: Path) -> None:
         await pulling(other.wakes, other)
         os.kill(stack.pids["nats"], signal.SIGKILL)
         at = place()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while True:
                 try:
                     await other.wakes.wake("digest", at, headers={})
@@ -246,7 +246,7 @@ async def test_a_lane_has_its_own_slots(wakes: Wakes) -> None:
     assert await wakes.wake("digest", at, headers={}, lane="priority") is True
     assert await wakes.wake("digest", at, headers={}, lane="priority") is False
     hurried = cast("AsyncGenerator[Slot, None]", wakes.slots("digest", credits=1, lane="priority"))
-    async with asyncio.timeout(60), aclosing(hurried):
+    async with asyncio.timeout(180), aclosing(hurried):
         slot = await anext(hurried)
     assert (slot.at, slot.lane) == (at, "priority")
     await slot.done()

@@ -71,7 +71,7 @@ def ran(code: str, folder: Path, /, *, start: str = START, **environment: str) -
         env=kept | environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
     )
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr, done.stderr
