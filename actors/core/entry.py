@@ -200,7 +200,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
         """Return it as it is shown, and *more* answers behind; before it where words, if blank ones, follow its own."""
         shown = Piece(raw=self.raw, native=self.native) if verbatim(self) else _piece_of(self, shown_message(self))
         worded = self.results and not all(result_of(self, part.pointer) for part in self.parts)
-        return (*more, shown) if worded else (shown, *more)
+        if worded:
+            shown = msgspec.structs.replace(shown, between=not (self.boundary or self.answers))
+        run = (*more, shown) if worded else (shown, *more)
+        return (*(msgspec.structs.replace(one, between=True) for one in run[:-1]), run[-1])
 
     @cached_property
     def placed(self) -> tuple[Piece, ...]:
@@ -237,14 +240,17 @@ def measure(said: SaidMessage, *, number: int, count: Count, declared: str = "")
     claims = {claim.pointer: _checked(claim) for claim in said.claims}
     sizes = []
     for part in parsed.parts:
-        claim = claims.get(part.pointer)
-        if claim is not None:
-            tokens = IMAGE_TOKENS if part.kind in MEDIA else claim.bytes // ESTIMATE_BYTES_PER_TOKEN
-            sizes.append(_size(part, claim.bytes, tokens, True, claim.sha256))
-            continue
-        length = len(part.text.encode("utf-8", "surrogatepass"))
-        tokens, exact = _tokens(part, length, count)
-        sizes.append(_size(part, length, tokens, not exact, ""))
+        if claim := claims.get(part.pointer):
+            length, exact, sha256 = claim.bytes, False, claim.sha256
+            tokens = IMAGE_TOKENS if part.kind in MEDIA else length // ESTIMATE_BYTES_PER_TOKEN
+        else:
+            length, sha256 = len(part.text.encode("utf-8", "surrogatepass")), ""
+            tokens, exact = _tokens(part, length, count)
+        sizes.append(
+            PartSize(
+                pointer=part.pointer, kind=part.kind, bytes=length, tokens=tokens, estimated=not exact, sha256=sha256
+            )
+        )
     return Entry(
         number=number,
         raw=said.raw,
@@ -365,12 +371,6 @@ def _frame_tokens(parsed: messages.Message, *, claimed: bool, count: Count) -> i
     for text in (parsed.name or "", *parsed.fixed):
         tokens += count(text) if len(text) <= EXACT_BYTES_MAX else len(text) // ESTIMATE_BYTES_PER_TOKEN
     return tokens
-
-
-def _size(part: messages.Part, length: int, tokens: int, estimated: bool, sha256: str) -> PartSize:
-    return PartSize(
-        pointer=part.pointer, kind=part.kind, bytes=length, tokens=tokens, estimated=estimated, sha256=sha256
-    )
 
 
 def _tokens(part: messages.Part, length: int, count: Count) -> tuple[int, bool]:

@@ -139,6 +139,8 @@ def _own(one: Piece, message: dict[str, Any]) -> _Said:
     if role == "system":
         # words of an instruction that cannot stand where it was said
         role, blocks = "user", [block for block in blocks if _type_of(block) == "text"]
+    if one.between and role == "user":
+        blocks = [block for block in blocks if _type_of(block) != "text"]
     untouched = ANTHROPIC in one.native and blocks == given and bool(blocks)
     if not blocks and role == "user":
         blocks = [encode({"type": "text", "text": anthropic.EMPTY})]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..errors import BadMessage
+from . import chat, responses
 from .neutral import (
     Block,
     Called,
@@ -37,6 +38,9 @@ TYPES: frozenset[str] = frozenset(
     )
 )
 """Block types that tell this format from others; `text` does not (anthropic 2.11 type list, and the beta's)."""
+
+OTHERS = (chat.TYPES | responses.TYPES) - {"text"}
+"""Block types that belong to another provider: Anthropic takes them nowhere."""
 
 
 def is_own(block_type: str) -> bool:
@@ -83,6 +87,8 @@ def parse(message: Mapping[str, Any], role: Role) -> Message:
 def acceptable(block: Mapping[str, Any], role: str) -> bool:
     """Tell whether Anthropic takes *block* as it is; what it does not is put right by `repaired`, or left out."""
     kind = block["type"]
+    if kind in OTHERS:
+        return False
     if kind == "text":
         return bool(block["text"].strip())
     if kind == "thinking":

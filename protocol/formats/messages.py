@@ -131,7 +131,7 @@ def takes(profile: str, message: Mapping[str, Any]) -> bool:
         return found == CHAT and not types <= chat.TYPES and message.get("tool_calls") != []
     if profile != ANTHROPIC or "role" not in message:
         return False
-    if not types.isdisjoint((chat.TYPES | responses.TYPES) - {"text"}):
+    if not types.isdisjoint(anthropic.OTHERS):
         return False
     if message["role"] == "system":
         return anthropic.instructs(message)

@@ -14,3 +14,5 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     native: tuple[Profile, ...]
     saw: str | None = None
     """Hash of the view that its reasoning holds behind; empty: behind what was said, None: it holds anywhere."""
+    between: bool = False
+    """Other results of its batch are still to follow: words beside its own would part them from their calls."""

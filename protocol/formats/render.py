@@ -12,7 +12,7 @@ from typing import Any
 from ..jsonbytes import encode
 from . import chat, messages, responses
 from .alternate import alternating
-from .neutral import Turn
+from .neutral import Resulted, Turn
 from .parsed import CHAT, RESPONSES, Profile
 from .pieces import Piece
 
@@ -35,10 +35,10 @@ def render(pieces: Sequence[Piece], profile: Profile) -> tuple[bytes, ...]:
 
 def _chat(pieces: Sequence[Piece]) -> list[bytes]:
     out: list[bytes] = []
-    foreign: list[bytes] = []
+    foreign: list[Piece] = []
     for one in pieces:
         if CHAT not in one.native:
-            foreign.append(one.raw)
+            foreign.append(one)
             continue
         if foreign:
             out += _converted(foreign)
@@ -47,12 +47,13 @@ def _chat(pieces: Sequence[Piece]) -> list[bytes]:
     return out + _converted(foreign)
 
 
-def _converted(foreign: Sequence[bytes]) -> list[bytes]:
+def _converted(foreign: Sequence[Piece]) -> list[bytes]:
     """Return messages in a row that are not chat's own as such."""
     turns: list[Turn] = []
     answering = False
-    for message in map(messages.decode, foreign):
-        turn = messages.read(message)
+    for one in foreign:
+        message = messages.decode(one.raw)
+        turn = _read(one, message)
         item = turn.role == "assistant" and messages.format_of(message) == RESPONSES
         if item and answering:
             # one answer of the model in several items is one message
@@ -63,6 +64,12 @@ def _converted(foreign: Sequence[bytes]) -> list[bytes]:
     return list(map(encode, chat.write(turns)))
 
 
+def _read(one: Piece, message: dict[str, Any]) -> Turn:
+    turn = messages.read(message)
+    results = tuple(block for block in turn.blocks if isinstance(block, Resulted))
+    return Turn(role=turn.role, blocks=results) if one.between and results else turn
+
+
 def _items(pieces: Sequence[Piece]) -> Iterator[bytes]:
     kinds: dict[str, str] = {}
     for one in pieces:
@@ -71,7 +78,7 @@ def _items(pieces: Sequence[Piece]) -> Iterator[bytes]:
             if b"_call" in one.raw or b"mcp_" in one.raw:
                 kinds |= _call_kinds(messages.decode(one.raw))
             continue
-        for item in responses.write(messages.read(messages.decode(one.raw))):
+        for item in responses.write(_read(one, messages.decode(one.raw))):
             kind = kinds.get(item.get("call_id", ""), "function_call")
             plain = item.get("type") != "function_call_output" or kind == "function_call"
             yield encode(item if plain else responses.aborted(kind, item))

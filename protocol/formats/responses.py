@@ -122,7 +122,7 @@ def read(item: Mapping[str, Any]) -> Turn:
     if kind in OUTPUTS:
         outputs = list(_output_parts(item))
         told: tuple[Text | Media, ...] = (Text(text=_rest(item)),)
-        if outputs and kind == "computer_call_output":
+        if outputs and outputs[0].pointer == "/output/image_url":
             told = (media_of("image", outputs[0].text),)
         elif outputs or item.get("output") == []:
             told = tuple(_told(item["output"]))

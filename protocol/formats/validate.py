@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import BadMessage
-from . import anthropic, chat, responses
+from . import anthropic
 from .anthropic import THINKING
 from .cache_marks import MARKS_MAX
 from .messages import ANTHROPIC, CHAT, INSTRUCTION_ROLES, RESPONSES, Message, Profile, parse, takes
@@ -145,7 +145,7 @@ def _block_flaws(blocks: list[dict[str, Any]], role: str) -> Iterator[str]:
         yield "no content"
     for block in blocks:
         kind = block["type"]
-        if kind != "text" and kind in chat.TYPES | responses.TYPES:
+        if kind in anthropic.OTHERS:
             yield "a block of another provider's"
         if kind == "text" and not block["text"].strip():
             yield "a blank text"

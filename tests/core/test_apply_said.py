@@ -9,6 +9,7 @@ import pytest
 
 from actors.core.flow import next_actor
 from actors.core.state_parts import RECENT_CALLS_MAX
+from actors.core.text.count import Count
 from actors.core.view import view
 from actors.core.written_words import ABORTED, ABORTED_TOKENS, ORPHAN
 from protocol import codec
@@ -263,15 +264,42 @@ def test_a_view_may_be_asked_for_wherever_no_call_is_open() -> None:
     assert [entry.boundary for entry in talk.state.live] == [False, True, False, False, True, True]
 
 
-@pytest.mark.parametrize("blank", ["\n" * 60, " "])
+CALLED: list[Any] = [{"type": "tool_use", "id": ident, "name": "f", "input": {}} for ident in ("a", "b")]
+
+
+def told(ident: str, *beside: str) -> dict[str, Any]:
+    """Return a result as Anthropic has it, with texts beside it in the same message."""
+    texts = [{"type": "text", "text": text} for text in beside]
+    return user([{"type": "tool_result", "tool_use_id": ident, "content": "r"}, *texts])
+
+
+@pytest.mark.parametrize(("blank", "count"), [(" ", COUNT), ("\n" * 900, COUNT), ("\n" * 900, len)])
 @pytest.mark.parametrize("late_results", [False, True])
 @pytest.mark.parametrize("profile", PROFILES)
-def test_a_result_with_blank_words_beside_it_parts_no_batch(blank: str, late_results: bool, profile: Profile) -> None:
-    """Anthropic's agents say both in one message; elsewhere the words are one of their own, behind all answers."""
-    talk = Talk(policy(10_000))
+@pytest.mark.parametrize(
+    "behind",
+    [[user("so?")], [], [told("b")], [told("b", " ")], [user("so?"), told("b", " ")], [user("so?"), told("b")]],
+)
+def test_a_result_with_blank_words_beside_it_parts_no_batch(
+    blank: str, late_results: bool, profile: Profile, count: Count, behind: list[dict[str, Any]]
+) -> None:
+    """Anthropic's agents say both in one message; elsewhere the words are one of their own, behind all answers.
+
+    Who counts wrongly has blank words spilled, and words are left.
+    """
+    talk = Talk(policy(1_000), count=count)
     talk.say(ConversationOpened(name="blank", late_results=late_results))
-    calls: list[Any] = [{"type": "tool_use", "id": ident, "name": "f", "input": {}} for ident in ("a", "b")]
-    told = {"type": "tool_result", "tool_use_id": "a", "content": "r"}
-    talk.play({"role": "assistant", "content": calls}, user([told, {"type": "text", "text": blank}]), user("so?"))
-    shown = view(talk.state, budget=10_000, count=COUNT, profile=profile)
-    assert problems([json.loads(raw) for raw in shown.messages], profile) == []
+    talk.play({"role": "assistant", "content": CALLED}, told("a", blank), *behind)
+    found = view(talk.state, budget=1_000, count=count, profile=profile)
+    assert problems([json.loads(raw) for raw in found.messages], profile) == []
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_late_results_with_blank_words_beside_them_part_no_batch(profile: Profile) -> None:
+    talk = Talk(policy(1_000))
+    talk.say(ConversationOpened(name="late", late_results=True))
+    talk.play({"role": "assistant", "content": CALLED}, user("so?"), told("a", " "))
+    for new in (user("and b?"), told("b", "\n"), user("both?")):
+        found = view(talk.state, budget=1_000, count=COUNT, profile=profile)
+        assert problems([json.loads(raw) for raw in found.messages], profile) == []
+        talk.play(new)

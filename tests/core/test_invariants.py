@@ -66,8 +66,9 @@ def talk_of(wanted: Policy, model: Model) -> Talk:
 
 
 def role_of(message: dict[str, Any]) -> str:
-    """Return who says a message, as the rules read it; empty if nobody can."""
+    """Return who says a message, as the rules read it where no format is declared; empty if nobody can."""
     try:
+        messages.check_known(message)
         return messages.parse(messages.decode(messages.encode(message))).role
     except BadMessage:
         return ""

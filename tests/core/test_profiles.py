@@ -179,3 +179,26 @@ def test_an_end_of_an_unknown_type_keeps_its_white_space() -> None:
     talk.play(user("q"), {"role": "assistant", "content": [thinking, unknown]})
     assert shown(talk.view())[-1]["content"] == [thinking, unknown]
     assert problems(shown(talk.view()), "anthropic-messages") == []
+
+
+def test_a_block_of_another_provider_goes_where_anthropics_own_stand_beside_it() -> None:
+    talk = Talk(policy(1000))
+    own = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "q"}}
+    foreign = {"type": "input_text", "text": "look"}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": [foreign, {"type": "text", "text": "found"}]}
+    talk.play(user([own, foreign]), use("t"), user([result]))
+    found = view(talk.state, budget=1000, count=COUNT, profile="anthropic-messages")
+    assert problems(shown(found), "anthropic-messages") == []
+    assert shown(found)[0] == user([own])
+    assert shown(found)[2]["content"][0]["content"] == [{"type": "text", "text": "found"}]
+
+
+@pytest.mark.parametrize("output", ["", "no screen", [], {"type": "computer_screenshot"}])
+def test_what_a_computer_answered_without_a_screenshot_costs_what_is_shown_of_it(output: Any) -> None:
+    talk = Talk(policy(1000))
+    call = {"type": "computer_call", "call_id": "c", "action": {"type": "wait"}, "pending_safety_checks": []}
+    talk.play(user("u"), call, {"type": "computer_call_output", "call_id": "c", "output": output})
+    for profile in PROFILES:
+        found = view(talk.state, budget=1000, count=COUNT, profile=profile)
+        cost = [measure(SaidMessage(raw=raw), number=1, count=COUNT).tokens for raw in found.messages]
+        assert sum(cost) <= found.tokens, profile
