@@ -55,13 +55,13 @@ class EncryptedLog:
             return None  # its tombstone came first
         return await self._log.append(at, closed, expected_seq=expected_seq, commit_id=commit_id, headers=headers)
 
-    async def read(self, at: Address, *, after: int) -> list[Record]:
+    async def read(self, at: Address, *, after: int, time: str = "") -> list[Record]:
         """See `EventLog.read`."""
-        return [record async for batch in self.batches(at, after=after) for record in batch]
+        return [record async for batch in self.batches(at, after=after, time=time) for record in batch]
 
-    async def batches(self, at: Address, *, after: int) -> AsyncIterator[list[Record]]:
+    async def batches(self, at: Address, *, after: int, time: str = "") -> AsyncIterator[list[Record]]:
         """See `EventLog.batches`."""
-        async for batch in self._log.batches(at, after=after):
+        async for batch in self._log.batches(at, after=after, time=time):
             yield await self._open(at, batch)
 
     async def _open(self, at: Address, records: list[Record]) -> list[Record]:

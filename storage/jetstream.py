@@ -9,6 +9,7 @@ leader.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from datetime import datetime
 
 from nats.aio.client import Client as NatsConnection
 from nats.js.api import RawStreamMsg
@@ -72,32 +73,40 @@ class JetStreamLog:
             raise
         return 0 if ack.duplicate else ack.seq
 
-    async def read(self, at: Address, *, after: int) -> list[Record]:
+    async def read(self, at: Address, *, after: int, time: str = "") -> list[Record]:
         """See `EventLog.read`."""
-        return [record async for batch in self.batches(at, after=after) for record in batch]
+        return [record async for batch in self.batches(at, after=after, time=time) for record in batch]
 
-    async def batches(self, at: Address, *, after: int) -> AsyncIterator[list[Record]]:
+    async def batches(self, at: Address, *, after: int, time: str = "") -> AsyncIterator[list[Record]]:
         """See `EventLog.batches`: `READ_BATCH` records or `READ_BYTES` at a time."""
         partition = (await self._places.layout()).partition(at)
         if after and partition_at(after) != partition:
             raise LogMoved(f"{at} moved to partition {partition}; it is read anew", address=str(at), seq=after)
         stream = stream_of(subjects.LOG_STREAM, partition)
-        head = await self._head(at, stream)
+        newest = await self._get(at, stream)
+        head = newest.seq or 0 if newest else 0
         if head < max(after, 1) and (await self._places.again()).partition(at) != partition:
-            async for batch in self.batches(at, after=after):
+            async for batch in self.batches(at, after=after, time=time):
                 yield batch
             return
         if head < after:
             raise LogRegression(
                 f"the log of {at} lost its end: {after} was there, {head} is left", seq=after, head=head
             )
+        if newest and head == after:
+            _check_same(at, record_of_raw(newest), after=after, time=time)
+        first = after if time else after + 1
         while head > after:
-            batch = await read_batch(self._connection, at, stream=stream, first=after + 1, last=head)
+            batch = await read_batch(self._connection, at, stream=stream, first=first, last=head)
             if not batch:
                 # a replica that lags: the leader has the rest
-                batch = [await self._from_leader(at, stream, first=after + 1)]
-            yield batch
-            after = batch[-1].seq
+                batch = [await self._from_leader(at, stream, first=first)]
+            if first == after:
+                _check_same(at, batch.pop(0), after=after, time=time)
+            if batch:
+                yield batch
+                after = batch[-1].seq
+            first = after + 1
 
     async def head(self, at: Address) -> int:
         """See `EventLog.head`."""
@@ -159,4 +168,26 @@ class JetStreamLog:
         message = await self._get(at, stream, first=first)
         if message is None:
             raise Damaged(f"the log of {at} ends before the head it showed", address=str(at), first=first)
-        return record_of(message.subject or "", message.seq or 0, message.data or b"", message.headers or {}, "")
+        return record_of_raw(message)
+
+
+def record_of_raw(message: RawStreamMsg) -> Record:
+    """Return a message as the leader tells it; its time is cut to microseconds by nats-py."""
+    time = message.time.isoformat() if message.time else ""
+    return record_of(message.subject or "", message.seq or 0, message.data or b"", message.headers or {}, time)
+
+
+def _check_same(at: Address, record: Record, *, after: int, time: str) -> None:
+    """Raise `LogRegression` unless *record* is the one *after* which is read, if its *time* is known."""
+    if not time or (record.seq == after and _moment(record.time) == _moment(time)):
+        return
+    raise LogRegression(
+        f"the log of {at} is not the one that was read: what was at {after} is gone; the log lost its end, and goes on "
+        "otherwise",
+        seq=after,
+    )
+
+
+def _moment(time: str) -> datetime:
+    """Return a time of the server's, to the microsecond."""
+    return datetime.fromisoformat(time)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime
 
 from protocol.cipher import KEY_BYTES, Key
 from protocol.errors import LogRegression, NotFound
@@ -44,15 +45,17 @@ class MemoryLog:
         self._ids[commit_id] = self._store(at, Record(seq=0, side="done", body=body, headers=dict(headers)))
         return self._seq
 
-    async def read(self, at: Address, *, after: int) -> list[Record]:
+    async def read(self, at: Address, *, after: int, time: str = "") -> list[Record]:
         """See `EventLog.read`."""
-        if await self.head(at) < after:
+        records = self._records.get(at, [])
+        known = not time or any((one.seq, one.time) == (after, time) for one in records)
+        if await self.head(at) < after or not known:
             raise LogRegression(f"the log of {at} lost its end", seq=after)
-        return [record for record in self._records.get(at, ()) if record.seq > after]
+        return [record for record in records if record.seq > after]
 
-    async def batches(self, at: Address, *, after: int) -> AsyncIterator[list[Record]]:
+    async def batches(self, at: Address, *, after: int, time: str = "") -> AsyncIterator[list[Record]]:
         """See `EventLog.batches`."""
-        yield await self.read(at, after=after)
+        yield await self.read(at, after=after, time=time)
 
     async def head(self, at: Address) -> int:
         """See `EventLog.head`."""
@@ -74,7 +77,8 @@ class MemoryLog:
 
     def _store(self, at: Address, record: Record) -> int:
         self._seq += 1
-        stored = Record(seq=self._seq, side=record.side, body=record.body, headers=record.headers)
+        time = datetime.now(UTC).isoformat()
+        stored = Record(seq=self._seq, side=record.side, body=record.body, headers=record.headers, time=time)
         self._records.setdefault(at, []).append(stored)
         return self._seq
 

@@ -48,14 +48,15 @@ class EventLog(Protocol):
         """
         ...
 
-    async def read(self, at: Address, *, after: int) -> list[Record]:
+    async def read(self, at: Address, *, after: int, time: str = "") -> list[Record]:
         """Return all records of *at* with a sequence above *after*, in order, none missing, as the leader has them.
 
-        Raises `LogRegression` if the log ends before *after*: it lost what was there.
+        Raises `LogRegression` if the log ends before *after*: it lost what was there. So it does if the record *after*
+        is gone, or is not the one of that *time*: the log has lost its end, and grew past it since.
         """
         ...
 
-    def batches(self, at: Address, *, after: int) -> AsyncIterator[list[Record]]:
+    def batches(self, at: Address, *, after: int, time: str = "") -> AsyncIterator[list[Record]]:
         """Yield the records of `read`, some megabytes at a time: a log may be larger than memory. Raises as it does."""
         ...
 

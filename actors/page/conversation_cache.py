@@ -57,6 +57,11 @@ class Story:
         return self.folded[-1].seq if self.folded else 0
 
     @property
+    def time(self) -> str:
+        """Return when its newest record was stored."""
+        return self.folded[-1].time if self.folded else ""
+
+    @property
     def state(self) -> State:
         """Return the newest state; where the log is damaged, the newest sound one."""
         last = self.folded.commits[-1] if self.folded.commits else None
@@ -139,7 +144,7 @@ class Stories:
     async def _read_on(self, shelf: _Shelf) -> Story:
         story = shelf.story
         try:
-            new = await self._log.read(story.at, after=story.seq)
+            new = await self._log.read(story.at, after=story.seq, time=story.time)
         except LogRegression:
             story = Story(folded=Folded(story.at))
             new = await self._log.read(story.at, after=0)

@@ -8,8 +8,8 @@ the tail is read again, because an agent may have spoken between our reading and
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
@@ -23,10 +23,11 @@ from protocol.errors import BadEnvelope, ChainBroken, Erased, LogMoved, LogRegre
 from protocol.facts import DoneFact
 from protocol.ids import Address
 from protocol.limits import SNAPSHOT_BYTES, SNAPSHOT_COMMITS
+from protocol.voice import now_ms
 from storage.ports import EventLog, Snapshots
 
 from .copied import repaired_behind, repaired_since, still_missing
-from .fold import fold, folded, tokens_of
+from .fold import fold, folded, is_erasure, tokens_of
 from .handed import Doubts, Handed, with_remedy
 from .kept_states import KeptStates
 
@@ -41,6 +42,15 @@ BYTES_AT_ONCE_MAX = 65_536
 """Folded on the loop itself, a few milliseconds; more gets a thread, and other conversations go on."""
 
 
+class _Seen(NamedTuple):
+    """Which record the log had at the end of a kept state: a log that lost its end may have another one there."""
+
+    seq: int
+    time: str
+    at_ms: int
+    """When the log last went on from it, by this machine's clock."""
+
+
 class Conversations:
     """All conversations that this process works on."""
 
@@ -52,8 +62,7 @@ class Conversations:
         """The version of the rules that this process decides by, and that its commits say."""
         self._doubts = Doubts(log)
         self._warm: LRUCache[Address, State] = LRUCache(WARM_TOKENS_MAX, getsizeof=_warm_tokens)
-        self._seen_ms: LRUCache[Address, int] = LRUCache(WARM_MAX)
-        """When each log last went on from what is kept of it."""
+        self._seen: LRUCache[Address, _Seen] = LRUCache(WARM_MAX)
         self._reading: WeakValueDictionary[Address, asyncio.Lock] = WeakValueDictionary()
 
     async def receive(self, at: Address, given: Handed | None) -> State:
@@ -64,8 +73,9 @@ class Conversations:
         warm = self._warm.get(at)
         if given is not None and warm is not None and given.version > warm.version + SNAPSHOT_COMMITS:
             # this process was away for long: a snapshot was kept since
-            kept = await self._kept.newest(at)
-            self._warm[at] = kept if kept.seq > warm.seq else warm
+            kept, time_of_kept = await self._kept.newest(at)
+            if kept.seq > warm.seq:
+                self._keep(at, kept, time_of_kept)
         state = await self.load(at)
         if given is not None:
             await self._doubts.hold(at, state, given)
@@ -100,31 +110,39 @@ class Conversations:
         return state
 
     async def _loaded(self, at: Address) -> State:
-        now_ms = time.time_ns() // 1_000_000
-        state = self._warm.get(at)  # not taken out: four actors and a service load at the same time
+        began_ms = now_ms()
+        state, seen = self._warm.get(at), self._seen.get(at)  # not taken out: four actors and a service load at once
+        stored = seen.time if state is not None and seen is not None and seen.seq == state.seq else ""
         if state is None:
-            state = await self._kept.newest(at)
+            state, stored = await self._kept.newest(at)
         missing = 0
         try:
-            async for records in self._log.batches(at, after=state.seq):
+            async for records in self._log.batches(at, after=state.seq, time=stored):
                 missing = still_missing(records, missing, fresh=not state.seq)
                 large = sum(len(record.body) for record in records) > BYTES_AT_ONCE_MAX
                 state = await asyncio.to_thread(fold, state, records) if large else fold(state, records)
+                stored = records[-1].time if records else stored
         except (ChainBroken, LogRegression) as error:
             records = await self._log.read(at, after=0)
-            if not isinstance(error, PastNeeded | LogMoved) and not repaired_behind(records, state.seq):
-                if not repaired_since(records, self._seen_ms.get(at, now_ms)):
+            begins_anew = isinstance(error, PastNeeded | LogMoved) or any(map(is_erasure, records))
+            if not begins_anew and not repaired_behind(records, state.seq):
+                if not repaired_since(records, seen.at_ms if seen else began_ms):
                     raise
                 self._warm.pop(at, None)  # it goes further than the log that was repaired
             state = await asyncio.to_thread(folded, at, records)
+            stored = records[-1].time if records else ""
         # the rest of a copy that is being erased has its end; what is overwritten before it never comes
         if missing > 0 and not state.erased:
             raise NotReady(f"{at} is being written: {missing} records of a copy are to come", copying=missing)
+        self._keep(at, state, stored, at_ms=began_ms)
+        return state
+
+    def _keep(self, at: Address, state: State, stored: str, *, at_ms: int = 0) -> None:
+        """Keep *state*, unless another task read further meanwhile; its newest record is that of the time *stored*."""
         known = self._warm.get(at)
         if known is None or known.seq <= state.seq:
             self._warm[at] = state
-        self._seen_ms[at] = now_ms
-        return state
+            self._seen[at] = _Seen(seq=state.seq, time=stored, at_ms=at_ms or now_ms())
 
     def is_warm(self, at: Address) -> bool:
         """Tell whether this process has folded *at* before."""
@@ -157,9 +175,11 @@ class Conversations:
         Another process that remembers the lost log stops on this conversation until a repair stands in the log, or it
         is started anew.
         """
-        state = folded(at, await self._log.read(at, after=0))
+        records = await self._log.read(at, after=0)
+        state = folded(at, records)
         await self._kept.keep(at, state)
-        self._warm[at] = state
+        self._warm.pop(at, None)
+        self._keep(at, state, records[-1].time)
         self._doubts.forget(at)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -47,9 +48,12 @@ class KeptStates:
     log: EventLog
     snapshots: Snapshots
 
-    async def newest(self, at: Address) -> State:
-        """Return the newest state that is kept of *at*, else the first of all. Raises as `Conversations.load`."""
-        start = initial(codec.genesis(at))
+    async def newest(self, at: Address) -> tuple[State, str]:
+        """Return the newest state that is kept of *at* and the time of its newest record, else the first of all.
+
+        Raises as `Conversations.load`.
+        """
+        start = initial(codec.genesis(at)), ""
         body = await self.snapshots.newest(at)
         if body is None:
             return start
@@ -71,7 +75,12 @@ class KeptStates:
             return start  # a snapshot that was written while the conversation was erased
         if not newest or not _is_commit(newest[0], state.hash):
             raise ChainBroken(f"the snapshot of {at} is not of this log", address=str(at), version=state.version)
-        return state
+        heard = [record for record in newest if record.seq <= state.seq]
+        if _said_hash(heard) != state.position.said_hash:
+            # most often a commit did not see a message before it; or the log lost messages, and goes on with others
+            log.info("the newest messages of a snapshot of %s are not sure; folding the log", at)
+            return start
+        return state, heard[-1].time
 
     def _opened(self, at: Address, body: bytes) -> State | None:
         """Return the state in a snapshot; None where it is of another schema or damaged."""
@@ -85,6 +94,15 @@ class KeptStates:
         """Keep *state*; it saves time only, and the commit before it has landed."""
         raw = msgspec.msgpack.encode(state)
         await self.snapshots.put(at, msgspec.msgpack.encode(Snapshot(schema=STATE_SCHEMA, state=raw)))
+
+
+def _said_hash(records: Sequence[Record]) -> bytes:
+    """Return the hash of all that was said up to the last of *records*, which begin with a commit."""
+    said_hash = codec.decode_commit(records[0].body).said_hash
+    for record in records[1:]:
+        if record.side == "said":
+            said_hash = codec.roll(said_hash, record.body)
+    return said_hash
 
 
 def _is_commit(record: Record, wanted: bytes) -> bool:

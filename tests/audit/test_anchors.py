@@ -263,7 +263,7 @@ async def test_a_tenant_whose_log_is_refused_from_the_start_has_no_anchor(tenant
 class Down(MemoryLog):
     """A log that is lost while it is read."""
 
-    async def read(self, at: Address, *, after: int) -> list[Record]:
+    async def read(self, at: Address, *, after: int, time: str = "") -> list[Record]:
         raise LogUnavailable("the connection is lost")
 
 

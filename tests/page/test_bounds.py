@@ -88,11 +88,11 @@ class Held(MemoryLog):
         self.may = asyncio.Event()
         self.reads = 0
 
-    async def read(self, at: Address, *, after: int) -> list[Record]:
+    async def read(self, at: Address, *, after: int, time: str = "") -> list[Record]:
         if at == self.held:
             self.reads += 1
             await self.may.wait()
-        return await super().read(at, after=after)
+        return await super().read(at, after=after, time=time)
 
 
 async def test_the_list_does_not_wait_for_a_conversation_that_takes_long() -> None:

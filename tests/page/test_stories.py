@@ -31,8 +31,8 @@ class CountedLog(MemoryLog):
         self._records[talk.at] = list(talk.records[:records])
         self.read_records = 0
 
-    async def read(self, at: Address, *, after: int) -> list[Record]:
-        found = await super().read(at, after=after)
+    async def read(self, at: Address, *, after: int, time: str = "") -> list[Record]:
+        found = await super().read(at, after=after, time=time)
         self.read_records += len(found)
         return found
 
@@ -136,9 +136,9 @@ async def test_who_asks_while_a_long_log_is_folded_is_told_how_far_it_is() -> No
     opened = asyncio.Event()
 
     class SlowLog(CountedLog):
-        async def read(self, at: Address, *, after: int) -> list[Record]:
+        async def read(self, at: Address, *, after: int, time: str = "") -> list[Record]:
             await opened.wait()
-            return await super().read(at, after=after)
+            return await super().read(at, after=after, time=time)
 
     async with client_of(app_over(SlowLog(talk), MemoryArtifacts(), wait=0.2)) as client:
         waiting = await client.get(f"/c/{talk.at}")

@@ -17,7 +17,8 @@ from actors.runtime.step_span import tell_versions
 from protocol import codec, semconv, subjects
 from protocol.client import Client
 from protocol.errors import ChainBroken, LogRegression, NotReady
-from protocol.facts import ContextServed
+from protocol.facts import ContextServed, MessagesAppended, SaidMessage
+from protocol.formats import messages
 from protocol.limits import SNAPSHOT_COMMITS
 from storage.memory import MemoryLog, MemorySnapshots
 from storage.ports import Record
@@ -28,6 +29,9 @@ from tests.runtime.test_poison import letter
 
 RECORDS = recorded().records
 HEAD = folded(AT, RECORDS)
+ENDS_SAID = RECORDS[
+    : max(at for at in range(1, len(RECORDS)) if [one.side for one in RECORDS[at - 1 : at + 1]] == ["done", "said"]) + 1
+]
 
 
 async def filled(records: list[Record]) -> MemoryLog:
@@ -142,6 +146,39 @@ async def test_a_wake_up_that_does_not_fit_the_log_becomes_a_letter_and_the_agen
     assert (kept.letter.reason, kept.letter.error) == ("damaged", "LogRegression")
     with pytest.raises((LogRegression, NotReady), match="writing stops"):
         await talk.context()
+
+
+@pytest.mark.parametrize("behind", [0, 3])
+async def test_a_log_that_lost_its_end_and_grew_past_it_is_noticed_by_who_remembers_it(behind: int) -> None:
+    log = await filled(ENDS_SAID)
+    known = Conversations(log=log, snapshots=MemorySnapshots(), writer="w")
+    before = await known.load(AT)
+    await restored(log, upto=before.position.done_seq, said=len(ENDS_SAID) - before.position.done_seq + behind)
+    assert await log.head(AT) == before.seq + behind
+    with pytest.raises(LogRegression, match=r"not the one that was read|lost its end"):
+        await known.load(AT)
+    with pytest.raises(LogRegression, match="jettison repair"):
+        await known.receive(AT, None)
+
+
+async def test_a_snapshot_with_messages_that_the_log_lost_is_not_gone_on_from() -> None:
+    log, snapshots = await filled(ENDS_SAID), MemorySnapshots()
+    known = Conversations(log=log, snapshots=snapshots, writer="w")
+    before = await known.load(AT)
+    await KeptStates(log=log, snapshots=snapshots).keep(AT, before)
+    await restored(log, upto=before.position.done_seq, said=len(ENDS_SAID) - before.position.done_seq + 1)
+    state = await Conversations(log=log, snapshots=snapshots, writer="w").load(AT)
+    assert state == folded(AT, await log.read(AT, after=0))
+
+
+async def restored(log: MemoryLog, *, upto: int, said: int) -> None:
+    """Leave *log* as a copy has it that ends at *upto*, with so many other messages said since."""
+    log._records[AT] = log._records[AT][:upto]
+    log._seq = upto
+    for number in range(said):
+        message = (SaidMessage(raw=messages.encode(user(f"another {number}"))),)
+        again = codec.Said(writer="again", count=number + 1, facts=(MessagesAppended(messages=message),))
+        await log.say(AT, codec.encode_said(again), message_id=f"again-{number}", headers={})
 
 
 async def test_what_is_remembered_of_a_log_that_lost_its_end_is_given_up_when_it_was_repaired() -> None:

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from actors.host.bootstrap import Runtime
+from protocol.errors import LogRegression
 from protocol.ids import Address, address, fresh_id
 from storage.jetstream_reads import READ_BATCH
 from storage.memory import MemoryLog
@@ -52,6 +53,20 @@ async def test_a_repeated_message_id_is_stored_once(log: EventLog, at: Address) 
     await say(log, at, b"between")
     assert await log.say(at, b"once", message_id=ident, headers={}) == first
     assert seen(await log.read(at, after=0)) == [("said", b"once"), ("said", b"between")]
+
+
+async def test_a_record_that_is_not_the_one_that_was_read_is_not_gone_on_from(log: EventLog, at: Address) -> None:
+    first = await say(log, at, b"one")
+    (one,) = await log.read(at, after=0)
+    assert await log.read(at, after=first, time=one.time) == []
+    others = await say(log, address(f"{at.conversation}-other"), b"other")
+    second = await say(log, at, b"two")
+    assert seen(await log.read(at, after=first, time=one.time)) == [("said", b"two")]
+    (two,) = await log.read(at, after=first)
+    # as a log would be that lost its end and grew past it: another record there, another conversation's, none
+    for seq, time in ((first, two.time), (second, one.time), (others, one.time), (second + 1, two.time)):
+        with pytest.raises(LogRegression, match="lost its end"):
+            await log.read(at, after=seq, time=time)
 
 
 async def test_a_commit_on_the_newest_lands_and_one_on_an_older_does_not(log: EventLog, at: Address) -> None:
