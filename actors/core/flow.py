@@ -64,7 +64,7 @@ def _to_summarize(state: State) -> bool:
     assert state.episode is not None
     if state.digest is None:
         return False
-    told = state.digest.account is not None and state.policy.squeeze.prompt_version != "v1"
+    told = state.digest.tells and state.policy.squeeze.prompt_version != "v1"
     if told and (_asks(state, "squeeze") or _asks(state, "select")):
         return state.episode.applied
     return _asks(state, "summarize") and bool(state.digest.pending)

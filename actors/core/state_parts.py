@@ -60,6 +60,11 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tr
         return render(self.items, prose=self.prose, through=self.through, form=self.form)
 
     @property
+    def tells(self) -> bool:
+        """Tell whether it is an account; that is asked for each view, and need not read it."""
+        return bool(self.raw_account)
+
+    @property
     def account(self) -> Account | None:
         """Return what it tells, from form 2 on; None: it is a list of values."""
         return read_account(self.raw_account) if self.raw_account else None

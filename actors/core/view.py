@@ -229,7 +229,7 @@ def _bound(one: Piece, entry: Entry, broken: int) -> Piece:
 def _digest_place(staying: Sequence[Entry], digest: Digest | None) -> int:
     """Return where the digest stands: behind the instructions; an account behind all that is older than its end."""
     head = len(instructions(staying))
-    if digest is None or digest.account is None:
+    if digest is None or not digest.tells:
         return head
     place = head
     while place < len(staying) and (staying[place].number <= digest.through or goes_on(staying[place])):

@@ -54,7 +54,7 @@ def next_ask(state: State, answers: Answers = (), *, count: Count) -> NextAsk | 
         return None
     if state.digest is None:
         return declined(state, answers, "there is no digest")
-    told = state.digest.account is not None
+    told = state.digest.tells
     if told and state.policy.squeeze.prompt_version == "v1":
         return declined(state, answers, "an account is not squeezed")
     if not model_of(state):

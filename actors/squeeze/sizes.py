@@ -48,7 +48,7 @@ def deadline_seconds(state: State) -> float:
     """Return how long the answers may take together: shorter while a full view is held up by them."""
     assert state.policy is not None
     share = 1.0 if fits(state) else DEADLINE_SHARE_PRESSED
-    if state.digest is not None and state.digest.account is not None:
+    if state.digest is not None and state.digest.tells:
         share = max(1.0, (state.digest.tokens + sum(one.tokens for one in state.digest.pending)) / DEADLINE_TOKENS)
     return state.policy.squeeze.deadline_seconds * share
 
