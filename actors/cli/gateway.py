@@ -19,6 +19,7 @@ from actors.gateway.sessions import Sessions
 from actors.gateway.upstream import connected
 from actors.host.admitted import admitted_in
 from actors.host.bootstrap import data_folder, runtime, tenant_keys, work
+from actors.host.freed_memory import keep_freed_memory
 from actors.host.readiness import Need
 from actors.host.settings import LOG_LEVEL, GatewaySection, Settings
 from actors.model_info.tokens import counter
@@ -102,6 +103,7 @@ async def served(settings: Settings, planner: Planner | None = None, *, port: in
     callers = callers_of(section)
     check_open(callers, section.listen)
     tls = tls_of(section.cert_file, section.key_file, section="gateway")
+    keep_freed_memory()
     urls = {"openai": section.upstream.openai, "anthropic": section.upstream.anthropic}
     listening = opened(section.listen, section.port if port is None else port)
     sessions = Sessions()

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from protocol.errors import Rejected
@@ -50,6 +51,16 @@ class _Http(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._came()
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        cycle = self.cycle
+        if cycle.body or cycle.response_complete or self.parser.should_upgrade():
+            return super().on_body(body)
+        # what came before was taken, and this piece is handed on as it is: uvicorn copies each one twice
+        cycle.body = body  # type: ignore[assignment]  # of it only its length, a sum and its bytes are asked
+        if len(body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        cycle.message_event.set()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

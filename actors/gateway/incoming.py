@@ -51,10 +51,11 @@ async def incoming(scope: Scope, receive: Receive, *, bytes_max: int) -> Incomin
     path = scope.get("raw_path") or scope["path"].encode()
     whole = asyncio.Event()
     chunks = _chunks(receive, whole)
-    body, rest = bytearray(), None
+    body, size, rest = list[bytes](), 0, None
     async for chunk in chunks:
-        body += chunk
-        if len(body) > bytes_max:
+        body.append(chunk)
+        size += len(chunk)
+        if size > bytes_max:
             rest = chunks
             break
     return Incoming(
@@ -62,7 +63,7 @@ async def incoming(scope: Scope, receive: Receive, *, bytes_max: int) -> Incomin
         path=path.decode("latin-1").partition("?")[0],
         query=scope.get("query_string", b"").decode("latin-1"),
         headers=tuple((bytes(key), bytes(value)) for key, value in scope["headers"]),
-        body=bytes(body),
+        body=b"".join(body),
         rest=rest,
         whole=whole,
     )
