@@ -11,7 +11,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_RE
 MAKEFLAGS += --no-print-directory
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint lint-style lint-types lint-imports quality exam bench chaos soak faults gateway-faults fuzz laws clients adapters adapters-compared kubernetes alerts list docs docs-check audit lock wheel wheel-checks javascript upgrade image compose clean
+.PHONY: help demo test lint lint-style lint-types lint-imports quality exam bench chaos soak soak-gateways faults gateway-faults fuzz laws clients adapters adapters-compared kubernetes alerts list docs docs-check audit lock wheel wheel-checks javascript upgrade image compose clean
 
 help:
 	@echo 'make demo    see a conversation grow, spill, digest and stay readable'
@@ -22,6 +22,7 @@ help:
 	@echo 'make bench   what everything costs, beside its floor and beside others; PART="latency replay" for some, PART=--list tells all'
 	@echo 'make chaos   25,000 turns while workers and servers are killed, 5,000 on a cluster, 5,000 while the log grows, and slow proofs'
 	@echo 'make soak    chaos for an hour; fails where memory, files or tasks of a worker grow'
+	@echo 'make soak-gateways  agents behind two gateways for an hour, with a rolling upgrade from the last release in the middle; SECONDS=180 for less'
 	@echo 'make faults  10,000 single faults in a log and its artifacts: verify finds and locates each'
 	@echo 'make gateway-faults  agents through two gateways in turn, while everything behind them fails'
 	@echo 'make upgrade the last release and this one side by side while agents work: forwards, one version back, forwards'
@@ -91,6 +92,11 @@ chaos: .venv/.installed
 
 soak: .venv/.installed
 	@$(BIN)/python -m tests.programs.chaos --turns 100000000 --minutes 60 --kill-seconds 30 --spare
+
+# RELEASE and WHEEL as `make upgrade` has them.
+SECONDS ?= 3600
+soak-gateways: .venv/.installed
+	@$(BIN)/python -m tests.programs.gateway_soak --seconds $(SECONDS) $(if $(RELEASE),--release $(RELEASE)) $(if $(WHEEL),--wheel $(WHEEL))
 
 faults: .venv/.installed
 	@TESTS_FAULTS=10000 $(BIN)/python -m pytest --quiet --timeout 1800 tests/audit/test_verify.py -k every_

@@ -46,6 +46,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     rss_mb: float
     files: int
     tasks: int
+    """0 where the process does not say."""
 
 
 class Growth(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,8 +113,8 @@ class _Life:
 class Watch:
     """All processes that were looked at; those that ended too early to be judged are forgotten."""
 
-    folder: Path
-    """Where workers write how many tasks they have."""
+    folder: Path | None
+    """Where workers write how many tasks they have; none where they do not."""
     largest_mb: dict[str, float] = field(default_factory=dict)
     """The most memory that any process of a name had."""
     _full: float = math.inf
@@ -124,7 +125,8 @@ class Watch:
         now = time.monotonic()
         for pid in [pid for pid, life in self._lives.items() if pid not in workers and not life.may_be_judged]:
             del self._lives[pid]
-            (self.folder / str(pid)).unlink(missing_ok=True)
+            if self.folder:
+                (self.folder / str(pid)).unlink(missing_ok=True)
         for pid, name in (*workers.items(), *others.items()):
             with suppress(OSError, ValueError, IndexError):  # it may end while it is looked at
                 held = resident_mb(pid)
@@ -132,13 +134,18 @@ class Watch:
                 if pid in workers:
                     life = self._lives.setdefault(pid, _Life(name=name, born=now))
                     files = len(os.listdir(f"/proc/{pid}/fd"))
-                    tasks = int((self.folder / str(pid)).read_text())  # who has just begun has not said it yet
+                    # who has just begun has not said it yet
+                    tasks = int((self.folder / str(pid)).read_text()) if self.folder else 0
                     life.samples.append(Sample(age_seconds=now - life.born, rss_mb=held, files=files, tasks=tasks))
 
     def begun(self, conversations: int) -> None:
         """Note that so many conversations have begun."""
         if conversations >= FULL_CONVERSATIONS:
-            self._full = min(self._full, time.monotonic())
+            self.full()
+
+    def full(self) -> None:
+        """Note that caches are full, if nobody has said so yet."""
+        self._full = min(self._full, time.monotonic())
 
     def growths(self) -> list[Growth]:
         """Return how much those grew that lived for long enough, the oldest first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.gateway.model import API_OF, EVENTS, JSON, Json, Reply, refusal, refused, said, size_of
@@ -41,6 +42,8 @@ class FaultyModel:
     """A strict model that is told run and turn by a header, since a view may hold few turns."""
 
     window: int
+    replies: Callable[[str, int], Reply] = replies
+    """What it says for a run, and ten times a turn with the part of it."""
     broken: str = ""
     """What it does with some of the requests now: `cut`, `busy`, or nothing."""
     done: Counter[str] = field(default_factory=Counter)
@@ -64,7 +67,7 @@ class FaultyModel:
         run, place = _place(asked, body)
         self.foreign += [f"{run} was sent {other}'s" for other in self.runs - {run} if other.encode() in asked.body]
         # an id that no other answer has, one to the same question neither
-        answer = said(api, body, replies(run, place), ident=f"{run}-{place}_{self._asked}", size=size)
+        answer = said(api, body, self.replies(run, place), ident=f"{run}-{place}_{self._asked}", size=size)
         if self.broken == "cut" and self._asked % 3:
             self.done["cut"] += 1
             whole = b"".join(piece for piece in answer.pieces if isinstance(piece, bytes))
