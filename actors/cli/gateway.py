@@ -125,7 +125,8 @@ async def served(settings: Settings, planner: Planner | None = None, *, port: in
             body_bytes_max=section.body_bytes_max,
             managed=managed if section.mode == "manage" else None,
         )
-        async with listened(app, listening, ws="none", date_header=False, access_log=False, **tls):
+        options = {"ws": "none", "date_header": False, "access_log": False, **tls}
+        async with listened(app, listening, closing_seconds=section.drain_seconds, **options):
             yield f"{'https' if tls else 'http'}://{section.listen}:{listening.getsockname()[1]}/"
 
 

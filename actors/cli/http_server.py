@@ -89,8 +89,13 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def listened(app: Any, listening: socket.socket, **options: Any) -> AsyncIterator[None]:
-    """Serve the ASGI application *app* at *listening*, which is closed at the end; *options* are uvicorn's."""
+async def listened(
+    app: Any, listening: socket.socket, *, closing_seconds: int | None = None, **options: Any
+) -> AsyncIterator[None]:
+    """Serve the ASGI application *app* at *listening*, which is closed at the end; *options* are uvicorn's.
+
+    What is under way then may go on for *closing_seconds*; none: for a moment.
+    """
     config = uvicorn.Config(
         app,
         lifespan="off",
@@ -98,7 +103,7 @@ async def listened(app: Any, listening: socket.socket, **options: Any) -> AsyncI
         log_config=None,
         server_header=False,
         proxy_headers=False,
-        timeout_graceful_shutdown=CLOSING_SECONDS,
+        timeout_graceful_shutdown=CLOSING_SECONDS if closing_seconds is None else closing_seconds,
         timeout_keep_alive=IDLE_SECONDS,
         http=_Http,
         **options,

@@ -158,6 +158,8 @@ class GatewaySection(_Section, frozen=True, kw_only=True):
     """What managing may cost a request; then it goes on as it came."""
     on_failure: Literal["forward", "refuse"] = "forward"
     """While NATS, the store or the workers are away."""
+    drain_seconds: Annotated[int, msgspec.Meta(ge=0, le=3600)] = 15
+    """So long answers that are under way may go on when the gateway is told to stop: less than its supervisor waits."""
     retrieval: Literal["inject", "mcp", "off"] = "inject"
     """How a model follows pointers: by a tool of the gateway's, by one that the agent brings, or not at all."""
     mcp_tool: str = "read_artifact"

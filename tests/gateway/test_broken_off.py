@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import aiohttp
@@ -58,6 +59,19 @@ async def test_a_refusal_that_breaks_off_is_told_in_the_providers_shape(session:
     async with provider(lambda _: answer) as there, in_front_of(there, without_nats(), mode="manage") as url:
         got = await session.post(f"{url}/v1/chat/completions", data=BODY)
         assert (got.status, (await got.json())["error"]["type"]) == (502, "api_error")
+
+
+async def test_an_answer_that_is_under_way_ends_whole_when_its_gateway_is_told_to_stop(
+    session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server, "CLOSING_SECONDS", 0)  # the page has no more patience than that
+    answer, got = Answer(headers=EVENTS, pieces=(b"data: 1\n\n", 1.0, b"data: 2\n\n")), b""
+    async with provider(lambda _: answer) as there:
+        async with in_front_of(there) as url:
+            asked = await session.post(f"{url}/v1/chat/completions", data=BODY)
+        with suppress(aiohttp.ClientError):
+            got = await asked.read()
+    assert got == b"data: 1\n\ndata: 2\n\n"
 
 
 async def test_an_agent_that_hangs_up_ends_the_question_however_large_it_was(session: aiohttp.ClientSession) -> None:
