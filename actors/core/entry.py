@@ -152,6 +152,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
     """Its reasoning holds behind this alone; None: anywhere, or there is none."""
     called_ms: int = 0  # when its calls were made, by who made them, where results may come late
     open: bool = False  # an operator lets its secrets stand in digests and summaries
+    apart_tokens: int = 0
+    """Of what no part stands for: a view has room for them, no rule decides by them (it never did)."""
 
     @cached_property
     def tokens(self) -> int:
@@ -184,12 +186,12 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
     @cached_property
     def by_category(self) -> Mapping[Category, int]:
         """Return the shown tokens by what they are."""
-        category = _CATEGORY_OF.get(self.role, "assistant")
+        category, tokens = _CATEGORY_OF.get(self.role, "assistant"), self.tokens + self.apart_tokens
         if not self.call_ids:
-            return {category: self.tokens}
+            return {category: tokens}
         shown = {one.pointer: one.tokens for one in self.shown}
         calls = sum(shown.get(part.pointer, part.tokens) for part in self.parts if part.kind == "arguments")
-        return {category: self.tokens - calls, "tool_calls": calls} if calls else {category: self.tokens}
+        return {category: tokens - calls, "tool_calls": calls} if calls else {category: tokens}
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
@@ -238,24 +240,11 @@ def measure(said: SaidMessage, *, number: int, count: Count, declared: str = "")
     if not declared:
         messages.check_known(readable, parsed.format)
     claims = {claim.pointer: _checked(claim) for claim in said.claims}
-    sizes = []
-    for part in parsed.parts:
-        if claim := claims.get(part.pointer):
-            length, exact, sha256 = claim.bytes, False, claim.sha256
-            tokens = IMAGE_TOKENS if part.kind in MEDIA else length // ESTIMATE_BYTES_PER_TOKEN
-        else:
-            length, sha256 = len(part.text.encode("utf-8", "surrogatepass")), ""
-            tokens, exact = _tokens(part, length, count)
-        sizes.append(
-            PartSize(
-                pointer=part.pointer, kind=part.kind, bytes=length, tokens=tokens, estimated=not exact, sha256=sha256
-            )
-        )
     return Entry(
         number=number,
         raw=said.raw,
         role=parsed.role,
-        parts=tuple(sizes),
+        parts=tuple(_size(part, claims.get(part.pointer), count) for part in parsed.parts),
         frame_tokens=_frame_tokens(parsed, claimed=bool(claims), count=count),
         call_names=tuple(call.name for call in parsed.calls),
         call_ids=tuple(call.id for call in parsed.calls),
@@ -264,6 +253,7 @@ def measure(said: SaidMessage, *, number: int, count: Count, declared: str = "")
         format=parsed.format,
         native=_native(parsed, readable, declared),
         kind=parsed.kind,
+        apart_tokens=sum(_size(part, None, count).tokens for part in parsed.beside),
     )
 
 
@@ -373,14 +363,21 @@ def _frame_tokens(parsed: messages.Message, *, claimed: bool, count: Count) -> i
     return tokens
 
 
-def _tokens(part: messages.Part, length: int, count: Count) -> tuple[int, bool]:
-    if part.kind in MEDIA:
-        return IMAGE_TOKENS, False
+def _size(part: messages.Part, claim: Claim | None, count: Count) -> PartSize:
+    length = claim.bytes if claim else len(part.text.encode("utf-8", "surrogatepass"))
     # as an object they may cost more than as the text that the model wrote
-    other = as_arguments(as_object(part.text)) if part.kind == "arguments" else part.text
-    if length > EXACT_BYTES_MAX:
-        return max(length, len(other)) // ESTIMATE_BYTES_PER_TOKEN, False
-    return max(count(part.text), count(other) if other != part.text else 0), True
+    other = as_arguments(as_object(part.text)) if part.kind == "arguments" and not claim else part.text
+    exact = part.kind not in MEDIA and not claim and length <= EXACT_BYTES_MAX
+    if part.kind in MEDIA:
+        tokens = IMAGE_TOKENS
+    elif exact:
+        tokens = max(count(part.text), count(other) if other != part.text else 0)
+    else:
+        tokens = max(length, 0 if claim else len(other)) // ESTIMATE_BYTES_PER_TOKEN
+    sha256 = claim.sha256 if claim else ""
+    return PartSize(
+        pointer=part.pointer, kind=part.kind, bytes=length, tokens=tokens, estimated=not exact, sha256=sha256
+    )
 
 
 def _checked(claim: Claim) -> Claim:

@@ -152,13 +152,19 @@ def _fits(state: State, budget: int, *, count: Count, profile: Profile | None) -
 
 
 def _with_names(state: State, budget: int, *, profile: Profile, count: Count) -> View:
-    """Return the view within *budget* with the names in it that were not counted."""
+    """Return the view within *budget* with what was not counted: names in it, and what no part stands for."""
     assert state.policy is not None
-    found = _within(state, budget, profile=profile, count=count)
-    more = more_tokens(found.messages, state.policy, count, state.terms.name)
-    if more and found.tokens + more > budget:
-        found = _within(state, budget - more, profile=profile, count=count)
-    return msgspec.structs.replace(found, tokens=found.tokens + more) if more else found
+    allowed = budget
+    while True:
+        found = _within(state, allowed, profile=profile, count=count)
+        more = more_tokens(found.messages, state.policy, count, state.terms.name)
+        more += sum(entry.apart_tokens for entry in found.entries)
+        if not more:
+            return found
+        if found.tokens + more <= budget:
+            return msgspec.structs.replace(found, tokens=found.tokens + more)
+        # at least one token less each time: it ends with a view or its refusal
+        allowed = min(budget - more, allowed - 1)
 
 
 def _within(state: State, budget: int, *, profile: Profile, count: Count) -> View:

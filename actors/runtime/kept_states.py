@@ -19,7 +19,7 @@ from .fold import is_erasure
 
 log = logging.getLogger("jettison.conversations")
 
-STATE_SCHEMA = 8
+STATE_SCHEMA = 9
 """Raised whenever `State` changes its meaning: older snapshots are then ignored and the log is folded."""
 
 

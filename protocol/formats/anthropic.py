@@ -56,10 +56,13 @@ def parse(message: Mapping[str, Any], role: Role) -> Message:
     calls: list[Call] = []
     results: list[Result] = []
     fixed: list[str] = []
+    beside: list[Part] = []
     spoken = False
     for at, block in blocks_at(message.get("content"), at="/content"):
-        found = list(_parts(block, at))
+        inside = list(_parts(block, at))
+        found = [part for part in inside if part.pointer]
         parts += found
+        beside += [part for part in inside if not part.pointer]
         spoken = spoken or (block["type"] != "tool_result" and any(part.text.strip() for part in found))
         if block["type"] == "tool_use":
             _check_role(role, "assistant", "only an assistant message can call tools", at)
@@ -81,6 +84,7 @@ def parse(message: Mapping[str, Any], role: Role) -> Message:
         results=tuple(results),
         fixed=tuple(fixed),
         native=(ANTHROPIC,) if message.keys() == {"role", "content"} and role != "system" else (),
+        beside=tuple(beside),
     )
 
 
@@ -173,7 +177,7 @@ def _fixed(block: Mapping[str, Any]) -> str:
 
 
 def _parts(block: Mapping[str, Any], at: str) -> Iterator[Part]:
-    """Yield the parts that may be replaced in a block."""
+    """Yield the parts that may be replaced in a block, and without a pointer what else it shows."""
     kind = block["type"]
     if kind == "text":
         yield Part(pointer=f"{at}/text", kind="text", text=text_at(block, "text", at=at))
@@ -190,7 +194,8 @@ def _nested(content: Any, at: str) -> Iterator[Part]:
         yield Part(pointer=at, kind="text", text=content)
     elif content is not None:
         for inner_at, inner in blocks_at(content, at=at):
-            yield from _parts(inner, inner_at)
+            found = list(_parts(inner, inner_at))
+            yield from found or [Part(pointer="", kind="text", text=opaque(inner))]
 
 
 def _source(block: Mapping[str, Any], at: str) -> Iterator[Part]:
@@ -201,8 +206,11 @@ def _source(block: Mapping[str, Any], at: str) -> Iterator[Part]:
         yield from _nested(source.get("content"), f"{at}/source/content")
         return
     key = next((key for key in ("data", "url", "file_id") if isinstance(source.get(key), str)), None)
-    if key is not None:
-        kind: PartKind = "image" if block["type"] == "image" else "text" if source.get("type") == "text" else "file"
+    kind: PartKind = "image" if block["type"] == "image" else "file"
+    if key is None:
+        yield Part(pointer="", kind=kind, text="")
+    else:
+        kind = "text" if kind == "file" and source.get("type") == "text" else kind
         yield Part(pointer=f"{at}/source/{key}", kind=kind, text=source[key])
 
 

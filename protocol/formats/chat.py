@@ -10,6 +10,7 @@ from .neutral import Block, Called, Media, Resulted, Text, Turn, left_out, media
 from .parsed import (
     ANTHROPIC,
     CHAT,
+    INSTRUCTION_ROLES,
     RESPONSES,
     Call,
     Message,
@@ -53,6 +54,7 @@ def parse(message: Mapping[str, Any], role: Role) -> Message:
         name=name if isinstance(name, str) else None,
         fixed=tuple(opaque(part) for _, part in unknown_parts(message)),
         native=_native(message, role),
+        beside=tuple(_unread_files(message.get("content"))),
     )
 
 
@@ -69,6 +71,13 @@ def unknown_parts(message: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str
     content = message.get("content")
     if isinstance(content, list):
         yield from (one for one in blocks_at(content, at="/content") if one[1]["type"] not in _LEAVES)
+
+
+def _unread_files(content: Any) -> Iterator[Part]:
+    """Yield the files whose bytes are not in the message, as parts that cannot be replaced."""
+    for at, part in blocks_at(content, at="/content") if isinstance(content, list) else ():
+        if part["type"] == "file" and not isinstance(_leaf(part, _LEAVES["file"][1]), str):
+            yield Part(pointer=at, kind="file", text="")
 
 
 def accepted(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,6 +128,8 @@ def _native(message: Mapping[str, Any], role: Role) -> tuple[Profile, ...]:
     content = message.get("content")
     if message.get("tool_calls") == [] or (content in (None, []) and not _speechless(message)):
         return ()
+    if role in INSTRUCTION_ROLES and not (any(_content_parts(content)) or any(unknown_parts(message))):
+        return ()  # a file alone instructs nobody
     if message.keys() != {"role", "content"} or role == "tool":
         return (CHAT,)
     if isinstance(content, str):

@@ -63,6 +63,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     """Where calls are of several kinds: which one it makes or answers."""
     fixed: tuple[str, ...] = ()
     native: tuple[Profile, ...] = ()
+    beside: tuple[Part, ...] = ()
+    """What costs tokens and is neither: a file that is named by its id, a block of an unknown type inside a result."""
 
 
 def text_at(value: Mapping[str, Any], key: str, *, at: str) -> str:

@@ -106,6 +106,7 @@ def _output(item: Mapping[str, Any], kind: str) -> Message:
         kind=_ANSWERED.get(kind, kind.removesuffix("_output")),
         fixed=() if outputs else (_rest(item),),
         native=(RESPONSES,),
+        beside=tuple(_unread(item)) if outputs else (),
     )
 
 
@@ -213,6 +214,14 @@ def _output_parts(item: Mapping[str, Any]) -> Iterator[Part]:
             part = _part(block, at)
             if part is not None:
                 yield part
+
+
+def _unread(item: Mapping[str, Any]) -> Iterator[Part]:
+    """Yield the blocks of an output that hold no part."""
+    output = item.get("output")
+    for at, block in blocks_at(output, at="/output") if isinstance(output, list) else ():
+        if _part(block, at) is None:
+            yield Part(pointer=at, kind="text", text=opaque(block))
 
 
 def _rest(item: Mapping[str, Any]) -> str:

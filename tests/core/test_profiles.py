@@ -14,7 +14,7 @@ from actors.core.units import units
 from actors.core.view import View, view
 from actors.core.written_words import ABORTED, ORPHAN
 from protocol.errors import BudgetRefused
-from protocol.facts import MessageRepaired, SaidMessage
+from protocol.facts import ConversationOpened, MessageRepaired, SaidMessage
 from protocol.formats import messages
 from protocol.formats.messages import PROFILES, Profile
 from protocol.formats.validate import problems
@@ -34,6 +34,12 @@ def view_or_refusal(talk: Talk, profile: Profile, budget: int | None = None) -> 
 
 def shown(found: View) -> list[dict[str, Any]]:
     return [json.loads(raw) for raw in found.messages]
+
+
+def cost_of(found: View) -> int:
+    """Return what the messages of a view cost, measured anew."""
+    entries = [measure(SaidMessage(raw=raw), number=1, count=COUNT, declared=found.profile) for raw in found.messages]
+    return sum(entry.tokens + entry.apart_tokens for entry in entries)
 
 
 @given(said=any_conversations(), wanted=policies(), answer=ANSWERS, budget=st.integers(60, 20_000))
@@ -62,8 +68,7 @@ def test_blank_words_beside_results_cost_what_stands_for_them(blank: str) -> Non
     talk.play({"role": "user", "content": [answer, {"type": "text", "text": blank}]})
     for profile in PROFILES:
         found = view(talk.state, budget=talk.state.usable_tokens, count=COUNT, profile=profile)
-        cost = [measure(SaidMessage(raw=raw), number=1, count=COUNT).tokens for raw in found.messages]
-        assert sum(cost) <= found.tokens
+        assert cost_of(found) <= found.tokens
 
 
 @given(said=any_conversations(), wanted=policies(), profile=st.sampled_from(PROFILES))
@@ -75,8 +80,7 @@ def test_what_a_view_says_it_costs_covers_what_it_shows(
     talk.play(*said)
     found = view_or_refusal(talk, profile)
     if found is not None:
-        cost = [measure(SaidMessage(raw=raw), number=1, count=COUNT).tokens for raw in found.messages]
-        assert sum(cost) <= found.tokens
+        assert cost_of(found) <= found.tokens
         assert sum(found.categories.values()) == found.tokens
 
 
@@ -193,12 +197,55 @@ def test_a_block_of_another_provider_goes_where_anthropics_own_stand_beside_it()
     assert shown(found)[2]["content"][0]["content"] == [{"type": "text", "text": "found"}]
 
 
-@pytest.mark.parametrize("output", ["", "no screen", [], {"type": "computer_screenshot"}])
-def test_what_a_computer_answered_without_a_screenshot_costs_what_is_shown_of_it(output: Any) -> None:
-    talk = Talk(policy(1000))
-    call = {"type": "computer_call", "call_id": "c", "action": {"type": "wait"}, "pending_safety_checks": []}
-    talk.play(user("u"), call, {"type": "computer_call_output", "call_id": "c", "output": output})
-    for profile in PROFILES:
-        found = view(talk.state, budget=1000, count=COUNT, profile=profile)
-        cost = [measure(SaidMessage(raw=raw), number=1, count=COUNT).tokens for raw in found.messages]
-        assert sum(cost) <= found.tokens, profile
+INPUT_TEXT = {"type": "input_text", "text": "look"}
+NO_SOURCE = {"type": "image", "source": {}}
+INSIDE: list[dict[str, Any]] = [
+    {"type": "file", "file": {"file_id": "file-1"}},
+    {"type": "file"},
+    NO_SOURCE,
+    {"type": "document", "source": {"type": "text"}},
+    {"type": "document", "source": {"type": "content", "content": [NO_SOURCE, {"type": "tomorrow", "x": "y " * 90}]}},
+    {"type": "search_result", "source": "s", "title": "t", "content": [{"type": "tool_reference", "tool_name": "f"}]},
+    {"type": "tomorrow", "x": "y " * 90},
+    {"type": "input_image"},
+    {"type": "input_file", "file_id": "file-1"},
+]
+OUTPUTS: list[Any] = ["", "no screen", [], {"type": "computer_screenshot"}, *([one, INPUT_TEXT] for one in INSIDE)]
+
+
+def around(inside: dict[str, Any]) -> list[list[dict[str, Any]]]:
+    """Return conversations that show *inside*, twice, wherever a format has blocks."""
+    both = [inside, inside]
+    return [
+        [user(both)],
+        [user("u"), {"role": "assistant", "content": both}, user("v")],
+        [{"role": "system", "content": both}, user("u")],
+        [user("u"), assistant(None, "c"), {"role": "tool", "tool_call_id": "c", "content": both}],
+        [user("u"), use("c"), user([told("c") | {"content": both}])],
+        [user("u"), user([told("nobody") | {"content": both}])],
+    ]
+
+
+def answering(output: Any) -> list[list[dict[str, Any]]]:
+    """Return conversations in which a call is answered by *output*."""
+    kinds = ("function_call", "custom_tool_call", "computer_call", "shell_call")
+    call = {"call_id": "c", "name": "f", "arguments": "{}", "input": ""}
+    return [
+        [user("u"), call | {"type": kind}, {"type": f"{kind}_output", "call_id": "c", "output": output}]
+        for kind in kinds
+    ]
+
+
+@pytest.mark.parametrize("declared", ["", *PROFILES])
+@pytest.mark.parametrize("said", [*map(around, INSIDE), *map(answering, OUTPUTS)])
+def test_whatever_stands_in_a_message_costs_what_is_shown_of_it(said: list[Any], declared: Any) -> None:
+    for one in said:
+        talk = Talk(policy(20_000))
+        talk.say(ConversationOpened(name="x", format=declared))
+        talk.play(*one)
+        for profile in PROFILES:
+            found = view(talk.state, budget=20_000, count=COUNT, profile=profile)
+            assert problems(shown(found), profile) == []
+            assert cost_of(found) <= found.tokens == sum(found.categories.values())
+            less = view_or_refusal(talk, profile, found.tokens - 1)
+            assert less is None or less.tokens < found.tokens
