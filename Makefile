@@ -182,10 +182,10 @@ audit: .venv-audit/.installed
 adapters: .venv/.installed .venv-adapters/.installed
 	@$(BIN)/python -m tests.programs.adapters $(ADAPTERS)
 
-# The compactions that frameworks bring, each in its own agent.
+# The compactions that frameworks bring, each in its own agent; `make adapters-compared EXAM=FOLDER` writes sheets for readers.
 COMPARED = google_adk haystack langchain openai_agents
 adapters-compared: .venv/.installed $(COMPARED:%=.venv-adapters/%/.installed)
-	@$(BIN)/python -m tests.programs.adapters.compared
+	@$(BIN)/python -m tests.programs.adapters.compared $(if $(EXAM),--exam $(EXAM))
 
 wheel: .venv-wheel/.installed
 	@echo 'wheel: jettison-client into dist/'
