@@ -25,7 +25,7 @@ from agent_framework import (
 from .adapters.adapter import READ_PARAMETERS, READ_TEXT, READ_TOOL, Adapter, Options, Shown
 from .adapters.atoms import Atom, Seen, Telling, json_only
 from .formats import messages
-from .formats.neutral import Called, Media, Resulted, Text, url_of
+from .formats.neutral import Called, Media, Resulted, url_of, words
 
 __all__ = ["JettisonMiddleware", "from_view", "to_atoms"]
 
@@ -145,8 +145,7 @@ def _made(seen: Seen) -> tuple[Message, Any]:
 
 def _content(block: Any) -> Content:
     if isinstance(block, Resulted):
-        text = "\n".join(one.text for one in block.content if isinstance(one, Text))
-        return Content.from_function_result(block.id, result=text)
+        return Content.from_function_result(block.id, result=words(block.content))
     if isinstance(block, Called):
         return Content.from_function_call(block.id, block.name, arguments=block.arguments)
     if isinstance(block, Media):

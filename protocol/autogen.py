@@ -36,7 +36,7 @@ from .adapters.atoms import Atom
 from .adapters.branches import Shown
 from .adapters.pieces import joined, pieces
 from .formats import messages
-from .formats.neutral import Called, Media, Resulted, Text, url_of
+from .formats.neutral import Called, Media, Resulted, url_of, words
 
 __all__ = ["JettisonContext", "from_view", "to_atoms"]
 
@@ -219,10 +219,10 @@ def _told(index: int, message: LLMMessage) -> Iterator[Atom]:
 def _made(chat: Mapping[str, Any]) -> LLMMessage:
     """Return a message that the view alone has."""
     turn = messages.read(chat)
-    text = "\n".join(block.text for block in turn.blocks if isinstance(block, Text))
     results = [block for block in turn.blocks if isinstance(block, Resulted)]
     if results:
         return FunctionExecutionResultMessage(content=[_result(one) for one in results])
+    text = words(turn.blocks)
     if turn.role in ("system", "developer"):
         return SystemMessage(content=text)
     if turn.role == "assistant":
@@ -238,5 +238,4 @@ def _made(chat: Mapping[str, Any]) -> LLMMessage:
 
 
 def _result(block: Resulted) -> FunctionExecutionResult:
-    text = "\n".join(one.text for one in block.content if isinstance(one, Text))
-    return FunctionExecutionResult(content=text, name="tool", call_id=block.id, is_error=block.error)
+    return FunctionExecutionResult(content=words(block.content), name="tool", call_id=block.id, is_error=block.error)

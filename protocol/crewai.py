@@ -25,7 +25,7 @@ from .adapters.atoms import Atom, Seen, Telling, json_only
 from .adapters.branches import Shown
 from .adapters.idents import Idents
 from .formats import messages as ours
-from .formats.neutral import Resulted, Text
+from .formats.neutral import Resulted, words
 
 __all__ = ["JettisonConversation", "from_view", "to_atoms"]
 
@@ -188,6 +188,5 @@ def _made(chat: Mapping[str, Any]) -> Json:
     turn = ours.read(chat)
     results = [block for block in turn.blocks if isinstance(block, Resulted)]
     if results:
-        text = "\n".join(one.text for one in results[0].content if isinstance(one, Text))
-        return {"role": "tool", "tool_call_id": results[0].id, "name": "tool", "content": text}
+        return {"role": "tool", "tool_call_id": results[0].id, "name": "tool", "content": words(results[0].content)}
     return dict(chat)

@@ -21,7 +21,7 @@ from google.genai import types
 from .adapters.adapter import READ_PARAMETERS, READ_TEXT, READ_TOOL, Adapter, Options, Shown
 from .adapters.atoms import Atom, Seen, Telling
 from .formats import messages
-from .formats.neutral import Called, Media, Resulted, Text, as_object, url_of
+from .formats.neutral import Called, Media, Resulted, as_object, url_of, words
 from .jsonbytes import encode
 
 __all__ = ["JettisonPlugin", "from_view", "to_atoms"]
@@ -189,8 +189,8 @@ def _made(seen: Seen) -> tuple[types.Content, Any]:
 
 def _part(block: Any) -> types.Part:
     if isinstance(block, Resulted):
-        text = "\n".join(one.text for one in block.content if isinstance(one, Text))
-        return types.Part(function_response=types.FunctionResponse(name="tool", response={"result": text}))
+        response = {"result": words(block.content)}
+        return types.Part(function_response=types.FunctionResponse(name="tool", response=response))
     if isinstance(block, Called):
         return types.Part(function_call=types.FunctionCall(name=block.name, args=as_object(block.arguments)))
     if isinstance(block, Media):

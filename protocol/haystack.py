@@ -26,7 +26,7 @@ from .adapters.branches import Shown
 from .adapters.idents import Idents
 from .adapters.pieces import joined, pieces
 from .formats import messages as ours
-from .formats.neutral import Called, Media, Resulted, Text, as_object
+from .formats.neutral import Called, Media, Resulted, Text, as_object, words
 
 __all__ = ["JettisonGenerator", "from_view", "to_atoms"]
 
@@ -194,8 +194,7 @@ def _made(chat: Mapping[str, Any]) -> ChatMessage:
 
 def _part(block: Any) -> Any:
     if isinstance(block, Resulted):
-        text = "\n".join(one.text for one in block.content if isinstance(one, Text))
-        return ToolCallResult(result=text, origin=ToolCall("tool", {}, id=block.id), error=block.error)
+        return ToolCallResult(result=words(block.content), origin=ToolCall("tool", {}, id=block.id), error=block.error)
     if isinstance(block, Called):
         return ToolCall(block.name, as_object(block.arguments), id=block.id)
     if isinstance(block, Media) and block.data and block.kind == "image":

@@ -25,7 +25,7 @@ from .adapters.atoms import Atom, Seen, Telling, json_only
 from .adapters.branches import Shown
 from .adapters.idents import Idents
 from .formats import messages as ours
-from .formats.neutral import Called, Media, Resulted, Text, url_of
+from .formats.neutral import Called, Media, Resulted, Text, url_of, words
 
 __all__ = ["JettisonMemory", "from_view", "to_atoms"]
 
@@ -297,8 +297,7 @@ def _made(chat: Mapping[str, Any]) -> ChatMessage:
     turn = ours.read(chat)
     results = [block for block in turn.blocks if isinstance(block, Resulted)]
     if results:
-        text = "\n".join(one.text for one in results[0].content if isinstance(one, Text))
-        return ChatMessage(text, role="tool", additional_kwargs={"tool_call_id": results[0].id})
+        return ChatMessage(words(results[0].content), role="tool", additional_kwargs={"tool_call_id": results[0].id})
     return ChatMessage(role=turn.role, blocks=[_block(block) for block in turn.blocks])
 
 

@@ -35,7 +35,7 @@ from pydantic_ai.toolsets import FunctionToolset
 from .adapters.adapter import READ_PARAMETERS, READ_TEXT, READ_TOOL, Adapter, Options, Shown
 from .adapters.atoms import Atom, Seen, Telling
 from .formats import messages
-from .formats.neutral import Called, Media, Resulted, Text, url_of
+from .formats.neutral import Block, Called, Media, Resulted, Text, url_of, words
 
 __all__ = ["JettisonCapability", "from_view", "to_atoms"]
 
@@ -172,15 +172,14 @@ def _answered(block: Any) -> TextPart | ToolCallPart | None:
     return TextPart(content=block.text) if isinstance(block, Text) else None
 
 
-def _asked(role: str, blocks: Sequence[Any]) -> Iterator[Any]:
+def _asked(role: str, blocks: tuple[Block, ...]) -> Iterator[Any]:
     if role == "tool":
         for block in blocks:
             if isinstance(block, Resulted):
-                text = "\n".join(one.text for one in block.content if isinstance(one, Text))
-                yield ToolReturnPart(tool_name="tool", content=text, tool_call_id=block.id)
+                yield ToolReturnPart(tool_name="tool", content=words(block.content), tool_call_id=block.id)
         return
     if role != "user":
-        yield SystemPromptPart(content="\n".join(one.text for one in blocks if isinstance(one, Text)))
+        yield SystemPromptPart(content=words(blocks))
         return
     content = [_content(one) for one in blocks if isinstance(one, (Text, Media))]
     yield UserPromptPart(content=content[0] if len(content) == 1 and isinstance(content[0], str) else content)

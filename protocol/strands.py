@@ -27,7 +27,7 @@ from .adapters.atoms import Atom, Telling, json_only
 from .adapters.branches import Shown
 from .adapters.pieces import joined, pieces
 from .formats import messages as ours
-from .formats.neutral import Called, Media, Resulted, Text, as_object
+from .formats.neutral import Called, Media, Resulted, as_object, words
 
 __all__ = ["JettisonConversation", "from_view", "to_atoms"]
 
@@ -184,9 +184,8 @@ def _made(chat: Mapping[str, Any]) -> Any:
 
 def _block(block: Any) -> Json:
     if isinstance(block, Resulted):
-        text = "\n".join(one.text for one in block.content if isinstance(one, Text))
-        status = "error" if block.error else "success"
-        return {"toolResult": {"toolUseId": block.id, "status": status, "content": [{"text": text}]}}
+        status, content = "error" if block.error else "success", [{"text": words(block.content)}]
+        return {"toolResult": {"toolUseId": block.id, "status": status, "content": content}}
     if isinstance(block, Called):
         return {"toolUse": {"toolUseId": block.id, "name": block.name, "input": as_object(block.arguments)}}
     if isinstance(block, Media):
