@@ -23,7 +23,9 @@ from agent_framework import (
 )
 
 from .adapters.adapter import READ_PARAMETERS, READ_TEXT, READ_TOOL, Adapter, Options, Shown
+from .adapters.asking import Asking
 from .adapters.atoms import Atom, Seen, Telling, json_only
+from .adapters.pieces import split
 from .formats import messages
 from .formats.neutral import Called, Media, Resulted, url_of, words
 
@@ -50,29 +52,23 @@ class JettisonMiddleware(ChatMiddleware):
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Make the call with the view; once more with a shorter one, if the provider refuses it as too long."""
         own = list(context.messages)
-        atoms, name = to_atoms(own), self._name(context.session)
-        shown = await self.adapter.arun(self.adapter.view(name, atoms))
+        asking = await Asking.of(self.adapter, self._name(context.session), to_atoms(own))
 
         async def streamed(response: ChatResponse) -> ChatResponse:
-            await self._heard(name, own, shown, response)
+            await _heard(asking, own, response)
             return response
 
-        context.messages = from_view(shown)
-        if context.stream:
-            context.stream_result_hooks.append(streamed)
-            await call_next()
-            return
-        try:
-            await call_next()
-        except Exception as error:
-            shorter = await self.adapter.arun(self.adapter.shorter(shown, atoms, error))
-            if shorter is None:
-                raise
-            shown = shorter
+        async def ask(shown: Shown) -> None:
             context.messages = from_view(shown)
             await call_next()
+
+        if context.stream:
+            context.stream_result_hooks.append(streamed)
+            await ask(asking.shown)
+            return
+        await asking.asked(ask)
         if isinstance(context.result, ChatResponse):
-            await self._heard(name, own, shown, context.result)
+            await _heard(asking, own, context.result)
 
     def read_tool(self) -> FunctionTool:
         """Return `read_artifact`, for the tools of an agent."""
@@ -82,18 +78,20 @@ class JettisonMiddleware(ChatMiddleware):
 
         return FunctionTool(name=READ_TOOL, description=READ_TEXT, func=read, input_model=READ_PARAMETERS)
 
-    async def _heard(self, name: str, own: list[Message], shown: Shown, response: ChatResponse) -> None:
-        """Report what the provider counted; append the answer that ends a run, which no later call would bring."""
-        used: Mapping[str, Any] = response.usage_details or {}
-        sent, answered = used.get("input_token_count") or 0, used.get("output_token_count") or 0
-        cached = used.get("cache_read_input_token_count") or 0
-        await self.adapter.arun(self.adapter.used(shown, sent=sent, answered=answered, cached=cached))
-        calls = [one for message in response.messages for one in message.contents if one.type == "function_call"]
-        if not calls:
-            await self.adapter.arun(self.adapter.keep(name, to_atoms([*own, *response.messages])))
-
     def _name(self, session: Any) -> str:
         return self._named or getattr(session, "session_id", None) or self._unnamed
+
+
+async def _heard(asking: Asking, own: Sequence[Message], response: ChatResponse) -> None:
+    used: Mapping[str, Any] = response.usage_details or {}
+    contents = [one for message in response.messages for one in message.contents]
+    await asking.answered(
+        to_atoms([*own, *response.messages])[len(asking.atoms) :],
+        calls=[one.call_id or "" for one in contents if one.type == "function_call"],
+        sent=used.get("input_token_count") or 0,
+        written=used.get("output_token_count") or 0,
+        cached=used.get("cache_read_input_token_count") or 0,
+    )
 
 
 def to_atoms(given: Sequence[Message]) -> list[Atom]:
@@ -156,11 +154,8 @@ def _content(block: Any) -> Content:
 def _told(message: Message, index: int) -> Iterator[Atom]:
     own = json_only(message.to_dict())
     contents = own.get("contents") or []
-    results = [place for place, one in enumerate(contents) if one["type"] == "function_result"]
-    begins = results if results and results[0] == 0 else [0, *results]
-    for begin, end in zip(begins, [*begins[1:], len(contents)], strict=True):
+    for begin, end, answers in split(contents, lambda one: one["type"] == "function_result"):
         mine = {**own, "contents": [dict(one) for one in contents[begin:end]]}
-        answers = begin in results
         role = "tool" if answers else ROLES.get(message.role, "user")
         telling = Telling(role=role, own={"of": index, "message": mine})
         for place, one in enumerate(mine["contents"]):

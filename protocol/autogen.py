@@ -30,10 +30,9 @@ from autogen_core.models import (
 from autogen_core.tools import BaseTool, ParametersSchema, ToolSchema
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from .adapters.adapter import READ_PARAMETERS, READ_TEXT, READ_TOOL, Adapter, Options
+from .adapters.adapter import READ_PARAMETERS, READ_TEXT, READ_TOOL, Adapter, Options, Shown
 from .adapters.asking import Asking
 from .adapters.atoms import Atom
-from .adapters.branches import Shown
 from .adapters.pieces import joined, pieces
 from .formats import messages
 from .formats.neutral import Called, Media, Resulted, url_of, words

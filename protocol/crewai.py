@@ -19,10 +19,9 @@ from crewai.utilities.agent_utils import extract_tool_call_info
 from crewai.utilities.pydantic_schema_utils import create_model_from_schema
 from pydantic import BaseModel, PrivateAttr
 
-from .adapters.adapter import READ_PARAMETERS, READ_TEXT, READ_TOOL, Adapter, Options
+from .adapters.adapter import READ_PARAMETERS, READ_TEXT, READ_TOOL, Adapter, Options, Shown
 from .adapters.asking import Asking, headed
 from .adapters.atoms import Atom, Seen, Telling, json_only
-from .adapters.branches import Shown
 from .adapters.idents import Idents
 from .formats import messages as ours
 from .formats.neutral import Resulted, words

@@ -19,7 +19,10 @@ from google.adk.tools.base_tool import BaseTool
 from google.genai import types
 
 from .adapters.adapter import READ_PARAMETERS, READ_TEXT, READ_TOOL, Adapter, Options, Shown
+from .adapters.asking import Asking
 from .adapters.atoms import Atom, Seen, Telling
+from .adapters.idents import Idents
+from .adapters.pieces import split
 from .formats import messages
 from .formats.neutral import Called, Media, Resulted, as_object, url_of, words
 from .jsonbytes import encode
@@ -32,11 +35,10 @@ CALLS_MAX = 256
 
 @dataclass(frozen=True)
 class _Call:
-    """What one call of a model sees, and the contents that its view is of."""
+    """One call of a model, and the contents that its view is of."""
 
-    shown: Shown
+    asking: Asking
     own: list[types.Content]
-    name: str
 
 
 class JettisonPlugin(BasePlugin):
@@ -53,10 +55,10 @@ class JettisonPlugin(BasePlugin):
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
         """Put the view in the place of the contents of this request."""
-        own, name = list(llm_request.contents), str(callback_context.session.id)
-        shown = await self.adapter.arun(self.adapter.view(name, to_atoms(own)))
-        llm_request.contents = from_view(shown)
-        self._calls[_key(callback_context)] = _Call(shown, own, name)
+        own = list(llm_request.contents)
+        asking = await Asking.of(self.adapter, str(callback_context.session.id), to_atoms(own))
+        llm_request.contents = from_view(asking.shown)
+        self._calls[_key(callback_context)] = _Call(asking, own)
         while len(self._calls) > CALLS_MAX:
             del self._calls[next(iter(self._calls))]
 
@@ -65,13 +67,16 @@ class JettisonPlugin(BasePlugin):
         call = self._calls.get(_key(callback_context))
         if call is None or llm_response.partial:
             return
-        if (used := llm_response.usage_metadata) is not None:
-            sent, cached = used.prompt_token_count or 0, used.cached_content_token_count or 0
-            answered = used.candidates_token_count or 0
-            await self.adapter.arun(self.adapter.used(call.shown, sent=sent, answered=answered, cached=cached))
+        used = llm_response.usage_metadata or types.GenerateContentResponseUsageMetadata()
         content = llm_response.content
-        if content is not None and content.parts and not any(part.function_call for part in content.parts):
-            await self.adapter.arun(self.adapter.keep(call.name, to_atoms([*call.own, content])))
+        parts = content.parts or () if content is not None else ()
+        await call.asking.answered(
+            to_atoms([*call.own, content])[len(call.asking.atoms) :] if parts else (),
+            calls=[part.function_call.id or "" for part in parts if part.function_call],
+            sent=used.prompt_token_count or 0,
+            written=used.candidates_token_count or 0,
+            cached=used.cached_content_token_count or 0,
+        )
 
     async def on_model_error_callback(
         self, *, callback_context: Any, llm_request: Any, error: Exception
@@ -83,11 +88,12 @@ class JettisonPlugin(BasePlugin):
         call = self._calls.get(_key(callback_context))
         if call is None:
             return None
-        shown = await self.adapter.arun(self.adapter.shorter(call.shown, to_atoms(call.own), error))
-        if shown is None:
+        asking = call.asking
+        shorter = await self.adapter.arun(self.adapter.shorter(asking.shown, asking.atoms, error))
+        if shorter is None:
             return None
-        self._calls[_key(callback_context)] = _Call(shown, call.own, call.name)
-        llm_request.contents = from_view(shown)
+        asking.shown = shorter
+        llm_request.contents = from_view(shorter)
         model = callback_context._invocation_context.agent.canonical_model
         answer: LlmResponse | None = None
         async for response in model.generate_content_async(llm_request, stream=False):
@@ -123,30 +129,8 @@ def to_atoms(given: Sequence[types.Content]) -> list[Atom]:
 
     ADK takes its own ids of calls away before a request: a call is then told by its number, a result by its name.
     """
-    open_calls: list[tuple[str, str]] = []
-    out: list[Atom] = []
-    number = 0
-    for index, content in enumerate(given):
-        idents: dict[int, str] = {}
-        for place, part in enumerate(content.parts or ()):
-            if part.function_call is not None:
-                number += 1
-                idents[place] = part.function_call.id or f"call-{number}"
-                open_calls.append((idents[place], part.function_call.name or ""))
-            elif part.function_response is not None:
-                idents[place] = _answered(part.function_response, open_calls)
-        out += _told(content, index, idents)
-    return out
-
-
-def _answered(response: types.FunctionResponse, open_calls: list[tuple[str, str]]) -> str:
-    """Return the id of the call that *response* answers, and close it."""
-    same = [one for one in open_calls if one[0] == response.id] if response.id else []
-    found = same or [one for one in open_calls if one[1] == response.name]
-    if not found:
-        return response.id or "none"
-    open_calls.remove(found[0])
-    return found[0][0]
+    idents = Idents()
+    return [atom for index, content in enumerate(given) for atom in _told(content, index, idents)]
 
 
 def from_view(shown: Shown) -> list[types.Content]:
@@ -198,28 +182,28 @@ def _part(block: Any) -> types.Part:
     return types.Part(text=block.text)
 
 
-def _told(content: types.Content, index: int, idents: Mapping[int, str]) -> Iterator[Atom]:
+def _told(content: types.Content, index: int, idents: Idents) -> Iterator[Atom]:
     own = content.model_dump(mode="json", exclude_none=True)
     parts = own.get("parts") or []
-    results = [place for place, part in enumerate(parts) if "function_response" in part]
-    begins = results if results and results[0] == 0 else [0, *results]
     role = "assistant" if content.role == "model" else "user"
-    for begin, end in zip(begins, [*begins[1:], len(parts)], strict=True):
+    for begin, end, answers in split(parts, lambda part: "function_response" in part):
         mine = {**own, "parts": parts[begin:end]} if "parts" in own else own
-        telling = Telling(role="tool" if begin in results else role, own={"of": index, "content": mine})
-        for place in range(begin, end):
-            _say(telling, parts[place], f"/content/parts/{place - begin}", idents.get(place, ""))
+        telling = Telling(role="tool" if answers else role, own={"of": index, "content": mine})
+        for place, part in enumerate(parts[begin:end]):
+            _say(telling, part, f"/content/parts/{place}", idents)
         yield telling.atom((content, begin, end))
 
 
-def _say(telling: Telling, part: Mapping[str, Any], at: str, ident: str) -> None:
+def _say(telling: Telling, part: Mapping[str, Any], at: str, idents: Idents) -> None:
     if "function_call" in part:
         call = part["function_call"]
         ids = [f"{at}/function_call/id"] if call.get("id") else []
         arguments = [f"{at}/function_call/args"] if isinstance(call.get("args"), dict) else []
+        ident = idents.called(call.get("id"), call.get("name") or "")
         telling.call(ident, call.get("name") or "tool", ids=ids, arguments=arguments)
     elif "function_response" in part:
         response = part["function_response"]
+        ident = idents.answered(response.get("id"), response.get("name") or "")
         telling.answer(ident, *([f"{at}/function_response/id"] if response.get("id") else []))
         body = response.get("response")
         if isinstance(body, dict) and body.keys() == {"result"} and isinstance(body["result"], str):

@@ -19,10 +19,9 @@ from haystack.tools import Tool
 from haystack.utils import deserialize_chatgenerator_inplace
 from haystack.utils.async_utils import _execute_component_async
 
-from .adapters.adapter import READ_PARAMETERS, READ_TEXT, READ_TOOL, Adapter, Options
+from .adapters.adapter import READ_PARAMETERS, READ_TEXT, READ_TOOL, Adapter, Options, Shown
 from .adapters.asking import Asking, headed
 from .adapters.atoms import Atom, Telling, json_only
-from .adapters.branches import Shown
 from .adapters.idents import Idents
 from .adapters.pieces import joined, pieces
 from .formats import messages as ours

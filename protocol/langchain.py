@@ -20,6 +20,7 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.config import get_config
 
 from .adapters.adapter import READ_PARAMETERS, READ_TEXT, READ_TOOL, Adapter, Options, Shown
+from .adapters.asking import Asking
 from .adapters.atoms import Atom, Seen, Telling, json_only
 from .formats import messages
 from .formats.neutral import Called, Media, Resulted, Text, as_object, url_of
@@ -39,8 +40,8 @@ class JettisonMiddleware(AgentMiddleware[Any, Any, Any]):
     def __init__(self, url: str, *, conversation: str = "", **options: Unpack[Options]) -> None:
         super().__init__()
         self.adapter = Adapter(url, framework="langchain", **options)
-        self._conversation = conversation or f"langchain-{uuid4().hex}"
-        self._named = bool(conversation)
+        self._named = conversation
+        self._unnamed = f"langchain-{uuid4().hex}"
         self.tools: Sequence[BaseTool] = [self._read_tool()]
 
     def close(self) -> None:
@@ -51,34 +52,18 @@ class JettisonMiddleware(AgentMiddleware[Any, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Call the model with the view; once more with a shorter one, if the provider refuses it as too long."""
-        atoms = to_atoms(request.messages)
-        shown = self.adapter.run(self.adapter.view(self._name(), atoms))
-        try:
-            response = handler(request.override(messages=from_view(shown)))
-        except Exception as error:
-            shorter = self.adapter.run(self.adapter.shorter(shown, atoms, error))
-            if shorter is None:
-                raise
-            shown = shorter
-            response = handler(request.override(messages=from_view(shown)))
-        self.adapter.run(self._heard(shown, response))
+        asking = Asking.now(self.adapter, self._name(), to_atoms(request.messages))
+        response = asking.asked_now(lambda shown: handler(request.override(messages=from_view(shown))))
+        self.adapter.run(self._heard(asking.shown, response))
         return response
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """Do the same in an event loop."""
-        atoms = to_atoms(request.messages)
-        shown = await self.adapter.arun(self.adapter.view(self._name(), atoms))
-        try:
-            response = await handler(request.override(messages=from_view(shown)))
-        except Exception as error:
-            shorter = await self.adapter.arun(self.adapter.shorter(shown, atoms, error))
-            if shorter is None:
-                raise
-            shown = shorter
-            response = await handler(request.override(messages=from_view(shown)))
-        await self.adapter.arun(self._heard(shown, response))
+        asking = await Asking.of(self.adapter, self._name(), to_atoms(request.messages))
+        response = await asking.asked(lambda shown: handler(request.override(messages=from_view(shown))))
+        await self.adapter.arun(self._heard(asking.shown, response))
         return response
 
     def after_agent(self, state: Any, runtime: Any) -> None:
@@ -100,9 +85,7 @@ class JettisonMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def _name(self) -> str:
         """Return the name of the conversation: the run's thread, if nobody named one."""
-        if self._named:
-            return self._conversation
-        return str(get_config().get("configurable", {}).get("thread_id") or self._conversation)
+        return self._named or str(get_config().get("configurable", {}).get("thread_id") or self._unnamed)
 
     def _read_tool(self) -> BaseTool:
         def read(runtime: ToolRuntime[Any, Any], **arguments: Any) -> str:

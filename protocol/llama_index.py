@@ -19,10 +19,9 @@ from llama_index.core.memory import BaseMemory
 from llama_index.core.tools import FunctionTool, ToolMetadata
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 
-from .adapters.adapter import READ_PARAMETERS, READ_TEXT, READ_TOOL, Adapter, Options
+from .adapters.adapter import READ_PARAMETERS, READ_TEXT, READ_TOOL, Adapter, Options, Shown
 from .adapters.asking import Asking, headed
 from .adapters.atoms import Atom, Seen, Telling, json_only
-from .adapters.branches import Shown
 from .adapters.idents import Idents
 from .formats import messages as ours
 from .formats.neutral import Called, Media, Resulted, Text, url_of, words

@@ -10,9 +10,8 @@ given as `session.model(OBJECT)`, or its usage is not reported and an overflow i
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, Unpack, cast
 
 import msgspec
@@ -22,6 +21,7 @@ from agents.run_config import CallModelData, ModelInputData
 from agents.tool_context import ToolContext
 
 from .adapters.adapter import READ_PARAMETERS, READ_TEXT, READ_TOOL, Adapter, Options, Shown
+from .adapters.asking import Asking
 from .adapters.atoms import Atom
 from .errors import UNREADABLE
 from .formats.messages import RESPONSES
@@ -32,15 +32,8 @@ Item = Any
 """An input item of the SDK: a dict of the Responses format."""
 
 
-@dataclass(frozen=True)
-class _Call:
-    """What the model is about to see."""
-
-    shown: Shown
-    atoms: list[Atom]
-
-
-_call: ContextVar[_Call | None] = ContextVar("jettison_call", default=None)
+_asking: ContextVar[Asking | None] = ContextVar("jettison_asking", default=None)
+"""The call that is about to be made."""
 
 
 class JettisonSession(SessionABC):
@@ -76,11 +69,11 @@ class JettisonSession(SessionABC):
     def run_config(self, **config: Any) -> RunConfig:
         """Return the configuration of a run: *config* and the view before each call, usage, and overflows."""
         inner = config.pop("model_provider", None) or MultiProvider()
-        return RunConfig(**config, model_provider=_Provider(inner, self), call_model_input_filter=self._filtered)
+        return RunConfig(**config, model_provider=_Provider(inner), call_model_input_filter=self._filtered)
 
     def model(self, inner: Model) -> Model:
         """Return *inner* such that its usage is reported and its overflows are recovered."""
-        return _Model(inner, self)
+        return _Model(inner)
 
     def read_tool(self) -> FunctionTool:
         """Return `read_artifact`, for the tools of an agent."""
@@ -103,20 +96,19 @@ class JettisonSession(SessionABC):
     async def _filtered(self, data: CallModelData[Any]) -> ModelInputData:
         """Put the view in the place of the input of one call."""
         given = data.model_data
-        atoms = _atoms(given.input)
-        shown = await self.adapter.arun(self.adapter.view(self.session_id, atoms))
-        _call.set(_Call(shown, atoms))
-        return ModelInputData(input=_items(shown), instructions=given.instructions)
+        asking = await Asking.of(self.adapter, self.session_id, _atoms(given.input))
+        _asking.set(asking)
+        return ModelInputData(input=_items(asking.shown), instructions=given.instructions)
 
 
 class _Provider(ModelProvider):
     """The models of another provider, each watched."""
 
-    def __init__(self, inner: ModelProvider, session: JettisonSession) -> None:
-        self._inner, self._session = inner, session
+    def __init__(self, inner: ModelProvider) -> None:
+        self._inner = inner
 
     def get_model(self, model_name: str | None) -> Model:
-        return _Model(self._inner.get_model(model_name), self._session)
+        return _Model(self._inner.get_model(model_name))
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -125,38 +117,34 @@ class _Provider(ModelProvider):
 class _Model(Model):
     """A model whose usage is reported, and which is asked once more with a shorter view after an overflow."""
 
-    def __init__(self, inner: Model, session: JettisonSession) -> None:
-        self._inner, self._adapter, self._name = inner, session.adapter, session.session_id
+    def __init__(self, inner: Model) -> None:
+        self._inner = inner
 
     async def get_response(self, system_instructions: str | None, input: Any, *given: Any, **named: Any) -> Any:
-        call = _call.get()
-        try:
-            response = await self._inner.get_response(system_instructions, input, *given, **named)
-        except Exception as error:
-            call = await self._shorter(call, error)
-            if call is None:
-                raise
-            response = await self._inner.get_response(system_instructions, _items(call.shown), *given, **named)
-        await self._heard(call, response.usage, response.output)
+        asking = _asking.get()
+        if asking is None:
+            return await self._inner.get_response(system_instructions, input, *given, **named)
+        sent = _sent(asking, input)
+        response = await asking.asked(
+            lambda shown: self._inner.get_response(system_instructions, sent(shown), *given, **named)
+        )
+        await _heard(asking, response.usage, response.output)
         return response
 
     async def stream_response(
         self, system_instructions: str | None, input: Any, *given: Any, **named: Any
     ) -> AsyncIterator[Any]:
-        call, begun = _call.get(), False
-        try:
+        asking = _asking.get()
+        if asking is None:
             async for event in self._inner.stream_response(system_instructions, input, *given, **named):
-                await self._listened(call, event)
-                begun = True
                 yield event
             return
-        except Exception as error:
-            # what has been streamed cannot be taken back
-            call = None if begun else await self._shorter(call, error)
-            if call is None:
-                raise
-        async for event in self._inner.stream_response(system_instructions, _items(call.shown), *given, **named):
-            await self._listened(call, event)
+        sent = _sent(asking, input)
+        async for event in asking.streamed(
+            lambda shown: self._inner.stream_response(system_instructions, sent(shown), *given, **named)
+        ):
+            if getattr(event, "type", "") == "response.completed":
+                await _heard(asking, event.response.usage, event.response.output)
             yield event
 
     async def close(self) -> None:
@@ -168,31 +156,23 @@ class _Model(Model):
     async def _cleanup_on_run_end(self, owner: object) -> None:
         await self._inner._cleanup_on_run_end(owner)
 
-    async def _shorter(self, call: _Call | None, error: Exception) -> _Call | None:
-        if call is None:
-            return None
-        shown = await self._adapter.arun(self._adapter.shorter(call.shown, call.atoms, error))
-        return None if shown is None else _Call(shown, call.atoms)
 
-    async def _listened(self, call: _Call | None, event: Any) -> None:
-        if getattr(event, "type", "") == "response.completed":
-            await self._heard(call, event.response.usage, event.response.output)
+def _sent(asking: Asking, input: Any) -> Callable[[Shown], Any]:
+    """Return what is sent of a view: of the first one *input*, as the SDK made it of that."""
+    first = asking.shown
+    return lambda shown: input if shown is first else _items(shown)
 
-    async def _heard(self, call: _Call | None, usage: Any, output: Sequence[Any]) -> None:
-        if call is None:
-            return
-        asked = [one.call_id for one in output if getattr(one, "type", "") == "function_call"]
-        self._adapter.asked(call.shown, asked)
-        if usage is not None:
-            cached = getattr(usage.input_tokens_details, "cached_tokens", 0) or 0
-            report = self._adapter.used(
-                call.shown, sent=usage.input_tokens, answered=usage.output_tokens, cached=cached
-            )
-            await self._adapter.arun(report)
-        if not any(getattr(one, "type", "").endswith("_call") for one in output):
-            # the answer that ends a run: without a session nobody else brings it
-            told = [one.model_dump(exclude_unset=True) for one in output]
-            await self._adapter.arun(self._adapter.keep(self._name, [*call.atoms, *_atoms(told)]))
+
+async def _heard(asking: Asking, usage: Any, output: Sequence[Any]) -> None:
+    # without a session nobody else brings the answer that ends a run
+    details = getattr(usage, "input_tokens_details", None)
+    await asking.answered(
+        _atoms(one.model_dump(exclude_unset=True) for one in output),
+        calls=[getattr(one, "call_id", "") for one in output if getattr(one, "type", "").endswith("_call")],
+        sent=usage.input_tokens if usage is not None else 0,
+        written=usage.output_tokens if usage is not None else 0,
+        cached=getattr(details, "cached_tokens", 0) or 0,
+    )
 
 
 def _atoms(items: Iterable[Item]) -> list[Atom]:

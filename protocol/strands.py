@@ -21,10 +21,9 @@ from strands.types.events import ModelStopReason
 from strands.types.session import decode_bytes_values, encode_bytes_values
 from strands.types.tools import AgentTool
 
-from .adapters.adapter import READ_PARAMETERS, READ_TEXT, READ_TOOL, Adapter, Options
+from .adapters.adapter import READ_PARAMETERS, READ_TEXT, READ_TOOL, Adapter, Options, Shown
 from .adapters.asking import Asking
 from .adapters.atoms import Atom, Telling, json_only
-from .adapters.branches import Shown
 from .adapters.pieces import joined, pieces
 from .formats import messages as ours
 from .formats.neutral import Called, Media, Resulted, as_object, words

@@ -13,6 +13,17 @@ T = TypeVar("T")
 Json = dict[str, Any]
 
 
+def split(parts: Sequence[Any], is_result: Callable[[Any], bool]) -> Iterator[tuple[int, int, bool]]:
+    """Yield where each piece of *parts* begins and ends, and whether it is a result: all before the first are one.
+
+    No parts are one piece too.
+    """
+    results = [place for place, part in enumerate(parts) if is_result(part)]
+    begins = results if results and results[0] == 0 else [0, *results]
+    for begin, end in zip(begins, [*begins[1:], len(parts)], strict=True):
+        yield begin, end, begin in results
+
+
 def pieces(
     index: int, message: Json, source: Any, *, key: str, is_result: Callable[[Any], bool], role: str
 ) -> Iterator[tuple[Telling, list[tuple[str, Any]], Any]]:
@@ -22,12 +33,10 @@ def pieces(
     """
     parts = message.get(key)
     whole = parts if isinstance(parts, list) else []
-    results = [place for place, part in enumerate(whole) if is_result(part)]
-    begins = results if results and results[0] == 0 else [0, *results]
-    for begin, end in zip(begins, [*begins[1:], len(whole)], strict=True):
+    for begin, end, answers in split(whole, is_result):
         mine = {**message, key: whole[begin:end]} if isinstance(parts, list) else message
         own = {"of": index, "at": begin, "message": mine}
-        telling = Telling(role="tool" if begin in results else role, own=own)
+        telling = Telling(role="tool" if answers else role, own=own)
         places = [(f"/message/{key}/{place}", part) for place, part in enumerate(whole[begin:end])]
         yield telling, places, (source, len(whole))
 
