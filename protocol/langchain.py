@@ -77,7 +77,7 @@ class JettisonMiddleware(AgentMiddleware[Any, Any, Any]):
     async def _heard(self, shown: Shown, response: ModelResponse[Any]) -> None:
         for answer in response.result:
             if isinstance(answer, AIMessage):
-                self.adapter.asked(shown, [str(call["id"]) for call in answer.tool_calls])
+                self.adapter.asked(shown, [call["id"] or "" for call in answer.tool_calls])
                 used: Mapping[str, Any] = answer.usage_metadata or {}
                 cached = used.get("input_token_details", {}).get("cache_read", 0)
                 sent, answered = used.get("input_tokens", 0), used.get("output_tokens", 0)

@@ -125,10 +125,13 @@ class Branches:
         return Shown(seen=seen, branch=branch, context=context)
 
     def asked(self, shown: Shown, calls: Sequence[str]) -> None:
-        """Remember that a model which saw *shown* made *calls*: their tools read what it saw."""
+        """Remember that a model which saw *shown* made *calls*: their tools read what it saw.
+
+        Calls without an id cannot be told apart, by anybody.
+        """
         if shown.branch is None:
             return
-        for call in calls:
+        for call in filter(None, calls):
             self._asked[call] = shown.branch
         while len(self._asked) > CALLS_MAX:
             del self._asked[next(iter(self._asked))]

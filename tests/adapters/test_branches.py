@@ -80,6 +80,19 @@ async def test_a_run_of_many_calls_goes_on_from_the_view_that_it_began_with(
     assert (await log_of(working, name))[20:] == more
 
 
+async def test_a_model_whose_calls_have_no_ids_reads_in_the_conversation_that_it_is_asked_in(
+    working: Runtime, settings: Settings, name: str
+) -> None:
+    adapter = Adapter(settings.nats.url, framework="test", policy=layer())
+    try:
+        for text in ("one", "other"):
+            adapter.asked(await adapter.arun(adapter.view(f"{name}-{text}", said(text))), [""])
+        found = await adapter.arun(adapter.read(f"{name}-one", {"key": "messages:1"}))
+        assert found == "--- message 1 (user) ---\none"
+    finally:
+        adapter.close()
+
+
 async def test_an_agent_goes_on_with_its_own_messages_while_nobody_is_there() -> None:
     away = Adapter("nats://127.0.0.1:9", framework="test")
     shown = await away.arun(away.view("any", said("one")))
