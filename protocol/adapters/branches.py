@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakValueDictionary
 
 from ..client import Client, Conversation
 from ..context import Context
@@ -92,7 +93,7 @@ class Branches:
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
         self._known: dict[str, Branch] = {}
-        self._guards: dict[str, asyncio.Lock] = {}
+        self._guards: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._asked: dict[str, Branch] = {}
         self._newest: dict[str, Branch] = {}
 
@@ -107,7 +108,7 @@ class Branches:
                 branch = await self._branch(client, candidate)
                 if (found := branch.continues(chains)) is not None:
                     await _append(branch, atoms[found[0] :])
-                    self._newest[name] = branch
+                    _hold(self._newest, name, branch, most=BRANCHES_MAX)
                     return branch
         raise AssertionError("the last candidate is named by the whole list")
 
@@ -132,9 +133,7 @@ class Branches:
         if shown.branch is None:
             return
         for call in filter(None, calls):
-            self._asked[call] = shown.branch
-        while len(self._asked) > CALLS_MAX:
-            del self._asked[next(iter(self._asked))]
+            _hold(self._asked, call, shown.branch, most=CALLS_MAX)
 
     async def reads(self, client: Client, name: str, call: str) -> Conversation:
         """Return the conversation that the model of *call* reads in: the one it saw, else the newest of that *name*."""
@@ -149,7 +148,7 @@ class Branches:
         """Return the view of a conversation whose list nobody has: as a session that is opened again has it."""
         async with self._guards.setdefault(name, asyncio.Lock()):
             branch = await self._branch(client, name)
-            self._newest[name] = branch
+            _hold(self._newest, name, branch, most=BRANCHES_MAX)
         context = await branch.talk.context(unfinished=True)
         seen = tuple(_seen(message, (), 0) for message in context.messages)
         _give(branch, seen)
@@ -157,7 +156,7 @@ class Branches:
 
     async def _branch(self, client: Client, name: str) -> Branch:
         """Return the conversation *name*, with how far it goes where it is there already."""
-        branch = self._known.pop(name, None)
+        branch = self._known.get(name)
         if branch is None or branch.talk.client is not client:
             terms = self._terms
             talk = await client.open(
@@ -170,10 +169,16 @@ class Branches:
             )
             branch = Branch(talk=talk)
             await _find(branch)
-        self._known[name] = branch
-        while len(self._known) > BRANCHES_MAX:
-            del self._known[next(iter(self._known))]
+        _hold(self._known, name, branch, most=BRANCHES_MAX)
         return branch
+
+
+def _hold(held: dict[str, Branch], key: str, branch: Branch, *, most: int) -> None:
+    """Put *branch* at the end of *held*, and leave out the oldest of more than *most*."""
+    held.pop(key, None)
+    held[key] = branch
+    while len(held) > most:
+        del held[next(iter(held))]
 
 
 async def _find(branch: Branch) -> None:

@@ -1,12 +1,15 @@
 """Branches: each list of messages continues its own conversation, in this process and in the next."""
 
+import gc
 from typing import Any
+from weakref import ref
 
 import pytest
 
 from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
 from actors.services.read_back import said_messages
+from protocol.adapters import branches
 from protocol.adapters.adapter import Adapter, overflowed
 from protocol.adapters.atoms import Atom, Telling
 from protocol.errors import LogUnavailable, Rejected
@@ -89,6 +92,23 @@ async def test_a_model_whose_calls_have_no_ids_reads_in_the_conversation_that_it
             adapter.asked(await adapter.arun(adapter.view(f"{name}-{text}", said(text))), [""])
         found = await adapter.arun(adapter.read(f"{name}-one", {"key": "messages:1"}))
         assert found == "--- message 1 (user) ---\none"
+    finally:
+        adapter.close()
+
+
+async def test_conversations_that_are_not_at_hand_any_more_are_held_by_nothing(
+    working: Runtime, settings: Settings, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(branches, "BRANCHES_MAX", 2)
+    adapter = Adapter(settings.nats.url, framework="test", policy=layer())
+    try:
+        held = []
+        for number in range(4):
+            shown = await adapter.arun(adapter.view(f"{name}-{number}", said("one")))
+            held.append(ref(shown.branch))
+        del shown
+        gc.collect()
+        assert [one() is None for one in held] == [True, True, False, False]
     finally:
         adapter.close()
 
