@@ -38,16 +38,12 @@ class Dumped(Protocol):
 
 def check_counts(**counts: int) -> None:
     """Raise `Rejected` for what cannot be a number of tokens."""
-    for name, value in counts.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise Rejected(f"{name} is a number of tokens such as 16000, and cannot be {told(value)}", argument=name)
+    _check_whole("a number of tokens such as 16000", counts)
 
 
 def check_numbers(**numbers: int) -> None:
     """Raise `Rejected` for what is no whole number from 0."""
-    for name, value in numbers.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise Rejected(f"{name} is a whole number, 0 or more, and cannot be {told(value)}", argument=name)
+    _check_whole("a whole number, 0 or more", numbers)
 
 
 def check_texts(**texts: str) -> None:
@@ -129,6 +125,12 @@ def told(value: object) -> str:
     if not isinstance(value, (str, bytes, int, float, type(None))):
         return f"an object of the type {type(value).__name__}"
     return text if len(text) <= _CHARS_TOLD_MAX else f"{text[:_CHARS_TOLD_MAX]}…"
+
+
+def _check_whole(what: str, given: Mapping[str, int]) -> None:
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise Rejected(f"{name} is {what}, and cannot be {told(value)}", argument=name)
 
 
 def _is_plain(value: object) -> bool:

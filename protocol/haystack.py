@@ -20,7 +20,7 @@ from haystack.utils import deserialize_chatgenerator_inplace
 from haystack.utils.async_utils import _execute_component_async
 
 from .adapters.adapter import READ_PARAMETERS, READ_TEXT, READ_TOOL, Adapter, Options, Shown
-from .adapters.asking import Asking, headed
+from .adapters.asking import Asking, counts, headed
 from .adapters.atoms import Atom, Telling, json_only
 from .adapters.idents import Idents
 from .adapters.pieces import joined, pieces
@@ -125,13 +125,10 @@ def _heard(result: Mapping[str, Any], rest: Sequence[ChatMessage]) -> dict[str, 
     """Return what is reported of an answer."""
     replies: list[ChatMessage] = result["replies"]
     used: Mapping[str, Any] = (replies[0].meta.get("usage") if replies else None) or {}
-    details = used.get("prompt_tokens_details") or {}
     return {
         "answer": to_atoms([*rest, *replies])[-len(replies) :] if replies else (),
         "calls": [call.id or "" for reply in replies for call in reply.tool_calls],
-        "sent": used.get("prompt_tokens") or used.get("input_tokens") or 0,
-        "written": used.get("completion_tokens") or used.get("output_tokens") or 0,
-        "cached": details.get("cached_tokens") or 0,
+        **counts(used),
     }
 
 

@@ -20,7 +20,7 @@ from llama_index.core.tools import FunctionTool, ToolMetadata
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 from .adapters.adapter import READ_PARAMETERS, READ_TEXT, READ_TOOL, Adapter, Options, Shown
-from .adapters.asking import Asking, headed
+from .adapters.asking import Asking, counts, headed
 from .adapters.atoms import Atom, Seen, Telling, json_only
 from .adapters.idents import Idents
 from .formats import messages as ours
@@ -203,13 +203,10 @@ def _heard(response: ChatResponse, rest: Sequence[ChatMessage]) -> dict[str, Any
     raw = response.raw.model_dump() if isinstance(response.raw, BaseModel) else response.raw
     usage = raw.get("usage") if isinstance(raw, Mapping) else None
     used = {**(usage if isinstance(usage, Mapping) else {}), **response.additional_kwargs}
-    details = used.get("prompt_tokens_details") or {}
     return {
         "answer": (told,),
         "calls": [call["id"] for call in told.chat.get("tool_calls", ())],
-        "sent": used.get("prompt_tokens") or used.get("input_tokens") or 0,
-        "written": used.get("completion_tokens") or used.get("output_tokens") or 0,
-        "cached": details.get("cached_tokens") or 0,
+        **counts(used),
     }
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import dropwhile
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from .adapter import Adapter
 from .atoms import Atom
@@ -18,6 +18,16 @@ def headed(messages: Sequence[T], is_instruction: Callable[[T], bool]) -> tuple[
     """Return the instructions that *messages* begin with, which go to the model as they are, and the rest."""
     rest = list(dropwhile(is_instruction, messages))
     return list(messages[: len(messages) - len(rest)]), rest
+
+
+def counts(used: Mapping[str, Any]) -> dict[str, int]:
+    """Return the tokens that `answered` takes, of the usage that a provider told, as OpenAI or Anthropic names it."""
+    details = used.get("prompt_tokens_details") or {}
+    return {
+        "sent": used.get("prompt_tokens") or used.get("input_tokens") or 0,
+        "written": used.get("completion_tokens") or used.get("output_tokens") or 0,
+        "cached": details.get("cached_tokens") or 0,
+    }
 
 
 @dataclass
