@@ -15,11 +15,10 @@ from haystack.dataclasses import (
     ToolCall,
     ToolCallResult,
 )
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.haystack import from_view, to_atoms
-from tests.programs.adapters.round_trip import check
+from tests.programs.adapters.round_trip import main
 
 TEXT = st.text(max_size=20)
 NAME = st.text("abcdef", min_size=1, max_size=8)
@@ -60,12 +59,5 @@ MESSAGE = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
-@given(st.lists(MESSAGE, max_size=4))
-def test_every_message_comes_back(messages: list[Any]) -> None:
-    """They are compared by all of their fields."""
-    check(messages, to_atoms, from_view)
-
-
 if __name__ == "__main__":
-    test_every_message_comes_back()
+    main(MESSAGE, to_atoms, from_view)

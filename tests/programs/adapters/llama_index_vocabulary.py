@@ -5,12 +5,11 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from llama_index.core.base.llms import types
 
 from protocol.llama_index import from_view, to_atoms
-from tests.programs.adapters.round_trip import check
+from tests.programs.adapters.round_trip import main
 
 TEXT = st.text(max_size=20)
 NAME = st.text("abcdef", min_size=1, max_size=8)
@@ -64,12 +63,5 @@ MESSAGE = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
-@given(st.lists(MESSAGE, max_size=4))
-def test_every_message_comes_back(messages: list[Any]) -> None:
-    """They are compared by all of their fields."""
-    check(messages, to_atoms, from_view)
-
-
 if __name__ == "__main__":
-    test_every_message_comes_back()
+    main(MESSAGE, to_atoms, from_view)
