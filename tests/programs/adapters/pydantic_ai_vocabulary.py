@@ -44,11 +44,12 @@ MESSAGE = st.one_of(
 )
 
 
-def read(given: list[Any]) -> list[Any]:
+def as_read(given: list[Any]) -> list[Any]:
     """Return the messages as they are after Pydantic AI's own JSON."""
     adapter = ai.ModelMessagesTypeAdapter
-    return adapter.validate_python(adapter.dump_python(given, mode="json"))
+    read: list[Any] = adapter.validate_python(adapter.dump_python(given, mode="json"))
+    return read
 
 
 if __name__ == "__main__":
-    main(MESSAGE, to_atoms, from_view, read)
+    main(MESSAGE, to_atoms, from_view, as_read)
