@@ -269,17 +269,13 @@ class Conversation:
         """Return the newest messages that hold all words of *query*, of all that was said, whatever the view shows.
 
         `"a phrase"` is one word; with *regex* the query is an RE2 expression for a line. Lines come with *context*
-        lines around each, of at most *most* messages (20; no more than 50) before number *before*, if any. Raises
-        `NotFound`, `Rejected`.
+        around each, of at most *most* messages (up to 50) before number *before*, if any. Raises `NotFound`, `Rejected`.
         """
         asked = SearchAsked(query=query, regex=regex, before=before, most=most, context=context)
         return await self._ask("search", asked, Found)
 
     async def artifacts(self, *, before: int = 0, most: int = ARTIFACTS_MAX) -> list[KeptPart]:
-        """Return the artifacts, newest first, at most *most* (500), of messages before number *before* (0: of all).
-
-        Raises `NotFound`.
-        """
+        """Return the newest *most* artifacts (500), of messages before number *before* (0: all). Raises `NotFound`."""
         return await self._ask("artifacts", ArtifactsAsked(before=before, most=most), list[KeptPart])
 
     async def versions(

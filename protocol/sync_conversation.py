@@ -160,16 +160,12 @@ class Conversation:
         """Return the newest messages that hold all words of *query*, of all that was said, whatever the view shows.
 
         `"a phrase"` is one word; with *regex* the query is an RE2 expression for a line. Lines come with *context*
-        lines around each, of at most *most* messages (20; no more than 50) before number *before*, if any. Raises
-        `NotFound`, `Rejected`.
+        around each, of at most *most* messages (up to 50) before number *before*, if any. Raises `NotFound`, `Rejected`.
         """
         return self._loop.run(self._talk.search(query, regex=regex, before=before, most=most, context=context))
 
     def artifacts(self, *, before: int = 0, most: int = ARTIFACTS_MAX) -> list[KeptPart]:
-        """Return the artifacts, newest first, at most *most* (500), of messages before number *before* (0: of all).
-
-        Raises `NotFound`.
-        """
+        """Return the newest *most* artifacts (500), of messages before number *before* (0: all). Raises `NotFound`."""
         return self._loop.run(self._talk.artifacts(before=before, most=most))
 
     def versions(
