@@ -160,7 +160,7 @@ class Conversation:
         """Return the newest messages that hold all words of *query*, of all that was said, whatever the view shows.
 
         `"a phrase"` is one word; with *regex* the query is an RE2 expression for a line. Lines come with *context*
-        around each, of at most *most* messages (up to 50) before number *before*, if any. Raises `NotFound`, `Rejected`.
+        around each, of *most* messages (50 at most), those before number *before*. Raises `NotFound`, `Rejected`.
         """
         return self._loop.run(self._talk.search(query, regex=regex, before=before, most=most, context=context))
 
