@@ -45,7 +45,7 @@ from .history import (
 from .ids import Address, token, written_address
 from .overflow import counts_in
 from .prepared import Uploads, prepared
-from .service_call import Question, ask
+from .service_call import Question
 from .service_messages import (
     ContextAsked,
     ExpandAsked,
@@ -145,8 +145,7 @@ class Conversation:
         """
         check_texts(by=by)
         by = messages.without_surrogates(by)
-        asked = PolicyAsked(policy=checked_layer(policy), upto_seq=self._voice.seq, by=by)
-        changed = await self._ask("policy", asked, PolicyChanged)
+        changed = await self._ask("policy", PolicyAsked(policy=checked_layer(policy), by=by), PolicyChanged)
         warn(changed.notes)
         return changed
 
@@ -175,7 +174,8 @@ class Conversation:
         long as the client. Within an *unfinished* batch of calls it is for looking at alone. *soon*: while a compaction
         is under way, what stood before it is enough, if that fits. *after*: an earlier view, where nobody else spoke
         since: what both begin with is not sent again. Raises `CallsOpen` within a batch, `NotReady` when no worker
-        answers in time, `BudgetRefused` with the smallest budget that works, `Erased`.
+        answers in time, `BudgetRefused` with the smallest budget that works, `Erased`, `LogRegression` where the log
+        lost what was appended: then open it again.
         """
         check_counts(budget=budget)
         seconds = seconds_of(self.client.patience_seconds, patience=patience, wait_seconds=wait_seconds)
@@ -183,7 +183,6 @@ class Conversation:
         if budget == self._asked:
             await self._stand(budget)
         asked = ContextAsked(
-            upto_seq=self._voice.seq,
             budget=budget,
             model=model,
             wait_seconds=seconds,
@@ -191,7 +190,7 @@ class Conversation:
             soon=soon,
             have=has_all(after),
         )
-        answer, body = await ask(self.client.connection, self.at, "context", asked, seconds)
+        answer, body = await self._voice.ask("context", asked, seconds)
         assert answer.context is not None
         self._asked, self._unchecked = budget, None
         if answer.context.repeated:
@@ -344,13 +343,13 @@ class Conversation:
         return image_content(found, asked.key) if found.startswith("data:image/") else found
 
     async def _read(self, asked: ReadAsked) -> str:
-        _, body = await ask(self.client.connection, self.at, "read", asked, self.client.patience_seconds)
+        _, body = await self._voice.ask("read", asked, self.client.patience_seconds)
         return body.decode("utf-8", "replace")
 
     async def _ask(self, verb: subjects.Verb, asked: Question, kind: type[T], seconds: float | None = None) -> T:
         """Return the answer of whoever serves, as one of *kind*."""
         patience = self.client.patience_seconds if seconds is None else seconds
-        _, body = await ask(self.client.connection, self.at, verb, asked, patience)
+        _, body = await self._voice.ask(verb, asked, patience)
         return msgspec.json.decode(body, type=kind)
 
     async def report_usage(

@@ -25,6 +25,14 @@ WAIT_SECONDS = 10.0
 """For an answer, where nobody says otherwise."""
 
 
+class SaidAt(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that an agent was told is durable: an envelope by its writer and count, and its place in the log."""
+
+    seq: int
+    writer: str
+    count: int
+
+
 class ContextAsked(msgspec.Struct, frozen=True, kw_only=True):
     """Ask for the view for the next call. `upto_seq` is the newest thing the agent has said."""
 
@@ -40,6 +48,10 @@ class ContextAsked(msgspec.Struct, frozen=True, kw_only=True):
     """While a compaction is under way that the trigger began, serve what stood before it, if that fits."""
     have: str = ""
     """Hash of a view that who asks still has, and nobody else spoke since: what both begin with may be left out."""
+    said: SaidAt | None = None
+    """The newest thing that who asks has said: where the log has it not, it lost its end, and nothing is served."""
+    doubted: tuple[SaidAt, ...] = ()
+    """What it had said before its connection broke off: looked for in the log itself."""
 
 
 class ReadAsked(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,6 +173,9 @@ class PolicyAsked(msgspec.Struct, frozen=True, kw_only=True):
     policy: dict[str, Any]
     upto_seq: int = 0
     by: str = ""
+    said: SaidAt | None = None
+    doubted: tuple[SaidAt, ...] = ()
+    """Both as in `ContextAsked`."""
 
 
 class PolicyChanged(msgspec.Struct, frozen=True, kw_only=True):

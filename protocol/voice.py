@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import msgspec
 from nats.aio.client import Client as NatsConnection
 
 from . import cipher, codec, semconv, subjects
@@ -17,9 +18,14 @@ from .errors import LogUnavailable, NotPermitted, Rejected
 from .facts import MessagesAppended, SaidFact, SaidMessage
 from .ids import Address, fresh_id
 from .keys import JetStreamKeys
+from .service_call import Question, ask
+from .service_messages import Answer, ContextAsked, PolicyAsked, SaidAt
 from .tracing import span, traced
 
 Batches = list[tuple[SaidMessage, ...]]
+
+DOUBTED_MAX = 8
+"""For an agent that speaks through many outages, and never asks for a view."""
 
 
 class Connected(Protocol):
@@ -39,6 +45,13 @@ class Voice:
     seq: int = 0
     """Of the newest thing that it said."""
     count: int = 0
+    newest: SaidAt | None = None
+    """The newest thing that was confirmed."""
+    doubted: tuple[SaidAt, ...] = ()
+    """What was confirmed before a connection broke off, and no service has found in the log since: the log may have
+    been put back from an older copy."""
+    _connected: int = 0
+    """How often the connection had been made anew when this was last looked at."""
     _writer: str = field(default_factory=fresh_id)
     _unconfirmed: list[codec.Said] = field(default_factory=list)
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -98,14 +111,46 @@ class Voice:
     async def _flush(self, patience: float) -> int:
         """Publish what is not confirmed, in order. What an earlier call could not confirm goes first."""
         while self._unconfirmed:
+            said = self._unconfirmed[0]
+            self._look()
             try:
-                self.seq = max(self.seq, await self._publish(self._unconfirmed[0], patience))
+                seq = await self._publish(said, patience)
             except (Rejected, NotPermitted):
                 # it will never be taken: kept, it would stand in the way of all that comes after it
                 self._owed.forget(self._unconfirmed.pop(0))
                 raise
             del self._unconfirmed[0]
+            self.seq = max(self.seq, seq)
+            broke_off = self._look()
+            self.newest = SaidAt(seq=seq, writer=said.writer, count=said.count)
+            if broke_off:  # it may have been confirmed before
+                self._doubt()
         return self.seq
+
+    async def ask(self, verb: subjects.Verb, asked: Question, wait_seconds: float) -> tuple[Answer, bytes]:
+        """Ask a service, which must have heard all of this where that matters. Raises as `service_call.ask`."""
+        self._look()
+        doubted = self.doubted
+        if isinstance(asked, ContextAsked | PolicyAsked):
+            asked = msgspec.structs.replace(asked, upto_seq=self.seq, said=self.newest, doubted=doubted)
+        answered = await ask(self.client.connection, self.at, verb, asked, wait_seconds)
+        if isinstance(asked, ContextAsked | PolicyAsked):
+            self.doubted = tuple(one for one in self.doubted if one not in doubted)
+        return answered
+
+    def _look(self) -> bool:
+        """Doubt the newest thing that was said, where the connection broke off since; tell whether it did."""
+        connected = self.client.connection.stats["reconnects"]
+        broke_off = connected != self._connected
+        self._connected = connected
+        if broke_off:
+            self._doubt()
+        return broke_off
+
+    def _doubt(self) -> None:
+        if self.newest and self.newest not in self.doubted:
+            # the oldest ones: what came later in the log is gone with them
+            self.doubted = (*self.doubted, self.newest)[:DOUBTED_MAX]
 
     async def _publish(self, said: codec.Said, patience: float) -> int:
         if self.client.connection.is_closed:

@@ -24,7 +24,7 @@ from actors.spill.policy_layers import Layers
 from protocol.cipher import Key
 from protocol.client import Client, Conversation
 from protocol.context import Context
-from protocol.errors import BadPolicy, BudgetRefused, Erased, JettisonError, NotFound, Rejected
+from protocol.errors import BadPolicy, BudgetRefused, Erased, JettisonError, LogRegression, NotFound, Rejected
 from protocol.formats.cache_marks import without_marks
 from protocol.ids import Token, address, fresh_id, token
 from protocol.jsonbytes import decode, decode_value, encode_value
@@ -198,7 +198,7 @@ class Keeper:
     ) -> Context:
         """Return the view of what is kept; *counts*: no model gets it, so what stands beside it needs no room.
 
-        Raises `Rejected` if it were of anything else, `BudgetRefused`.
+        Raises `Rejected` if it were of anything else, `BudgetRefused`, `LogRegression` where the log lost some of it.
         """
         budget = _budget(kept, body, counts=counts)
         if kept.beside and budget:
@@ -211,7 +211,17 @@ class Keeper:
         model = "" if self.window else body.model
         # an agent waits for the compaction only where it has no room without it
         soon, after = not less_than, self._views.get(kept.head.name) if kept.alone else None
-        context = await kept.talk.context(budget=budget, model=model, wait_seconds=wait_seconds, soon=soon, after=after)
+        try:
+            context = await kept.talk.context(
+                budget=budget, model=model, wait_seconds=wait_seconds, soon=soon, after=after
+            )
+            if context.upto < kept.head.logged:
+                raise LogRegression(
+                    f"{kept.head.logged} messages are in the log of {kept.head.name}, and {context.upto} left"
+                )
+        except LogRegression:
+            await self._begin_anew(kept)
+            raise
         if context.upto != kept.head.logged:
             raise Rejected(
                 f"the log of {kept.head.name} has {context.upto} messages, {kept.head.logged} were sent: "
@@ -220,6 +230,13 @@ class Keeper:
             )
         self._views[kept.head.name] = replace(context, messages=[])
         return context
+
+    async def _begin_anew(self, kept: Kept) -> None:
+        """Forget the conversation of what is kept, whose log lost its end: the agent's next request begins another."""
+        log.warning("the log of %s lost its end: its agent's next request begins a new one", kept.head.name)
+        await self.claims.forget(kept.caller.tenant, kept.place, kept.head.name)
+        self._talks.pop(kept.head.name, None)
+        self._views.pop(kept.head.name, None)
 
     async def compacted(self, kept: Kept, *, wait_seconds: float) -> Context:
         """Return the view after a compaction to a share of its window: as much shorter as it can be."""

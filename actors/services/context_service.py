@@ -19,7 +19,6 @@ from typing import Protocol, TypeVar
 import msgspec
 from opentelemetry.trace import get_current_span
 
-from actors.core.entry import ARTIFACT, media
 from actors.core.flow import next_actor
 from actors.core.state import State
 from actors.core.view import unspilled, view
@@ -32,7 +31,6 @@ from actors.telemetry.service_metrics import record_served
 from protocol import semconv
 from protocol.errors import (
     UNREADABLE,
-    ArtifactDamaged,
     ArtifactsUnavailable,
     BadEnvelope,
     BudgetRefused,
@@ -47,7 +45,6 @@ from protocol.errors import (
     Unavailable,
 )
 from protocol.facts import ContextServed
-from protocol.formats.uploads import filled
 from protocol.history import ArtifactsAsked, SearchAsked
 from protocol.ids import Address, written_address
 from protocol.limits import APPEND_ATTEMPTS_MAX, REPLY_CHUNK_BYTES
@@ -69,6 +66,8 @@ from protocol.subjects import FIRST_ACTOR, Actor, Verb
 from protocol.tracing import extract, span, traced
 from storage.ports import Artifacts, EventLog, InProgress, Request, Requests, Wakes
 
+from . import heard
+from .media import with_media
 from .policies import Policies, opening
 from .read_back import read_back
 from .request_limit import Admission
@@ -192,10 +191,10 @@ class ContextService:
                 if meta.compacted:
                     get_current_span().set_attribute(semconv.GEN_AI_CONVERSATION_COMPACTED, True)
                 shown = seen.body if not meta.same else b"[" + b",".join(seen.messages[meta.same :]) + b"]"
-                return Answer(context=meta), await self._with_media(at, state, shown)
+                return Answer(context=meta), await with_media(self.artifacts, at, state, shown)
             if asked.have:
                 # somebody else spoke after all
-                asked = msgspec.structs.replace(asked, have="")
+                asked = msgspec.structs.replace(asked, have="", doubted=())
                 state = await self._answered(at, asked)
             else:
                 state = await self.conversations.load(at)
@@ -215,7 +214,7 @@ class ContextService:
             left = ends - time.monotonic()
             if left <= 0:
                 raise calls_open(at, state)
-            asked = msgspec.structs.replace(asked, wait_seconds=left, have="")
+            asked = msgspec.structs.replace(asked, wait_seconds=left, have="", doubted=())
             await asyncio.sleep(POLL_SECONDS[-1])
 
     async def _settled(self, at: Address, asked: ContextAsked) -> State:
@@ -224,12 +223,9 @@ class ContextService:
         hurries = time.monotonic() + PRIORITY_AFTER_SECONDS[0]
         looks = 0
         await self._check_survivable(at)
+        state = await self._heard(at, asked)
         while True:
-            first = asked.have and not looks
-            state = await (self.conversations.holding(at, asked.upto_seq) if first else self.conversations.living(at))
-            if not state.seq:
-                raise NotFound(f"nothing was ever said in {at}", address=str(at))
-            waits_for = next_actor(state) if state.position.said_seq >= asked.upto_seq else FIRST_ACTOR
+            waits_for = next_actor(state)
             if waits_for is None or asks_model(waits_for):
                 return state
             if asked.soon and waits_for != FIRST_ACTOR and fits_as_it_is(asked, state):
@@ -249,6 +245,23 @@ class ContextService:
                 await self._hurry(waits_for, at)
             await asyncio.sleep(POLL_SECONDS[min(looks, len(POLL_SECONDS) - 1)])
             looks += 1
+            state = await self.conversations.living(at)
+
+    async def _heard(self, at: Address, asked: ContextAsked) -> State:
+        """Return a state with all that who asks has said. Raises `LogRegression` where the log lost some of it."""
+        if asked.have and asked.said and not asked.doubted:
+            state = await self.conversations.holding(at, asked.upto_seq)
+            if heard.reaches(state, asked.upto_seq) and not heard.lacks(state, asked.said):
+                return state
+        lost = time.monotonic() + heard.LOST_SECONDS
+        while not heard.reaches(state := await self.conversations.living(at), asked.upto_seq):
+            if time.monotonic() >= lost:
+                raise heard.lost(at, asked.upto_seq)
+            await asyncio.sleep(POLL_SECONDS[-1])
+        if not state.seq:
+            raise NotFound(f"nothing was ever said in {at}", address=str(at))
+        await heard.check(self.log, at, state, asked)
+        return state
 
     async def _check_store(self, at: Address) -> None:
         """Raise `ArtifactsUnavailable` where it is the store that an actor waits for."""
@@ -281,20 +294,6 @@ class ContextService:
             await self.wakes.wake(actor, at, headers=traced(), lane="priority")
         except Unavailable as error:
             log.warning("%s cannot be woken on the priority lane for %s: %s", actor, at, error)
-
-    async def _with_media(self, at: Address, state: State, body: bytes) -> bytes:
-        """Return a view's bytes with its uploaded images in them; one that is gone stays a name."""
-        for sha256 in {part.sha256 for entry in state.entries for part in media(entry)}:
-            name = ARTIFACT + sha256
-            if name.encode() not in body:
-                continue
-            try:
-                text = await self.artifacts.get(at.tenant, sha256)
-            except (NotFound, ArtifactDamaged, ArtifactsUnavailable) as error:
-                log.warning("an image of %s cannot be shown: %s", at, error)
-                continue
-            body = filled(body, name, text.decode("utf-8", "replace"))
-        return body
 
     async def _record(self, at: Address, state: State, served: ContextServed) -> int:
         """Write down what is served; return the version that says so, 0 if another writer came first."""
@@ -372,7 +371,7 @@ class ContextService:
 
     async def _policy(self, at: Address, request: Request) -> tuple[Answer, bytes]:
         asked = _decoded(request.body, PolicyAsked)
-        await self._settled(at, ContextAsked(upto_seq=asked.upto_seq))
+        await self._settled(at, ContextAsked(upto_seq=asked.upto_seq, said=asked.said, doubted=asked.doubted))
         changing = Policies(conversations=self.conversations, layers=self.layers)
         return Answer(), msgspec.json.encode(await changing.set(at, asked, headers=traced()))
 
