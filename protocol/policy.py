@@ -15,7 +15,7 @@ import msgspec
 from .errors import UNREADABLE, BadPolicy
 from .hooks import Condition, Count, Hook, Section, Share, Tokens
 from .policy_words import allowed, key_of
-from .presets import PRESETS, Preset
+from .presets import PRESETS, Preset, merge
 
 
 class Budget(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -173,6 +173,9 @@ class Squeeze(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Size asked of the model; the answer is cut off above it and then refused."""
     cap_tokens: Tokens | None = None
     """The same in tokens; the smaller counts."""
+    offers: Literal["unchanged", "looks"] = "unchanged"
+    """Which steps a small model may leave out (`select`): those that changed nothing, or those that only looked: they
+    failed at nothing, told the user nothing, and did not read what agents are told to do."""
     restore: Share = 0.1
     """Most that may be put behind an answer because it is missing there; a worse answer is refused."""
     prompt_version: Literal["v1", "v2"] = "v1"
@@ -380,15 +383,6 @@ def fingerprint(policy: Policy) -> str:
 def fingerprint_of(raw: bytes) -> str:
     """Return the hash of a policy's bytes, as commits carry it."""
     return hashlib.sha256(raw).hexdigest()[:16]
-
-
-def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *base* with *over* over it, key by key."""
-    out = dict(base)
-    for key, value in over.items():
-        below = out.get(key)
-        out[key] = merge(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
-    return out
 
 
 def _check(policy: Policy) -> None:

@@ -97,7 +97,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
             "repeated": "near",
         },
         "digest": {"style": "account", "cap": 0.45, "records": "fields"},
-        "squeeze": {"mode": "auto", "prompt_version": "v2", "cap": 0.25, "cap_tokens": 1_500},
+        "squeeze": {"mode": "auto", "prompt_version": "v2", "cap": 0.25, "cap_tokens": 1_500, "offers": "looks"},
         "cut": {"kept": "leave"},
         "shape": {"overdue_seconds": 600.0},
     },
@@ -166,3 +166,12 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     "octopus-summarize": _OCTOPUS
     | {"digest": {"mode": "on", "keep_share": 0.7, "told": 0.2}, "squeeze": {"mode": "summarize"}},
 }
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *base* with *over* over it, key by key."""
+    out = dict(base)
+    for key, value in over.items():
+        below = out.get(key)
+        out[key] = merge(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    return out

@@ -19,7 +19,7 @@ from protocol import policy as policies
 from protocol.client import Client, Conversation
 from protocol.errors import BadPolicy
 from protocol.ids import written_address
-from protocol.presets import PRESETS
+from protocol.presets import PRESETS, merge
 
 from .options import StackOptions
 from .policy_import import Imported, from_digitorn, from_docsgpt, from_holmes, system_of
@@ -55,7 +55,7 @@ def set_(stack: StackOptions, conv: str, values: list[str], *, as_json: bool) ->
         value: Any = _value(text)
         for step in reversed(key.split(".")):
             value = {step: value}
-        layer = policies.merge(layer, value)
+        layer = merge(layer, value)
 
     async def main(running: Runtime) -> int:
         at = written_address(conv)

@@ -32,7 +32,7 @@ KEYS_SINCE: Mapping[str, Keys] = {
         "emergency": {"keep_messages": None, "down_to": None, "part": None},
         "shape": {"overdue_seconds": 0.0, "read_tool": msgspec.UNSET, "read_keys": msgspec.UNSET},
     },
-    "3": {"digest": {"records": "lines"}},
+    "3": {"digest": {"records": "lines"}, "squeeze": {"offers": "unchanged"}},
 }
 """By version of the rules: the keys of the policy that it brought, and the value that is the way before."""
 

@@ -18,6 +18,7 @@ from protocol import policy as policies
 from protocol.errors import BadPolicy
 from protocol.ids import Token
 from protocol.policy import Policy
+from protocol.presets import merge
 
 Json = Mapping[str, Any]
 
@@ -111,7 +112,7 @@ def merged(layer: bytes, change: Json) -> dict[str, Any]:
         base = json.loads(layer)
     except (ValueError, RecursionError):
         base = {}
-    return policies.merge(base if isinstance(base, dict) else {}, change)
+    return merge(base if isinstance(base, dict) else {}, change)
 
 
 def differing(one: Policy, other: Policy) -> tuple[str, ...]:

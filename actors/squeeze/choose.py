@@ -1,7 +1,7 @@
 """Selecting: a small model names steps of an account to leave out, by their numbers; it writes nothing.
 
 Its answer must meet a JSON schema, so that nothing in the view is ever its own. The newest steps are not offered to
-it, nor those that changed something.
+it, nor those that did more than look.
 """
 
 from __future__ import annotations
@@ -104,11 +104,13 @@ def _without(
 
 def _offered(state: State, *, count: Count) -> tuple[AccountStep, ...]:
     """Return the steps that may be left out, the oldest first, as many as the model's window holds."""
+    assert state.policy is not None
     assert state.digest is not None
     assert state.digest.account is not None
     steps = state.digest.account.steps
     old = steps[: int(len(steps) * OFFERED_SHARE)]
-    some = [step for step in old if not any(act.changes for act in step.acts)][:OFFERED_MAX]
+    may_leave = _only_looked if state.policy.squeeze.offers == "looks" else _changed_nothing
+    some = [step for step in old if may_leave(step)][:OFFERED_MAX]
     room = int(counted_window(state) * ROOM_SHARE) - 2 * FRAME_TOKENS - OFFERED_MAX * TOKENS_PER_NUMBER
     taken = 0
     for place, step in enumerate(some):
@@ -116,6 +118,15 @@ def _offered(state: State, *, count: Count) -> tuple[AccountStep, ...]:
         if taken > room:
             return tuple(some[:place])
     return tuple(some)
+
+
+def _changed_nothing(step: AccountStep) -> bool:
+    return not any(act.changes for act in step.acts)
+
+
+def _only_looked(step: AccountStep) -> bool:
+    """Tell whether others stand for the step: a report, a failure and instructions are told by no other one."""
+    return bool(step.acts) and not any(act.changes or act.failed or act.instructs for act in step.acts)
 
 
 def _line(state: State, step: AccountStep) -> str:

@@ -57,12 +57,24 @@ def turns(first: int, last: int) -> list[dict[str, Any]]:
     return out
 
 
-def asking(**squeeze: object) -> Talk:
+def asking(*more: dict[str, Any], **squeeze: object) -> Talk:
     """Return a conversation whose old steps a model is asked to retell."""
     talk = Talk(wanted(**squeeze))
-    talk.append(user(RULE), *turns(0, 12))
+    talk.append(user(RULE), *(more or turns(0, 12)))
     talk.until("squeeze")
     return talk
+
+
+def looks(first: int, last: int) -> list[dict[str, Any]]:
+    """Return turns that found what they looked for."""
+    out: list[dict[str, Any]] = []
+    for turn in range(first, last):
+        lines = "\n".join(f"order ORD-{turn}{at:03} of {at}.{turn} kg went to shelf {turn}-{at}" for at in range(40))
+        out += [
+            assistant(f"Reading look_{turn}.", f"l{turn}", arguments=f'{{"path":"/srv/app/look_{turn}.py"}}'),
+            result(f"l{turn}", lines),
+        ]
+    return out
 
 
 def answered(talk: Talk, *texts: str) -> AccountSqueezed | CompactionDeclined:
@@ -238,7 +250,7 @@ def test_older_rules_read_the_words_that_they_know() -> None:
     assert policy_under("1", found).squeeze.mode == "off"
     told = msgspec.json.decode(policy_bytes("1", found))["squeeze"]
     assert (told["mode"], told["prompt_version"]) == ("off", "v1")
-    assert policy_under("2", found).squeeze == found.squeeze
+    assert policy_under("2", found).squeeze == msgspec.structs.replace(found.squeeze, offers="unchanged")
 
 
 def test_the_deadline_grows_with_what_is_to_be_read() -> None:
@@ -257,7 +269,7 @@ def chosen(talk: Talk, text: str | Callable[[Ask], str]) -> AccountSqueezed | Co
 
 
 def test_a_small_model_only_names_steps_by_their_numbers() -> None:
-    talk = asking(mode="select")
+    talk = asking(*looks(0, 14), mode="select")
     digest = talk.state.digest
     assert digest is not None
     assert digest.account is not None
@@ -278,7 +290,17 @@ def test_a_small_model_only_names_steps_by_their_numbers() -> None:
 
 @pytest.mark.parametrize("text", ["leave out 1 and 2", '{"leave_out": []}', '{"leave_out": [99]}', '{"drop": [1]}'])
 def test_an_answer_that_names_no_steps_is_refused(text: str) -> None:
-    assert isinstance(chosen(asking(mode="select"), text), CompactionDeclined)
+    assert isinstance(chosen(asking(*looks(0, 14), mode="select"), text), CompactionDeclined)
+
+
+@pytest.mark.parametrize(("offers", "told"), [("looks", False), ("unchanged", True)])
+def test_what_was_reported_or_failed_is_not_for_a_small_model_to_leave_out(offers: str, told: bool) -> None:
+    report = assistant("The cause: handler_1_3 books each order twice, since the retry has a new key.")
+    said = [*looks(0, 3), *turns(3, 4), report, user("Go on."), *looks(4, 16)]
+    offered = asked_of(asking(*said, mode="select", offers=offers)).user
+    assert "look_0.py" in offered
+    assert ("The cause: handler_1_3" in offered) is told
+    assert ("file_3.py" in offered) is told
 
 
 def test_a_list_that_is_too_long_for_the_provider_is_given_up() -> None:
