@@ -1,7 +1,7 @@
 """`make soak-gateways`: agents behind two gateways, on the last release at first, on this one from the middle on.
 
-At the half each process is replaced by this release's, one after the other, which decides by the last one's rules; at
-three quarters each is started anew without that (`operations.md`, Updates). Exit code 1 where a request of an agent
+Before the half each process is replaced by this release's, one after the other, which decides by the last one's rules;
+at the half each is started anew without that (`operations.md`, Updates). Exit code 1 where a request of an agent
 failed (see `agents.py`), a view was not legal, a log is not what its agent said, or a process grew.
 """
 
@@ -41,8 +41,8 @@ from tests.promises.harness import environment
 from tests.stack import ScriptedLlm, scripted_llm
 
 AGENTS_OF_KIND = 2
-UPGRADE_AT, RULES_AT, FULL_AT = 0.5, 0.75, 0.2
-"""Of the time."""
+FULL_AFTER, UPGRADE_AT, RULES_AT = 0.2, 0.45, 0.5
+"""Of the time; from the half on too, caches are full after a fifth of it."""
 
 DEADLINE_SECONDS = 10.0
 """Of a gateway: the window is strict, and what went on as it came would be refused."""
@@ -93,7 +93,7 @@ class Run:
         self.seconds: float = options.seconds
         self.old, self.new, self.settings, self.model = old, todays(), settings, model
         self.rules = {"JETTISON_RULES__WRITE": rules_of(old)}
-        self.tally, self.over, self.watch = Tally(), asyncio.Event(), Watch(folder=None)
+        self.tally, self.over, self.watches = Tally(), asyncio.Event(), [Watch(folder=None)]
         self.agents: list[Agent] = []
         self.parts: list[Part] = []
         self.wrong: list[str] = []
@@ -122,8 +122,8 @@ class Run:
     async def _changed(self, balancer: Balancer, environment: Mapping[str, str]) -> None:
         """Replace all processes twice."""
         try:
-            await self._until(FULL_AT)
-            self.watch.full()
+            await self._until(FULL_AFTER)
+            self.watches[-1].full()
             await self._until(UPGRADE_AT)
             await self._done(self.new, environment, "provision")
             await self._replaced(balancer, {**environment, **self.rules}, drained=True)
@@ -131,6 +131,9 @@ class Run:
             await self._until(RULES_AT)
             await self._replaced(balancer, environment, drained=False)
             self._progress("each process decides by this release's rules")
+            self.watches.append(Watch(folder=None))
+            await self._until(RULES_AT + FULL_AFTER)
+            self.watches[-1].full()
             await self._until(1.0)
         except AssertionError as error:
             self.wrong.append(str(error))
@@ -157,7 +160,7 @@ class Run:
         told = time.monotonic()
         while True:
             ours = {one.process.pid: one.name for one in self.parts if one.process}
-            self.watch.look(ours, {pid: name for name, pid in pids.items()})
+            self.watches[-1].look(ours, {pid: name for name, pid in pids.items()})
             upstream.asked.clear()
             if time.monotonic() > told + TELL_SECONDS:
                 told = time.monotonic()
@@ -193,7 +196,8 @@ class Run:
         sys.stderr.flush()
 
     def _summary(self) -> Summary:
-        growths, refused = self.watch.growths(), self.model.refused
+        growths = [growth for watch in self.watches for growth in watch.growths()]
+        refused = self.model.refused
         # a gateway that is new asks again where it did not know of a view, and with a shorter one where it has to
         self.model.done["thoughts refused"] = sum(BOUND in why for why in refused)
         self.model.done["too long"] = refused.count(OVERFLOW)
@@ -211,7 +215,11 @@ class Run:
             failed=len(self.tally.failed),
             replaced=self.replaced,
             provider=dict(self.model.done),
-            largest_mb=self.watch.largest_mb,
+            largest_mb={
+                name: max(one.largest_mb.get(name, 0.0) for one in self.watches)
+                for watch in self.watches
+                for name in watch.largest_mb
+            },
             growths=growths,
             violations=list(dict.fromkeys(wrong)),
         )

@@ -33,7 +33,7 @@ STAYS_TURNS = (3, 12)
 KEPT_MAX = 4
 """Conversations that an agent may come back to."""
 
-PAUSE_SECONDS = (1.0, 4.0)
+PAUSE_SECONDS = (2.0, 5.0)
 
 
 @dataclass(kw_only=True)

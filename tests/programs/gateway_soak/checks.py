@@ -25,7 +25,8 @@ async def wrong_logs(agents: Sequence[Agent], *, running: Runtime) -> list[str]:
                 continue
             said = await _said(address(talk.name), running=running)
             wrong += [f"{talk.name} of {agent.run}: {one}" for one in _unlike(said, talk)]
-            wrong += [f"{talk.name} of {agent.run} holds words of {one}" for one in others if one in str(said)]
+            words = str(said)
+            wrong += [f"{talk.name} of {agent.run} holds words of {one}" for one in others if one in words]
     wrong += [f"a dead letter: {kept.letter}" async for kept in running.dead_letters.all()]
     return wrong
 

@@ -17,7 +17,8 @@ from pathlib import Path
 import aiohttp
 
 from protocol.subjects import ACTORS
-from tests.programs.upgrade.release import Release
+from tests.programs.chaos.nursery import WARM_MAX
+from tests.programs.upgrade.release import MAIN, Release
 from tests.stack import LOOPBACK
 
 GATEWAYS = 2
@@ -26,6 +27,9 @@ WORKERS = 2
 
 START_SECONDS, STOP_SECONDS = 120.0, 60.0
 POLL_SECONDS = 0.5
+HASTY = f"from actors.runtime import conversations; conversations.WARM_MAX = {WARM_MAX}; {MAIN}"
+"""A worker whose cache is full after minutes, as in `chaos`: only then does its memory tell whether it grows."""
+
 PORTS = range(20_000, 32_000)
 """Below those that a system gives to whoever asks for any: a port is free again when its gateway comes back."""
 
@@ -62,7 +66,7 @@ class Part:
 
     def _begin(self) -> None:
         environment = {**self.environment, **self.release.environment, "JETTISON_PROBE__PORT": str(self.probe)}
-        command = self.release.command(*self.arguments)
+        command = [str(self.release.python), "-c", MAIN if self.port else HASTY, *self.arguments]
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(command, env=environment, cwd=self.log.parent, stdout=out, stderr=out)
 
