@@ -18,6 +18,7 @@ from typing import TypeVar
 import msgspec
 
 from actors.core.outcome import outcome_of
+from actors.core.spent import size
 from actors.core.state import State
 from actors.model_info.prices import Price, price_of
 from actors.model_info.windows import window_of
@@ -63,7 +64,7 @@ class _Calls:
         for entry in reversed((*state.live, *state.arrived)):
             if entry.number <= self._counted:
                 break
-            self._said_tokens += entry.frame_tokens + sum(part.tokens for part in entry.parts)
+            self._said_tokens += size(entry)
         self._counted = max(self._counted, state.messages)
 
     def removed(self, stage: str, tokens: int) -> None:

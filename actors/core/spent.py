@@ -70,7 +70,7 @@ def with_rewriting(spent: Spent, *, upto: int, microdollars: int) -> Spent:
 
 def size(entry: Entry) -> int:
     """Return the tokens of a message as it was said."""
-    return sum([part.tokens for part in entry.parts], entry.frame_tokens)
+    return sum([part.tokens for part in entry.parts], entry.frame_tokens + entry.apart_tokens)
 
 
 def _on_day(spent: Spent, upto: int, **more: int) -> Spent:

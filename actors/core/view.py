@@ -125,7 +125,7 @@ def least_budget(state: State, *, refused: int, count: Count, profile: Profile |
     0 where none is found.
     """
     filler = count(FILLER) + MESSAGE_TOKENS
-    least = least_tokens(state, state.entries, count=count)
+    least = least_tokens(state, _weighed(state), count=count)
     low, high = refused, max(refused + 1, least)
     for _ in range(GROWING_TRIES):
         if _fits(state, high, count=count, profile=profile):
@@ -152,27 +152,20 @@ def _fits(state: State, budget: int, *, count: Count, profile: Profile | None) -
 
 
 def _with_names(state: State, budget: int, *, profile: Profile, count: Count) -> View:
-    """Return the view within *budget* with what was not counted: names in it, and what no part stands for."""
+    """Return the view within *budget* with the names in it that were not counted."""
     assert state.policy is not None
-    allowed = budget
-    while True:
-        found = _within(state, allowed, profile=profile, count=count)
-        more = more_tokens(found.messages, state.policy, count, state.terms.name)
-        more += sum(entry.apart_tokens for entry in found.entries)
-        if not more:
-            return found
-        if found.tokens + more <= budget:
-            return msgspec.structs.replace(found, tokens=found.tokens + more)
-        # at least one token less each time: it ends with a view or its refusal
-        allowed = min(budget - more, allowed - 1)
+    found = _within(state, budget, profile=profile, count=count)
+    more = more_tokens(found.messages, state.policy, count, state.terms.name)
+    if more and found.tokens + more > budget:
+        found = _within(state, budget - more, profile=profile, count=count)
+    return msgspec.structs.replace(found, tokens=found.tokens + more) if more else found
 
 
 def _within(state: State, budget: int, *, profile: Profile, count: Count) -> View:
-    entries = state.entries
-    plan = plan_cut(state, entries, down_to=budget, within=budget, count=count)
+    plan = plan_cut(state, _weighed(state), down_to=budget, within=budget, count=count)
     if plan.tokens > budget:
         raise BudgetRefused(f"the view needs {plan.tokens} tokens", tokens=plan.tokens, budget=budget)
-    staying = after_plan(entries, plan)
+    staying = after_plan(state.entries, plan)
     digest = None if plan.digest_dropped else state.digest
     return View(
         messages=written(_shown(state, staying, digest), profile),
@@ -183,6 +176,16 @@ def _within(state: State, budget: int, *, profile: Profile, count: Count) -> Vie
         entries=tuple(staying),
         digest_tokens=digest.tokens if digest else 0,
     )
+
+
+def _weighed(state: State) -> Sequence[Entry]:
+    """Return the entries with all that they cost, also what no rule decides by."""
+    return [
+        msgspec.structs.replace(entry, frame_tokens=entry.frame_tokens + entry.apart_tokens)
+        if entry.apart_tokens
+        else entry
+        for entry in state.entries
+    ]
 
 
 def _shown(state: State, staying: Sequence[Entry], digest: Digest | None) -> list[Piece]:

@@ -32,7 +32,8 @@ def fits_as_it_is(asked: ContextAsked, state: State) -> bool:
     """Tell whether *state* can be shown while a compaction is under way that only the trigger began: it fits whole."""
     if state.policy is None or state.episode is None or state.episode.cause != "trigger" or unspilled(state):
         return False
-    tokens = sum([entry.tokens for entry in state.entries]) + (state.digest.tokens if state.digest else 0)
+    digest_tokens = state.digest.tokens if state.digest else 0
+    tokens = sum([entry.tokens + entry.apart_tokens for entry in state.entries], digest_tokens)
     return tokens <= budget_of(asked, state)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from actors.core.entry import measure
 from actors.core.units import units
-from actors.core.view import View, view
+from actors.core.view import View, least_budget, view
 from actors.core.written_words import ABORTED, ORPHAN
 from protocol.errors import BudgetRefused
 from protocol.facts import ConversationOpened, MessageRepaired, SaidMessage
@@ -249,3 +249,16 @@ def test_whatever_stands_in_a_message_costs_what_is_shown_of_it(said: list[Any],
             assert cost_of(found) <= found.tokens == sum(found.categories.values())
             less = view_or_refusal(talk, profile, found.tokens - 1)
             assert less is None or less.tokens < found.tokens
+
+
+def test_old_files_that_a_view_has_no_room_for_leave_it() -> None:
+    talk = Talk(policy(2_000))
+    for number in range(3):
+        talk.play(user([{"type": "file", "file": {"file_id": f"file-{number}"}}]), assistant("seen"))
+    talk.play(user("so?"))
+    found = talk.view()
+    assert (found.level, found.upto) == ("units", 7)
+    assert b"file-2" in found.body
+    assert b"file-1" not in found.body
+    assert cost_of(found) <= found.tokens <= 2_000
+    assert least_budget(talk.state, refused=1, count=COUNT) < 200
