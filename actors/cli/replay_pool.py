@@ -76,25 +76,30 @@ def processors() -> int:
 
 
 def replays(sources: Sequence[Source], how: How, *, jobs: int) -> Iterator[ReplayResult]:
-    """Replay *sources* by *jobs* processes and yield each outcome as it comes.
+    """Replay *sources* by *jobs* processes, this one among them, and yield each outcome as it comes.
 
     Where other releases decide too, one process waits for theirs, so that whoever ends it ends them.
     Raises `Unavailable` if a process is ended from outside.
     """
     size = max(1, min(BATCH_MAX, len(sources) // (jobs * BATCHES_EACH)))
     batches = [tuple(sources[start : start + size]) for start in range(0, len(sources), size)]
+    _look_for_cycles_seldom()
     if jobs <= 1 or len(batches) <= 1 or how.releases:
         yield from _each(sources, how)
         return
-    with _pool(min(jobs, len(batches))) as pool:
+    others = min(jobs, len(batches)) - 1
+    with _pool(others) as pool:
         waiting = iter(batches)
         under_way: set[Future[list[ReplayResult]]] = set()
         while True:
-            while len(under_way) < jobs * QUEUED_EACH and (batch := next(waiting, ())):
+            while len(under_way) < others * QUEUED_EACH and (batch := next(waiting, ())):
                 under_way.add(pool.submit(_batch, batch, how))
-            if not under_way:
+            # what has loaded all of it works too, and does not wait for others to load it
+            own = next(waiting, ())
+            yield from _each(own, how)
+            if not (own or under_way):
                 return
-            done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+            done, under_way = wait(under_way, timeout=0 if own else None, return_when=FIRST_COMPLETED)
             for one in done:
                 yield from one.result()
 
@@ -194,11 +199,15 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
 
 def _begin(alive: Connection) -> None:
     """Leave Ctrl-C to the first process, and end with it."""
-    # states have no cycles: looking for them at Python's pace took a seventh of the time
-    gc.freeze()
-    gc.set_threshold(ALLOCATIONS_LOOKED_AFTER)
+    _look_for_cycles_seldom()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(alive,), daemon=True).start()
+
+
+def _look_for_cycles_seldom() -> None:
+    """States have no cycles: looking for them at Python's pace took a seventh of the time."""
+    gc.freeze()
+    gc.set_threshold(ALLOCATIONS_LOOKED_AFTER)
 
 
 def _end_with(alive: Connection) -> None:
