@@ -67,7 +67,7 @@ def page_of(
         sources_of(running),
         running.conversations,
         traces=traces,
-        listed=KnownList(running.listing(), changes=running.changes, log=running.log),
+        listed=KnownList(running.listing(), changes=running.changes, log=running.log, wait_seconds=wait_seconds),
         letters=running.dead_letters,
         wait_seconds=wait_seconds,
         access=access,

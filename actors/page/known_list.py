@@ -131,13 +131,18 @@ class Adopted(msgspec.Struct, frozen=True, kw_only=True):
 class KnownList:
     """All conversations, as this process knows them."""
 
-    def __init__(self, listing: Listing, *, changes: LogChanges, log: EventLog) -> None:
+    def __init__(
+        self, listing: Listing, *, changes: LogChanges, log: EventLog, wait_seconds: float | None = None
+    ) -> None:
         self._listing = listing
         self._changes = changes
         self._log = log
         self._table = sqlite3.connect(":memory:", check_same_thread=False)
         self._table.executescript(_TABLES)
-        self._one_at_a_time = asyncio.Lock()
+        self._wait_seconds = wait_seconds
+        self._reading: asyncio.Task[None] | None = None
+        self._parts = (0, 0)
+        """Of the list that is being read: those that are known, and all."""
         self._revision = 0
         self._refreshed = float("-inf")
         self.head: Head | None = None
@@ -145,19 +150,37 @@ class KnownList:
         self.is_behind = False
         """The log got more since than was looked at."""
 
+    @property
+    def progress(self) -> str:
+        """Say how much is known while it is being read, which takes long of a million; empty where it is read."""
+        if self._reading is None or self._reading.done():
+            return ""
+        done, parts = self._parts
+        known = f"{100 * done // parts} % of it is known" if parts else "nothing of it is known yet"
+        return f"the list is being read: {known}, and that is what is shown"
+
     async def refresh(self) -> None:
-        """Take in what was written since the last time. Raises `Unavailable`."""
-        async with self._one_at_a_time:
-            if time.monotonic() - self._refreshed < REFRESH_SECONDS:
-                return
-            await self._read()
-            tail, is_all = await newer(self.head or Head(), self._changes)
-            self.is_behind = not is_all
-            # a list that is made anew, or that nobody keeps here
-            others = await self._log.addresses() if self.head is None or not is_all else []
-            touched = [(one.at, one.at_ms, one.seq) for one in tail] + [(at, 0, 1) for at in others]
-            await asyncio.to_thread(self._touch, touched)
-            self._refreshed = time.monotonic()
+        """Take in what was written since the last time. Raises `Unavailable`.
+
+        What takes longer than a person waits goes on by itself: `progress` says how far it is.
+        """
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._read_on())
+        done, _ = await asyncio.wait({self._reading}, timeout=self._wait_seconds)
+        for one in done:
+            one.result()
+
+    async def _read_on(self) -> None:
+        if time.monotonic() - self._refreshed < REFRESH_SECONDS:
+            return
+        await self._read()
+        tail, is_all = await newer(self.head or Head(), self._changes)
+        self.is_behind = not is_all
+        # a list that is made anew, or that nobody keeps here
+        others = await self._log.addresses() if self.head is None or not is_all else []
+        touched = [(one.at, one.at_ms, one.seq) for one in tail] + [(at, 0, 1) for at in others]
+        await asyncio.to_thread(self._touch, touched)
+        self._refreshed = time.monotonic()
 
     async def page(self, asked: Asked, *, first: int, most: int) -> tuple[list[Row], int]:
         """Return the rows from *first* on, *most* at once, and how many there are in all."""
@@ -198,11 +221,13 @@ class KnownList:
         ]
 
     async def _read(self) -> None:
+        self._parts = (0, 0)
         try:
             documents = await self._listing.documents(after=self._revision)
         except (NotPermitted, NotProvisioned):
             return
-        for one in documents:
+        for number, one in enumerate(documents):
+            self._parts = (number, len(documents))
             head, rows = await self._listing.told(one)
             if head is not None:
                 self.head = head

@@ -70,6 +70,7 @@ async def conversations(request: Request, site: Site) -> Response:
         asked=asked,
         counts=await site.list.counts(asked.tenants) if site.list.head else {},
         age=_age(site),
+        is_read=not site.list.progress,
         conditions=CONDITIONS_TOLD,
         sorts=SORTS_TOLD,
         live=[one for one in await _live(site) if sees(request, one.at)],
@@ -92,7 +93,9 @@ def _asked(request: Request) -> Asked:
 
 
 def _age(site: Site) -> str:
-    """Say how old the list is, where that matters."""
+    """Say how old the list is, or how much of it is read, where that matters."""
+    if site.list.progress:
+        return site.list.progress
     if site.list.head is None:
         return "no list of them is kept here, so that their times are not known"
     seconds = time.time() - site.list.head.at_ms / 1000

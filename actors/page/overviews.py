@@ -54,6 +54,7 @@ async def costs(request: Request, site: Site) -> Response:
             "tenant": await site.list.days(tenants, by="tenant"),
         },
         kept=site.list.head is not None,
+        progress=site.list.progress,
     )
 
 
@@ -61,7 +62,8 @@ async def in_force(request: Request, site: Site) -> Response:
     """Answer with the policies that conversations have."""
     await site.list.refresh()
     found = await site.list.policies(tenants_of(request))
-    return site.answer(request, "policies.html", found=found, kept=site.list.head is not None)
+    kept = site.list.head is not None
+    return site.answer(request, "policies.html", found=found, kept=kept, progress=site.list.progress)
 
 
 async def letters(request: Request, site: Site) -> Response:

@@ -12,7 +12,7 @@ import time
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -30,6 +30,12 @@ _Told = TypeVar("_Told", About, Named)
 HEAD = "head"
 LISTS = Token("h--list")
 """In the place of a conversation, for the key of a tenant's lists: no name of a conversation becomes this token."""
+
+# made at import, since threads decode with them: see `kept_states.py`
+_TOLD: dict[type, msgspec.msgpack.Decoder[list[Any]]] = {
+    About: msgspec.msgpack.Decoder(list[About]),
+    Named: msgspec.msgpack.Decoder(list[Named]),
+}
 
 COMPRESSION_LEVEL = 1
 TRIES_MAX = 5
@@ -233,7 +239,7 @@ class Opened:
         key = self.keys[section.tenant]
         plain = key.decrypt(section.closed, f"list {section.tenant}") if key and section.closed else None
         try:
-            found = msgspec.msgpack.decode(zlib.decompress(plain), type=list[kind]) if plain else []  # type: ignore[valid-type]
+            found = _TOLD[kind].decode(zlib.decompress(plain)) if plain else []
         except (*UNREADABLE, zlib.error):
             found = []
         none = About(fault="no key") if kind is About else kind()

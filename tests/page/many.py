@@ -28,12 +28,17 @@ LETTERS: tuple[tuple[Actor, Reason, str, str], ...] = (
 )
 
 
-async def crowded(count: int = 3_000) -> tuple[ASGIApp, Listing]:
-    """Return the page over *count* listed conversations, of which two are there, and the list to write more to."""
+async def crowded(
+    count: int = 3_000, *, listing: Listing | None = None, wait_seconds: float | None = None
+) -> tuple[ASGIApp, Listing]:
+    """Return the page over *count* listed conversations, of which two are there, and the list to write more to.
+
+    It waits so many seconds for the list, by default until all of it is read.
+    """
     log, artifacts, snapshots = MemoryLog(), MemoryArtifacts(), MemorySnapshots()
     for talk in (recorded(), hostile()):
         await fill(log, artifacts, talk)
-    listing = Listing(MemoryKeptList(), keys=MemoryKeys())
+    listing = listing or Listing(MemoryKeptList(), keys=MemoryKeys())
     faults = [
         Listed(at=address(f"broken {fault}"), seq=0, at_ms=1_790_000_000_000, about=About(fault=fault, why="of a test"))
         for fault in ("damaged", "no key", "erased")
@@ -51,7 +56,7 @@ async def crowded(count: int = 3_000) -> tuple[ASGIApp, Listing]:
         Sources(log=log, snapshots=snapshots, artifacts=artifacts, anchors=MemoryAnchors()),
         Conversations(log=log, snapshots=snapshots, writer="page"),
         traces=Path("nowhere"),
-        listed=KnownList(listing, changes=MemoryLogChanges(log), log=log),
+        listed=KnownList(listing, changes=MemoryLogChanges(log), log=log, wait_seconds=wait_seconds),
         letters=letters,
         wait_seconds=30.0,
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from urllib.parse import quote
 
 import msgspec
 import pytest
 
-from actors.core.listed import NOT_READ, About, Listed
+from actors.core.listed import NOT_READ, About, Head, Listed
 from actors.core.spent import Day
 from actors.model_info.prices import price_of
 from actors.page.known_list import Asked, KnownList
@@ -20,6 +21,7 @@ from protocol import codec
 from protocol import policy as policies
 from protocol.facts import ConversationOpened, PolicySet
 from protocol.ids import address
+from storage.list_ports import Document
 from storage.memory import MemoryKeys, MemoryLog, MemorySnapshots
 from storage.memory_work import MemoryKeptList, MemoryLogChanges
 from tests.audit.recorded import small
@@ -108,6 +110,44 @@ async def test_pages_of_thousands_are_reached_and_say_what_they_show() -> None:
         assert (await browser.get("/?state=no+such")).status_code == 400
         before = (await listing.head()).seqs
     assert before == (0,)
+
+
+class Held(Listing):
+    """A list whose parts behind the first are opened when they may be."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryKeptList(), keys=MemoryKeys())
+        self.may = asyncio.Event()
+        self.parts = 0
+
+    async def told(self, document: Document) -> tuple[Head | None, list[Listed]]:
+        if self.parts:
+            await self.may.wait()
+        self.parts += 1
+        return await super().told(document)
+
+
+async def test_a_list_that_takes_long_is_read_behind_the_page_which_says_how_far_it_is() -> None:
+    held = Held()
+    app, _ = await crowded(3_000, listing=held, wait_seconds=0.0)
+    async with client_of(app) as browser:
+
+        async def read(path: str) -> str:
+            return Html((await browser.get(path)).text).text("main")
+
+        async with asyncio.timeout(180):
+            while "33 %" not in (told := await read("/")):
+                assert "There is none" not in told
+                await asyncio.sleep(0)
+        assert "conversations; the list is being read: 33 % of it is known" in told
+        assert "This is not all: the list is being read: 33 % of it is known" in await read("/costs")
+        assert "This is not all" in await read("/policies")
+        held.may.set()
+        async with asyncio.timeout(180):
+            while "the list is being read" in (told := await read("/")):
+                await asyncio.sleep(0)
+        assert "3,005 conversations" in told
+        assert "This is not all" not in await read("/costs")
 
 
 async def test_who_changed_the_policy_is_told_with_the_keys_that_it_changed() -> None:
