@@ -11,7 +11,7 @@ import atexit
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 from weakref import WeakSet
 
@@ -41,18 +41,17 @@ class LoopThread:
 
         Raises `Rejected` in the child of a fork, and on the loop's own thread, which would wait for itself.
         """
-        try:
-            loop = self._begun()
-        except BaseException:
-            call.close()
-            raise
-        future = asyncio.run_coroutine_threadsafe(call, loop)
+        future = self._future(call)
         try:
             return future.result()
         except CancelledError:
             raise LogUnavailable("the program is ending: nobody waits for an answer any more") from None
         finally:
             future.cancel()
+
+    async def arun(self, call: Coroutine[Any, Any, T]) -> T:
+        """Return what *call* returns on the loop, to any other loop. Raises `Rejected` in the child of a fork."""
+        return await asyncio.wrap_future(self._future(call))
 
     def each(self, items: AsyncIterator[T]) -> Iterator[T]:
         """Yield what *items* yield."""
@@ -71,6 +70,13 @@ class LoopThread:
     def at_exit(self, client: Any) -> None:
         """Close *client* when the program ends, if it is still there."""
         self._open.add(client)
+
+    def _future(self, call: Coroutine[Any, Any, T]) -> Future[T]:
+        try:
+            return asyncio.run_coroutine_threadsafe(call, self._begun())
+        except BaseException:
+            call.close()
+            raise
 
     def _begun(self) -> asyncio.AbstractEventLoop:
         if not self.is_ours():

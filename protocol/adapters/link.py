@@ -1,4 +1,4 @@
-"""Link: one connection on a thread of its own, so that code in any event loop, or in none, can use it.
+"""Link: one connection on the loop thread of the process, so that code in any event loop, or in none, can use it.
 
 Frameworks call their hooks from the user's loop, from threads, and from loops that come and go. A connection belongs
 to one loop for its life.
@@ -7,13 +7,13 @@ to one loop for its life.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from ..client import Client
 from ..keys import TenantKeys
 from ..login import LoginArguments
+from ..loop_thread import LoopThread, shared
 
 T = TypeVar("T")
 
@@ -24,35 +24,30 @@ PATIENCE_SECONDS = 10.0
 
 
 class Link:
-    """A client that connects when it is first used. Its thread ends with the process, or with `close`."""
+    """A client that connects when it is first used, and in the child of a fork anew: the parent keeps its own."""
 
     def __init__(self, url: str, *, name: str, keys: TenantKeys | None, login: LoginArguments) -> None:
         self._url, self._name, self._keys, self._login = url, name, keys, login
-        self._guard = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = shared()
         self._client: Client | None = None
-        self._connecting: asyncio.Lock | None = None
+        self._connecting = asyncio.Lock()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Do *work* on the connection's thread and wait for it, from code that is not async."""
-        return asyncio.run_coroutine_threadsafe(work, self._running()).result()
+        return self._own().run(work)
 
     async def arun(self, work: Coroutine[Any, Any, T]) -> T:
         """Do *work* on the connection's thread, from any loop."""
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._running()))
+        return await self._own().arun(work)
 
     def close(self) -> None:
-        """Close the connection and end the thread; the next use connects anew."""
-        with self._guard:
-            loop, self._loop = self._loop, None
-        if loop is not None:
-            asyncio.run_coroutine_threadsafe(self._close(), loop).result(CLOSE_SECONDS)
-            loop.call_soon_threadsafe(loop.stop)
+        """Close the connection; the next use connects anew."""
+        thread = self._own()
+        if self._client is not None:
+            thread.run(self._close())
 
     async def connected(self) -> Client:
         """Return the client, connected; to be asked on its thread alone. Raises what `Client.connect` raises."""
-        if self._connecting is None:
-            self._connecting = asyncio.Lock()
         async with self._connecting:
             if self._client is None or self._client.connection.is_closed:
                 self._client = await Client.connect(
@@ -61,22 +56,13 @@ class Link:
             return self._client
 
     async def _close(self) -> None:
-        client, self._client, self._connecting = self._client, None, None
+        client, self._client = self._client, None
         if client is not None:
-            await client.close()
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await client.close()
 
-    def _running(self) -> asyncio.AbstractEventLoop:
-        with self._guard:
-            if self._loop is None:
-                loop = asyncio.new_event_loop()
-                threading.Thread(target=_forever, args=(loop,), name="jettison", daemon=True).start()
-                self._loop = loop
-            return self._loop
-
-
-def _forever(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    try:
-        loop.run_forever()
-    finally:
-        loop.close()
+    def _own(self) -> LoopThread:
+        """Return the thread of this process."""
+        if self._thread is not shared():
+            self._thread, self._client, self._connecting = shared(), None, asyncio.Lock()
+        return self._thread

@@ -282,10 +282,15 @@ def test_both_have_the_same_names_and_arguments() -> None:
 
 SCRIPT = """
 import asyncio, contextlib, os, sys, threading
+from protocol.adapters.adapter import Adapter
+from protocol.adapters.atoms import Atom
 from protocol.errors import LogUnavailable, Rejected
 from protocol.sync import Client
 
 url = sys.argv[1]
+adapter = Adapter(url, framework="script")
+said = [Atom(chat={"role": "user", "content": "hi"})]
+assert adapter.run(adapter.view("adapted", said)).branch
 left_open = Client.connect(url)
 with Client.connect(url) as client:
     talk = client.open("script")
@@ -303,9 +308,16 @@ with Client.connect(url) as client:
             assert "connect in the child" in str(error), error
         with Client.connect(url) as other:
             other.open("script").append([{"role": "user", "content": "from the child"}])
+        seen = []
+        call = threading.Thread(target=lambda: seen.append(adapter.run(adapter.view("adapted", said))), daemon=True)
+        call.start()
+        call.join(120)
+        assert seen and seen[0].branch, "a call of the adapter in the child never ended"
+        adapter.close()
         sys.exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     talk.append([{"role": "user", "content": "the parent goes on"}])
+    assert adapter.run(adapter.view("adapted", said)).branch
 client.close()
 client.close()
 assert [one.name for one in threading.enumerate() if one.name == "jettison-client"] == ["jettison-client"]
