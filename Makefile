@@ -31,7 +31,7 @@ help:
 	@echo 'make clients Claude Code, Codex, pi, Copilot and others before the gateway and without it (needs npm; twenty minutes)'
 	@echo 'make adapters  agents of real frameworks with our adapters: sixty turns each, judged by the log'
 	@echo 'make image   builds the image (needs podman or docker), and asks it: size, rights, parts, doctor, a conversation'
-	@echo 'make adapters-compared  their own compactions beside ours, on one recorded run through each'
+	@echo 'make adapters-compared  their own compactions beside ours, on one recorded run through each; EXAM=FOLDER: for readers'
 	@echo 'make compose starts infra/compose on this host (needs the image, and docker compose or podman-compose), and asks it'
 	@echo 'make kubernetes  checkov over what infra/kubernetes renders to (needs kubectl)'
 	@echo 'make alerts  promtool over the rules of infra/observability (needs promtool)'
