@@ -90,7 +90,8 @@ class Conversation:
         long as the client. Within an *unfinished* batch of calls it is for looking at alone. *soon*: while a compaction
         is under way, what stood before it is enough, if that fits. *after*: an earlier view, where nobody else spoke
         since: what both begin with is not sent again. Raises `CallsOpen` within a batch, `NotReady` when no worker
-        answers in time, `BudgetRefused` with the smallest budget that works, `Erased`.
+        answers in time, `BudgetRefused` with the smallest budget that works, `Erased`, `LogRegression` where the log
+        lost what was appended: then open it again.
         """
         return self._loop.run(
             self._talk.context(
