@@ -25,9 +25,17 @@ class Context(ContextMeta, frozen=True, kw_only=True):
     """The messages as the JSON that was served; empty where the agent's cache marks were put on them."""
 
 
-def has_all(view: Context | None) -> str:
+class Written(ContextMeta, frozen=True, kw_only=True):
+    """The view for the next call as it was served, for who passes it on unread."""
+
+    raw: tuple[bytes, ...]
+    """The JSON of each message; instructions are one of them, where the agent said some."""
+
+
+def has_all(view: Context | Written | None) -> str:
     """Return the hash of *view*, if it still has its messages as they were served; else nothing."""
-    return view.hash if view is not None and view.raw and not view.system else ""
+    there = view is not None and view.raw and not (isinstance(view, Context) and view.system)
+    return view.hash if view is not None and there else ""
 
 
 def context_of(meta: ContextMeta, body: bytes, marks: Marks = NO_MARKS, after: Context | None = None) -> Context:
@@ -35,7 +43,7 @@ def context_of(meta: ContextMeta, body: bytes, marks: Marks = NO_MARKS, after: C
 
     It may lack what it begins with as the view *after* which it comes.
     """
-    raw = (*(after.raw[: meta.same] if after else ()), *map(bytes, msgspec.json.decode(body, type=list[msgspec.Raw])))
+    raw = _raw(meta, body, after)
     view = [messages.decode(one) for one in raw]
     apart = meta.profile == messages.ANTHROPIC and bool(view) and view[0]["role"] == "system"
     system = view.pop(0)["content"] if apart else ""
@@ -44,3 +52,13 @@ def context_of(meta: ContextMeta, body: bytes, marks: Marks = NO_MARKS, after: C
         system, view = marked(system, view, marks)
         raw = ()
     return Context(messages=view, system=system, raw=raw, **msgspec.structs.asdict(meta))
+
+
+def written_of(meta: ContextMeta, body: bytes, after: Written | None = None) -> Written:
+    """Return the same without reading any message, and without marks."""
+    return Written(raw=_raw(meta, body, after), **msgspec.structs.asdict(meta))
+
+
+def _raw(meta: ContextMeta, body: bytes, after: Context | Written | None) -> tuple[bytes, ...]:
+    new = map(bytes, msgspec.json.decode(body, type=list[msgspec.Raw]))
+    return (*(after.raw[: meta.same] if after else ()), *new)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import msgspec
 
 from . import subjects
 from .arguments import Dumped, check_counts, check_numbers, check_texts, checked_layer, listed, seconds_of
-from .context import Context, context_of, has_all
+from .context import Context, Written, context_of, has_all, written_of
 from .envelopes import batches_of
 from .errors import NotPermitted, Rejected, Unavailable
 from .facts import CompactionRequested, OverflowReported, SaidFact, UsageReported
@@ -48,6 +48,7 @@ from .prepared import Uploads, prepared
 from .service_call import Question
 from .service_messages import (
     ContextAsked,
+    ContextMeta,
     ExpandAsked,
     Expanded,
     ForkAsked,
@@ -177,25 +178,31 @@ class Conversation:
         answers in time, `BudgetRefused` with the smallest budget that works, `Erased`, `LogRegression` where the log
         lost what was appended: then open it again.
         """
-        check_counts(budget=budget)
         seconds = seconds_of(self.client.patience_seconds, patience=patience, wait_seconds=wait_seconds)
-        await self.check(0.0)
-        if budget == self._asked:
-            await self._stand(budget)
         asked = ContextAsked(
-            budget=budget,
-            model=model,
-            wait_seconds=seconds,
-            unfinished=unfinished,
-            soon=soon,
-            have=has_all(after),
+            budget=budget, model=model, wait_seconds=seconds, unfinished=unfinished, soon=soon, have=has_all(after)
         )
-        answer, body = await self._voice.ask("context", asked, seconds)
+        return context_of(*await self._served(asked), self._marks, after)
+
+    async def written(
+        self, *, budget: int = 0, model: str = "", patience: float, soon: bool = False, after: Written | None = None
+    ) -> Written:
+        """Return what `context` does, for who passes the messages on as they are: none is read."""
+        asked = ContextAsked(budget=budget, model=model, wait_seconds=patience, soon=soon, have=has_all(after))
+        return written_of(*await self._served(asked), after)
+
+    async def _served(self, asked: ContextAsked) -> tuple[ContextMeta, bytes]:
+        """Return what is told of the view that is asked for, and the bytes of it that are new."""
+        check_counts(budget=asked.budget)
+        await self.check(0.0)
+        if asked.budget == self._asked:
+            await self._stand(asked.budget)
+        answer, body = await self._voice.ask("context", asked, asked.wait_seconds)
         assert answer.context is not None
-        self._asked, self._unchecked = budget, None
+        self._asked, self._unchecked = asked.budget, None
         if answer.context.repeated:
-            await self._stand(budget)
-        return context_of(answer.context, body, self._marks, after)
+            await self._stand(asked.budget)
+        return answer.context, body
 
     async def _stand(self, budget: int) -> None:
         """Make what is asked for again and again the standing budget."""
@@ -253,14 +260,7 @@ class Conversation:
         seconds = seconds_of(FORK_SECONDS, patience=patience, wait_seconds=wait_seconds)
         asked = ForkAsked(name=messages.without_surrogates(conversation), version=version, upto=upto)
         made = await self._ask("fork", asked, Forked, seconds)
-        return Conversation(
-            client=self.client,
-            at=written_address(made.address),
-            upto=made.upto,
-            _standing=self._standing,
-            _format=self._format,
-            _marks=self._marks,
-        )
+        return replace(self, at=written_address(made.address), upto=made.upto, _asked=0, _unchecked=None)
 
     async def search(
         self, query: str, *, regex: bool = False, before: int = 0, most: int = HITS, context: int = 1

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from actors.spill.policy_layers import Layers
 from protocol.cipher import Key
 from protocol.client import Client, Conversation
-from protocol.context import Context
+from protocol.context import Context, Written
 from protocol.errors import BadPolicy, BudgetRefused, Erased, JettisonError, LogRegression, NotFound, Rejected
 from protocol.formats.cache_marks import without_marks
 from protocol.ids import Token, address, fresh_id, token
@@ -117,7 +117,7 @@ class Keeper:
     _talks: LRUCache[str, Conversation] = field(default_factory=lambda: LRUCache(TALKS_MAX))
     _hashes: LRUCache[bytes, bytes] = field(default_factory=lambda: LRUCache(HASHES_MAX))
     _locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
-    _views: LRUCache[str, Context] = field(
+    _views: LRUCache[str, Written] = field(
         default_factory=lambda: LRUCache(VIEWS_BYTES_MAX, getsizeof=lambda one: sum(map(len, one.raw)))
     )
     _forks_from: float = 0.0
@@ -195,7 +195,7 @@ class Keeper:
 
     async def view(
         self, kept: Kept, body: Body, *, wait_seconds: float, less_than: int = 0, counts: bool = False
-    ) -> Context:
+    ) -> Written:
         """Return the view of what is kept; *counts*: no model gets it, so what stands beside it needs no room.
 
         Raises `Rejected` if it were of anything else, `BudgetRefused`, `LogRegression` where the log lost some of it.
@@ -212,9 +212,7 @@ class Keeper:
         # an agent waits for the compaction only where it has no room without it
         soon, after = not less_than, self._views.get(kept.head.name) if kept.alone else None
         try:
-            context = await kept.talk.context(
-                budget=budget, model=model, wait_seconds=wait_seconds, soon=soon, after=after
-            )
+            context = await kept.talk.written(budget=budget, model=model, patience=wait_seconds, soon=soon, after=after)
             if context.upto < kept.head.logged:
                 raise LogRegression(
                     f"{kept.head.logged} messages are in the log of {kept.head.name}, and {context.upto} left"
@@ -228,7 +226,7 @@ class Keeper:
                 "another request goes on with it",
                 conversation=kept.head.name,
             )
-        self._views[kept.head.name] = replace(context, messages=[])
+        self._views[kept.head.name] = context
         return context
 
     async def _begin_anew(self, kept: Kept) -> None:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from protocol.context import Context
+from protocol.context import Written
 from protocol.errors import BadMessage, BudgetRefused, JettisonError, NotProvisioned, Unavailable
 from protocol.jsonbytes import decode, encode
+from protocol.service_messages import ContextMeta
 from protocol.tools import READ_TOOL
 
 from .bodies import Body
@@ -51,7 +52,7 @@ class Plan:
     as_it_came: bool
     """The agent's own bytes: encoded as they were, and answered so."""
     kept: Kept | None = None
-    context: Context | None = None
+    context: ContextMeta | None = None
     bypass: str = ""
     """Why nothing is managed; empty where it is."""
     away: bool = False
@@ -235,11 +236,9 @@ def _pays(keeper: Keeper, kept: Kept, body: Body) -> bool:
     return body.earlier is not None or keeper.is_changed(kept) or size > PAYS_SHARE * kept.policy.usable_tokens
 
 
-def _of_view(raw: bytes, body: Body, keeper: Keeper, kept: Kept, context: Context) -> Plan:
+def _of_view(raw: bytes, body: Body, keeper: Keeper, kept: Kept, context: Written) -> Plan:
     """Return the plan to send the view *context*; where it is what the agent sent, the agent's own bytes."""
-    shown = list(context.raw) or [encode(message) for message in context.messages]
-    if context.system:
-        shown.insert(0, encode({"role": "system", "content": context.system}))
+    shown = list(context.raw)
     stored = len(body.messages) - kept.beside
     if not body.earlier and is_sent(shown, body.messages[:stored], kept.hashes[:stored]):
         return _plan(raw, body, keeper, kept, body.messages, context)
@@ -264,7 +263,7 @@ def is_sent(shown: Sequence[bytes], sent: Sequence[bytes], hashes: Sequence[byte
 
 
 def _plan(
-    raw: bytes, body: Body, keeper: Keeper, kept: Kept, shown: tuple[bytes, ...], context: Context | None = None
+    raw: bytes, body: Body, keeper: Keeper, kept: Kept, shown: tuple[bytes, ...], context: ContextMeta | None = None
 ) -> Plan:
     """Return the plan to send *shown*; the agent's own bytes, where they are its own messages and no tool is added."""
     tools = b""

@@ -8,6 +8,7 @@ from actors.core.running_hash import RunningHash
 from actors.host.settings import Settings
 from protocol.client import Client
 from protocol.ids import fresh_id
+from protocol.jsonbytes import decode
 from tests.conftest import at_work, chatter, layer
 
 
@@ -46,3 +47,16 @@ async def test_what_two_views_begin_with_is_sent_once(settings: Settings, client
         third = await talk.context(after=second)
         assert third.compacted
         assert third.messages == (await talk.context()).messages
+
+
+async def test_who_passes_a_view_on_gets_its_bytes_with_the_instructions(settings: Settings, client: Client) -> None:
+    said = [{"role": "system", "content": "Be brief."}, *chatter(4, words=40)]
+    async with at_work(settings, ("spill", "digest", "squeeze", "cut")), asyncio.timeout(180):
+        policy = layer(window=4000, shape={"profile": "anthropic-messages"})
+        talk = await client.open(f"after-{fresh_id()}", policy=policy)
+        await talk.append(said[:4])
+        first = await talk.written(patience=30.0)
+        await talk.append(said[4:6])
+        second = await talk.written(patience=30.0, after=first)
+        assert second.same == 4
+        assert [*map(decode, second.raw)] == said[:6]
