@@ -10,9 +10,8 @@ import msgspec
 
 from actors.core.state import State, initial
 from protocol import codec
-from protocol.errors import UNREADABLE, BadEnvelope, ChainBroken, LogRegression, UnknownRules
+from protocol.errors import UNREADABLE, BadEnvelope, ChainBroken, LogMoved, LogRegression, UnknownRules
 from protocol.ids import Address
-from storage.partitions import partition_at
 from storage.ports import EventLog, Record, Snapshots
 
 from .fold import is_erasure
@@ -61,8 +60,6 @@ class KeptStates:
         if state is None:
             return start
         head = await self.log.head(at)
-        if head and partition_at(state.seq) != partition_at(head):
-            return start  # of before it moved
         if state.seq > head:
             raise LogRegression(
                 f"the snapshot of {at} is ahead of the log: {state.seq} after {head}; writing stops",
@@ -70,7 +67,10 @@ class KeptStates:
                 snapshot_seq=state.seq,
                 head_seq=head,
             )
-        newest = await self.log.read(at, after=state.position.done_seq - 1)
+        try:
+            newest = await self.log.read(at, after=state.position.done_seq - 1)
+        except LogMoved:
+            return start  # a state of before it moved, which may be in this moment
         if newest and is_erasure(newest[-1]):
             return start  # a snapshot that was written while the conversation was erased
         if not newest or not _is_commit(newest[0], state.hash):

@@ -16,9 +16,10 @@ from actors.runtime.kept_states import KeptStates
 from actors.runtime.step_span import tell_versions
 from protocol import codec, semconv, subjects
 from protocol.client import Client
-from protocol.errors import ChainBroken, LogRegression, NotReady
+from protocol.errors import ChainBroken, LogMoved, LogRegression, NotReady
 from protocol.facts import ContextServed, MessagesAppended, SaidMessage
 from protocol.formats import messages
+from protocol.ids import Address
 from protocol.limits import SNAPSHOT_COMMITS
 from storage.memory import MemoryLog, MemorySnapshots
 from storage.ports import Record
@@ -34,9 +35,8 @@ ENDS_SAID = RECORDS[
 ]
 
 
-async def filled(records: list[Record]) -> MemoryLog:
-    log = MemoryLog()
-    done = 0
+async def filled(records: list[Record], log: MemoryLog | None = None) -> MemoryLog:
+    log, done = log or MemoryLog(), 0
     for record in records:
         if record.side == "said":
             await log.say(AT, record.body, message_id=str(record.seq), headers={})
@@ -45,6 +45,22 @@ async def filled(records: list[Record]) -> MemoryLog:
         assert landed
         done = landed
     return log
+
+
+class MovingLog(MemoryLog):
+    """Somewhere else as soon as its head was asked for."""
+
+    moved = False
+
+    async def head(self, at: Address) -> int:
+        found = await super().head(at)
+        self.moved = True
+        return found
+
+    async def read(self, at: Address, *, after: int) -> list[Record]:
+        if self.moved and after:
+            raise LogMoved(f"{at} moved", seq=after)
+        return await super().read(at, after=after)
 
 
 async def receiver(records: list[Record] = RECORDS) -> Conversations:
@@ -118,6 +134,12 @@ async def test_who_was_away_for_long_takes_the_snapshot_that_was_kept_since() ->
     assert HEAD.version > old.version + SNAPSHOT_COMMITS
     await KeptStates(log=log, snapshots=snapshots).keep(AT, HEAD)
     assert await known.receive(AT, at_version(HEAD.version)) == HEAD
+
+
+async def test_a_log_that_moves_while_a_snapshot_is_held_against_it_is_read_from_its_beginning() -> None:
+    log, snapshots = await filled(RECORDS, MovingLog()), MemorySnapshots()
+    await KeptStates(log=log, snapshots=snapshots).keep(AT, HEAD)
+    assert await Conversations(log=log, snapshots=snapshots, writer="w").load(AT) == HEAD
 
 
 def test_a_wake_up_of_an_agents_message_or_of_nobody_hands_over_nothing() -> None:
