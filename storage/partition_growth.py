@@ -19,7 +19,7 @@ from protocol.errors import Busy, LogUnavailable, NotProvisioned, OutcomeUnknown
 from protocol.ids import fresh_id
 
 from .erasure import removed
-from .partition_streams import computes_shards, parts_of
+from .partition_streams import check_computes_shards, parts_of
 from .partitions import PARTITIONED, Layout, grown, stream_of, target_in, target_told
 from .places import PARTITIONS_KEY, TARGET_KEY, layout_of
 from .streams import STREAMS, consumers, provision
@@ -40,11 +40,7 @@ async def wanted(connection: NatsConnection, partitions: int) -> tuple[Layout, L
         raise Rejected(f"a growth to {under_way.partitions} partitions is under way: end that one first")
     if under_way is None and layout.partitions == partitions:
         return layout, None
-    if not await computes_shards(connection):
-        raise Rejected(
-            "the server does not compute shards, which partitions need: include infra/nats/shards.conf in the account "
-            "of the log on every server, and reload them"
-        )
+    await check_computes_shards(connection)
     return layout, under_way or grown(layout, partitions)
 
 

@@ -7,10 +7,10 @@ from contextlib import suppress
 
 from nats.aio.client import Client as NatsConnection
 from nats.js.api import RePublish, StreamConfig, StreamInfo, SubjectTransform
-from nats.js.errors import APIError
 
-from protocol import subjects
+from protocol import guarded, subjects
 from protocol.connection import TRANSIENT
+from protocol.errors import Rejected
 
 from .partitions import PARTITIONED, Layout, first_seq, stream_of
 from .places import PARTITIONS_KEY
@@ -53,16 +53,28 @@ def _part(parted: StreamConfig, layout: Layout, partition: int) -> StreamConfig:
 async def computes_shards(connection: NatsConnection) -> bool:
     """Tell whether the server puts the shard into what is published. Raises `NotPermitted` for all but an operator."""
     published, seen = "ctx.v1.log.doctor.shards.said", "ctx.v1.shard.*.log.doctor.shards.said"
-    subscription = await connection.subscribe(seen)
+    inbox = connection.new_inbox()
+    seeing, hearing = await connection.subscribe(seen), await connection.subscribe(inbox)
     try:
-        # no stream takes it, wherever it arrives
-        headers = {"Nats-Expected-Stream": "none"}
-        with suppress(APIError, *TRANSIENT):
-            await connection.jetstream(timeout=ANSWER_SECONDS).publish(published, b"", headers=headers)
-        await connection.flush()
-        return subscription.pending_msgs > 0
+        # no stream takes it, wherever it arrives; and where none is there yet, nobody answers
+        await connection.publish(published, reply=inbox, headers={"Nats-Expected-Stream": "none"})
+        for _ in range(2):
+            await connection.flush()  # nats-py asks ahead of what it has still to send: behind the first that is sent
+        if hearing.pending_msgs:
+            guarded.check(await hearing.next_msg())
+        return seeing.pending_msgs > 0
     finally:
-        await subscription.unsubscribe()
+        await seeing.unsubscribe()
+        await hearing.unsubscribe()
+
+
+async def check_computes_shards(connection: NatsConnection) -> None:
+    """Raise `Rejected` where the server does not, and `NotPermitted` for all but an operator."""
+    if not await computes_shards(connection):
+        raise Rejected(
+            "the server does not compute shards, which partitions need: include infra/nats/shards.conf in the account "
+            "of the log on every server, and reload them"
+        )
 
 
 async def leaders_spread(connection: NatsConnection, layout: Layout) -> None:

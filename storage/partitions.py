@@ -102,6 +102,14 @@ def grown(layout: Layout, partitions: int) -> Layout:
     return Layout(partitions=partitions, shards=tuple(owners))
 
 
+def grows(layout: Layout) -> str:
+    """Return what is to be said where something cannot be done while shards move: nobody may be moving them."""
+    return (
+        f"the log is being spread over {layout.partitions} partitions: try again when that has ended "
+        f"(`jettison repartition {layout.partitions}` goes on where it was interrupted)"
+    )
+
+
 def told(listening: Sequence[Sequence[str]]) -> Layout:
     """Return the layout that the subjects of the log's streams tell, in the order of their partitions.
 

@@ -18,6 +18,7 @@ from protocol import subjects
 from protocol.connection import TRANSIENT, reason_of
 from protocol.errors import LogUnavailable, Rejected
 
+from .partitions import grows
 from .places import places_of
 
 PAUSE_SECONDS = 15.0
@@ -29,10 +30,11 @@ ANSWER_SECONDS = 5.0
 @asynccontextmanager
 async def paused(connection: NatsConnection) -> AsyncIterator[None]:
     """Keep every consumer of the work queue paused meanwhile. Raises `LogUnavailable`, `Rejected`."""
-    if (await places_of(connection).layout()).moving:
-        raise LogUnavailable("the log is spread over more partitions at this moment: try again when that has ended")
+    layout = await places_of(connection).layout()
+    if layout.moving:
+        raise LogUnavailable(grows(layout))
     consumers: list[str] = []
-    for stream in await places_of(connection).streams(subjects.WAKE_STREAM):
+    for stream in layout.streams(subjects.WAKE_STREAM):
         names = await _asked(connection, f"NAMES.{stream}", {})
         consumers += [f"{stream}.{name}" for name in names.get("consumers") or ()]
 

@@ -6,6 +6,7 @@ be there several times: what each of those listens to is in `partition_streams.p
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,8 +34,8 @@ from protocol import subjects
 from protocol.connection import TRANSIENT, check_there, reason_of
 from protocol.errors import LogUnavailable, NotProvisioned, Rejected
 
-from .partition_streams import computes_shards, leaders_spread, parts_of
-from .partitions import ONE, Layout, grown
+from .partition_streams import check_computes_shards, leaders_spread, parts_of
+from .partitions import ONE, Layout, grown, grows
 from .places import layout_of
 
 ACK_WAIT_SECONDS = 15.0
@@ -199,17 +200,14 @@ async def _wanted_layout(connection: NatsConnection, partitions: int) -> Layout:
     else:
         layout = await layout_of(connection)
     if layout.moving:
-        raise Rejected(f"the log grows to {layout.partitions} partitions at this moment: jettison repartition ends it")
+        raise Rejected(grows(layout))
     if partitions not in (0, layout.partitions):
         raise Rejected(
             f"the log has {layout.partitions} partitions; jettison repartition {partitions} moves what is in it",
             partitions=layout.partitions,
         )
-    if layout.partitions > 1 and not await computes_shards(connection):
-        raise Rejected(
-            "the server does not compute shards, which partitions need: include infra/nats/shards.conf in the account "
-            "of the log on every server, and reload them"
-        )
+    if layout.partitions > 1:
+        await check_computes_shards(connection)
     return layout
 
 
@@ -221,7 +219,9 @@ async def _made_or_updated(jetstream: JetStreamContext, config: StreamConfig) ->
     else:
         # never fewer copies than there are: forgetting `--replicas` must not cost a cluster its safety
         copies = max(config.num_replicas or 1, found.config.num_replicas or 1)
-        await jetstream.update_stream(config.evolve(num_replicas=copies))
+        # a server that is killed while it writes a configuration may not know the stream any more
+        if copies != (found.config.num_replicas or 1) or _differences("", config, found.config):
+            await jetstream.update_stream(config.evolve(num_replicas=copies))
 
 
 async def drift(connection: NatsConnection, *, replicas: int = 1) -> list[Drift]:
@@ -258,9 +258,12 @@ def _differences(name: str, wanted: Any, there: Any) -> list[Drift]:
         if setting == "metadata" and value is not None:
             actual = {key: (actual or {}).get(key) for key in value}  # the server's own words besides
         if value is not None and value != actual and setting != "num_replicas":
+            if isinstance(value, list) and isinstance(actual, list):
+                # a partition listens to dozens of subjects: what both have says nothing
+                value, actual = [one for one in value if one not in actual], [one for one in actual if one not in value]
             out.append(Drift(name=name, setting=setting, wanted=_shown(value), found=_shown(actual)))
     return out
 
 
 def _shown(value: Any) -> str:
-    return str(value.value if isinstance(value, Enum) else value)
+    return reprlib.repr(value) if isinstance(value, list) else str(value.value if isinstance(value, Enum) else value)

@@ -14,14 +14,13 @@ from contextlib import suppress
 
 import msgspec
 from nats.aio.client import Client as NatsConnection
-from nats.js.errors import APIError
 
 from actors.runtime.task_group import together
 from protocol import subjects
-from protocol.connection import TRANSIENT, publish
+from protocol.connection import publish
 from protocol.errors import Busy, Contended, LogUnavailable
 from protocol.ids import Address, fresh_id
-from storage.erasure import removed
+from storage.erasure import overwritten, removed
 from storage.jetstream import JetStreamLog
 from storage.partition_growth import begun, ended, frozen, listening, thawed, wanted
 from storage.partitions import Layout, partition_at, shard_of, stream_of
@@ -101,7 +100,7 @@ class Moving:
 
     async def _leave(self, shard: int, source: int, target: Layout) -> None:
         """Overwrite what is left of a *shard* in partition *source*: all of it is elsewhere."""
-        stream = stream_of(subjects.LOG_STREAM, source)
+        stream, snapshots = (stream_of(one, source) for one in (subjects.LOG_STREAM, subjects.SNAPSHOT_STREAM))
         for at in await self._addresses(shard, source):
             there = await self._log(target.partition(at)).read(at, after=0)
             places = [place for record in there for place in positions(record) if partition_at(place) == source]
@@ -109,8 +108,9 @@ class Moving:
             # where nothing is from here, it was erased or repaired since
             for stray in (record for record in here if places and record.seq > max(places)):
                 await self._stray(at, stray, target)
+            # who is killed here finds the conversation again by its records: they go last
+            await overwritten(self._connection, stream=snapshots, subject=subjects.snapshot(at))
             await removed(self._connection, stream=stream, seqs=[record.seq for record in reversed(here)])
-            await self._purged(stream_of(subjects.SNAPSHOT_STREAM, source), subjects.snapshot(at))
         await thawed(self._connection, shard, source, target, left=True)
 
     async def _copied(self, at: Address, source: int, target: Layout) -> int:
@@ -159,12 +159,6 @@ class Moving:
     def _log(self, partition: int) -> JetStreamLog:
         """Return the log as one partition has it."""
         return JetStreamLog(self._connection, places=Pinned(partition))
-
-    async def _purged(self, stream: str, subject: str) -> None:
-        try:
-            await self._connection.jetstream().purge_stream(stream, subject=subject)
-        except (APIError, *TRANSIENT) as error:
-            raise LogUnavailable(f"snapshots of {stream} could not be removed: {type(error).__name__}") from None
 
 
 def _is_beginning(there: Sequence[Record], records: Sequence[Record]) -> bool:

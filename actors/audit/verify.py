@@ -21,6 +21,7 @@ from protocol import codec
 from protocol.errors import UNREADABLE, BadEnvelope, JettisonError, UnknownRules
 from protocol.facts import MessagesAppended, ToolOutputSpilled, ToolOutputTrimmed
 from protocol.ids import Address
+from storage import partitions
 from storage.ports import Record
 
 from .anchors import Flaw, Mark
@@ -287,6 +288,7 @@ def _is_last(commit: codec.Commit, record: Record, last: Record | None) -> bool:
 
 
 def _at(what: What, version: int, first_seq: int, last_seq: int, reason: str) -> Problem:
+    first_seq = max(first_seq, partitions.first_seq(partitions.partition_at(last_seq)))  # no partition before has it
     where = f"sequence {last_seq}" if first_seq >= last_seq else f"sequences {first_seq} to {last_seq}"
     return Problem(what=what, version=version, first_seq=first_seq, last_seq=last_seq, where=where, reason=reason)
 

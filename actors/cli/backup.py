@@ -12,8 +12,11 @@ import msgspec
 
 from actors.host.bootstrap import Runtime
 from protocol import subjects
-from protocol.errors import Rejected
+from protocol.errors import LogUnavailable, Rejected
 from storage import object_copies, stream_copies
+from storage.partition_streams import check_computes_shards
+from storage.partitions import ONE, Layout, grows, told
+from storage.places import layout_of
 from storage.queue_pause import paused
 from storage.stream_copies import StreamCopy
 from storage.streams import provision
@@ -38,8 +41,14 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def logs(self) -> list[StreamCopy]:
-        """Return the copies of the log, one for each partition."""
-        return [one for one in self.streams if one.stream.startswith(subjects.LOG_STREAM)]
+        """Return the copies of the log, one for each partition, in their order."""
+        found = [one for one in self.streams if one.stream.startswith(subjects.LOG_STREAM)]
+        return sorted(found, key=lambda one: (len(one.stream), one.stream))
+
+    @property
+    def layout(self) -> Layout:
+        """Return which partition has which shard."""
+        return told([one.config["subjects"] for one in self.logs])
 
     @property
     def ends(self) -> dict[str, int]:
@@ -55,7 +64,7 @@ def backup(stack: StackOptions, folder: Path, *, keys: Path | None, as_json: boo
         objects = folder / OBJECTS
         # before the log: an anchor that is newer than the log would tell of a lost end
         new = await object_copies.anchors_copied(running.artifacts, objects)
-        streams = [await _copied(running, name, folder, keys) for name in await _parts(running, COPIED)]
+        streams = await _streams_copied(running, folder, keys)
         # after the log: what a fact points to was stored before it
         new += await object_copies.artifacts_copied(running.artifacts, objects)
         count = sum(1 for _ in object_copies.kept(objects))
@@ -74,13 +83,24 @@ async def _parts(running: Runtime, streams: Sequence[str]) -> list[str]:
     return [name for one in streams for name in sorted(there) if name == one or name.startswith(f"{one}_")]
 
 
-async def _copied(running: Runtime, stream: str, folder: Path, keys: Path | None) -> StreamCopy:
-    path = _file(folder, keys, stream)
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    partial = path.with_name(f"{path.name}.partial")
-    copy = await stream_copies.copied(running.connection, stream, partial)
-    partial.replace(path)
-    return copy
+async def _streams_copied(running: Runtime, folder: Path, keys: Path | None) -> list[StreamCopy]:
+    """Copy the streams; until all are there, those of the backup before stay.
+
+    Raises `LogUnavailable` while shards move: one would be in two copies, or in none.
+    """
+    before = await layout_of(running.connection)
+    copies = []
+    for stream in await _parts(running, COPIED):
+        partial = _partial(_file(folder, keys, stream))
+        partial.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        copies.append(await stream_copies.copied(running.connection, stream, partial))
+    after = await layout_of(running.connection)
+    if after.moving or after != before:
+        raise LogUnavailable(grows(after))
+    for copy in copies:
+        path = _file(folder, keys, copy.stream)
+        _partial(path).replace(path)
+    return copies
 
 
 def _file(folder: Path, keys: Path | None, stream: str) -> Path:
@@ -121,16 +141,18 @@ def _check_files(manifest: Manifest, folder: Path, keys: Path | None) -> None:
 
 
 async def _put_back(running: Runtime, manifest: Manifest, folder: Path, keys: Path | None) -> None:
-    """Make the streams again. Raises `Rejected` where one has anything in it."""
+    """Make the streams again. Raises `Rejected` where one has anything in it, or no shards are computed for several."""
     jetstream = running.connection.jetstream(timeout=5)
+    if manifest.layout != ONE:
+        await check_computes_shards(running.connection)
     await provision(running.connection)
-    parted = len(manifest.logs) > 1
-    there = await _parts(running, (*COPIED, *(MADE_ANEW if parted else ())))
+    # of another layout, even of one as large, they listen to what is another partition's
+    fitting = await layout_of(running.connection) == manifest.layout
     for name in await _parts(running, COPIED):
         if (await jetstream.stream_info(name)).state.messages:
             raise Rejected(f"{name} is not empty: a backup is put back where nothing is, and never over a log")
-    async with paused(running.connection) if not parted else nullcontext():
-        for name in there:
+    async with paused(running.connection) if fitting else nullcontext():
+        for name in await _parts(running, COPIED if fitting else (*COPIED, *MADE_ANEW)):
             await jetstream.delete_stream(name)
         for copy in manifest.streams:
             await stream_copies.put_back(running.connection, copy, _file(folder, keys, copy.stream))
@@ -150,6 +172,9 @@ def _logs_told(manifest: Manifest) -> str:
 
 
 def _replaced(path: Path, body: bytes) -> None:
-    partial = path.with_name(path.name + ".partial")
-    partial.write_bytes(body)
-    partial.replace(path)
+    _partial(path).write_bytes(body)
+    _partial(path).replace(path)
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(f"{path.name}.partial")

@@ -22,7 +22,7 @@ from protocol.keys import FolderKeys, JetStreamKeys, newest_is_wrapped
 from storage.connections import WORKERS, AtWork, at_work, release
 from storage.durability import filled, is_synced, looked_at, trouble
 from storage.partition_streams import computes_shards, leaders_away
-from storage.partitions import Layout
+from storage.partitions import Layout, grows
 from storage.places import places_of
 from storage.streams import consumers, drift, streams
 
@@ -105,8 +105,11 @@ async def _streams(running: Runtime, settings: Settings) -> list[Finding]:
         differences = await drift(running.connection, replicas=settings.nats.replicas)
     except (JettisonError, APIError, *TRANSIENT) as error:
         return [Finding(what="jetstream", ok=False, detail=await _why(running, error), fix=NO_JETSTREAM_FIX)]
+    layout = await places_of(running.connection).layout()
+    if layout.moving:
+        fix = f"jettison repartition {layout.partitions}, unless somebody runs it"
+        return [Finding(what="partitions", ok=False, detail=grows(layout), fix=fix)]
     if not differences:
-        layout = await places_of(running.connection).layout()
         count = len(consumers()) * layout.partitions
         detail = f"{len(streams(layout=layout))} streams and {count} consumers are as designed"
         found = [Finding(what="streams", ok=True, detail=detail)]
