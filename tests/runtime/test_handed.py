@@ -57,10 +57,10 @@ class MovingLog(MemoryLog):
         self.moved = True
         return found
 
-    async def read(self, at: Address, *, after: int) -> list[Record]:
+    async def read(self, at: Address, *, after: int, time: str = "") -> list[Record]:
         if self.moved and after:
             raise LogMoved(f"{at} moved", seq=after)
-        return await super().read(at, after=after)
+        return await super().read(at, after=after, time=time)
 
 
 async def receiver(records: list[Record] = RECORDS) -> Conversations:
