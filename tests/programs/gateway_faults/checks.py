@@ -63,20 +63,36 @@ def _unlike(log: Sequence[str], agent: Agent) -> list[str]:
 
 def _pairs(history: Iterable[Json]) -> list[tuple[str, str]]:
     """Return the calls and results of a history, in order, by their ids."""
-    return [pair for message in history for pair in _of(message)]
+    return [(kind, ident) for kind, ident, _ in spoken(history) if kind != "user"]
 
 
-def _of(message: Json) -> list[tuple[str, str]]:
-    out = [("call", one["id"]) for one in message.get("tool_calls") or ()]
+def spoken(history: Iterable[Json]) -> list[tuple[str, str, str]]:
+    """Return what an agent itself said in a history of any API, and the calls of its model: kind, id and words."""
+    return [one for message in history for one in _of(message)]
+
+
+def _of(message: Json) -> list[tuple[str, str, str]]:
+    if message.get("type") == "function_call":
+        return [("call", message["call_id"], _arguments(message["arguments"]))]
+    if message.get("type") == "function_call_output":
+        return [("result", message["call_id"], _text(message["output"]))]
     if message.get("role") == "tool":
-        out.append(("result", message["tool_call_id"]))
-    kinds = {"function_call": "call", "function_call_output": "result"}
-    if kind := kinds.get(str(message.get("type"))):
-        out.append((kind, message["call_id"]))
+        return [("result", message["tool_call_id"], _text(message["content"]))]
+    out = [("call", one["id"], _arguments(one["function"]["arguments"])) for one in message.get("tool_calls") or ()]
     content: Any = message.get("content")
-    for block in content if isinstance(content, list) else ():
-        if block.get("type") == "tool_use":
-            out.append(("call", block["id"]))
-        elif block.get("type") == "tool_result":
-            out.append(("result", block["tool_use_id"]))
+    for block in content if isinstance(content, list) else [{"type": "text", "text": content}]:
+        if block["type"] == "tool_use":
+            out.append(("call", block["id"], _arguments(block["input"])))
+        elif block["type"] == "tool_result":
+            out.append(("result", block["tool_use_id"], _text(block["content"])))
+        elif message.get("role") == "user":
+            out.append(("user", "", block["text"]))
     return out
+
+
+def _arguments(given: Any) -> str:
+    return json.dumps(json.loads(given) if isinstance(given, str) else given, sort_keys=True)
+
+
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) else "".join(block["text"] for block in content)

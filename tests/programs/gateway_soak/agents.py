@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import json
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -200,36 +199,3 @@ def _chain(error: BaseException) -> str:
         causes.append(f"{type(one).__name__}: {one}")
         one = one.__cause__
     return " from ".join([f"{type(error).__name__}: {error}", *causes[:2]])
-
-
-def flat(history: list[Json]) -> list[tuple[str, str, str]]:
-    """Return what an agent itself said in a history, and the calls of its model: kind, id and words."""
-    return [one for message in history for one in _of(message)]
-
-
-def _of(message: Json) -> list[tuple[str, str, str]]:
-    if message.get("type") == "function_call":
-        return [("call", message["call_id"], _same(message["arguments"]))]
-    if message.get("type") == "function_call_output":
-        return [("result", message["call_id"], message["output"])]
-    if message.get("role") == "tool":
-        return [("result", message["tool_call_id"], _text(message["content"]))]
-    calls = [("call", one["id"], _same(one["function"]["arguments"])) for one in message.get("tool_calls") or ()]
-    content: Any = message.get("content")
-    blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    for block in blocks:
-        if block["type"] == "tool_use":
-            calls.append(("call", block["id"], _same(block["input"])))
-        elif block["type"] == "tool_result":
-            calls.append(("result", block["tool_use_id"], _text(block["content"])))
-        elif message["role"] == "user":
-            calls.append(("user", "", block["text"]))
-    return calls
-
-
-def _same(arguments: Any) -> str:
-    return json.dumps(json.loads(arguments) if isinstance(arguments, str) else arguments, sort_keys=True)
-
-
-def _text(content: Any) -> str:
-    return content if isinstance(content, str) else "".join(block["text"] for block in content)

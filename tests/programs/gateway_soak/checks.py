@@ -9,7 +9,8 @@ from actors.services.read_back import said_messages
 from protocol.formats import messages
 from protocol.ids import Address, address
 from tests.programs.gateway_faults.agents import Json
-from tests.programs.gateway_soak.agents import Agent, Talk, flat
+from tests.programs.gateway_faults.checks import spoken
+from tests.programs.gateway_soak.agents import Agent, Talk
 
 
 async def wrong_logs(agents: Sequence[Agent], *, running: Runtime) -> list[str]:
@@ -44,7 +45,7 @@ async def _said(at: Address, *, running: Runtime) -> list[Json]:
 
 def _unlike(said: list[Json], talk: Talk) -> list[str]:
     """Return how a log is unlike its agent's history; what its agent did not see are reads, each pair whole."""
-    sent, known = flat(talk.history[: talk.sent]), flat(said)
+    sent, known = spoken(talk.history[: talk.sent]), spoken(said)
     own = {ident for _, ident, _ in sent}
     reads = [(kind, ident) for kind, ident, _ in known if ident not in own]
     wrong = [f"half a pair of {ident}" for kind, ident in reads if (_other(kind), ident) not in reads]
