@@ -72,6 +72,11 @@ class Login:
         return "the token that was given" if self.token else "nobody: no user is set"
 
     @property
+    def names_somebody(self) -> bool:
+        """Tell whether a user, a token, an NKey or credentials are given."""
+        return bool(self.creds_file or self.nkey_file or self.user or self.token)
+
+    @property
     def inbox(self) -> str:
         """Return the prefix of all inboxes."""
         return self.inbox_prefix or (f"{INBOX}.{self.user}" if _TOKEN.fullmatch(self.user) else INBOX)

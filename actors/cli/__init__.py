@@ -1,8 +1,8 @@
 """The command line. Data goes to stdout, logs and progress to stderr.
 
 Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 3 verification found a difference, 4 a service is not
-reachable or a tenant's key is not here, 5 verification found it repaired and sound since, 130 interrupted (143 by a
-second SIGTERM). Heavy modules are imported by the command that needs them.
+reachable or a tenant's key is not here, 5 verification found it repaired and sound since, 6 NATS refuses this user or
+what it asked for, 130 interrupted (143 by a second SIGTERM). Heavy modules are imported by the command that needs them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .late_imports import run_at_first_use
 # nats-py imports it for WebSockets only: 0.3 s of each command, and of each process that replays
 run_at_first_use("aiohttp")
 
-FAILED, MISMATCH, UNREACHABLE, REPAIRED = 1, 3, 4, 5
+FAILED, MISMATCH, UNREACHABLE, REPAIRED, NOT_PERMITTED = 1, 3, 4, 5, 6
 
 
 def main() -> None:
@@ -30,7 +30,7 @@ def run(app: object) -> int:
     import typer
     from typer.exceptions import TyperException
 
-    from protocol.errors import JettisonError, Unavailable
+    from protocol.errors import JettisonError, NotPermitted, Unavailable
 
     try:
         outcome = app(standalone_mode=False)  # type: ignore[operator]
@@ -38,6 +38,8 @@ def run(app: object) -> int:
         from .terminal_text import named
 
         _failed(named(str(error)))
+        if isinstance(error, NotPermitted):
+            return NOT_PERMITTED
         return UNREACHABLE if isinstance(error, Unavailable) else FAILED
     except OSError as error:
         _failed(str(error))

@@ -193,6 +193,12 @@ async def _at_work(settings: Settings, monitor: str) -> list[Finding]:
     except Unavailable as error:
         return [Finding(what="rules", ok=False, detail=str(error), fix="give --monitor http://HOST:8222")]
     workers = [one for one in found if one.role in WORKERS]
+    if not workers:
+        fix = "start them, or give --monitor of the server that they are connected to"
+        return [
+            Finding(what="rules", ok=True, detail=f"{what}; no worker is on this server", fix=fix),
+            _releases(found),
+        ]
     return [_rules(what, settings.rules_written, workers), _releases(found)]
 
 

@@ -61,7 +61,7 @@ def set_(stack: StackOptions, conv: str, values: list[str], *, as_json: bool) ->
         at = written_address(conv)
         talk = Conversation(client=Client(connection=running.connection), at=at)
         # asked, not done here: the layers and locks are those of the service
-        changed = await talk.set_policy(layer, by=running.name)
+        changed = await talk.set_policy(layer, by=running.by)
         what = f"{', '.join(changed.keys)} changed" if changed.keys else "it was so already"
         shown(changed, f"{at}@{changed.version}: {what}\n", as_json=as_json)
         return 0

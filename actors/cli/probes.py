@@ -67,15 +67,18 @@ def probes(readiness: Readiness) -> Starlette:
     return Starlette(routes=[Route(path, answer, methods=["GET"]) for path, answer in answers.items()])
 
 
-def needs_of(running: Runtime, *, store: bool, watches: bool = False) -> dict[str, Need]:
-    """Return what a process on *running* needs: NATS with the log, the *store*; *watches* says how the queues are."""
+def needs_of(running: Runtime, *, store: bool, watches: bool = False, anchors: bool = False) -> dict[str, Need]:
+    """Return what a process on *running* needs: NATS with the log, the *store*.
+
+    One that *watches* says how the queues are, one with *anchors* how old those are.
+    """
     found = {"nats": Need(ask=running.log.end)}
     if store:
         found["s3"] = Need(ask=running.artifacts.check_bucket)
     if watches:
         found["queues"] = Need(ask=lambda: _watched(running), is_required=False)
         found["storage"] = Need(ask=lambda: _stored(running), is_required=False)
-    if watches and store:
+    if anchors:
         found["anchors"] = Need(ask=_Anchored(running).ask, is_required=False)
     return found
 

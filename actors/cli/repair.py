@@ -83,7 +83,7 @@ def repair(stack: StackOptions, conv: str, job: RepairJob, *, as_json: bool) -> 
                 found = await repairing.looked_at(at, everything)
                 file, export = _exported(found, job.out)
                 try:
-                    version = await repairing.repair(found, by=running.name, export=export)
+                    version = await repairing.repair(found, by=running.by, export=export)
                 except Contended as error:
                     again = f"nothing is lost: do it again, with `--from {file}` as one more copy"
                     raise Contended(f"{error}; {again}", address=str(at)) from None

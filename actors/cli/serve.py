@@ -112,7 +112,7 @@ async def _up(settings: Settings, nats_port: int | None, s3_port: int | None, wi
         failing = asyncio.create_task(stack.failed())
         anchoring = asyncio.create_task(_anchored(running, seconds=settings.anchor.seconds))
         try:
-            with readiness.needs(needs_of(running, store=True, watches=True)):
+            with readiness.needs(needs_of(running, store=True, watches=True, anchors=True)):
                 done, _ = await asyncio.wait({working, failing, anchoring}, return_when=asyncio.FIRST_COMPLETED)
             if failing in done:
                 raise Unavailable(f"the embedded stack stopped: {failing.result()}")
@@ -161,7 +161,9 @@ async def _worked(settings: Settings, role: Role, alone: bool, outage: Outage, r
     """Work until NATS is lost, and say so; a store that is down at the start is waited for as well."""
     spec = None if role == "service" or role == "sweeper" else ACTOR_SPECS[role]
     sweeps = role == "sweeper" or (spec is not None and spec.serves and not alone)
-    store = role == "service" or (spec is not None and (spec.needs_store or (spec.serves and not alone)))
+    # who answers has the store, and there is one wherever the sweeper is a process of its own
+    answers = role == "service" or (spec is not None and spec.serves and not alone)
+    store = answers or (spec is not None and spec.needs_store)
     try:
         async with runtime(settings, role=role) as running:
             if store:
@@ -169,7 +171,7 @@ async def _worked(settings: Settings, role: Role, alone: bool, outage: Outage, r
                 await running.artifacts.prepare()
             outage.succeeded()
             said(f"{role} works on {settings.nats.url}")
-            with readiness.needs(needs_of(running, store=store, watches=sweeps)):
+            with readiness.needs(needs_of(running, store=store, watches=sweeps, anchors=answers)):
                 async with _telling():
                     await work(running, (role,), alone=alone)
     except WAITED_FOR as error:

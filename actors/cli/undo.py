@@ -91,7 +91,7 @@ def erase(stack: StackOptions, conv: str, *, yes: bool) -> int:
             connection=running.connection, log=running.log, artifacts=running.artifacts, listing=running.listing()
         )
         async with paused(running.connection):
-            found = await erasing.erase(at, by=running.name, objects=[await running.snapshots.artifact(at)])
+            found = await erasing.erase(at, by=running.by, objects=[await running.snapshots.artifact(at)])
         printed(found)
         return 0
 

@@ -22,6 +22,7 @@ from actors.runtime.task_group import together
 from protocol.connection import connect
 from protocol.ids import fresh_id
 from protocol.keys import FolderKeys, JetStreamKeys, TenantKeys
+from protocol.login import parted
 from protocol.subjects import ACTORS, Actor, Verb
 from storage.announcing import NatsAnnouncer, NatsRequests
 from storage.connections import connection_name
@@ -155,6 +156,12 @@ class Runtime(Process):
     settings: Settings
     connection: NatsConnection
     tenants: TenantKeys | None
+
+    @property
+    def by(self) -> str:
+        """Return who does what a command writes down: its user of NATS, if it has one, and its process."""
+        _, login = parted(self.settings.nats.url, self.settings.nats.login())
+        return f"{login.who}, {self.name}" if login.names_somebody else self.name
 
     def others(self) -> Mapping[Verb, Answering]:
         """Return the same, and who erases."""

@@ -91,8 +91,14 @@ async def test_an_answer_is_kept_for_the_probes_that_follow_it() -> None:
 
 async def test_real_servers_are_asked_and_say_how_the_queues_are(running: Runtime) -> None:
     readiness = Readiness()
-    with readiness.needs(needs_of(running, store=True, watches=True)):
+    with readiness.needs(needs_of(running, store=True, watches=True, anchors=True)):
         assert await readiness.told() == (True, dict.fromkeys(("nats", "s3", "queues", "storage", "anchors"), "ok"))
+
+
+async def test_a_service_beside_a_sweeper_of_its_own_says_how_old_the_anchors_are(running: Runtime) -> None:
+    readiness = Readiness()
+    with readiness.needs(needs_of(running, store=True, anchors=True)):
+        assert await readiness.told() == (True, dict.fromkeys(("nats", "s3", "anchors"), "ok"))
 
 
 async def test_a_gateway_that_forwards_without_nats_is_ready_without_it() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from actors.host.bootstrap import Runtime
 from actors.host.settings import load
 from protocol import codec
 from protocol.errors import BadPolicy
@@ -120,3 +123,10 @@ def test_rules_that_this_release_cannot_decide_by_are_refused(monkeypatch: pytes
     with pytest.raises(BadPolicy, match="one of 8, 9, not 7; correct or unset JETTISON_RULES__WRITE") as refused:
         load(environment={"JETTISON_RULES__WRITE": "7"})
     assert refused.value.fields["key"] == "rules.write"
+
+
+async def test_what_a_command_writes_down_names_its_user_of_nats(running: Runtime) -> None:
+    assert running.by == running.name
+    nats = msgspec.structs.replace(running.settings.nats, url="nats://alice:secret@127.0.0.1:4222")
+    as_alice = dataclasses.replace(running, settings=msgspec.structs.replace(running.settings, nats=nats))
+    assert as_alice.by == f"user alice, {running.name}"

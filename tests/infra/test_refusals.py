@@ -13,6 +13,7 @@ import msgspec
 import nats.errors
 import pytest
 
+from actors.cli import NOT_PERMITTED
 from actors.host.settings import Settings
 from protocol import connection as connections
 from protocol.client import Client
@@ -99,8 +100,11 @@ def as_user(settings: Settings, url: str, user: str, password: str) -> Settings:
     return msgspec.structs.replace(settings, nats=named)
 
 
-def told_by(command: str, settings: Settings, *, wanted: str) -> str:
-    """Return what a program of ours says; a worker waits for better times, and is ended when it has said *wanted*."""
+def told_by(command: str, settings: Settings, *, wanted: str) -> tuple[str, int]:
+    """Return what a program of ours says, and its exit code.
+
+    A worker waits for better times, and is ended when it has said *wanted*.
+    """
     more = {"JETTISON_NATS__USER": settings.nats.user, "JETTISON_NATS__PASSWORD": settings.nats.password}
     argv = [*jettison_command(), *command.split()]
     out, err = subprocess.PIPE, subprocess.STDOUT
@@ -113,7 +117,7 @@ def told_by(command: str, settings: Settings, *, wanted: str) -> str:
             told += line
             if wanted in told and "worker" in command:
                 process.terminate()
-    return told
+    return told, process.returncode
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
@@ -121,8 +125,9 @@ async def test_each_program_names_what_failed(fault: Callable[..., object], tmp_
     with fault(tmp_path) as (url, user, password):  # type: ignore[attr-defined]
         wrong = as_user(settings, url, user, password)
         for command in ("worker digest", "provision", "doctor", "ls"):
-            told = await asyncio.to_thread(told_by, command, wrong, wanted=FAULTS[fault])
+            told, code = await asyncio.to_thread(told_by, command, wrong, wanted=FAULTS[fault])
             assert FAULTS[fault] in told, command
+            assert command not in ("provision", "ls") or code == NOT_PERMITTED, command
             assert "TimeoutError" not in told
             assert PASSWORD not in told
             assert "Traceback" not in told
