@@ -163,3 +163,6 @@ class LogMoved(LogRegression):
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for bytes that are not what was expected: its own errors, text that is no UTF-8, depth."""
+
+PROVISION = "run `jettison provision`, or after a loss `jettison restore`"
+"""What to do where a stream is missing: after a loss the first would bar the second (`backup.md`)."""

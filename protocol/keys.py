@@ -25,7 +25,16 @@ from nats.js.errors import APIError, NotFoundError
 
 from . import cipher, subjects
 from .connection import PAUSE_SECONDS, STREAM_NOT_FOUND, TRANSIENT, TRY_SECONDS, WRONG_LAST_SEQUENCES, until
-from .errors import UNREADABLE, Damaged, Erased, KeysUnavailable, LogUnavailable, NotPermitted, NotProvisioned
+from .errors import (
+    PROVISION,
+    UNREADABLE,
+    Damaged,
+    Erased,
+    KeysUnavailable,
+    LogUnavailable,
+    NotPermitted,
+    NotProvisioned,
+)
 from .ids import Address, Token
 
 KEPT_MAX = 4096
@@ -282,7 +291,7 @@ class JetStreamKeys:
             except NotFoundError as error:
                 if error.err_code == STREAM_NOT_FOUND:
                     raise NotProvisioned(
-                        "the stream of keys does not exist on this server; run `jettison provision`",
+                        f"the stream of keys does not exist on this server; {PROVISION}",
                         stream=subjects.KEY_STREAM,
                     ) from None
                 return 0

@@ -10,7 +10,7 @@ from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
 from protocol.connection import TRANSIENT, reason_of
-from protocol.errors import LogUnavailable, NotProvisioned
+from protocol.errors import PROVISION, LogUnavailable, NotProvisioned
 from protocol.subjects import ACTORS, LANES, Actor, Lane
 
 from .places import places_of
@@ -56,7 +56,7 @@ async def kept_log(connection: NatsConnection) -> Kept:
         jetstream = connection.jetstream(timeout=SECONDS)
         found = [await jetstream.stream_info(one) for one in await places_of(connection).streams(subjects.LOG_STREAM)]
     except NotFoundError:
-        raise NotProvisioned("the log is not on this server; run `jettison provision`") from None
+        raise NotProvisioned(f"the log is not on this server; {PROVISION}") from None
     except (APIError, *TRANSIENT) as error:
         raise LogUnavailable(f"the log does not answer: {reason_of(error)}") from None
     replicas = [one for part in found for one in (part.cluster and part.cluster.replicas) or ()]
@@ -89,7 +89,7 @@ async def _part(connection: NatsConnection, stream: str, actor: Actor, lane: Lan
     try:
         found = await jetstream.consumer_info(stream, subjects.durable(actor, lane))
     except NotFoundError:
-        raise NotProvisioned(f"the queue of {actor} is not on this server; run `jettison provision`") from None
+        raise NotProvisioned(f"the queue of {actor} is not on this server; {PROVISION}") from None
     except (APIError, *TRANSIENT) as error:
         raise LogUnavailable(f"the queue of {actor} is not known: {reason_of(error)}") from None
     try:

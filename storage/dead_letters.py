@@ -11,7 +11,7 @@ from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
 from protocol.connection import STREAM_NOT_FOUND, TRANSIENT, publish, reason_of
-from protocol.errors import UNREADABLE, LogUnavailable, NotFound, NotProvisioned
+from protocol.errors import PROVISION, UNREADABLE, LogUnavailable, NotFound, NotProvisioned
 from protocol.ids import Address, fresh_id
 from protocol.subjects import Actor
 
@@ -81,9 +81,7 @@ class JetStreamDeadLetters:
             return await self._jetstream.get_msg(subjects.DEAD_LETTER_STREAM, seq=seq, subject=subject, next=next)
         except NotFoundError as error:
             if error.err_code == STREAM_NOT_FOUND:
-                raise NotProvisioned(
-                    "the dead letters' stream does not exist on this server; run `jettison provision`"
-                ) from None
+                raise NotProvisioned(f"the dead letters' stream does not exist on this server; {PROVISION}") from None
             return None
         except (APIError, *TRANSIENT) as error:
             raise LogUnavailable(f"the dead letters cannot be read: {reason_of(error)}") from None

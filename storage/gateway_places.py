@@ -10,7 +10,7 @@ from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
 from protocol.connection import STREAM_NOT_FOUND, TRANSIENT, TRY_SECONDS, WRONG_LAST_SEQUENCES, reason_of
-from protocol.errors import LogUnavailable, NotProvisioned
+from protocol.errors import PROVISION, LogUnavailable, NotProvisioned
 from protocol.ids import Token
 
 
@@ -43,7 +43,7 @@ class JetStreamPlaces:
             found = await self._jetstream.get_msg(subjects.GATEWAY_STREAM, subject=subject, direct=True)
         except NotFoundError as error:
             if error.err_code == STREAM_NOT_FOUND:
-                raise NotProvisioned("the gateway's stream is not on this server; run `jettison provision`") from None
+                raise NotProvisioned(f"the gateway's stream is not on this server; {PROVISION}") from None
             return b"", 0
         except (APIError, *TRANSIENT) as error:
             raise LogUnavailable(f"what the gateway knows cannot be read: {reason_of(error)}") from None

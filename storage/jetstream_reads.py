@@ -14,7 +14,7 @@ from nats.aio.msg import Msg
 
 from protocol import guarded, subjects
 from protocol.connection import STREAM_NOT_FOUND, TRANSIENT, check_there, reason_of
-from protocol.errors import LogUnavailable, NotPermitted, NotProvisioned
+from protocol.errors import PROVISION, LogUnavailable, NotPermitted, NotProvisioned
 from protocol.ids import Address
 
 from .ports import Record
@@ -23,7 +23,7 @@ READ_BATCH = 512
 READ_BYTES = 8 << 20
 READ_SECONDS = 5.0
 
-NO_STREAM = "the streams do not exist on this server; run `jettison provision`, or after a loss `jettison restore`"
+NO_STREAM = f"the streams do not exist on this server; {PROVISION}"
 
 
 @dataclass(frozen=True, kw_only=True)

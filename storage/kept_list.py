@@ -7,7 +7,7 @@ from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
 from protocol.connection import STREAM_NOT_FOUND, TRANSIENT, TRY_SECONDS, WRONG_LAST_SEQUENCES, reason_of
-from protocol.errors import LogUnavailable, NotProvisioned
+from protocol.errors import PROVISION, LogUnavailable, NotProvisioned
 
 from .erasure import overwritten
 from .jetstream_reads import direct_batch
@@ -15,7 +15,7 @@ from .list_ports import Document
 
 AT_ONCE = 1_000
 
-NO_LIST = "the list of conversations has no stream on this server; run `jettison provision`"
+NO_LIST = f"the list of conversations has no stream on this server; {PROVISION}"
 
 
 class JetStreamKeptList:

@@ -19,7 +19,7 @@ from nats.js.errors import APIError, NotFoundError
 
 from protocol import guarded, subjects
 from protocol.connection import PAUSE_SECONDS, TRANSIENT, reason_of
-from protocol.errors import UNREADABLE, LogUnavailable, NotProvisioned
+from protocol.errors import PROVISION, UNREADABLE, LogUnavailable, NotProvisioned
 
 from .jetstream_reads import direct_batch, millis
 from .partitions import partition_at, stream_of
@@ -145,6 +145,6 @@ class JetStreamLogChanges:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return (await self._jetstream.add_consumer(stream, config)).name
         except NotFoundError:
-            raise NotProvisioned("the log does not exist on this server; run `jettison provision`") from None
+            raise NotProvisioned(f"the log does not exist on this server; {PROVISION}") from None
         except (APIError, *TRANSIENT) as error:
             raise LogUnavailable(f"the log's changes cannot be read: {reason_of(error)}") from None

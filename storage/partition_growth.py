@@ -15,7 +15,7 @@ from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
 from protocol.connection import TRANSIENT, publish, reason_of, until
-from protocol.errors import Busy, LogUnavailable, NotProvisioned, OutcomeUnknown, Rejected
+from protocol.errors import PROVISION, Busy, LogUnavailable, NotProvisioned, OutcomeUnknown, Rejected
 from protocol.ids import fresh_id
 
 from .erasure import removed
@@ -154,7 +154,7 @@ async def _asked(connection: NatsConnection, ask: Callable[[], Awaitable[StreamI
     try:
         await until(attempt, connection=connection, deadline_seconds=PATIENCE_SECONDS, what="a growth")
     except NotFoundError:
-        raise NotProvisioned("a stream does not exist on this server; run `jettison provision`") from None
+        raise NotProvisioned(f"a stream does not exist on this server; {PROVISION}") from None
     except (APIError, Busy, OutcomeUnknown) as error:
         why = reason_of(error) if isinstance(error, APIError) else str(error)
         raise LogUnavailable(f"{trouble}: {why}; run it again") from None

@@ -14,7 +14,7 @@ from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
 from protocol.connection import TRANSIENT, WRONG_LAST_SEQUENCES, reason_of
-from protocol.errors import UNREADABLE, Contended, Damaged, LogUnavailable, NotProvisioned
+from protocol.errors import PROVISION, UNREADABLE, Contended, Damaged, LogUnavailable, NotProvisioned
 from protocol.ids import Address, Token
 from protocol.keys import DESTROYED, KeyRecord, TenantKeys
 
@@ -39,7 +39,7 @@ async def rewrapped(connection: NatsConnection, *, tenants: TenantKeys, tenant: 
         finally:
             await jetstream.update_stream(config.evolve(max_msgs_per_subject=1))
     except NotFoundError:
-        raise NotProvisioned("there is no stream of keys; run `jettison provision`") from None
+        raise NotProvisioned(f"there is no stream of keys; {PROVISION}") from None
     except (APIError, *TRANSIENT) as error:
         raise LogUnavailable(f"the keys of {tenant} cannot be wrapped anew: {reason_of(error)}; again") from None
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
-from protocol.errors import ArtifactDamaged, ArtifactsUnavailable, NotFound
+from protocol.errors import PROVISION, ArtifactDamaged, ArtifactsUnavailable, NotFound
 from protocol.ids import Token
 from protocol.tracing import s3_span
 
@@ -136,7 +136,7 @@ class S3Artifacts:
         try:
             await self.call("HeadBucket", "", lambda client, bucket: client.head_bucket(Bucket=bucket))
         except NotFound:
-            raise ArtifactsUnavailable(f"there is no bucket {self._bucket}; run `jettison provision`") from None
+            raise ArtifactsUnavailable(f"there is no bucket {self._bucket}; {PROVISION}") from None
 
     def close(self) -> None:
         """Stop the threads."""

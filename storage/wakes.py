@@ -20,7 +20,7 @@ from nats.js.errors import APIError, NotFoundError
 
 from protocol import guarded, subjects
 from protocol.connection import TRANSIENT, check_there, reason_of
-from protocol.errors import Busy, LogUnavailable, NotProvisioned
+from protocol.errors import PROVISION, Busy, LogUnavailable, NotProvisioned
 from protocol.ids import Address, fresh_id
 from protocol.subjects import Actor, Lane
 
@@ -221,7 +221,7 @@ class JetStreamWakes:
             found = await self._jetstream.consumer_info(queue.stream, queue.durable)
         except NotFoundError:
             raise NotProvisioned(
-                f"the consumer {queue.durable} does not exist on this server; run `jettison provision`",
+                f"the consumer {queue.durable} does not exist on this server; {PROVISION}",
                 consumer=queue.durable,
             ) from None
         except (APIError, *TRANSIENT):
