@@ -70,6 +70,7 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
 class Version(msgspec.Struct, frozen=True, kw_only=True):
     """One commit in one line. `messages` is how many its writer had seen, so the number of the newest of them.
 
+    Tokens before and after are the conversation's; what a call was shown may be less, and is `served_tokens`.
     As a message of the protocol it has `upto`: the position in the log of what the writer had seen last.
     """
 
@@ -90,6 +91,13 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     hash: str
     reasons: tuple[str, ...] = ()
     loss: Loss | None = None
+    served_tokens: int = 0
+    """Of the view that was served; 0: none was. `reasons` say if it was cut for its call."""
+
+    @property
+    def only_served(self) -> bool:
+        """Tell whether it changed nothing: it only says that a view was served."""
+        return self.facts.keys() == {"ContextServed"}
 
     @property
     def upto(self) -> int:
@@ -204,7 +212,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Where(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is known of one text in one conversation."""
+    """All that is known of one text in one conversation. `now`: in the conversation, which the next view is made of."""
 
     address: str
     text: str
@@ -212,7 +220,7 @@ class Where(msgspec.Struct, frozen=True, kw_only=True):
     spans: tuple[Span, ...]
     places: tuple[Place, ...]
     cut_when_served: tuple[int, ...] = ()
-    """Served versions that did not show it although the state had it: their budget was smaller."""
+    """Served versions that did not show it although the state had it: it was cut for that call alone."""
     unsearched: tuple[str, ...] = ()
     """Uploads that the store does not have any more, or that are too many to be searched for one answer."""
 

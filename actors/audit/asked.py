@@ -18,7 +18,6 @@ from nats.aio.client import Client as NatsConnection
 from actors.runtime.listing import Listing
 from actors.runtime.said_log import sayings
 from protocol.errors import UNREADABLE, ArtifactDamaged, BadEnvelope, NotFound, Rejected
-from protocol.facts import ContextServed
 from protocol.history import (
     TEXT_CHARS_MAX,
     VERSIONS_MAX,
@@ -147,7 +146,7 @@ def _rows(at: Address, records: Sequence[Record], asked: VersionsAsked) -> Itera
     for row in versions(at, records, losses=asked.losses, after=asked.after):
         if asked.before and row.version >= asked.before:
             return
-        if not asked.changes or row.facts.keys() != {ContextServed.__name__}:
+        if not asked.changes or not row.only_served:
             yield row
 
 

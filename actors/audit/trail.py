@@ -18,7 +18,7 @@ from actors.core.view import message_bytes
 from actors.runtime.fold import Decision, decisions
 from protocol import codec
 from protocol.errors import BadId, NotFound
-from protocol.facts import ConversationRewound, MessageRepaired, PolicySet
+from protocol.facts import ContextServed, ConversationRewound, MessageRepaired, PolicySet
 from protocol.ids import Address, written_address
 from protocol.subjects import ACTORS
 from storage.ports import Record
@@ -82,7 +82,10 @@ def stage_of(commit: codec.Commit) -> str:
 
 
 def reasons(commit: codec.Commit) -> tuple[str, ...]:
-    """Return the reasons that the facts of *commit* state: why a stage declined, failed, or did what it did."""
+    """Return the reasons that the facts of *commit* state: why a stage declined, failed, or did what it did.
+
+    Of a view that was served they say that it was cut for that call, if it was.
+    """
     return tuple(dict.fromkeys(text for text in map(_reason, commit.facts) if text))
 
 
@@ -91,7 +94,16 @@ def _reason(fact: object) -> str:
         return f"message {fact.number}: {fact.kind}" if fact.number else f"{fact.kind}: {fact.detail}"
     if isinstance(fact, PolicySet):
         return f"set by {fact.by or 'its agent'}: {', '.join(fact.keys)}"
+    if isinstance(fact, ContextServed):
+        return cut_reason(fact)
     return str(getattr(fact, "reason", "") or getattr(fact, "error", ""))
+
+
+def cut_reason(fact: ContextServed) -> str:
+    """Return to what a view was cut for its call alone; empty where all was shown."""
+    if fact.level == "none":
+        return ""
+    return f"cut for this call alone, to its budget of {fact.budget:,} tokens ({fact.level})"
 
 
 def trace_of(record: Record) -> str:

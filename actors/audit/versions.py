@@ -84,9 +84,9 @@ def rebuilt(decision: Decision) -> Rebuilt:
 def version_of(decision: Decision, *, losses: bool = False) -> Version:
     """Return the row of one commit, with what it lost as it says itself, by name if *losses* are asked for."""
     commit, state = decision.commit, decision.after
+    fact = served_fact(decision)
     names: dict[str, int] = {"PolicyAdopted": 1} if commit.policy else {}
-    for fact in commit.facts:
-        name = type(fact).__name__
+    for name in (type(one).__name__ for one in commit.facts):
         names[name] = names.get(name, 0) + 1
     return Version(
         version=commit.version,
@@ -97,6 +97,7 @@ def version_of(decision: Decision, *, losses: bool = False) -> Version:
         facts=names,
         before_tokens=tokens_of(decision.before),
         after_tokens=tokens_of(state),
+        served_tokens=fact.tokens if fact is not None else 0,
         usable_tokens=state.usable_tokens if state.policy else 0,
         messages=decision.before.messages,
         upto_seq=commit.upto,

@@ -3,6 +3,7 @@
 One pass over the log; a message is looked into when it arrives and when a step changes it, never again. The words
 are those of `loss`: at a version a text is *retained* if it stands verbatim in the view, *recoverable* if a
 pointer in the view leads to it, *lost* if nothing in the view says so; the places that hold it are named for people.
+At a version that served a view which was cut for its call, the view is that one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import msgspec
 from actors.core.entry import Entry
 from actors.core.loss import reachable
 from actors.core.state import State
+from actors.core.state_parts import Digest
 from actors.runtime.fold import Decision
 from actors.runtime.said_log import Saying, sayings
 from protocol.errors import BadMessage, Rejected
@@ -22,9 +24,9 @@ from protocol.history import Place, Presence, Span, Where
 from protocol.ids import Address
 from storage.ports import Record
 
+from .call_views import CallView, cut_view
 from .text import digest_text, said_text, text_of
 from .trail import DIGEST, trail
-from .versions import rebuilt, served_fact
 
 
 class _Finder:
@@ -72,20 +74,25 @@ def where(at: Address, records: Sequence[Record], *, text: str, uploads: Mapping
     parts = {(place.message, place.part) for place in places}
     finder, spans, hidden = _Finder(text), list[Span](), list[int]()
     seen = False
+    now: Presence = "absent"
     for decision in trail(at, records):
         state, version = decision.after, decision.commit.version
         standing = finder.places(state)
         places += _spilled(decision, parts)
         said = [place.message for place in places if place.message <= state.messages]
         seen = seen or bool(standing or said)
-        kept: Presence = "retained" if standing else _reached(state, said) if seen else "absent"
-        _extend(spans, Span(first=version, last=version, kept=kept, messages=standing))
-        if standing and _cut_when_served(decision, text):
-            hidden.append(version)
+        now = _kept(standing, said, state.entries, state.digest) if seen else "absent"
+        kept, there = now, standing
+        if seen and (call := cut_view(decision)):
+            there = _shown_in(call, standing, text)
+            kept = _kept(there, said, call.entries.values(), call.digest)
+            if standing and not there:
+                hidden.append(version)
+        _extend(spans, Span(first=version, last=version, kept=kept, messages=there))
     return Where(
         address=str(at),
         text=text,
-        now=spans[-1].kept if spans else "absent",
+        now=now,
         spans=tuple(spans),
         places=tuple(places),
         cut_when_served=tuple(hidden),
@@ -93,11 +100,19 @@ def where(at: Address, records: Sequence[Record], *, text: str, uploads: Mapping
     )
 
 
-def _reached(state: State, said: Iterable[int]) -> Presence:
-    """Tell whether the view leads to one of the messages that *said* the text."""
-    entries = {entry.number: entry for entry in state.entries}
-    found = any(reachable(number, entries.get(number), state.digest) for number in said)
+def _kept(standing: Sequence[int], said: Iterable[int], entries: Iterable[Entry], digest: Digest | None) -> Presence:
+    """Tell whether the text stands in the view, or the view leads to one of the messages that *said* it."""
+    if standing:
+        return "retained"
+    by_number = {entry.number: entry for entry in entries}
+    found = any(reachable(number, by_number.get(number), digest) for number in said)
     return "recoverable" if found else "lost"
+
+
+def _shown_in(call: CallView, standing: Sequence[int], text: str) -> tuple[int, ...]:
+    """Return those of the *standing* places that the call was shown."""
+    entries = {one for one in standing if one in call.entries and text in text_of(call.entries[one])}
+    return tuple(one for one in standing if (call.digest is not None if one == DIGEST else one in entries))
 
 
 def _said(saying: Saying, text: str, uploads: Mapping[str, str | None]) -> Iterable[Place]:
@@ -125,15 +140,6 @@ def _spilled(decision: Decision, parts: set[tuple[int, str]]) -> Iterable[Place]
         key = getattr(fact, "sha256", "")
         if key and (number, pointer) in parts:
             yield Place(kind="artifact", message=number, part=pointer, key=key, since=decision.commit.version)
-
-
-def _cut_when_served(decision: Decision, text: str) -> bool:
-    """Tell whether a context was served without *text*; rebuilt only where serving had to cut."""
-    fact = served_fact(decision)
-    if fact is None or fact.level == "none":
-        return False
-    seen = rebuilt(decision).view
-    return seen is not None and not any(text in said_text(raw) for raw in seen.messages)
 
 
 def _extend(spans: list[Span], new: Span) -> None:

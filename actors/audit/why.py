@@ -12,12 +12,14 @@ from actors.core.entry import Entry
 from actors.core.known_facts import known
 from actors.core.pressure import target_tokens, trigger_tokens
 from actors.core.state import State
+from actors.core.state_parts import Digest
 from actors.model_info.prices import price_of
-from actors.runtime.fold import Decision, head
+from actors.runtime.fold import Decision, head, tokens_of
 from actors.runtime.said_log import Saying, sayings
 from protocol.errors import BadMessage, NotFound
 from protocol.facts import (
     AccountSqueezed,
+    ContextServed,
     ConversationRewound,
     HistoryAccounted,
     HistoryDigested,
@@ -31,30 +33,39 @@ from protocol.ids import Address
 from protocol.policy import Policy
 from storage.ports import Record
 
+from .call_views import CallView, cut_view
 from .loss import recorded
 from .text import digest_text, said_text
-from .trail import DIGEST, Touch, fact_about, stage_of, touches, trace_of, trail
+from .trail import DIGEST, Touch, cut_reason, fact_about, stage_of, touches, trace_of, trail
 
 VALUE_CHARS_MAX = 200
 
 
 def why(at: Address, records: Sequence[Record], *, number: int, version: int | None = None) -> Why:
-    """Return the history of message *number* up to *version*. Raises `NotFound`."""
+    """Return the history of message *number* up to *version*, and how it is shown there. Raises `NotFound`.
+
+    At a version that served a view which was cut for its call, that is how the call was shown it.
+    """
     history: list[Event] = []
     last: Decision | None = None
+    call: CallView | None = None
     for last in trail(at, records, upto=version):
-        history += _events(last, number, digested=_is_digested(last.before, number))
+        call = cut_view(last)
+        history += _events(last, number, call, digested=_is_digested(last.before, number))
     if last is None:
         raise NotFound(f"{at} has no version yet: no worker has seen it", address=str(at))
     state = last.after if version is not None else head(last, at, records)
+    entries, digest = {entry.number: entry for entry in state.entries}, state.digest
+    if call is not None and version is not None:
+        entries, digest = call.entries, call.digest
     if number == DIGEST:
-        now = "verbatim" if state.digest else "not in the view"
+        now = "verbatim" if digest else "not in the view"
         told = Why(address=str(at), version=state.version, number=DIGEST, role="digest", now=now)
         return msgspec.structs.replace(told, text=digest_text(state), history=tuple(history))
     if not 1 <= number <= state.messages:
         has = f"it has 1 to {state.messages}" if state.messages else "it has none"
         raise NotFound(f"{at}@{state.version} has no message {number}; {has}", address=str(at), number=number)
-    entry = next((one for one in state.entries if one.number == number), None)
+    entry = entries.get(number)
     saying = next(one for one in sayings(at, records) if one.number == number)
     return Why(
         address=str(at),
@@ -67,7 +78,7 @@ def why(at: Address, records: Sequence[Record], *, number: int, version: int | N
         said_trace_id=trace_of(saying.record),
         text=said_text(saying.message.raw),
         history=tuple(history),
-        read=tuple(_ways(at, number, entry, history, state)),
+        read=tuple(_ways(at, number, entry, history, digest)),
     )
 
 
@@ -82,13 +93,16 @@ def dollars_of(fact: object) -> float | None:
     return float(getattr(fact, "input_tokens", 0) * price.input + getattr(fact, "output_tokens", 0) * price.output)
 
 
-def _events(decision: Decision, number: int, *, digested: bool) -> list[Event]:
+def _events(decision: Decision, number: int, call: CallView | None, *, digested: bool) -> list[Event]:
     found = []
-    for touch in touches(decision):
+    done = [(touch, fact_about(decision.commit, touch.number)) for touch in touches(decision)]
+    if call is not None:
+        done += [(touch, call.fact) for touch in call.touches]
+    for touch, fact in done:
         # what happens to the digest happens to every message that it stands for
         later = touch.number == DIGEST and digested and touch.did != "digested"
         if touch.number == number or later:
-            found.append(_event(decision, touch, fact_about(decision.commit, touch.number)))
+            found.append(_event(decision, touch, fact))
     if not found and number != DIGEST:
         for fact in decision.commit.facts:
             if getattr(fact, "number", None) == number or _looked_at(fact, number):
@@ -150,6 +164,10 @@ def _rule(state: State, fact: Any) -> str:
             return f"somebody wanted the context of version {fact.to_version} again, up to message {fact.upto}"
         case HistoryExpanded():
             return f"somebody wanted it in full: {fact.before_tokens:,} tokens became {fact.after_tokens:,}"
+        case ContextServed():
+            # a call gets the standing budget, or less: what it asked for, or its model's window
+            due = "" if fact.budget < state.usable_tokens else ", to which no compaction had come down yet"
+            return f"the conversation had {tokens_of(state):,} tokens; {cut_reason(fact)}{due}"
         case _:
             pass
     if known(fact).did:
@@ -256,12 +274,14 @@ def _shown(entry: Entry | None) -> str:
     return "changed" if entry.shown else "verbatim"
 
 
-def _ways(at: Address, number: int, entry: Entry | None, history: Sequence[Event], state: State) -> Iterable[str]:
+def _ways(
+    at: Address, number: int, entry: Entry | None, history: Sequence[Event], digest: Digest | None
+) -> Iterable[str]:
     if entry is not None and not entry.shown:
         return
     tenant = "" if at.tenant == "default" else f" --tenant {at.tenant}"
     for key in dict.fromkeys(event.artifact for event in history if event.artifact):
         yield f'its artifact: jettison artifact {key[:16]}{tenant}; the agent: read_artifact("{key[:16]}")'
-    told = entry is not None or (state.digest is not None and number <= state.digest.through)
+    told = entry is not None or (digest is not None and number <= digest.through)
     hint = "" if told else " (nothing in the view says so)"
     yield f'the message: jettison why {at} {number} --full; the agent: read_artifact("messages:{number}"){hint}'

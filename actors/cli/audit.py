@@ -32,12 +32,15 @@ def versions(
             "--loss", help="Count anew what each step left of steps, sentences, ids, paths and the like; name the lost."
         ),
     ] = False,
+    changes: Annotated[
+        bool, typer.Option("--changes", help="Without the versions that only say that a view was served.")
+    ] = False,
     json: Json = False,
 ) -> int:
-    """List every version of a conversation: who made it, what it did, tokens before and after."""
+    """List every version of a conversation: who made it, what it did, tokens before and after or of the view served."""
     from .audit_read import versions as run
 
-    return run(stack, conv, losses=loss, as_json=json)
+    return run(stack, conv, losses=loss, changes=changes, as_json=json)
 
 
 @audit.command()

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from actors.audit.call_views import FACT
 from actors.audit.diff import grouped, text_diff
 from actors.audit.sums import FateSum, StageSum, Stats, Sums
 from protocol.history import Change, Diff, Event, Loss, Row, Tally, Version, Where, Why
@@ -30,6 +31,8 @@ def version_text(row: Version) -> str:
     """Return a version as one line, and one more for its loss."""
     facts = ", ".join(name if times == 1 else f"{name} x{times}" for name, times in row.facts.items())
     change = f"{row.before_tokens:,} -> {row.after_tokens:,}" if row.outcome == "applied" else f"{row.after_tokens:,}"
+    if row.served_tokens:
+        change = f"{row.served_tokens:,}"
     told = f": {'; '.join(row.reasons)}" if row.reasons else ""
     line = (
         f"v{row.version:<5} {row.time[:23]:<23} {row.stage or '-':<8} {row.outcome:<8} {change:>18} tokens"
@@ -66,7 +69,7 @@ def print_diff(found: Diff, *, full: bool) -> None:
         style = _COLOURS.get(did, "yellow")
         before, after = sum(row.before_tokens for row in rows), sum(row.after_tokens for row in rows)
         size = f"{before:,} tokens" if before == after else f"{before:,} -> {after:,} tokens"
-        console.print(f"{did:<11} {_named(rows):<28} {size}{_cause(rows)}", style=style)
+        console.print(f"{did:<11} {_named(rows):<28} {size}{diff_cause(rows)}", style=style)
         if len(rows) == 1 and rows[0].before and rows[0].after:
             _print_change(console, rows[0], full=full)
 
@@ -99,7 +102,7 @@ def where_text(found: Where) -> str:
     if len(found.spans) > SPANS_SHOWN:
         lines.insert(1, f"  … {len(found.spans) - SPANS_SHOWN} earlier changes; all with --json")
     for version in found.cut_when_served:
-        lines.append(f"  v{version} was served without it: its budget was smaller")
+        lines.append(f"  v{version} was served without it: cut for that call alone")
     for place in found.places[:PLACES_SHOWN]:
         where = f"artifact {place.key[:16]}" if place.key else "the log"
         since = f" since v{place.since}" if place.since else ""
@@ -222,9 +225,15 @@ def _named(rows: list[Row]) -> str:
     return f"messages {rows[0].number}-{rows[-1].number} ({len(rows)})"
 
 
-def _cause(rows: list[Row]) -> str:
+def diff_cause(rows: list[Row]) -> str:
+    """Return which versions did it to *rows*; of what one call alone was not shown, which call."""
     versions = sorted({row.version for row in rows if row.version})
-    return f"  in {_range('v', versions[0], versions[-1])}" if versions else ""
+    if not versions:
+        return ""
+    named = _range("v", versions[0], versions[-1])
+    if rows[0].fact != FACT:
+        return f"  in {named}"
+    return f"  cut for the call of {named} alone" if rows[0].did == "restored" else f"  for the call of {named} alone"
 
 
 def _print_change(console: Console, row: Row, *, full: bool) -> None:

@@ -50,12 +50,13 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 Look = Callable[[Source], Coroutine[Any, Any, int]]
 
 
-def versions(stack: StackOptions, conv: str, *, losses: bool, as_json: bool) -> int:
+def versions(stack: StackOptions, conv: str, *, losses: bool, changes: bool, as_json: bool) -> int:
     """List versions; see `jettison versions --help`."""
 
     async def look(source: Source) -> int:
         for row in listed(source.at, source.records, losses=losses):
-            shown(row, texts.version_text(row), as_json=as_json)
+            if not (changes and row.only_served):
+                shown(row, texts.version_text(row), as_json=as_json)
         return 0
 
     return _looking(stack, conv, look)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +53,7 @@ def set_(stack: StackOptions, conv: str, values: list[str], *, as_json: bool) ->
         key, equals, text = one.partition("=")
         if not key or not equals:
             raise BadPolicy(f"say KEY=VALUE, not {one!r:.80}", key=key)
-        value: Any = _value(text)
-        for step in reversed(key.split(".")):
-            value = {step: value}
-        layer = merge(layer, value)
+        layer = merge(layer, _one(key, text))
 
     async def main(running: Runtime) -> int:
         at = written_address(conv)
@@ -69,12 +67,21 @@ def set_(stack: StackOptions, conv: str, values: list[str], *, as_json: bool) ->
     return connected(main, stack)
 
 
-def _value(text: str) -> Any:
-    """Return what stands behind KEY=, as JSON where it is some."""
+def _one(key: str, text: str) -> dict[str, Any]:
+    """Return the layer that KEY=VALUE says: as JSON where it is some, `none` for none where the key takes that."""
+    if text == "none":
+        with suppress(BadPolicy):
+            policies.converted(_below(key, None))
+            return _below(key, None)
     try:
-        return json.loads(text)
+        return _below(key, json.loads(text))
     except ValueError:
-        return text
+        return _below(key, text)
+
+
+def _below(key: str, value: Any) -> dict[str, Any]:
+    first, _, rest = key.partition(".")
+    return {first: _below(rest, value) if rest else value}
 
 
 def windows(models: list[str]) -> int:

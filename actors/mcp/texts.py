@@ -69,7 +69,9 @@ def versions_text(rows: Sequence[Version], *, conversation: str, more: bool) -> 
 def _version_line(row: Version) -> str:
     facts = ", ".join(f"{name}{f' x{times}' if times > 1 else ''}" for name, times in row.facts.items())
     tokens = f"{row.after_tokens:,} tokens"
-    if row.before_tokens != row.after_tokens:
+    if row.served_tokens:
+        tokens = f"{row.served_tokens:,} tokens"
+    elif row.before_tokens != row.after_tokens:
         tokens = f"{row.before_tokens:,} -> {tokens}"
     usable = f" of {row.usable_tokens:,}" if row.usable_tokens else ""
     why = f"; {_one_line('; '.join(row.reasons), REASON_CHARS)}" if row.reasons else ""

@@ -10,6 +10,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from actors.audit.call_views import cut_view
 from actors.audit.diff import diff, grouped, text_diff
 from actors.audit.loss import loss
 from actors.audit.text import digest_text, text_of
@@ -91,6 +92,7 @@ async def version(request: Request, site: Site) -> Response:
     state = decision.before if served is not None else decision.after
     as_sent = request.query_params.get("as") == "sent"
     changed = touches(decision)
+    call = await asyncio.to_thread(cut_view, decision)
     lost = await asyncio.to_thread(loss, decision.before, decision.after) if changed else None
     return site.answer(
         request,
@@ -109,7 +111,7 @@ async def version(request: Request, site: Site) -> Response:
         sent=[shown(_pretty(raw)) for raw in seen.messages] if seen is not None and as_sent else [],
         as_sent=as_sent,
         messages=[] if as_sent else _messages(state, seen),
-        touches=changed,
+        touches=(*changed, *(call.touches if call is not None else ())),
         loss=lost if lost is not None and lost.rows else None,
         profile=profile,
         profiles=PROFILES,

@@ -72,6 +72,14 @@ def test_the_trace_says_what_a_compaction_lost_and_which_views_were_compacted(co
         assert told == [None] * told.count(None) + [True] * told.count(True)
 
 
+def test_versions_are_listed_without_those_that_only_served(conversation: tuple[str, Path]) -> None:
+    rows = asked(conversation, "versions")
+    changes = [row for row in rows if row["facts"].keys() != {"ContextServed"}]
+    assert asked(conversation, "versions", "--changes") == changes
+    assert 0 < len(changes) < len(rows)
+    assert all(row["served_tokens"] for row in rows if row not in changes)
+
+
 def test_versions_diff_why_and_where_agree_about_a_digest(conversation: tuple[str, Path]) -> None:
     rows = asked(conversation, "versions", "--loss")
     assert [row["version"] for row in rows] == list(range(1, len(rows) + 1))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from actors.cli.policy import _one
 from actors.cli.policy_import import from_digitorn, from_docsgpt, from_holmes, system_of
 from protocol.errors import BadPolicy
 from protocol.hooks import Compact, Inject, ModelCalls, Note, Pressure
@@ -173,6 +174,13 @@ def test_a_policy_is_shown_with_every_key_and_its_schema_takes_it(tmp_path: Path
     sections = schema["$defs"]["Policy"]["properties"]
     assert sections.keys() == answer["policy"].keys()
     assert schema["$defs"]["Policy"]["additionalProperties"] is False
+
+
+def test_none_is_set_as_the_page_writes_it_where_the_key_takes_it() -> None:
+    assert _one("digest.keep_blocks", "none") == {"digest": {"keep_blocks": None}}
+    assert _one("cut.window", "none") == {"cut": {"window": None}}
+    assert _one("squeeze.model", "none") == {"squeeze": {"model": "none"}}
+    assert _one("budget.window", "64000") == {"budget": {"window": 64000}}
 
 
 def test_a_policy_is_shown_from_toml_too(tmp_path: Path) -> None:

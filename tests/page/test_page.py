@@ -20,6 +20,7 @@ from actors.page.escape import visible
 from actors.runtime.fold import decisions
 from protocol import subjects
 from tests.audit.recorded import recorded
+from tests.audit.test_call_views import OLD, VALUE, cut_for_one_call
 from tests.builders import Talk
 from tests.page.shown import HOST, HOSTILE, MARKUP, UNSEEN, Html, Shown, hostile, shown
 
@@ -160,6 +161,26 @@ async def test_a_search_names_versions_and_places() -> None:
         nothing = await site.get(f"/c/{recorded().at}/where?text=never-said")
     assert "retained It stands verbatim in the view." in found.text("main")
     assert "absent It was never said." in nothing.text("main")
+
+
+async def test_every_page_tells_that_a_view_was_cut_for_one_call() -> None:
+    talk, version = cut_for_one_call()
+    tokens = f"{served(talk.at, talk.records).served.tokens:,}"
+    at = f"/c/{talk.at}"
+    async with shown(talk) as site:
+        listed = await site.get(at)
+        page = await site.get(f"{at}/v/{version}")
+        compared = await site.get(f"{at}/diff?a={version - 1}&b={version}")
+        explained = await site.get(f"{at}/why/{OLD}?v={version}")
+        found = await site.get(f"{at}/where?text={VALUE}")
+    (row,) = [row for row in listed.rows() if row.startswith(f"{version} ")]
+    assert f" {tokens} " in row
+    for one in (row, page.text("main"), explained.text("main")):
+        assert "cut for this call alone" in one
+    assert f"{OLD} user cut" in " ".join(page.rows())
+    assert f"for the call alone of version {version}" in compared.text("main")
+    assert "not in the view" in explained.text("h1")
+    assert f"Served without it, cut for that call alone: version {version}." in found.text("main")
 
 
 async def test_an_artifact_is_read_in_slices() -> None:
