@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 from nats.aio.client import Client as NatsConnection
 
+from actors.runtime.fold import check_living
 from actors.runtime.listing import Listing
 from actors.runtime.said_log import sayings
 from protocol.errors import UNREADABLE, ArtifactDamaged, BadEnvelope, NotFound, Rejected
@@ -79,20 +80,20 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.encode(await asyncio.to_thread(found))
 
     async def diff(self, at: Address, body: bytes) -> bytes:
-        """Return what lies between two versions. Raises `NotFound`, `ChainBroken`, `Unavailable`."""
-        asked, records = _decoded(body, DiffAsked), await self._records(at)
+        """Return what lies between two versions. Raises `NotFound`, `Erased`, `ChainBroken`, `Unavailable`."""
+        asked, records = _decoded(body, DiffAsked), await self._living(at)
         found = await asyncio.to_thread(diff, at, records, older=asked.older, newer=asked.newer)
         return msgspec.json.encode(_shortened(found, _chars(asked.chars)))
 
     async def why(self, at: Address, body: bytes) -> bytes:
-        """Return what happened to a message. Raises `NotFound`, `ChainBroken`, `Unavailable`."""
-        asked, records = _decoded(body, WhyAsked), await self._records(at)
+        """Return what happened to a message. Raises `NotFound`, `Erased`, `ChainBroken`, `Unavailable`."""
+        asked, records = _decoded(body, WhyAsked), await self._living(at)
         found: Why = await asyncio.to_thread(why, at, records, number=asked.message, version=asked.version or None)
         return msgspec.json.encode(replace(found, text=_cut(found.text, _chars(asked.chars))))
 
     async def where(self, at: Address, body: bytes) -> bytes:
-        """Return where a text stands. Raises `NotFound`, `Rejected` for an empty one, `ChainBroken`, `Unavailable`."""
-        asked, records = _decoded(body, WhereAsked), await self._records(at)
+        """Return where a text stands. Raises `Rejected` for an empty one, and as `why`."""
+        asked, records = _decoded(body, WhereAsked), await self._living(at)
         uploads = await self._uploads(at, records)
         return msgspec.json.encode(await asyncio.to_thread(where, at, records, text=asked.text, uploads=uploads))
 
@@ -100,6 +101,11 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
         records = await self.log.read(at, after=0)
         if not records:
             raise NotFound(f"there is no conversation {at}", address=str(at))
+        return records
+
+    async def _living(self, at: Address) -> list[Record]:
+        records = await self._records(at)
+        check_living(at, records)
         return records
 
     async def _uploads(self, at: Address, records: list[Record]) -> dict[str, str | None]:

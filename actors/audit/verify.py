@@ -125,6 +125,7 @@ def verify(evidence: Evidence) -> Verified:
     found = [
         *([chain.problem] if chain.problem else []),
         *([anchored] if anchored else []),
+        *(_behind(erased, records) if erased is not None and sound else []),
         *(_snapshot(at, evidence.snapshot, records) if sound and evidence.snapshot else []),
         *_artifacts(at, records, evidence.lost),
         *(Problem(what="anchor", where=f"anchor {flaw.anchor}", reason=flaw.reason) for flaw in evidence.flaws),
@@ -169,6 +170,15 @@ def _against_tombstone(erased: codec.Commit, marks: Sequence[Mark]) -> Problem |
             reason = f"the tombstone does not follow what anchor {mark.anchor} saw"
             return _at("rewritten", mark.head.version, 1, mark.head.seq, reason)
     return None
+
+
+def _behind(erased: codec.Commit, records: Sequence[Record]) -> Iterable[Problem]:
+    """Name what agents said behind the tombstone: nobody hears it, but it lies on the disk."""
+    if len(records) > 1:
+        count = len(records) - 1
+        said = f"{count} envelope was" if count == 1 else f"{count} envelopes were"
+        reason = f"behind its tombstone {said} said that nobody hears: erase again"
+        yield _at("messages", erased.version, records[1].seq, records[-1].seq, reason)
 
 
 class Mention(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from actors.core.state import State, initial, is_tombstone
 from actors.core.text.count import Count
 from actors.model_info.tokens import counter, tokenizer_for
 from protocol import codec
-from protocol.errors import BadEnvelope, ChainBroken, NotFound, PastNeeded, Rejected
+from protocol.errors import BadEnvelope, ChainBroken, Erased, NotFound, PastNeeded, Rejected
 from protocol.facts import ConversationRewound, HistoryExpanded
 from protocol.ids import Address
 from storage.ports import Record
@@ -160,6 +160,13 @@ def is_erasure(record: Record) -> bool:
         return record.side == "done" and is_tombstone(codec.decode_commit(record.body))
     except BadEnvelope:
         return False
+
+
+def check_living(at: Address, records: Sequence[Record]) -> None:
+    """Raise `Erased` where *records* hold a tombstone: what agents said behind it is told to nobody."""
+    newest = next((record for record in reversed(records) if record.side == "done"), None)
+    if newest is not None and is_erasure(newest):
+        raise Erased(f"{at} was erased", address=str(at))
 
 
 def head(last: Decision | None, at: Address, records: Sequence[Record]) -> State:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from actors.core.text.slices import ANSWER_BYTES_MIN, LEFT_BYTES, NOTHING_MATCHES, bound_of, numbers_of, part_of
+from actors.runtime.fold import check_living
 from actors.spill.labels import KEY_CHARS
 from protocol.errors import BadMessage, NotFound
 from protocol.facts import SaidMessage
@@ -29,7 +30,7 @@ MESSAGES_PREFIX = "messages:"
 async def read_back(asked: ReadAsked, *, at: Address, log: EventLog, artifacts: Artifacts) -> bytes:
     """Return the asked part of an artifact or of messages as text.
 
-    Raises `NotFound`, `Rejected` (a bad range, pattern or path), `ArtifactDamaged`, `Unavailable`.
+    Raises `NotFound`, `Erased`, `Rejected` (a bad range, pattern or path), `ArtifactDamaged`, `Unavailable`.
     """
     if asked.key.startswith((MESSAGES_PREFIX, "#")):
         return (await _messages(asked, at=at, log=log, artifacts=artifacts)).encode("utf-8", "replace")
@@ -67,9 +68,11 @@ async def said_messages(at: Address, *, log: EventLog) -> list[SaidMessage]:
 
 
 async def outline_of(at: Address, *, log: EventLog) -> Outline:
-    """Return all messages of *at*, each to be told in a line."""
+    """Return all messages of *at*, each to be told in a line. Raises `Erased`."""
+    records = await log.read(at, after=0)
+    check_living(at, records)
     # in a thread: a log may have ten thousands, and others wait for their views
-    return await asyncio.to_thread(Outline.of, at, await log.read(at, after=0))
+    return await asyncio.to_thread(Outline.of, at, records)
 
 
 async def _messages(asked: ReadAsked, *, at: Address, log: EventLog, artifacts: Artifacts) -> str:

@@ -103,7 +103,7 @@ def wanted(query: str, *, regex: bool) -> Wanted:
 
 
 async def found_in(at: Address, asked: SearchAsked, *, log: EventLog, artifacts: Artifacts) -> bytes:
-    """Return what is searched for, as JSON. Raises `NotFound`, `Rejected`, `Unavailable`."""
+    """Return what is searched for, as JSON. Raises `NotFound`, `Erased`, `Rejected`, `Unavailable`."""
     outline = await _outline(at, log)
     uploads, unread = await _uploads(outline, at, artifacts)
     return msgspec.json.encode(await asyncio.to_thread(searched, outline, asked, uploads, unread=unread))

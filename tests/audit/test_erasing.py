@@ -15,6 +15,7 @@ from actors.audit.folded_log import Folded
 from actors.audit.heads import Head, moved, start
 from actors.audit.replay import replay
 from actors.audit.verify import Evidence, verify
+from actors.cli import MISMATCH
 from actors.cli.session import located
 from actors.cli.verify import verdict_text
 from actors.core.flow import next_actor
@@ -80,7 +81,9 @@ def test_what_is_said_after_a_tombstone_is_not_heard() -> None:
     state = folded(AT, [stone, zombie])
     assert (state.erased, state.messages, state.seq, next_actor(state)) == (True, 0, zombie.seq, None)
     assert [one.after.erased for one in decisions(AT, [stone, zombie])] == [True]
-    assert verify(Evidence(at=AT, records=[stone, zombie])).ok
+    (found,) = verify(Evidence(at=AT, records=[stone, zombie])).problems
+    assert (found.what, found.first_seq, found.last_seq) == ("messages", zombie.seq, zombie.seq)
+    assert found.reason == "behind its tombstone 1 envelope was said that nobody hears: erase again"
 
 
 def test_who_remembers_what_was_erased_forgets_it_with_the_tombstone() -> None:
@@ -217,8 +220,9 @@ async def test_after_an_erasure_no_file_holds_a_planted_text(data: Path, agent: 
         assert "was erased" in refused(data, "show", str(talk.at))
         assert "was erased" in refused(data, "rewind", str(talk.at), "--to", "1")
         assert "was erased" in refused(data, "fork", str(talk.at), "risen")
-        verdict = told(data, "verify", str(talk.at))
-        assert (verdict["ok"], verdict["erased"]) == (True, True)
+        judged = jettison("verify", str(talk.at), "--data", str(data))
+        assert judged.returncode == MISMATCH, judged.stdout
+        assert "behind its tombstone 1 envelope was said that nobody hears: erase again" in judged.stdout
         assert told(data, "anchor")["refused"] == {}
         again = jettison("erase", str(talk.at), "--yes", "--data", str(data))
         assert json.loads(again.stdout)["tombstone"] == certificate["tombstone"]

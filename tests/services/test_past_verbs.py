@@ -9,9 +9,14 @@ from actors.audit.versions import versions
 from actors.audit.where import where
 from actors.audit.why import why
 from actors.host.bootstrap import Runtime
+from protocol import codec
 from protocol.client import Client, Conversation
 from protocol.errors import Erased, NotFound, Rejected
+from protocol.facts import MessagesAppended, SaidMessage
+from protocol.formats import messages
 from protocol.history import Version
+from protocol.ids import fresh_id
+from storage.jetstream import JetStreamLog
 from tests.builders import assistant, result, user
 from tests.conftest import layer
 
@@ -120,5 +125,15 @@ async def test_an_agent_erases_where_it_may(working: Runtime, client: Client, na
     assert found.artifacts or found.shared, "others of the tenant may have said the same"
     with pytest.raises(Erased):
         await talk.context()
+    late = codec.Said(
+        writer="w", count=1, facts=(MessagesAppended(messages=(SaidMessage(raw=messages.encode(user("LATE"))),)),)
+    )
+    await JetStreamLog(working.connection).say(talk.at, codec.encode_said(late), message_id=fresh_id(), headers={})
+    reading = (talk.search("LATE"), talk.read_artifact("messages:1"), talk.artifacts(), talk.where("LATE"), talk.why(1))
+    for asked in reading:
+        with pytest.raises(Erased, match="was erased"):
+            await asked
+    assert [row.stage for row in await talk.versions()] == ["erase"]
+    assert (await talk.erase(yes=True)).records == 1
     assert (await talk.erase(yes=True)).records == 0
     assert [row.stage for row in await talk.versions()] == ["erase"]
