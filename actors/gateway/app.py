@@ -155,7 +155,7 @@ class Gateway:
             body = told.taking(asked.chunks())
         else:
             told.received_bytes = len(asked.body)
-        told.asked()
+        told.asked(told.received_bytes)
         headers = self.callers.headers_for(forwarded(asked.headers), host)
         if asked.rest is not None and (length := asked.header("content-length")):
             headers.append((b"content-length", length.encode()))

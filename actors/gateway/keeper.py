@@ -42,6 +42,7 @@ from .claims import Claims, Search
 from .dialects import dialect_of
 from .identity import Head, Hidden
 from .outside import Outside
+from .size import has_more_tokens
 from .thinking import thinks, without_thinking
 
 log = logging.getLogger("jettison.gateway")
@@ -228,6 +229,17 @@ class Keeper:
             )
         self._views[kept.head.name] = context
         return context
+
+    async def is_too_long(self, caller: Caller, body: Body) -> bool:
+        """Tell whether a request surely does not fit its model's window as it came; to count it takes CPU time.
+
+        An operator may give conversations less than the model takes, so the largest window that is told counts.
+        """
+        window = max(self.window, self.layers.window(token(caller.tenant), model=body.model))
+        if not window:
+            return False
+        outside = self.outside.tokens(body.instructions, body.model)
+        return await asyncio.to_thread(has_more_tokens, body, window, outside=outside)
 
     async def _begin_anew(self, kept: Kept) -> None:
         """Forget the conversation of what is kept, whose log lost its end: the agent's next request begins another."""

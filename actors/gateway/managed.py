@@ -85,12 +85,13 @@ class Managed:
                 api=api,
                 body=read if isinstance(read, Body) else None,
                 plan=plan,
+                tenant=caller.tenant,
                 began=asked.came,
                 received_bytes=len(asked.body),
             )
-            send = told.counting(send)
+            send = told.hearing(send)
             try:
-                if plan.away and self.refuses and not counts:
+                if plan.too_long or (plan.away and self.refuses and not counts):
                     await _away(send, api, plan)
                 elif plan.kept and told.body and compacting.is_asked(asked.path, told.body):
                     await self._compacted(asked, told.body, plan, send)
@@ -144,9 +145,8 @@ class Managed:
     async def _send(self, asked: Incoming, told: Told, send: Send) -> None:
         """Ask the provider, with a shorter view where it refuses one as too long; what it says goes to the agent."""
         for attempt in range(RETRIES_MAX + 1):
-            told.asked()
+            told.asked(len(told.plan.body))
             async with self._asked(asked, told.api, told.plan) as answer:
-                told.answering(answer.status)
                 said = await _refusal(answer)
                 other = await self._other(asked, told, said) if said and attempt < RETRIES_MAX else None
                 if other is None:
@@ -316,7 +316,8 @@ async def _unknown(send: Send, api: Api, body: Body) -> None:
 
 
 async def _away(send: Send, api: Api, plan: Plan) -> None:
-    """Say that nothing can be managed now, where the settings want no request to go on unmanaged."""
+    """Say that nothing can be managed now, where it would not help to pass the request on or the settings refuse to."""
+    because = "does not fit its model's window as it came" if plan.too_long else "its settings refuse to pass it on"
     headers = [*plan.headers, (b"retry-after", str(RETRY_AFTER_SECONDS).encode())]
-    message = f"the gateway cannot manage this request now ({plan.bypass}), and its settings refuse to pass it on"
+    message = f"the gateway cannot manage this request now ({plan.bypass}), and {because}"
     await refused(send, api.host, 503, kind="overloaded_error", message=message, headers=headers)

@@ -35,8 +35,11 @@ PAYS_SHARE = 0.25
 
 BYTES_PER_TOKEN = 4
 
-COMPACT_SECONDS = 30.0
-"""For a compaction that an agent asks for: it waits for nothing else."""
+NOTHING_ELSE_SECONDS = 30.0
+"""Where there is nothing else to send: for a compaction that an agent asks for, a request that no window has room for
+as it came, one that its provider refused as too long. SDKs wait for ten minutes."""
+
+WAITS = "does not fit its model's window as it came: it waits for its view"
 
 NOT_REACHED = "NATS was not reached yet"
 
@@ -57,6 +60,10 @@ class Plan:
     """Why nothing is managed; empty where it is."""
     away: bool = False
     """Because something is away, and not for what the request is."""
+    too_long: bool = False
+    """As it came its provider would refuse it, which SDKs do not ask again."""
+    at: str = ""
+    """Tenant and conversation of what is bypassed, as far as they became known."""
     request: Body | None = None
     shown: tuple[bytes, ...] = ()
     """The messages that are sent between its head and its tail."""
@@ -78,17 +85,25 @@ class Plan:
         return "kept" if self.request is None or self.shown is self.request.messages else "view"
 
     @property
+    def why(self) -> str:
+        """Return why nothing is managed, as the agent and the operator are told it."""
+        return self.bypass.encode("ascii", "replace").decode().replace("\n", " ")[:80]
+
+    @property
     def headers(self) -> list[Header]:
         """Return what the agent is told of it."""
         if self.kept is None:
-            why = self.bypass.encode("ascii", "replace").replace(b"\n", b" ")[:80]
-            return [(b"x-jettison", b"bypass; " + why)]
+            return [(b"x-jettison", f"bypass; {self.why}".encode())]
         out = [(b"x-jettison", self.how.encode())]
         out.append((b"x-jettison-conversation", str(self.kept.talk.at.conversation).encode()))
         if self.context is not None:
             out.append((b"x-jettison-version", str(self.context.version).encode()))
             out.append((b"x-jettison-view-tokens", str(self.context.tokens).encode()))
         return out
+
+
+Work = Callable[[float], Coroutine[Any, Any, Plan]]
+"""Within so many seconds."""
 
 
 @dataclass(kw_only=True)
@@ -108,20 +123,27 @@ class Planner:
         """Return the plan for a request. Raises `BudgetRefused` where no view of it can be small enough."""
         keeper = self.keeper
         thread = _thread_of(body, caller, headers) if body.api.name == "messages" else b""
+        at = ""
 
         async def work(wait_seconds: float) -> Plan:
+            nonlocal at
             assert keeper is not None
             until, passed = time.monotonic() + wait_seconds, self._threads.was_passed(thread)
             whole = await keeper.answers.whole(caller, body)
             store = False if counts else None
             kept = await keeper.kept(caller, whole, headers, store=store, passed=passed, until=until)
+            at = str(kept.talk.at)
             if not _pays(keeper, kept, whole):
                 return _plan(raw, whole, keeper, kept, whole.messages)
             context = await keeper.view(kept, whole, wait_seconds=wait_seconds, counts=counts)
             return _of_view(raw, whole, keeper, kept, context)
 
         plan = await self._within(raw, work) if keeper else bypass(raw, NOT_REACHED, away=True)
-        if not thread or counts:
+        if plan.away and keeper and not counts and await keeper.is_too_long(caller, body):
+            plan = await self._waited(raw, work)
+        if plan.bypass:
+            plan = replace(plan, at=at)
+        if not thread or counts or plan.too_long:
             return plan
         if plan.kept is not None:
             self._threads.managed(thread, changed=not plan.as_it_came)
@@ -157,7 +179,7 @@ class Planner:
             return _of_view(raw, body, keeper, kept, context)
 
         try:
-            found = await self._within(raw, work)
+            found = await self._within(raw, work, seconds=NOTHING_ELSE_SECONDS)
         except BudgetRefused:
             return None
         same = found.shown is body.messages
@@ -179,31 +201,44 @@ class Planner:
 
         if keeper is None:
             return bypass(raw, NOT_REACHED, away=True)
-        return await self._within(raw, work, seconds=max(COMPACT_SECONDS, self.deadline_seconds))
+        return await self._within(raw, work, seconds=NOTHING_ELSE_SECONDS)
 
-    async def _within(
-        self, raw: bytes, work: Callable[[float], Coroutine[Any, Any, Plan]], *, seconds: float = 0.0
-    ) -> Plan:
-        """Do *work* within the deadline; what is not done by then goes on by itself, and is not waited for."""
+    async def _waited(self, raw: bytes, work: Work) -> Plan:
+        """Do *work* for a request that cannot go on as it came, whatever was away a moment ago."""
+        log.warning("a request %s", WAITS)
+        plan = await self._done(raw, work, max(NOTHING_ELSE_SECONDS, self.deadline_seconds))
+        if not plan.bypass:
+            self.breaker.worked()
+        return replace(plan, too_long=plan.away)
+
+    async def _within(self, raw: bytes, work: Work, *, seconds: float = 0.0) -> Plan:
+        """Do *work* within the deadline, or *seconds* where that is longer; not while what it needs is away."""
         if not self.breaker.lets_through():
             return bypass(raw, "what it needs was away a moment ago", away=True)
-        seconds = seconds or self.deadline_seconds
+        try:
+            plan = await self._done(raw, work, max(seconds, self.deadline_seconds))
+        except BudgetRefused:
+            # all who were asked have answered
+            self.breaker.worked()
+            raise
+        if plan.away:
+            self.breaker.failed()
+        elif not plan.bypass:
+            self.breaker.worked()
+        return plan
+
+    async def _done(self, raw: bytes, work: Work, seconds: float) -> Plan:
+        """Do *work* within *seconds*; what is not done by then goes on by itself, and is not waited for."""
         task = asyncio.ensure_future(work(seconds))
         self._late.add(task)
         task.add_done_callback(self._ended)
         try:
             # not cancelled at the deadline: an append that was begun must come to its end
             await asyncio.wait({task}, timeout=seconds)
-            if not task.done():
-                self.breaker.failed()
-                return bypass(raw, "the deadline is over", away=True)
-            plan = task.result()
+            return task.result() if task.done() else bypass(raw, "the deadline is over", away=True)
         except BudgetRefused:
-            # all who were asked have answered
-            self.breaker.worked()
             raise
         except (NotProvisioned, Unavailable) as error:
-            self.breaker.failed()
             log.warning("a request goes on as it came: %s", error)
             return bypass(raw, type(error).__name__, away=True)
         except JettisonError as error:
@@ -212,8 +247,6 @@ class Planner:
         except Exception:
             log.exception("a request goes on as it came")
             return bypass(raw, "a fault of the gateway")
-        self.breaker.worked()
-        return plan
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._late.discard(task)

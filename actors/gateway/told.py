@@ -6,7 +6,7 @@ import logging
 import re
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 
 from opentelemetry.trace import get_current_span
 from starlette.types import Message, Send
@@ -27,20 +27,19 @@ _PLAIN_PATH = re.compile(r"/v1(/[a-z_]{1,24}){1,2}(?=/|\Z)")
 
 
 @dataclass(kw_only=True)
-class TakenAsItCame:
-    """What is to be told of a request that nobody looks into: it is passed on, or refused."""
+class _Heard:
+    """What is counted of any request as it goes through."""
 
-    api: Api | None
-    host: Host
-    method: str
-    path: str
     began: float
-    how: str = "pass"
     added_seconds: float = 0.0
+    """Until the provider was asked."""
     first_seconds: float = 0.0
+    """Until the agent got the beginning of an answer."""
     status: int = 0
-    """As its agent got it."""
+    """As its agent got it; 0 where it got none."""
     received_bytes: int = 0
+    sent_bytes: int = 0
+    """Of all questions to the provider that this one took."""
     returned_bytes: int = 0
 
     def hearing(self, send: Send) -> Send:
@@ -54,82 +53,59 @@ class TakenAsItCame:
 
         return heard
 
-    async def taking(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """Yield *chunks* of what the agent sends, counted."""
-        async for chunk in chunks:
-            self.received_bytes += len(chunk)
-            yield chunk
+    def asked(self, size: int) -> None:
+        """Say that the provider is asked now, with *size* bytes."""
+        self.sent_bytes += size
+        self.added_seconds = self.added_seconds or time.monotonic() - self.began
 
-    def asked(self) -> None:
-        """Say that the provider is asked now."""
-        self.added_seconds = time.monotonic() - self.began
-
-    def end(self) -> None:
-        """Tell it."""
+    def _end(self, line: str, *words: object, api: str, how: str, provider: Host, model: str = "", **more: int) -> None:
+        """Write *line* of *words*, with how long all took behind it, and count the request."""
         seconds = time.monotonic() - self.began
-        plain = _PLAIN_PATH.match(self.path)
-        route = f"{self.method:.8} {plain.group() if plain else '?'}"
-        told = (self.host, self.how, self.status or "no answer", route, self.received_bytes, self.returned_bytes)
-        log.info("%s %s %s %s: %d bytes in, %d out, %.0f ms in all", *told, seconds * 1000)
-        record_request(
-            Counted(
-                api=self.api.name if self.api else OTHER,
-                how=self.how,
-                provider=self.host,
-                model="",
-                status=self.status,
-                seconds=seconds,
-                added_seconds=self.added_seconds,
-                first_seconds=self.first_seconds,
-                received_bytes=self.received_bytes,
-                sent_bytes=self.received_bytes if self.added_seconds else 0,
-                returned_bytes=self.returned_bytes,
-            )
-        )
+        log.info(f"{line}, %.0f ms in all", *words, seconds * 1000)
+        ours = {one.name: getattr(self, one.name) for one in fields(_Heard) if one.name != "began"}
+        record_request(Counted(api=api, how=how, provider=provider, model=model, seconds=seconds, **ours, **more))
 
 
 @dataclass(kw_only=True)
-class Told:
+class TakenAsItCame(_Heard):
+    """What is to be told of a request that nobody looks into: it is passed on, or refused."""
+
+    api: Api | None
+    host: Host
+    method: str
+    path: str
+    how: str = "pass"
+
+    async def taking(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Yield *chunks* of what the agent sends on its way to the provider, counted."""
+        async for chunk in chunks:
+            self.received_bytes += len(chunk)
+            self.sent_bytes += len(chunk)
+            yield chunk
+
+    def end(self) -> None:
+        """Tell it."""
+        plain = _PLAIN_PATH.match(self.path)
+        route = f"{self.method:.8} {plain.group() if plain else '?'}"
+        told = (self.host, self.how, self.status or "no answer", route, self.received_bytes, self.returned_bytes)
+        api = self.api.name if self.api else OTHER
+        self._end("%s %s %s %s: %d bytes in, %d out", *told, api=api, how=self.how, provider=self.host)
+
+
+@dataclass(kw_only=True)
+class Told(_Heard):
     """What is to be told of one request, as it becomes known."""
 
     api: Api
     body: Body | None
     plan: Plan
-    began: float = field(default_factory=time.monotonic)
-    added_seconds: float = 0.0
-    """Until the provider was asked."""
-    first_seconds: float = 0.0
-    """Until it began to answer."""
-    status: int = 0
+    tenant: str
     usage: Usage | None = None
-    received_bytes: int = 0
-    sent_bytes: int = 0
-    """Of all questions to the provider that this one took."""
-    returned_bytes: int = 0
-    """Of the answer, as its agent got it."""
 
     @property
     def model(self) -> str:
         """Return what the agent calls the model; empty where it names none."""
         return self.body.model if self.body else ""
-
-    def asked(self) -> None:
-        """Say that the provider is asked now."""
-        self.sent_bytes += len(self.plan.body)
-        self.added_seconds = self.added_seconds or time.monotonic() - self.began
-
-    def answering(self, status: int) -> None:
-        """Say that the provider began to answer."""
-        self.status, self.first_seconds = status, time.monotonic() - self.began
-
-    def counting(self, send: Send) -> Send:
-        """Return *send* that counts what the agent gets."""
-
-        async def counted(message: Message) -> None:
-            self.returned_bytes += len(message.get("body", b""))
-            await send(message)
-
-        return counted
 
     @property
     def saved_tokens(self) -> int:
@@ -141,43 +117,30 @@ class Told:
 
     def end(self) -> None:
         """Tell it."""
-        seconds, usage, plan = time.monotonic() - self.began, self.usage, self.plan
-        name = str(plan.kept.talk.at) if plan.kept else "-"
-        log.info(
-            "%s %s %s %s: %s tokens in, %s out, about %s saved, %.0f ms added, %.0f ms in all",
-            self.api.name,
-            plan.how,
-            self.status or "no answer",
-            name,
-            f"{usage.input:,}" if usage else "?",
-            f"{usage.output:,}" if usage else "?",
-            f"{self.saved_tokens:,}",
-            self.added_seconds * 1000,
-            seconds * 1000,
-        )
-        record_request(
-            Counted(
-                api=self.api.name,
-                how=plan.how,
-                provider=self.api.host,
-                model=self.model,
-                status=self.status,
-                seconds=seconds,
-                added_seconds=self.added_seconds,
-                first_seconds=self.first_seconds,
-                received_bytes=self.received_bytes,
-                sent_bytes=self.sent_bytes,
-                returned_bytes=self.returned_bytes,
-                saved_tokens=self.saved_tokens,
-                input_tokens=usage.input if usage else 0,
-                output_tokens=usage.output if usage else 0,
-                cached_tokens=usage.cached if usage else 0,
-            )
+        usage, plan = self.usage or Usage(), self.plan
+        at = str(plan.kept.talk.at) if plan.kept else plan.at or f"{self.tenant}/-"
+        if plan.bypass:
+            did = f"{plan.why}; {self.received_bytes:,} bytes in, {self.returned_bytes:,} out"
+        else:
+            told = (f"{usage.input:,}", f"{usage.output:,}") if self.usage else ("?", "?")
+            did = "{} tokens in, {} out, about {:,} saved".format(*told, self.saved_tokens)
+        status, added = self.status or "no answer", self.added_seconds * 1000
+        self._end(
+            "%s %s %s %s: %s, %.0f ms added",
+            *(self.api.name, plan.how, status, at, did, added),
+            api=self.api.name,
+            how=plan.how,
+            provider=self.api.host,
+            model=self.model,
+            saved_tokens=self.saved_tokens,
+            input_tokens=usage.input,
+            output_tokens=usage.output,
+            cached_tokens=usage.cached,
         )
         span = get_current_span()
         if plan.kept:
             span.set_attribute(semconv.GEN_AI_CONVERSATION_ID, str(plan.kept.talk.at.conversation))
-        if usage:
+        if self.usage:
             span.set_attribute(semconv.GEN_AI_USAGE_INPUT_TOKENS, usage.input)
             span.set_attribute(semconv.GEN_AI_USAGE_OUTPUT_TOKENS, usage.output)
         if self.model:

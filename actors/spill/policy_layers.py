@@ -68,6 +68,11 @@ class Layers:
             notes.append(f"the window of model {unknown!r:.60}, which squeezes, is not known: set squeeze.window")
         return Resolved(policy=policy, notes=tuple(notes))
 
+    def window(self, tenant: Token, *, model: str) -> int:
+        """Return the tokens of the largest window that anything names for *model*; 0 where it would be assumed."""
+        named = (one["budget"]["window"] for one in self._below(tenant, model) if _names_window(one))
+        return max(named, default=0)
+
     def guessed(self, tenant: Token, *, model: str, layer: Json) -> tuple[str, ...]:
         """Return what is to be said of a *model* that no table has, and whose name begins like others."""
         found = window_found(model)

@@ -52,7 +52,7 @@ def record_request(one: Counted) -> None:
     if one.saved_tokens:
         saved = metric_counter(semconv.GATEWAY_SAVED, "{token}", "About what agents had sent and providers were not")
         saved.add(one.saved_tokens, labels)
-    if one.status == 200 and one.api != OTHER:
+    if one.status == 200 and one.sent_bytes and one.api != OTHER:
         _record_answer(one)
 
 

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from actors.gateway import breaker as breakers
+from actors.gateway import plan
 from actors.gateway.breaker import FAILURES_MAX, PAUSE_SECONDS, Breaker
 from actors.host.bootstrap import Runtime
 from actors.host.settings import NatsSection, Settings
@@ -77,7 +78,9 @@ async def test_a_line_tells_what_was_done_and_no_key(
     async with provider(lambda _: answer) as there, in_front_of(there, without_nats(), mode="manage") as url:
         await (await session.post(f"{url}/v1/chat/completions", data=BODY, headers=key)).read()
     (line,) = [one.getMessage() for one in caplog.records if one.name == "jettison.gateway.requests"]
-    assert line.startswith("chat bypass 200 -: ? tokens in")
+    assert line.startswith(
+        f"chat bypass 200 default/-: NATS was not reached yet; {len(BODY)} bytes in, {len(usage)} out, "
+    )
     assert "sk-secret" not in caplog.text
     assert "Hello." not in caplog.text
 
@@ -155,7 +158,8 @@ async def test_view_bypass_view_while_nats_freezes(
         window=1_000_000, replies=lambda run, turn: Reply(thinks=f"t{turn}", text="On.", calls=(("look", {}),))
     )
     asked: Json = {
-        "model": "claude-x",
+        # its window has room for all of it, as it came
+        "model": "claude-opus-4-6",
         "max_tokens": 100,
         "system": f"run {fresh_id()[:8]} ",
         "tools": [{"name": "look"}],
@@ -251,6 +255,55 @@ async def test_a_view_that_is_too_long_for_its_provider_is_followed_by_shorter_o
     assert b"[Account of messages" in there.asked[-1].body
     sizes = [len(one.body) for one in there.asked]
     assert sizes == sorted(set(sizes), reverse=True)
+
+
+@pytest.mark.slow
+async def test_what_fits_no_window_as_it_came_waits_longer_for_its_view_and_is_refused_for_a_retry(
+    working: Runtime,
+    settings: Settings,
+    session: aiohttp.ClientSession,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Passed on at the deadline it would be a 400, which no SDK asks again."""
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(breakers, "PAUSE_SECONDS", 0.1)
+    model = StrictModel(window=16_000, replies=lambda run, turn: Reply(text="All is well."))
+    body: Json = {"model": "of-nobody", "messages": [{"role": "system", "content": f"run {fresh_id()[:8]} "}]}
+    small: Json = {**body, "messages": [*body["messages"], {"role": "user", "content": "Hello."}]}
+    words = " ".join(f"word{number * 31 % 1009}" for number in range(400))
+    for turn in range(24):
+        body["messages"] += [{"role": "user", "content": f"{turn}: {words}"}, {"role": "assistant", "content": "On."}]
+    body["messages"] += [{"role": "user", "content": "And?"}]
+    section: Json = {"mode": "manage", "window": 16_000, "deadline_seconds": 1.0}
+
+    async def asked(url: str, body: Json) -> aiohttp.ClientResponse:
+        return await session.post(f"{url}/v1/chat/completions", json=body)
+
+    async with (
+        provider(model) as there,
+        line_to(settings) as (line, ours),
+        in_front_of(there, ours, **section) as url,
+    ):
+        while (await asked(url, small)).headers["x-jettison"] != "kept":
+            await asyncio.sleep(0.1)
+        line.open.clear()
+        monkeypatch.setattr(plan, "NOTHING_ELSE_SECONDS", 1.0)
+        got = await asked(url, body)
+        assert (got.status, got.headers.get("retry-after"), model.refused) == (503, "5", [])
+        assert (await got.json())["error"]["type"] == "overloaded_error"
+        assert (await asked(url, small)).status == 200
+        monkeypatch.setattr(plan, "NOTHING_ELSE_SECONDS", 180.0)
+        caplog.clear()
+        asking = asyncio.create_task(asked(url, body))
+        while plan.WAITS not in caplog.text and not asking.done():
+            await asyncio.sleep(0.05)
+        line.open.set()
+        while (got := await asking).status == 503:
+            # as SDKs do: what was frozen may have ended with an error
+            await asyncio.sleep(0.1)
+            asking = asyncio.create_task(asked(url, body))
+        assert (got.status, got.headers["x-jettison"]) == (200, "view")
 
 
 @pytest.mark.slow

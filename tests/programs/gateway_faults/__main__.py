@@ -24,7 +24,8 @@ from tests.programs.gateway_faults.parts import Parts, parts
 from tests.stack import listened_on
 
 PROVIDER_WINDOW = 2_000_000
-"""The provider takes whole histories too: what goes on as it came must not fail for its size."""
+"""The provider takes whole histories too: what goes on as it came must not fail for its size. The agents' models are
+such as are known to take a million tokens: what is known to fit nowhere is not passed on."""
 
 FORGOTTEN = "bypass; NATS was not reached"
 NEW_GATEWAYS = 3

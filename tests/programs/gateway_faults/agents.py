@@ -98,7 +98,7 @@ async def chat(asked: Asked) -> Said:
     """Ask by chat completions."""
     tools = [{"type": "function", "function": {"name": "log_of", "parameters": {"type": "object"}}}]
     system = {"role": "system", "content": f"run {asked.run} "}
-    given: Any = {"model": "gpt-4o", "messages": [system, *asked.history], "tools": tools}
+    given: Any = {"model": "gpt-4.1", "messages": [system, *asked.history], "tools": tools}
     async with asked.client(openai) as llm:
         if asked.stream:
             async with llm.chat.completions.stream(**given, extra_headers=asked.headers) as events:
@@ -122,7 +122,11 @@ async def messages(asked: Asked) -> Said:
     *before, last = asked.history
     blocks = [{"type": "text", "text": last["content"]}] if isinstance(last["content"], str) else last["content"]
     given: Any = {
-        **{"model": "claude-x", "max_tokens": 1000, "tools": [{"name": "log_of", "input_schema": {"type": "object"}}]},
+        **{
+            "model": "claude-opus-4-6",
+            "max_tokens": 1000,
+            "tools": [{"name": "log_of", "input_schema": {"type": "object"}}],
+        },
         "system": [{"type": "text", "text": f"run {asked.run} ", **mark}],
         "messages": [*before, {**last, "content": [*blocks[:-1], {**blocks[-1], **mark}]}],
     }
@@ -145,7 +149,7 @@ async def responses(asked: Asked) -> Said:
     """Ask by Responses."""
     tools = [{"type": "function", "name": "log_of", "parameters": {"type": "object"}, "strict": False}]
     told: Any = {"instructions": f"run {asked.run} ", "input": list(asked.history), "tools": tools, "store": False}
-    given: Any = {"model": "gpt-4o", **told}
+    given: Any = {"model": "gpt-4.1", **told}
     async with asked.client(openai) as llm:
         if asked.stream:
             async with llm.responses.stream(**given, extra_headers=asked.headers) as events:
