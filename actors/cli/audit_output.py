@@ -45,7 +45,8 @@ def version_text(row: Version) -> str:
 def loss_text(loss: Loss) -> str:
     """Return the fates of the values, steps and sentences that a step touched, in one line."""
     lost = ", ".join(f"{one.lost} {name}" for name, one in loss.categories.items() if one.lost)
-    told = [f"values: {_tally_text(loss.total)}" + (f" ({lost})" if lost else "")]
+    counted = _tally_text(loss.total) if loss.categories else "none in what it changed"
+    told = [f"values: {counted}" + (f" ({lost})" if lost else "")]
     told += [f"steps: {_tally_text(loss.steps)}"] if loss.steps else []
     told += [f"sentences: {_tally_text(loss.sentences)}"] if loss.sentences else []
     return "; ".join(told)

@@ -93,6 +93,14 @@ def test_a_compaction_says_itself_what_it_lost_and_counted_anew_it_is_the_same()
         assert f"values: {loss.total.retained} retained" in version_text(anew[version])
 
 
+def test_a_step_that_changed_what_has_no_values_does_not_count_them_as_none_lost() -> None:
+    talk = Talk(small(spill={"tokens": 200}))
+    talk.play(user("look"), assistant(None, "c1"), result("c1", words(400)))
+    *_, row = versions(talk.at, talk.records, losses=True)
+    assert row.stage == "spill"
+    assert "values: none in what it changed; steps: 1 retained" in version_text(row)
+
+
 def test_rows_before_the_damage_are_still_listed() -> None:
     talk = recorded()
     third = [record for record in talk.records if record.side == "done"][2]
