@@ -220,8 +220,15 @@ async def _made_or_updated(jetstream: JetStreamContext, config: StreamConfig) ->
         # never fewer copies than there are: forgetting `--replicas` must not cost a cluster its safety
         copies = max(config.num_replicas or 1, found.config.num_replicas or 1)
         # a server that is killed while it writes a configuration may not know the stream any more
-        if copies != (found.config.num_replicas or 1) or _differences("", config, found.config):
+        differs = _differences("", config, found.config) or _limited(config, found.config)
+        if differs or copies != (found.config.num_replicas or 1):
             await jetstream.update_stream(config.evolve(num_replicas=copies))
+
+
+def _limited(wanted: StreamConfig, there: StreamConfig) -> bool:
+    """Tell whether somebody gave a stream a limit that is not *wanted*; a server says -1 for none."""
+    limits = ("max_msgs", "max_bytes", "max_age")
+    return any(getattr(wanted, one) is None and getattr(there, one) not in (None, 0, -1) for one in limits)
 
 
 async def drift(connection: NatsConnection, *, replicas: int = 1) -> list[Drift]:

@@ -152,8 +152,11 @@ class KnownList:
 
     @property
     def progress(self) -> str:
-        """Say how much is known while it is being read, which takes long of a million; empty where it is read."""
-        if self._reading is None or self._reading.done():
+        """Say how much is known while it is read for the first time, which takes long of a million; else nothing.
+
+        To be asked before what is known, not after: the reading may end in between.
+        """
+        if self._reading is None or self._reading.done() or self._refreshed > float("-inf"):
             return ""
         done, parts = self._parts
         known = f"{100 * done // parts} % of it is known" if parts else "nothing of it is known yet"

@@ -55,6 +55,7 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 async def conversations(request: Request, site: Site) -> Response:
     """Answer with the conversations."""
     await site.list.refresh()
+    progress = site.list.progress
     asked = _asked(request)
     first = (max(whole(request, "page", default=1), 1) - 1) * CONVERSATIONS_SHOWN
     found, total = await site.list.page(asked, first=first, most=CONVERSATIONS_SHOWN)
@@ -69,8 +70,8 @@ async def conversations(request: Request, site: Site) -> Response:
         page=Page(items=found, number=first // CONVERSATIONS_SHOWN + 1, pages=pages, total=total),
         asked=asked,
         counts=await site.list.counts(asked.tenants) if site.list.head else {},
-        age=_age(site),
-        is_read=not site.list.progress,
+        age=progress or _age(site),
+        is_read=not progress,
         conditions=CONDITIONS_TOLD,
         sorts=SORTS_TOLD,
         live=[one for one in await _live(site) if sees(request, one.at)],
@@ -93,9 +94,7 @@ def _asked(request: Request) -> Asked:
 
 
 def _age(site: Site) -> str:
-    """Say how old the list is, or how much of it is read, where that matters."""
-    if site.list.progress:
-        return site.list.progress
+    """Say how old the list is, where that matters."""
     if site.list.head is None:
         return "no list of them is kept here, so that their times are not known"
     seconds = time.time() - site.list.head.at_ms / 1000

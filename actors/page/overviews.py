@@ -42,6 +42,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 async def costs(request: Request, site: Site) -> Response:
     """Answer with what calls cost and were spared, by day, model and tenant."""
     await site.list.refresh()
+    progress = site.list.progress
     tenants = tenants_of(request)
     days = [msgspec.structs.replace(one, name=_date(int(one.name))) for one in await site.list.days(tenants, by="day")]
     return site.answer(
@@ -54,16 +55,17 @@ async def costs(request: Request, site: Site) -> Response:
             "tenant": await site.list.days(tenants, by="tenant"),
         },
         kept=site.list.head is not None,
-        progress=site.list.progress,
+        progress=progress,
     )
 
 
 async def in_force(request: Request, site: Site) -> Response:
     """Answer with the policies that conversations have."""
     await site.list.refresh()
+    progress = site.list.progress
     found = await site.list.policies(tenants_of(request))
     kept = site.list.head is not None
-    return site.answer(request, "policies.html", found=found, kept=kept, progress=site.list.progress)
+    return site.answer(request, "policies.html", found=found, kept=kept, progress=progress)
 
 
 async def letters(request: Request, site: Site) -> Response:

@@ -136,7 +136,7 @@ async def test_a_list_that_takes_long_is_read_behind_the_page_which_says_how_far
             return Html((await browser.get(path)).text).text("main")
 
         async with asyncio.timeout(180):
-            while "33 %" not in (told := await read("/")):
+            while "is being read: 33 %" not in (told := await read("/")):
                 assert "There is none" not in told
                 await asyncio.sleep(0)
         assert "conversations; the list is being read: 33 % of it is known" in told
