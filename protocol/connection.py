@@ -21,6 +21,7 @@ import nats.errors
 from nats.aio.client import Client as NatsConnection
 from nats.js.errors import APIError, NoStreamResponseError, ServiceUnavailableError
 
+from . import errors
 from .errors import Busy, JettisonError, LogUnavailable, NotPermitted, NotProvisioned, OutcomeUnknown, Rejected
 from .guarded import Guarded, is_final, told_of
 from .limits import HEADER_BYTES_RESERVED, PAYLOAD_BYTES_MAX
@@ -279,7 +280,7 @@ def _unconfirmed(
     connection: NatsConnection | None, failure: BaseException, waited: float, tries: int, what: str
 ) -> JettisonError:
     if isinstance(failure, NoStreamResponseError):
-        return LogUnavailable("no stream takes it on this server; run `jettison provision`", what=what)
+        return LogUnavailable(f"no stream takes it on this server; {errors.PROVISION}", what=what)
     return OutcomeUnknown(
         f"NATS did not confirm in {waited:.1f} s ({_reason(connection, failure)}): {what}; "
         "it may still land, and the same call again is harmless",
@@ -330,8 +331,7 @@ async def check_there(connection: NatsConnection) -> None:
         code = error.err_code if isinstance(error, APIError) else None
         if code == STREAM_NOT_FOUND:
             raise NotProvisioned(
-                f"there is no log on this server, in the account of {who}; run `jettison provision` (after a loss "
-                "`jettison restore`), or use a user of the account where that was done"
+                f"there is no log on this server for {who}; {errors.PROVISION}, or use a user of the account with it"
             ) from None
         if code in NO_JETSTREAM:
             raise NotPermitted(f"{reason_of(error)}: {who} ({NO_JETSTREAM_FIX})") from None

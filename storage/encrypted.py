@@ -159,6 +159,11 @@ class EncryptedSnapshots:
         except (NotFound, ArtifactDamaged, Unavailable, Damaged, Erased):
             return None
 
+    @property
+    def refused(self) -> str:
+        """See `Snapshots.refused`."""
+        return self._snapshots.refused
+
     async def artifact(self, at: Address) -> str:
         """Return the SHA-256 of the object that holds the newest one; empty if none does."""
         try:

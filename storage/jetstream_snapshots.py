@@ -25,10 +25,18 @@ REFUSED_SECONDS = 60.0
 class JetStreamSnapshots:
     """`Snapshots` on the stream `CTX_SNAP`. Losing one costs time only, so no failure is passed on."""
 
-    def __init__(self, connection: NatsConnection) -> None:
+    def __init__(self, connection: NatsConnection, *, writes: bool = True) -> None:
+        """Read and write over *connection*; who never *writes* may lack the right to read too, and is not warned."""
+        self._level = logging.WARNING if writes else logging.INFO
+        self._refused = ""
         self._jetstream = connection.jetstream(timeout=READ_SECONDS)
         self._places = places_of(connection)
         self._refused_until = 0.0
+
+    @property
+    def refused(self) -> str:
+        """See `Snapshots.refused`."""
+        return self._refused
 
     async def put(self, at: Address, body: bytes) -> None:
         """See `Snapshots.put`."""
@@ -46,7 +54,8 @@ class JetStreamSnapshots:
             message = await self._jetstream.get_msg(stream, subject=subjects.snapshot(at))
         except NotPermitted as error:
             if time.monotonic() >= self._refused_until:
-                log.warning("no snapshot is read, and none is compared with its log: %s", error)
+                log.log(self._level, "no snapshot is read, and each log is folded from its beginning: %s", error)
+            self._refused = str(error)
             self._refused_until = time.monotonic() + REFUSED_SECONDS
             return None
         except (APIError, LogUnavailable, *TRANSIENT):

@@ -86,6 +86,8 @@ class MemoryLog:
 class MemorySnapshots:
     """`Snapshots` of one process."""
 
+    refused = ""
+
     def __init__(self) -> None:
         self._newest: dict[Address, bytes] = {}
 

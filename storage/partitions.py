@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import msgspec
 
 from protocol import subjects
-from protocol.errors import Damaged, Rejected
+from protocol.errors import PROVISION, Damaged, Rejected
 from protocol.ids import Address
 
 SHARDS = subjects.SHARDS
@@ -125,7 +125,7 @@ def told(listening: Sequence[Sequence[str]]) -> Layout:
         owners |= {shard: partition for shard in map(subjects.shard_in, patterns) if shard is not None}
     missing = [shard for shard in range(SHARDS) if shard not in owners]
     if missing:
-        raise Damaged(f"no partition has the shards {missing}; run `jettison provision`", shards=len(missing))
+        raise Damaged(f"no partition has the shards {missing}; {PROVISION}", shards=len(missing))
     return Layout(partitions=len(listening), shards=tuple(owners[shard] for shard in range(SHARDS)))
 
 

@@ -76,6 +76,11 @@ class EventLog(Protocol):
 class Snapshots(Protocol):
     """Folded states that save time and nothing else; losing them all changes no answer."""
 
+    @property
+    def refused(self) -> str:
+        """Return why this user may read none; empty where that is allowed, or was not tried."""
+        ...
+
     async def put(self, at: Address, body: bytes) -> None:
         """Keep *body* as the newest snapshot of *at*."""
         ...

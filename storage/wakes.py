@@ -230,7 +230,7 @@ class JetStreamWakes:
         if found.config.max_deliver != UNLIMITED:
             raise NotProvisioned(
                 f"the consumer {queue.durable} gives a slot up after {found.config.max_deliver} deliveries, and would "
-                "never free it; run `jettison provision`",
+                f"never free it; {PROVISION}",
                 consumer=queue.durable,
             )
 

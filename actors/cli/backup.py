@@ -29,6 +29,11 @@ COPIED = (subjects.LOG_STREAM, subjects.GATEWAY_STREAM, subjects.DEAD_LETTER_STR
 """The keys last: whose first message is in the log has its key by then."""
 MADE_ANEW = (subjects.WAKE_STREAM, subjects.SNAPSHOT_STREAM)
 
+NOT_EMPTY = (
+    "a backup is put back where nothing is, and never over a log; what to do then: infra/docs/backup.md, "
+    '"It was provisioned all the same"'
+)
+
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """What a folder with a backup says of itself."""
@@ -126,6 +131,7 @@ def restore(stack: StackOptions, folder: Path, *, keys: Path | None, objects: bo
         text = f"objects: {manifest.objects:,} in the backup, {put:,} put back that the bucket lacked\n"
         if not objects:
             text = _logs_told(manifest) + text + "What was said behind these sequences is lost, and nothing else.\n"
+            text += "Until when each conversation goes: jettison sweep --all with workers at work, then jettison ls.\n"
         shown(row, text, as_json=as_json)
         return 0
 
@@ -150,7 +156,7 @@ async def _put_back(running: Runtime, manifest: Manifest, folder: Path, keys: Pa
     fitting = await layout_of(running.connection) == manifest.layout
     for name in await _parts(running, COPIED):
         if (await jetstream.stream_info(name)).state.messages:
-            raise Rejected(f"{name} is not empty: a backup is put back where nothing is, and never over a log")
+            raise Rejected(f"{name} is not empty: {NOT_EMPTY}")
     async with paused(running.connection) if fitting else nullcontext():
         for name in await _parts(running, COPIED if fitting else (*COPIED, *MADE_ANEW)):
             await jetstream.delete_stream(name)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Sequence
 from pathlib import Path
 
-import msgspec
 from nats.js.errors import APIError
 
 from actors.host.bootstrap import Runtime, data_folder, runtime
@@ -27,6 +25,7 @@ from storage.places import places_of
 from storage.streams import consumers, drift, streams
 
 from . import UNREACHABLE
+from .doctor_store import Finding, artifacts_found, store_found
 from .options import StackOptions
 from .session import located, printed, run, running_stack, settings_of
 from .terminal_text import counted
@@ -37,19 +36,9 @@ FILLED_SHARE_MAX = 0.9
 DAMAGED_REASONS = ("damaged", "unreadable")
 NAMED_MAX = 20
 
+OPERATOR_ALONE = "run doctor as operator: only that user may look at all streams (JETTISON_NATS__USER)"
+
 RESTART = "then restart that nats-server (or `jettison up`): until then its stream takes no write"
-
-STORE_SECONDS = 5.0
-"""For the store to write and read a few bytes, while a person waits."""
-
-
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was looked at."""
-
-    what: str
-    ok: bool
-    detail: str
-    fix: str = ""
 
 
 def doctor(stack: StackOptions, *, monitor: str, as_json: bool) -> int:
@@ -73,6 +62,7 @@ def doctor(stack: StackOptions, *, monitor: str, as_json: bool) -> int:
 
 async def _findings(settings: Settings, monitor: str) -> AsyncIterator[Finding]:
     yield _tokenizer()
+    there = settings if settings.s3.endpoint else None
     try:
         there = located(settings)
         async with runtime(there, role="doctor") as running:
@@ -84,7 +74,7 @@ async def _findings(settings: Settings, monitor: str) -> AsyncIterator[Finding]:
                 yield finding
             for finding in await _at_work(there, monitor):
                 yield finding
-            yield await _store(running, there)
+            yield await artifacts_found(running)
             for finding in await _conversations(running):
                 yield finding
             yield _model(there)
@@ -93,6 +83,8 @@ async def _findings(settings: Settings, monitor: str) -> AsyncIterator[Finding]:
         yield Finding(what="nats", ok=False, detail=str(error), fix="see infra/nats for users and their rights")
     except Unavailable as error:
         yield Finding(what="nats", ok=False, detail=str(error), fix="start a server, or `jettison up`")
+    if there is not None:
+        yield await store_found(there)
 
 
 def _tokenizer() -> Finding:
@@ -104,7 +96,10 @@ async def _streams(running: Runtime, settings: Settings) -> list[Finding]:
     try:
         differences = await drift(running.connection, replicas=settings.nats.replicas)
     except (JettisonError, APIError, *TRANSIENT) as error:
-        return [Finding(what="jetstream", ok=False, detail=await _why(running, error), fix=NO_JETSTREAM_FIX)]
+        # a refusal of one question names its subject: JetStream is there, and this user may not ask it
+        is_refused = isinstance(error, NotPermitted) and "subject" in error.fields
+        fix = OPERATOR_ALONE if is_refused else NO_JETSTREAM_FIX
+        return [Finding(what="jetstream", ok=False, detail=await _why(running, error), fix=fix)]
     layout = await places_of(running.connection).layout()
     if layout.moving:
         fix = f"jettison repartition {layout.partitions}, unless somebody runs it"
@@ -252,22 +247,6 @@ def _embedded_monitor(settings: Settings) -> str:
     """Return the monitoring port of the embedded server; empty if that is not the one that is asked about."""
     stack = running_stack(data_folder(settings))
     return stack.endpoints.monitor if stack and stack.endpoints.nats_url == settings.nats.url else ""
-
-
-async def _store(running: Runtime, settings: Settings) -> Finding:
-    probe, owner = b"jettison doctor", Token("doctor")
-    try:
-        async with asyncio.timeout(STORE_SECONDS):
-            key = await running.artifacts.put(owner, probe)
-            same = await running.artifacts.get(owner, key) == probe
-    except TimeoutError:
-        detail = f"{settings.s3.endpoint or 'AWS'} takes connections and does not answer in {STORE_SECONDS:g} s"
-        return Finding(what="s3", ok=False, detail=detail, fix="look at its process and its disk, and restart it")
-    except JettisonError as error:
-        fix = "check its disk, s3.endpoint, bucket and credentials; `jettison provision` makes the bucket"
-        return Finding(what="s3", ok=False, detail=str(error), fix=fix)
-    where = settings.s3.endpoint or "AWS"
-    return Finding(what="s3", ok=same, detail=f"{where}, bucket {settings.s3.bucket}: written and read back")
 
 
 async def _conversations(running: Runtime) -> list[Finding]:

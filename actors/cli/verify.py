@@ -47,12 +47,21 @@ def verify(stack: StackOptions, what: str, *, everything: bool, as_json: bool) -
         if what:
             at = written_address(what)
             try:
-                return _told([await verified(at, sources)], as_json)
+                found = _told([await verified(at, sources)], as_json)
             except NotFound:
                 raise missing(what, at) from None
-        return await _verified_all(sources, as_json)
+        else:
+            found = await _verified_all(sources, as_json)
+        say_what_was_not_compared(sources)
+        return found
 
     return connected(main, stack)
+
+
+def say_what_was_not_compared(sources: Sources) -> None:
+    """Say that snapshots were not compared with their logs, where this user may not read them."""
+    if why := sources.snapshots.refused:
+        said(f"no snapshot was compared with its log: {why}")
 
 
 async def _verified_all(sources: Sources, as_json: bool) -> int:

@@ -25,7 +25,7 @@ from protocol.keys import FolderKeys, JetStreamKeys, TenantKeys
 from protocol.login import parted
 from protocol.subjects import ACTORS, Actor, Verb
 from storage.announcing import NatsAnnouncer, NatsRequests
-from storage.connections import connection_name
+from storage.connections import WORKERS, connection_name
 from storage.dead_letters import JetStreamDeadLetters
 from storage.encrypted import EncryptedLog, EncryptedSnapshots
 from storage.in_progress import JetStreamInProgress
@@ -190,7 +190,8 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
     keys = JetStreamKeys(connection, tenants=tenants)
     log = EncryptedLog(JetStreamLog(connection), keys=keys)
     name = writer_name(role)
-    snapshots = EncryptedSnapshots(JetStreamSnapshots(connection), keys=keys, artifacts=artifacts)
+    stored = JetStreamSnapshots(connection, writes=role in WORKERS)
+    snapshots = EncryptedSnapshots(stored, keys=keys, artifacts=artifacts)
     conversations = Conversations(log=log, snapshots=snapshots, writer=name, rules=settings.rules_written)
     # a layer that cannot be used would refuse every new conversation
     settings.layers.check()

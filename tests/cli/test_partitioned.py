@@ -50,6 +50,7 @@ async def restored_elsewhere(parted: Settings, settings: Settings, running: Runt
     before = [await running.log.read(at, after=0) for at in TALKS]
     await told(parted, "backup", str(folder), code=0)
     await told(settings, "restore", str(folder), code=1, says="does not compute shards")
+    await told(parted, "restore", str(folder), code=1, says='"It was provisioned all the same"')
     for partitions in (1, 2):
         await emptied(running)
         await provision(running.connection, partitions=partitions)

@@ -13,7 +13,7 @@ import msgspec
 import nats.errors
 import pytest
 
-from actors.cli import NOT_PERMITTED
+from actors.cli import NOT_PERMITTED, UNREACHABLE
 from actors.host.settings import Settings
 from protocol import connection as connections
 from protocol.client import Client
@@ -128,12 +128,22 @@ async def test_each_program_names_what_failed(fault: Callable[..., object], tmp_
             told, code = await asyncio.to_thread(told_by, command, wrong, wanted=FAULTS[fault])
             assert FAULTS[fault] in told, command
             assert command not in ("provision", "ls") or code == NOT_PERMITTED, command
+            assert command != "doctor" or "ok   s3: " in told, "the store is looked at all the same"
             assert "TimeoutError" not in told
             assert PASSWORD not in told
             assert "Traceback" not in told
         with pytest.raises(NotPermitted, match=FAULTS[fault]):
             async with Client.connect(url, user=user, password=password) as client:
                 await client.open("c", tenant="acme2")
+
+
+async def test_the_doctor_of_who_may_not_ask_says_as_whom_to_ask(provisioned: RightsServer, settings: Settings) -> None:
+    asked = as_user(settings, provisioned.url, "auditor", PASSWORD)
+    told, code = await asyncio.to_thread(told_by, "doctor", asked, wanted="")
+    assert "BAD  jetstream: Permissions Violation: user auditor" in told
+    assert "fix: run doctor as operator" in told
+    assert "jetstream {}" not in told, "JetStream is there"
+    assert code == UNREACHABLE
 
 
 async def test_a_violation_names_who_may_not_do_what(

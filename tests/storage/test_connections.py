@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.cli.doctor import Finding
+from actors.cli.doctor_store import Finding
 from protocol import codec
 from protocol.connection import connect
 from storage.connections import AtWork, at_work, connection_name, release
