@@ -5,6 +5,8 @@ Nothing of it is in the state: the next view shows it again, unless a compaction
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from actors.core.entry import Entry
@@ -28,12 +30,17 @@ class CallView(msgspec.Struct, frozen=True, kw_only=True):
     """What it left out or shortened."""
 
 
-def cut_view(decision: Decision) -> CallView | None:
-    """Return the view that *decision* served, if it was cut for that call; None also where it cannot be rebuilt."""
+def cut_view(decision: Decision, *, about: Collection[int] = ()) -> CallView | None:
+    """Return the view that *decision* served, if it was cut for that call; None also where it cannot be rebuilt.
+
+    Where something is asked *about* some messages alone, None also where nothing of these could be cut.
+    """
     fact = served_fact(decision)
-    # rebuilding is dear: only where the fact says that serving had to cut
-    seen = rebuilt(decision).view if fact is not None and fact.level != "none" else None
-    if fact is None or seen is None:
+    # rebuilding takes 10 ms of a long conversation, and there may be a thousand such calls
+    if fact is None or fact.level == "none" or (about and not _could_cut(decision, fact, about)):
+        return None
+    seen = rebuilt(decision).view
+    if seen is None:
         return None
     state, shown = decision.before, {entry.number: entry for entry in seen.entries}
     kept = state.entries
@@ -54,6 +61,11 @@ def cut_view(decision: Decision) -> CallView | None:
     if state.digest is not None and digest is None:
         touches.append(_touch(decision, DIGEST, "digest", state.digest.tokens, 0))
     return CallView(fact=fact, entries=entries, digest=digest, touches=tuple(touches))
+
+
+def _could_cut(decision: Decision, fact: ContextServed, about: Collection[int]) -> bool:
+    """Tell whether the call could be shown less of these messages than the conversation has of them."""
+    return fact.level == "bare" or any(entry.number in about for entry in decision.before.entries)
 
 
 def _touch(decision: Decision, number: int, role: str, before: int, after: int) -> Touch:

@@ -83,7 +83,7 @@ def where(at: Address, records: Sequence[Record], *, text: str, uploads: Mapping
         seen = seen or bool(standing or said)
         now = _kept(standing, said, state.entries, state.digest) if seen else "absent"
         kept, there = now, standing
-        if seen and (call := cut_view(decision)):
+        if seen and (call := cut_view(decision, about={*standing, *said})):
             there = _shown_in(call, standing, text)
             kept = _kept(there, said, call.entries.values(), call.digest)
             if standing and not there:

@@ -50,7 +50,7 @@ def why(at: Address, records: Sequence[Record], *, number: int, version: int | N
     last: Decision | None = None
     call: CallView | None = None
     for last in trail(at, records, upto=version):
-        call = cut_view(last)
+        call = cut_view(last, about=(number,))
         history += _events(last, number, call, digested=_is_digested(last.before, number))
     if last is None:
         raise NotFound(f"{at} has no version yet: no worker has seen it", address=str(at))

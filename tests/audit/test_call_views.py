@@ -7,8 +7,9 @@ from actors.audit.versions import served, versions
 from actors.audit.where import where
 from actors.audit.why import why
 from actors.cli.audit_output import diff_cause, version_text, where_text
+from actors.core.view import least_budget
 from actors.mcp.texts import _version_line
-from tests.audit.recorded import serve
+from tests.audit.recorded import serve, small
 from tests.builders import Talk, assistant, policy, user, words
 
 VALUE = "ORD-219541-G4"
@@ -106,3 +107,20 @@ def test_the_four_agree_about_each_message_of_a_view_that_was_cut() -> None:
     for number in range(1, talk.state.messages + 1):
         told = why(talk.at, talk.records, number=number, version=version)
         assert (told.now == "not in the view") == (number in gone) == (number not in seen.numbers)
+
+
+def test_a_call_without_room_for_the_digest_is_told_to_have_had_none() -> None:
+    talk = Talk(small())
+    for number in range(8):
+        talk.play(user(f"look at ORD-{number}1954-G4 {words(60)}"), assistant(words(60)))
+    assert talk.state.digest is not None
+    version = serve(talk, least_budget(talk.state, refused=1, count=talk.count))
+    assert served(talk.at, talk.records, version=version).served.level == "bare"
+    digest, told = (why(talk.at, talk.records, number=number, version=version) for number in (0, 1))
+    assert (digest.now, digest.history[-1].did) == ("not in the view", "cut")
+    assert (told.now, told.history[-1].version, told.history[-1].did) == ("not in the view", version, "cut")
+    assert "(nothing in the view says so)" in told.read[-1]
+    row = diff(talk.at, talk.records, older=version - 1, newer=version).rows[0]
+    assert (row.number, row.did, row.version, row.after_tokens) == (0, "cut", version, 0)
+    found = where(talk.at, talk.records, text="ORD-01954-G4", uploads={})
+    assert (found.spans[-1].kept, found.spans[-1].first) == ("lost", version)
