@@ -49,6 +49,9 @@ WRAPPED = b"\x01"
 PER_SUBJECT = "maximum messages per subject exceeded"
 """A taken place and a full stream have the same number; only the second is a key that is not kept."""
 
+LOOK_SECONDS = 1.0
+"""For the answer whether a conversation was erased: who appends does not wait longer where NATS hangs."""
+
 SET_KEYS = "set keys.folder (JETTISON_KEYS__FOLDER), or give a client its keys"
 
 
@@ -244,7 +247,7 @@ class JetStreamKeys:
         except UNREADABLE:
             raise Damaged(f"the key of {at} is not readable", address=str(at)) from None
         if kept == KeyRecord():
-            raise Erased(f"{at} was erased, and its key destroyed", address=str(at))
+            raise _erased(at)
         if kept.wrapped and self._tenants is None:
             raise KeysUnavailable(f"{at} is encrypted with a key of its tenant; {SET_KEYS}", address=str(at))
         key = kept.plain or await self._tenants.unwrap(at, kept.wrapped)  # type: ignore[union-attr]  # asked above
@@ -322,6 +325,24 @@ async def newest_is_wrapped(connection: NatsConnection) -> bool:
         return bool(msgspec.msgpack.decode(newest.data or b"", type=KeyRecord).wrapped)
     except (APIError, NotPermitted, *TRANSIENT, *UNREADABLE):
         return False
+
+
+async def check_not_erased(connection: NatsConnection, at: Address) -> None:
+    """Raise `Erased` where the mark of an erasure is in the key's place, encrypted or not; as far as NATS answers."""
+    if not connection.is_connected:
+        return
+    try:
+        found = await connection.jetstream(timeout=LOOK_SECONDS).get_msg(
+            subjects.KEY_STREAM, subject=subjects.key(at), direct=True
+        )
+    except (APIError, NotPermitted, *TRANSIENT):
+        return
+    if found.data == DESTROYED:
+        raise _erased(at)
+
+
+def _erased(at: Address) -> Erased:
+    return Erased(f"{at} was erased, and its key destroyed", address=str(at))
 
 
 def is_taken(error: APIError) -> bool:

@@ -19,6 +19,7 @@ from .facts import Claim, SaidMessage
 from .formats import messages
 from .formats.cache_marks import without_marks
 from .ids import Address
+from .keys import check_not_erased
 from .limits import CLAIM_BYTES_MIN, ENVELOPE_BYTES_MAX, INLINE_BYTES_MAX
 from .service_call import ask
 from .service_messages import WAIT_SECONDS, UploadAsked
@@ -115,12 +116,13 @@ class Uploads:
         self._down_until = 0.0
 
     async def stored(self, body: bytes, *, seconds: float = WAIT_SECONDS) -> str:
-        """Store *body* and return its SHA-256. Raises `ArtifactsUnavailable`, at once where it did a moment ago."""
+        """Store *body* and return its SHA-256. Raises `Erased`; `ArtifactsUnavailable`, at once where it just did."""
         sha256 = hashlib.sha256(body).hexdigest()
         there = self._known.get(sha256)
         if there is False or (there is None and time.monotonic() < self._down_until):
             raise ArtifactsUnavailable(f"S3 takes no large parts now: one of {len(body):,} bytes waits for it")
         if there is None:
+            await check_not_erased(self._connection, self._at)
             try:
                 asked = UploadAsked(sha256=sha256, bytes=len(body))
                 answer, _ = await ask(self._connection, self._at, "upload", asked, seconds)

@@ -17,7 +17,7 @@ from .envelopes import Repeatable, check_readable
 from .errors import LogUnavailable, NotPermitted, Rejected
 from .facts import MessagesAppended, SaidFact, SaidMessage
 from .ids import Address, fresh_id
-from .keys import JetStreamKeys
+from .keys import JetStreamKeys, check_not_erased
 from .service_call import Question, ask
 from .service_messages import Answer, ContextAsked, PolicyAsked, SaidAt
 from .tracing import span, traced
@@ -63,9 +63,11 @@ class Voice:
     async def say(self, facts: tuple[SaidFact, ...], *, at_ms: int, patience: float) -> int:
         """Publish one envelope, after all that was not confirmed before. Returns its stream sequence.
 
-        Raises `Rejected` for values that no reader could take, before anything is sent.
+        Raises `Rejected` for values that no reader could take, and `Erased`, before anything is sent; `Erased` also
+        where it was erased in this very moment: what was sent lies behind its tombstone then, and is told to nobody.
         """
         async with self._lock:
+            await check_not_erased(self.client.connection, self.at)
             said = self._repeated(facts)
             if said is None:
                 said = codec.Said(writer=self._writer, count=self.count + 1, facts=facts, at_ms=at_ms or now_ms())
@@ -98,6 +100,7 @@ class Voice:
             said = codec.Said(writer=writer, count=index, facts=facts, at_ms=at_ms or now_ms())
             check_readable(said)
             async with self._lock:
+                await check_not_erased(self.client.connection, self.at)
                 # said again, it is the same one at a later time
                 if all((one.writer, one.count) != (said.writer, said.count) for one in self._unconfirmed):
                     self._unconfirmed.append(said)
@@ -115,6 +118,8 @@ class Voice:
             self._look()
             try:
                 seq = await self._publish(said, patience)
+                # an erasure destroys the key, then looks for what is in the log: it found this, or it is seen here
+                await check_not_erased(self.client.connection, self.at)
             except (Rejected, NotPermitted):
                 # it will never be taken: kept, it would stand in the way of all that comes after it
                 self._owed.forget(self._unconfirmed.pop(0))

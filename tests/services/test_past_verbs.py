@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 from actors.audit.diff import diff
@@ -16,6 +18,7 @@ from protocol.facts import MessagesAppended, SaidMessage
 from protocol.formats import messages
 from protocol.history import Version
 from protocol.ids import fresh_id
+from storage.erasure import key_destroyed
 from storage.jetstream import JetStreamLog
 from tests.builders import assistant, result, user
 from tests.conftest import layer
@@ -125,10 +128,20 @@ async def test_an_agent_erases_where_it_may(working: Runtime, client: Client, na
     assert found.artifacts or found.shared, "others of the tenant may have said the same"
     with pytest.raises(Erased):
         await talk.context()
-    late = codec.Said(
+    large = f"{name} {'x' * 100_000}"
+    late = (talk.append([user("LATE")]), talk.append([user("LATE")], key="k"), talk.append([user(large)]))
+    for speaking in (*late, talk.set_budget(9_000)):
+        with pytest.raises(Erased, match="was erased"):
+            await speaking
+    with pytest.raises(Erased, match="was erased"):
+        await client.open(name)
+    with pytest.raises(NotFound):
+        await working.artifacts.find(talk.at.tenant, hashlib.sha256(large.encode()).hexdigest())
+    assert await working.log.head(talk.at) == (await talk.versions())[-1].seq, "nothing landed"
+    zombie = codec.Said(
         writer="w", count=1, facts=(MessagesAppended(messages=(SaidMessage(raw=messages.encode(user("LATE"))),)),)
     )
-    await JetStreamLog(working.connection).say(talk.at, codec.encode_said(late), message_id=fresh_id(), headers={})
+    await JetStreamLog(working.connection).say(talk.at, codec.encode_said(zombie), message_id=fresh_id(), headers={})
     reading = (talk.search("LATE"), talk.read_artifact("messages:1"), talk.artifacts(), talk.where("LATE"), talk.why(1))
     for asked in reading:
         with pytest.raises(Erased, match="was erased"):
@@ -137,3 +150,19 @@ async def test_an_agent_erases_where_it_may(working: Runtime, client: Client, na
     assert (await talk.erase(yes=True)).records == 1
     assert (await talk.erase(yes=True)).records == 0
     assert [row.stage for row in await talk.versions()] == ["erase"]
+
+
+async def test_who_speaks_in_the_moment_of_an_erasure_is_told_so(
+    working: Runtime, client: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = await client.open(name)
+    publish = talk._voice._publish
+
+    async def erased_meanwhile(said: codec.Said, patience: float) -> int:
+        seq = await publish(said, patience)
+        await key_destroyed(working.connection, talk.at)
+        return seq
+
+    monkeypatch.setattr(talk._voice, "_publish", erased_meanwhile)
+    with pytest.raises(Erased, match="was erased"):
+        await talk.append([user("one")])
