@@ -158,8 +158,8 @@ async def test_view_bypass_view_while_nats_freezes(
         window=1_000_000, replies=lambda run, turn: Reply(thinks=f"t{turn}", text="On.", calls=(("look", {}),))
     )
     asked: Json = {
-        # its window has room for all of it, as it came
-        "model": "claude-opus-4-6",
+        # has room for all of it, as it came, and binds its thoughts
+        "model": "claude-opus-5",
         "max_tokens": 100,
         "system": f"run {fresh_id()[:8]} ",
         "tools": [{"name": "look"}],

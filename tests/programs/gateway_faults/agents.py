@@ -123,7 +123,7 @@ async def messages(asked: Asked) -> Said:
     blocks = [{"type": "text", "text": last["content"]}] if isinstance(last["content"], str) else last["content"]
     given: Any = {
         **{
-            "model": "claude-opus-4-6",
+            "model": "claude-opus-5",
             "max_tokens": 1000,
             "tools": [{"name": "log_of", "input_schema": {"type": "object"}}],
         },
