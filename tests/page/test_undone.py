@@ -177,7 +177,9 @@ async def test_of_what_was_erased_the_tombstone_is_shown_and_nothing_else(app: A
     for path in ("diff", "why/2", "where?text=ledger", "artifacts"):
         gone = await read(app, f"/c/{at}/{path}", status=410)
         assert f"{at} was erased; version {stone}, its tombstone, is all that is left" in said(gone)
-    for path in ("v/1", f"v/{stone - 1}", f"v/{stone}/served.json", "artifact/messages:1-9"):
+    messages = await read(app, f"/c/{at}/artifact/messages:1-9", status=410)
+    assert f"{at} was erased" in said(messages)
+    for path in ("v/1", f"v/{stone - 1}", f"v/{stone}/served.json"):
         await read(app, f"/c/{at}/{path}", status=404)
 
 
