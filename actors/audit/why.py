@@ -24,6 +24,8 @@ from protocol.facts import (
     HistoryAccounted,
     HistoryDigested,
     HistoryExpanded,
+    MessageRepaired,
+    RepairKind,
     ToolOutputSpilled,
     ToolOutputTrimmed,
 )
@@ -39,6 +41,16 @@ from .text import digest_text, said_text
 from .trail import DIGEST, Touch, cut_reason, fact_about, stage_of, touches, trace_of, trail
 
 VALUE_CHARS_MAX = 200
+
+REPAIRS: dict[RepairKind, str] = {
+    "refused": "it cannot be read, and no view shows it",
+    "orphan_result": "no call with this id waits for a result, so it is shown as a user message",
+    "unanswered_calls": "others spoke over calls without a result, and a view says so in its place",
+    "duplicate_call_id": "an earlier call has the same id, so it is shown with another one",
+    "lone_surrogates": "it has halves of characters, which are shown as U+FFFD",
+    "empty_tool_calls": "an empty list of calls is left out",
+}
+"""Why a message is shown otherwise than it was said, by the kind of its repair."""
 
 
 def why(at: Address, records: Sequence[Record], *, number: int, version: int | None = None) -> Why:
@@ -160,6 +172,8 @@ def _rule(state: State, fact: Any) -> str:
             return _spilled(state, fact)
         case ToolOutputTrimmed():
             return f"a part of {fact.tokens:,} tokens was shortened and not stored: {fact.reason}"
+        case MessageRepaired():
+            return REPAIRS[fact.kind] + (f": {fact.detail}" if fact.detail else "")
         case ConversationRewound():
             return f"somebody wanted the context of version {fact.to_version} again, up to message {fact.upto}"
         case HistoryExpanded():
@@ -271,13 +285,19 @@ def _role(saying: Saying) -> str:
 def _shown(entry: Entry | None) -> str:
     if entry is None:
         return "not in the view"
-    return "changed" if entry.shown else "verbatim"
+    return "changed" if _is_changed(entry) else "verbatim"
+
+
+def _is_changed(entry: Entry) -> bool:
+    """Tell whether a view shows it otherwise than it was said: parts of it spilled or cut, or its form repaired."""
+    called = all(result.call for result in entry.results)
+    return bool(entry.shown or entry.renamed or entry.orphan or entry.surrogates or not called)
 
 
 def _ways(
     at: Address, number: int, entry: Entry | None, history: Sequence[Event], digest: Digest | None
 ) -> Iterable[str]:
-    if entry is not None and not entry.shown:
+    if entry is not None and not _is_changed(entry):
         return
     tenant = "" if at.tenant == "default" else f" --tenant {at.tenant}"
     for key in dict.fromkeys(event.artifact for event in history if event.artifact):

@@ -82,7 +82,7 @@ def _version_line(row: Version) -> str:
 def explained_text(found: Why, *, conversation: str) -> str:
     """Return what became of a message, and how it is read."""
     what = f"Message {found.number} ({found.role})" if found.number else "The account of what left the view"
-    shown = {"verbatim": "shows it as it was said", "changed": "shows it shortened"}.get(found.now, "does not show it")
+    shown = {"verbatim": "shows it as it was said", "changed": "shows it changed"}.get(found.now, "does not show it")
     said = f", said {_time(found.said_time)}" if found.said_time else ""
     lines = [f"[{what}{said}: the view at version {found.version} of {conversation} {shown}.]"]
     if found.text:

@@ -27,6 +27,17 @@ def test_a_spilled_result_names_its_cap_and_its_artifact() -> None:
     assert key[:16] in found.read[0]
 
 
+def test_a_repaired_message_is_changed_and_says_why() -> None:
+    talk = Talk(small())
+    talk.play(user("look"), result("nobody", "found"), user("and?"))
+    found = why(talk.at, talk.records, number=2)
+    (event,) = found.history
+    assert (found.now, event.did) == ("changed", "repaired")
+    assert event.rule == "no call with this id waits for a result, so it is shown as a user message: nobody"
+    assert 'read_artifact("messages:2")' in found.read[0]
+    assert why(talk.at, talk.records, number=3).now == "verbatim"
+
+
 def test_a_digested_message_names_the_trigger_and_stays_readable() -> None:
     talk = recorded()
     found = why(talk.at, talk.records, number=4)
