@@ -19,7 +19,7 @@ from nats.aio.subscription import Subscription
 from nats.js.errors import APIError, NotFoundError
 
 from protocol import guarded, subjects
-from protocol.connection import TRANSIENT, check_there, reason_of
+from protocol.connection import TRANSIENT, check_there, heed_cancellation, reason_of
 from protocol.errors import PROVISION, Busy, LogUnavailable, NotProvisioned
 from protocol.ids import Address, fresh_id
 from protocol.subjects import Actor, Lane
@@ -153,6 +153,7 @@ class JetStreamWakes:
         try:
             await self._check(queue)
             while True:
+                heed_cancellation()
                 await free.acquire()
                 message = await self._next(arrived, inbox, queue)
                 if message is None:
@@ -182,6 +183,7 @@ class JetStreamWakes:
     async def _next(self, arrived: asyncio.Queue[Msg], inbox: str, queue: _Queue) -> Msg | None:
         """Open one pull for one slot and wait for its answer; None when the pull ended empty."""
         await self._pull(inbox, queue)
+        heed_cancellation()
         while True:
             try:
                 async with asyncio.timeout(HEARTBEAT_SECONDS * 3):
