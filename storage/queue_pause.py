@@ -15,7 +15,7 @@ from typing import Any
 from nats.aio.client import Client as NatsConnection
 
 from protocol import subjects
-from protocol.connection import TRANSIENT, reason_of
+from protocol.connection import TRANSIENT, heed_cancellation, reason_of
 from protocol.errors import LogUnavailable, Rejected
 
 from .partitions import grows
@@ -49,6 +49,7 @@ async def paused(connection: NatsConnection) -> AsyncIterator[None]:
             # the next round comes before the pause ends
             with suppress(LogUnavailable):
                 await pause(PAUSE_SECONDS)
+            heed_cancellation()
 
     await pause(PAUSE_SECONDS)
     keeping = asyncio.create_task(keep())

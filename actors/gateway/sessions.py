@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from cachetools import LRUCache
 from msgspec.structs import replace
 
+from protocol.connection import heed_cancellation
 from protocol.errors import JettisonError
 from protocol.ids import Address, Token, fresh_id, token
 from storage.gateway_sessions import JetStreamSessions, Session
@@ -61,6 +62,7 @@ class Sessions:
             await asyncio.sleep(TOLD_SECONDS)
             if (sessions := there()) is not None:
                 await self.tell(sessions)
+            heed_cancellation()
 
     async def tell(self, sessions: JetStreamSessions) -> None:
         """Tell what changed since the last time."""

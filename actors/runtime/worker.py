@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 
 from actors.core.flow import next_actor
 from actors.telemetry.service_metrics import record_letter
+from protocol.connection import heed_cancellation
 from protocol.errors import JettisonError, LogUnavailable, NotProvisioned, Unavailable
 from protocol.ids import Address
 from protocol.outages import Outage
@@ -124,6 +125,7 @@ class Worker:
                     count = await self.wakes.partitions()
                 except LogUnavailable:
                     count = max(begun, 1)  # who pulls says what is wrong
+                heed_cancellation()
                 for partition in range(begun, count):
                     credits = max(CREDITS_MIN, -(-CREDITS[lane] // count))
                     parts.create_task(self._pull(lane, deliveries, partition=partition, credits=credits))

@@ -29,6 +29,7 @@ from actors.runtime.task_group import beside
 from actors.spill.policy_layers import NO_LAYERS, Layers
 from actors.telemetry.service_metrics import record_served
 from protocol import semconv
+from protocol.connection import heed_cancellation
 from protocol.errors import (
     UNREADABLE,
     ArtifactsUnavailable,
@@ -384,6 +385,7 @@ async def _alive(request: Request) -> AsyncIterator[None]:
         while True:
             await asyncio.sleep(WORKING_SECONDS)
             await request.working()
+            heed_cancellation()
 
     async with beside(tell()):
         yield

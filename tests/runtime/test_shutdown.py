@@ -4,7 +4,7 @@ import asyncio
 import dataclasses
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, cast
 
 import pytest
@@ -24,6 +24,7 @@ from storage.jetstream_snapshots import JetStreamSnapshots
 from storage.memory_work import MemorySlot, MemoryWakes
 from storage.ports import Slot
 from storage.streams import consumer, provision
+from storage.wakes import JetStreamWakes
 from tests.conftest import settled
 
 
@@ -213,3 +214,27 @@ async def test_who_is_stopped_between_freeing_a_slot_and_looking_again_fills_it_
         slot = await next_slot(running, at)
         assert slot.deliveries == 1
         await slot.done()
+
+
+class Swallowing(JetStreamWakes):
+    """Queues of a server whose answer comes just as nobody waits for it any more."""
+
+    def __init__(self, running: Runtime) -> None:
+        super().__init__(running.connection)
+        self.asked = asyncio.Event()
+
+    async def _check(self, *_: object) -> None:
+        with suppress(asyncio.CancelledError):  # as `asyncio.wait_for` does
+            self.asked.set()
+            await asyncio.sleep(3600)
+
+
+async def test_a_worker_that_is_stopped_as_a_server_answers_stops(running: Runtime) -> None:
+    wakes = Swallowing(running)
+    worker = dataclasses.replace(running.worker("spill"), wakes=wakes)
+    async with at_it(worker) as task:
+        async with asyncio.timeout(180):
+            await wakes.asked.wait()
+        task.cancel()
+        await asyncio.wait({task}, timeout=20)
+        assert task.done()
