@@ -131,7 +131,7 @@ def restore(stack: StackOptions, folder: Path, *, keys: Path | None, objects: bo
         text = f"objects: {manifest.objects:,} in the backup, {put:,} put back that the bucket lacked\n"
         if not objects:
             text = _logs_told(manifest) + text + "What was said behind these sequences is lost, and nothing else.\n"
-            text += "Until when each conversation goes: jettison sweep --all with workers at work, then jettison ls.\n"
+            text += "Until when each conversation goes: jettison sweep --all, then jettison ls.\n"
         shown(row, text, as_json=as_json)
         return 0
 

@@ -13,6 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from actors.audit.verify import mentioned
+from actors.cli.doctor_store import artifacts_found, store_found
+from actors.cli.session import located
+from actors.host.bootstrap import runtime
+from actors.host.settings import Settings
+from protocol.ids import written_address
 from tests.conftest import spilling
 from tests.stack import free_port, jettison_command, jettison_up, listened_on
 
@@ -112,6 +118,23 @@ def test_doctor_finds_nothing_wrong(running: Path) -> None:
     # the embedded server's own monitoring port is asked, unnamed
     assert "1 worker on this server read" in findings["rules"]["detail"]
     assert "each write synced" in findings["durability"]["detail"]
+    assert "probe was written and read back" in findings["s3"]["detail"]
+
+
+async def test_doctor_misses_what_the_log_names_in_a_store_that_takes_its_probe(
+    running: Path, compacted: dict[str, object]
+) -> None:
+    at = written_address(str(compacted["address"]))
+    async with runtime(located(Settings(data=str(running))), role="test") as there:
+        assert "that the log names last: in the bucket" in (await artifacts_found(there)).detail
+        gone = list(mentioned(at, await there.log.read(at, after=0)))[-1]
+        body = await there.artifacts.get(at.tenant, gone)
+        await there.artifacts.delete(at.tenant, gone)
+        lost = await artifacts_found(there)
+        assert (lost.ok, (await store_found(there.settings)).ok) == (False, True)
+        assert f"not in the bucket: {gone[:16]} of {at}" in lost.detail
+        assert "restore FOLDER --objects" in lost.fix
+        await there.artifacts.put(at.tenant, body)
 
 
 @pytest.mark.parametrize(
