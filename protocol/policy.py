@@ -14,7 +14,7 @@ import msgspec
 
 from .errors import UNREADABLE, BadPolicy
 from .hooks import Condition, Count, Hook, Section, Share, Tokens
-from .policy_words import allowed, key_of
+from .policy_words import allowed, key_of, known
 from .presets import PRESETS, Preset, merge
 
 
@@ -354,7 +354,7 @@ def converted(layer: Mapping[str, Any]) -> Policy:
         return msgspec.convert(layer, Policy, strict=False)
     except msgspec.ValidationError as error:
         key = key_of(str(error))
-        raise BadPolicy(f"policy: {error}{allowed(Policy, key)}", key=key) from None
+        raise BadPolicy(f"policy: {error}{allowed(Policy, key)}{known(Policy, str(error))}", key=key) from None
 
 
 def encode(policy: Policy) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Sequence
 
@@ -17,12 +18,33 @@ def key_of(error: str) -> str:
 
 def allowed(document: type, key: str) -> str:
     """Return the words that may stand at *key* of *document*, where only some may, as the end of a sentence."""
-    found = [inspect.type_info(document)]
-    for step in re.findall(r"\[[^\]]*\]|[^.\[]+", key):
-        found = [below for one in found for below in _below(one, step)]
+    found = _at(document, _steps(key))
     words = [str(word) for one in found if isinstance(one, inspect.LiteralType) for word in one.values]
     words += ["a number"] if words and any(isinstance(one, inspect.IntType) for one in found) else []
     return f"; allowed: {', '.join(words)}" if words else ""
+
+
+def known(document: type, error: str) -> str:
+    """Return what msgspec's *error* of an unknown field of *document* may have meant, as the end of a sentence."""
+    if "unknown field" not in error:
+        return ""
+    *path, name = _steps(key_of(error))
+    structs = [one for one in _at(document, path) if isinstance(one, inspect.StructType)]
+    names = [field.encode_name for one in structs for field in one.fields]
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean `{near[0]}`?" if near else f"; known: {', '.join(names)}"
+
+
+def _steps(key: str) -> list[str]:
+    return re.findall(r"\[[^\]]*\]|[^.\[]+", key)
+
+
+def _at(document: type, steps: Sequence[str]) -> list[inspect.Type]:
+    """Return the types that may stand at *steps* of *document*."""
+    found = [inspect.type_info(document)]
+    for step in steps:
+        found = [below for one in found for below in _below(one, step)]
+    return found
 
 
 def _below(one: inspect.Type, step: str) -> Sequence[inspect.Type]:

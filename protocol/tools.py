@@ -20,6 +20,7 @@ from .arguments import plain
 from .errors import UNREADABLE, Rejected
 from .fact_parts import ToldTool
 from .jsonbytes import without_surrogates
+from .policy_words import known
 from .service_messages import ReadAsked
 
 READ_TOOL = "read_artifact"
@@ -118,7 +119,9 @@ def read_asked(arguments: str | Mapping[str, Any]) -> ReadAsked:
         else:
             call = msgspec.convert(arguments, type=_Call, strict=False)
     except UNREADABLE as error:
-        raise Rejected(f"the arguments of {READ_TOOL} cannot be used: {error}"[:200]) from None
+        raise Rejected(
+            f"the arguments of {READ_TOOL} cannot be used: {error}{known(_Call, str(error))}"[:200]
+        ) from None
     return ReadAsked(
         key=call.key,
         lines=str(call.lines),

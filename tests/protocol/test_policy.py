@@ -136,3 +136,16 @@ def test_the_fingerprint_of_the_defaults_never_changes_unseen() -> None:
 def test_bytes_that_are_no_policy_are_refused(raw: bytes) -> None:
     with pytest.raises(BadPolicy):
         policies.decode(raw)
+
+
+@pytest.mark.parametrize(
+    ("layer", "told"),
+    [
+        ({"triger": {}}, r"`triger`; did you mean `trigger`\?"),
+        ({"trigger": {"rato": 1}}, r"`rato` - at `\$\.trigger`; did you mean `ratio`\?"),
+        ({"nothing": 1}, "`nothing`; known: preset, budget, trigger, "),
+    ],
+)
+def test_an_unknown_key_is_told_with_what_was_meant(layer: dict[str, Any], told: str) -> None:
+    with pytest.raises(BadPolicy, match=told):
+        policies.resolve([layer])

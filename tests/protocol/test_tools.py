@@ -40,3 +40,8 @@ UNUSABLE = ["", "{", "[]", "{}", '{"key": []}', '{"key": "a", "offset": 3}', "\u
 def test_a_call_that_cannot_be_read_is_refused(arguments: Any) -> None:
     with pytest.raises(Rejected, match="the arguments of read_artifact cannot be used"):
         read_asked(arguments)
+
+
+def test_a_model_that_names_an_argument_wrongly_is_told_the_right_one() -> None:
+    with pytest.raises(Rejected, match="did you mean `lines`"):
+        read_asked({"key": "messages:4", "line": "1-2"})
