@@ -38,7 +38,7 @@ EXAMPLES = {
 
 ANSWERS: dict[str, type[msgspec.Struct]] = {
     "context()": Context, "expand(...)": Expanded, "rewind(...)": Rewound, "set_policy(...)": PolicyChanged,
-    "ready()": Ready,
+    "async for … in ready()": Ready,
 }  # fmt: skip
 """What a call of a conversation returns, or yields."""
 
