@@ -261,7 +261,8 @@ class _Ladder:
 
     def _descend(self, some: Sequence[Unit], target: int) -> None:
         chars = self.levels[0].outcome
-        sooner = self._leave_sooner(some, target)
+        # what leaves is estimated; older rules, which a release still writes while it goes out, shorten all first
+        sooner = self._leave_sooner(some, target) if self.hindsight.by_fields else 0
         if sooner:
             some = some[sooner:]
             self.trimmed_last = (some[-1], chars) if some else None
