@@ -17,6 +17,7 @@ from ..client import Client, Conversation
 from ..context import Context
 from ..errors import NotFound
 from ..formats.messages import Profile
+from ..voice import Connected
 from .atoms import Atom, Seen, carrying, chained, parted, restored
 
 BRANCHES_MAX = 512
@@ -49,6 +50,13 @@ class Branch:
     chain: str = ""
     """Hash of these."""
     given: list[Given] = field(default_factory=list)
+    reconnects: int = 0
+    """Of its client, when its log was looked into."""
+
+    @property
+    def is_sure(self) -> bool:
+        """Tell whether the connection stood since: a log that was put back from a copy may have lost its end."""
+        return self.reconnects == _reconnects(self.talk.client)
 
     def continues(self, chains: Sequence[str]) -> tuple[int, int] | None:
         """Return how many messages of a list with these *chains* are old, and which number the first has.
@@ -156,8 +164,8 @@ class Branches:
 
     async def _branch(self, client: Client, name: str) -> Branch:
         """Return the conversation *name*, with how far it goes where it is there already."""
-        branch = self._known.get(name)
-        if branch is None or branch.talk.client is not client:
+        branch = before = self._known.get(name)
+        if branch is None or branch.talk.client is not client or not branch.is_sure:
             terms = self._terms
             talk = await client.open(
                 name,
@@ -167,8 +175,9 @@ class Branches:
                 policy=terms.policy,
                 format=terms.profile,
             )
-            branch = Branch(talk=talk)
+            branch = Branch(talk=talk, reconnects=_reconnects(client))
             await _find(branch)
+            branch.given = [one for one in before.given if one.said <= branch.said] if before else []
         _hold(self._known, name, branch, most=BRANCHES_MAX)
         return branch
 
@@ -179,6 +188,10 @@ def _hold(held: dict[str, Branch], key: str, branch: Branch, *, most: int) -> No
     held[key] = branch
     while len(held) > most:
         del held[next(iter(held))]
+
+
+def _reconnects(client: Connected) -> int:
+    return int(client.connection.stats["reconnects"])
 
 
 async def _find(branch: Branch) -> None:

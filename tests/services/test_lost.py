@@ -10,6 +10,8 @@ from actors.cli.session import started_stack
 from actors.host.bootstrap import runtime
 from actors.host.settings import Settings
 from protocol import subjects
+from protocol.adapters.atoms import Atom
+from protocol.adapters.branches import Branches, Terms
 from protocol.client import Client
 from protocol.conversation import Conversation
 from protocol.errors import LogRegression
@@ -23,8 +25,13 @@ async def texts(talk: Conversation) -> list[str]:
     return [message["content"] for message in (await talk.context()).messages]
 
 
+def listed(*said: str) -> list[Atom]:
+    """Return the whole list that a framework hands over at each call."""
+    return [Atom(chat=user(text)) for text in said]
+
+
 async def test_who_remembers_what_a_log_lost_is_told_so_however_far_the_log_has_grown_since(tmp_path: Path) -> None:
-    copy = tmp_path / "log"
+    copy, adapter = tmp_path / "log", Branches(Terms())
     async with (
         started_stack(Settings(data=str(tmp_path / "data"))) as (settings, _),
         runtime(settings, role="test") as remembering,
@@ -35,10 +42,12 @@ async def test_who_remembers_what_a_log_lost_is_told_so_however_far_the_log_has_
             talk, same, idle = [await client.open("lost") for _ in range(3)]
             await talk.append([user("one")])
             await talk.context()
+            await adapter.shown(client, "adapted", listed("one"))
             await settled(working, talk.at)
             copied = await stream_copies.copied(client.connection, subjects.LOG_STREAM, copy)
             await same.append([user("two, by the same client")])
             await idle.append([user("three")])
+            await adapter.shown(client, "adapted", listed("one", "two"))
             await talk.append([user("four")])
             assert len(await texts(talk)) == 4
             await settled(working, talk.at)
@@ -67,3 +76,6 @@ async def test_who_remembers_what_a_log_lost_is_told_so_however_far_the_log_has_
             with pytest.raises(LogRegression, match="lost what was said"):
                 await same.context()
             assert (await texts(await client.open("lost")))[-1] == "five"
+            # an adapter has the whole list: what was lost is said again, in its place
+            seen = (await adapter.shown(client, "adapted", listed("one", "two", "three"))).seen
+            assert [one.chat["content"] for one in seen] == ["one", "two", "three"]
