@@ -145,7 +145,7 @@ class Voice:
 
     def _look(self) -> bool:
         """Doubt the newest thing that was said, where the connection broke off since; tell whether it did."""
-        connected = self.client.connection.stats["reconnects"]
+        connected = reconnects(self.client)
         broke_off = connected != self._connected
         self._connected = connected
         if broke_off:
@@ -176,6 +176,11 @@ class Voice:
     def _message_id(self, said: codec.Said) -> str:
         """Return an id that repeats with the envelope and that no other tenant can guess."""
         return hashlib.sha256(f"{self._writer}/{said.writer}/{said.count}".encode()).hexdigest()[:32]
+
+
+def reconnects(client: Connected) -> int:
+    """Return how often the connection of *client* broke off and stood again."""
+    return int(client.connection.stats["reconnects"])
 
 
 def now_ms() -> int:

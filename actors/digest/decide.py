@@ -39,7 +39,7 @@ def digest(state: State, *, count: Count) -> tuple[HistoryDigested | CompactionD
     boundary = state.episode.boundary
     if state.policy.digest.mode == "off":
         return (CompactionDeclined(boundary=boundary, stage="digest", reason="digest.mode is off"),)
-    told = state.digest is not None and state.digest.account is not None
+    told = state.digest is not None and state.digest.tells
     squeezable = state.policy.squeeze.way == "off" or state.policy.squeeze.prompt_version != "v1"
     if state.policy.digest.style == "account" and (told or squeezable):
         return tell_as_account(state, count=count)

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from protocol.errors import UNREADABLE, Rejected
+from protocol.policy_words import known
 from protocol.tools import READ_ARTIFACT, READ_TOOL
 
 INSTRUCTIONS = (
@@ -111,7 +112,9 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
             given = {name: value for name, value in arguments.items() if value is not None}
             found = msgspec.convert(given, self.takes, strict=False)
         except (*UNREADABLE, TypeError) as error:
-            raise Rejected(f"the arguments of {self.name} cannot be used: {error}"[:200]) from None
+            raise Rejected(
+                f"the arguments of {self.name} cannot be used: {error}{known(self.takes, str(error))}"[:200]
+            ) from None
         for one in msgspec.structs.fields(self.takes):
             value = getattr(found, one.name)
             if isinstance(value, str) and len(value) > TEXT_CHARS_MAX:

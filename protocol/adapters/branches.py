@@ -17,7 +17,7 @@ from ..client import Client, Conversation
 from ..context import Context
 from ..errors import NotFound
 from ..formats.messages import Profile
-from ..voice import Connected
+from ..voice import reconnects
 from .atoms import Atom, Seen, carrying, chained, parted, restored
 
 BRANCHES_MAX = 512
@@ -56,7 +56,7 @@ class Branch:
     @property
     def is_sure(self) -> bool:
         """Tell whether the connection stood since: a log that was put back from a copy may have lost its end."""
-        return self.reconnects == _reconnects(self.talk.client)
+        return self.reconnects == reconnects(self.talk.client)
 
     def continues(self, chains: Sequence[str]) -> tuple[int, int] | None:
         """Return how many messages of a list with these *chains* are old, and which number the first has.
@@ -175,7 +175,7 @@ class Branches:
                 policy=terms.policy,
                 format=terms.profile,
             )
-            branch = Branch(talk=talk, reconnects=_reconnects(client))
+            branch = Branch(talk=talk, reconnects=reconnects(client))
             await _find(branch)
             branch.given = [one for one in before.given if one.said <= branch.said] if before else []
         _hold(self._known, name, branch, most=BRANCHES_MAX)
@@ -188,10 +188,6 @@ def _hold(held: dict[str, Branch], key: str, branch: Branch, *, most: int) -> No
     held[key] = branch
     while len(held) > most:
         del held[next(iter(held))]
-
-
-def _reconnects(client: Connected) -> int:
-    return int(client.connection.stats["reconnects"])
 
 
 async def _find(branch: Branch) -> None:

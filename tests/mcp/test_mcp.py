@@ -139,6 +139,10 @@ async def test_what_is_found_says_where_it_is_and_how_to_go_on(settings: Setting
             "Error: the"
         )
         assert (await text_of(asked, "search_history", query=" ", conversation=first)).startswith("Error: say what to")
+        wrong = await text_of(asked, "search_history", pattern="REF", conversation=first)
+        assert wrong.endswith("unknown field `pattern`; known: conversation, query, regex, context, before, limit"), (
+            wrong
+        )
 
         text = await text_of(asked, "list_versions", conversation=first, limit=1)
         assert re.match(r"\[Versions (\d+) to \1 of mcp-first, newest first\. Older ones: before=\1\.\]\nv\1 20", text)

@@ -28,6 +28,7 @@ from actors.cli.options import StackOptions
 from actors.cli.progress import bar
 from actors.cli.replay import replay_text
 from actors.cli.session import run, settings_of, traces_folder
+from actors.cli.terminal_text import counted
 from actors.cli.transcripts import transcripts
 from actors.core.flow import next_actor
 from actors.host.bootstrap import Runtime
@@ -131,7 +132,7 @@ def show_outcome(played: Played, report: Report, tokens: int) -> None:
         out(f"  {reason}")
     out(
         f"\nthe whole run {played.before_tokens:,} tokens -> {tokens:,} in the last view (budget {BUDGET_TOKENS:,}); "
-        f"{report.artifacts} artifacts with {report.artifact_bytes:,} bytes in S3; {report.commits} commits"
+        f"{counted(report.artifacts, 'artifact')} with {report.artifact_bytes:,} bytes in S3; {report.commits} commits"
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import nats
@@ -20,9 +21,13 @@ import nats.errors
 import pytest
 from nats.aio.client import Client as NatsConnection
 
+from actors.host.bootstrap import Runtime
 from actors.host.settings import PREFIX, Settings
+from actors.services.read_back import said_messages
 from protocol import codec
 from protocol.facts import MessagesAppended, SaidMessage
+from protocol.formats import messages
+from protocol.ids import Address
 from protocol.login import Login
 from storage.streams import provision
 from tests.stack import LOOPBACK, free_port
@@ -228,3 +233,15 @@ def environment(settings: Settings, **more: str) -> Mapping[str, str]:
         "OTEL_SDK_DISABLED": "true",
         **more,
     }
+
+
+async def said_whole(running: Runtime, at: Address) -> list[dict[str, Any]]:
+    """Return what was said, with what travelled by claim check put in again."""
+    out = []
+    for one in await said_messages(at, log=running.log):
+        message = messages.decode(one.raw)
+        for claim in one.claims:
+            text = (await running.artifacts.get(at.tenant, claim.sha256)).decode()
+            message = messages.with_leaves(message, {claim.pointer: text})
+        out.append(message)
+    return out

@@ -16,15 +16,13 @@ from actors.cli.session import started_stack
 from actors.host.bootstrap import Runtime, runtime
 from actors.host.embedded import EmbeddedStack
 from actors.host.settings import Settings
-from actors.services.read_back import said_messages
 from protocol import subjects
 from protocol.client import Client
-from protocol.formats import messages
-from protocol.ids import Address, address, fresh_id
+from protocol.ids import address, fresh_id
 from protocol.limits import CLAIM_BYTES_MIN, ENVELOPE_BYTES_MAX, PAYLOAD_BYTES_MAX
 from tests.conftest import Json, at_work, layer, settled
 from tests.programs.bench.servers import resident_mb
-from tests.promises.harness import environment, only_in_chaos, said_body
+from tests.promises.harness import environment, only_in_chaos, said_body, said_whole
 from tests.runtime.test_outages import LOG, call_and_result
 from tests.runtime.test_poison import freed, letter, letters
 from tests.stack import LOOPBACK, ROOT, free_port, jettison_command
@@ -43,18 +41,6 @@ async def apart(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple
     """Yield servers of their own, which may be killed."""
     async with started_stack(Settings(data=str(tmp_path_factory.mktemp("load")))) as both:
         yield both
-
-
-async def said_whole(running: Runtime, at: Address) -> list[Json]:
-    """Return what was said, with what travelled by claim check put in again."""
-    out = []
-    for one in await said_messages(at, log=running.log):
-        message = messages.decode(one.raw)
-        for claim in one.claims:
-            text = (await running.artifacts.get(at.tenant, claim.sha256)).decode()
-            message = messages.with_leaves(message, {claim.pointer: text})
-        out.append(message)
-    return out
 
 
 @pytest.mark.slow

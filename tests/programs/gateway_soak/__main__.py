@@ -12,7 +12,6 @@ import asyncio
 import random
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -36,7 +35,7 @@ from tests.programs.gateway_soak.agents import Agent, Tally
 from tests.programs.gateway_soak.checks import wrong_logs
 from tests.programs.gateway_soak.model import WINDOW, SlowModel, replies
 from tests.programs.gateway_soak.parts import GATEWAYS, Balancer, Part, parts
-from tests.programs.upgrade.release import LAST_RELEASE, NoHistory, Release, built, installed, rules_of, todays
+from tests.programs.upgrade.release import Release, built, installed, rules_of, run_beside, todays
 from tests.promises.harness import environment
 from tests.stack import ScriptedLlm, scripted_llm
 
@@ -277,17 +276,8 @@ def main() -> int:
     """Read the command line, run."""
     parser = argparse.ArgumentParser(prog="make soak-gateways", description=__doc__)
     parser.add_argument("--seconds", type=float, default=3600.0, help="how long the agents speak")
-    parser.add_argument("--release", default=LAST_RELEASE, help="the commit or tag of the last release")
-    parser.add_argument("--wheel", type=Path, help="the last release's wheel, where there is one")
-    parser.add_argument("--data", type=Path, help="keep the servers' data and the logs here")
     parser.add_argument("--json", action="store_true", help="write the summary as JSON")
-    with tempfile.TemporaryDirectory(prefix="jettison-soak-") as folder:
-        try:
-            options = parser.parse_args()
-            return asyncio.run(ran(options, options.data or Path(folder)))
-        except NoHistory as error:
-            print(error, file=sys.stderr)
-            return 2
+    return run_beside(parser, ran)
 
 
 if __name__ == "__main__":

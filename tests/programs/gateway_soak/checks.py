@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.host.bootstrap import Runtime
-from actors.services.read_back import said_messages
-from protocol.formats import messages
-from protocol.ids import Address, address
+from protocol.ids import address
 from tests.programs.gateway_faults.agents import Json
 from tests.programs.gateway_faults.checks import spoken
 from tests.programs.gateway_soak.agents import Agent, Talk
+from tests.promises.harness import said_whole
 
 
 async def wrong_logs(agents: Sequence[Agent], *, running: Runtime) -> list[str]:
@@ -24,23 +23,12 @@ async def wrong_logs(agents: Sequence[Agent], *, running: Runtime) -> list[str]:
             if not talk.name:
                 wrong.append(f"{agent.run} ended a conversation that the gateway did not manage")
                 continue
-            said = await _said(address(talk.name), running=running)
+            said = await said_whole(running, address(talk.name))
             wrong += [f"{talk.name} of {agent.run}: {one}" for one in _unlike(said, talk)]
             words = str(said)
             wrong += [f"{talk.name} of {agent.run} holds words of {one}" for one in others if one in words]
     wrong += [f"a dead letter: {kept.letter}" async for kept in running.dead_letters.all()]
     return wrong
-
-
-async def _said(at: Address, *, running: Runtime) -> list[Json]:
-    found: list[Json] = []
-    for one in await said_messages(at, log=running.log):
-        message = messages.decode(one.raw)
-        for claim in one.claims:
-            text = (await running.artifacts.get(at.tenant, claim.sha256)).decode()
-            message = messages.with_leaves(message, {claim.pointer: text})
-        found.append(message)
-    return found
 
 
 def _unlike(said: list[Json], talk: Talk) -> list[str]:

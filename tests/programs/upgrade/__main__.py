@@ -12,7 +12,6 @@ import multiprocessing
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -30,7 +29,7 @@ from tests.programs.chaos.agent import Ended
 from tests.programs.chaos.audit import audited
 from tests.programs.chaos.checks import Audit
 from tests.programs.upgrade.parts import Agents, Workers, agents
-from tests.programs.upgrade.release import LAST_RELEASE, NoHistory, Release, built, installed, rules_of, todays
+from tests.programs.upgrade.release import Release, built, installed, rules_of, run_beside, todays
 from tests.promises.harness import environment
 from tests.stack import ScriptedLlm, scripted_llm
 
@@ -200,17 +199,8 @@ async def ran(options: argparse.Namespace, folder: Path) -> int:
 def main() -> int:
     """Read the command line, run."""
     parser = argparse.ArgumentParser(prog="make upgrade", description=__doc__)
-    parser.add_argument("--release", default=LAST_RELEASE, help="the commit or tag of the last release")
-    parser.add_argument("--wheel", type=Path, help="the last release's wheel, where there is one")
-    parser.add_argument("--data", type=Path, help="keep the servers' data and the logs here")
     parser.add_argument("--turns", type=int, default=40, help="of the agents of each release, in each of six steps")
-    with tempfile.TemporaryDirectory(prefix="jettison-upgrade-") as folder:
-        try:
-            options = parser.parse_args()
-            return asyncio.run(ran(options, options.data or Path(folder)))
-        except NoHistory as error:
-            print(error, file=sys.stderr)
-            return 2
+    return run_beside(parser, ran)
 
 
 if __name__ == "__main__":

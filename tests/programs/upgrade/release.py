@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
+import asyncio
 import os
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tarfile
+import tempfile
 import venv
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -88,3 +92,19 @@ def _archive(commit: str) -> bytes:
             "repository, or one without history (git fetch --unshallow); --wheel FILE takes a wheel instead"
         ) from error
     return done.stdout
+
+
+def run_beside(
+    parser: argparse.ArgumentParser, ran: Callable[[argparse.Namespace, Path], Coroutine[None, None, int]]
+) -> int:
+    """Read the command line of a program that needs the last release too, and run it; return the exit code."""
+    parser.add_argument("--release", default=LAST_RELEASE, help="the commit or tag of the last release")
+    parser.add_argument("--wheel", type=Path, help="the last release's wheel, where there is one")
+    parser.add_argument("--data", type=Path, help="keep the servers' data and the logs here")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="jettison-releases-") as folder:
+        try:
+            return asyncio.run(ran(options, options.data or Path(folder)))
+        except NoHistory as error:
+            print(error, file=sys.stderr)
+            return 2
