@@ -123,20 +123,22 @@ class Conversation:
             await self._voice.say_batches(batches, at_ms=at_ms, patience=seconds)
         return self._voice.seq
 
+    def foresee(self) -> None:
+        """Begin what `append` waits for before it speaks, where it is sure to come: an erased conversation is told."""
+        self._voice.foresee()
+
     async def check(self, wait_seconds: float) -> None:
         """Have the service look at what the conversation is opened with. Raises `BadPolicy`, `PolicyDiffers`."""
         if self._unchecked is None or self._unchecked == OpenAsked():
             return
         try:
-            found = await self._ask("open", self._unchecked, Opening, wait_seconds)
+            warn((await self._ask("open", self._unchecked, Opening, wait_seconds)).notes)
         except NotPermitted as error:
             # an older configuration of NATS: what is refused stands in the log alone
             warn((f"nobody can look at the policies that this user opens conversations with: {error}",))
         except Unavailable as error:
             log.info("nobody looked at the policy of %s yet: %s", self.at, error)
             return
-        else:
-            warn(found.notes)
         self._unchecked = None
 
     async def set_policy(self, policy: Mapping[str, Any], *, by: str = "") -> PolicyChanged:
@@ -392,8 +394,5 @@ class Conversation:
             await subscription.unsubscribe()
 
     async def say(self, facts: tuple[SaidFact, ...], *, at_ms: int = 0) -> int:
-        """Publish one envelope, after all that was not confirmed before. Returns its stream sequence.
-
-        Raises `Rejected` for values that no reader could take, before anything is sent.
-        """
+        """Publish one envelope; see `Voice.say`."""
         return await self._voice.say(facts, at_ms=at_ms, patience=self.client.patience_seconds)

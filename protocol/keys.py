@@ -327,18 +327,21 @@ async def newest_is_wrapped(connection: NatsConnection) -> bool:
         return False
 
 
-async def check_not_erased(connection: NatsConnection, at: Address) -> None:
-    """Raise `Erased` where the mark of an erasure is in the key's place, encrypted or not; as far as NATS answers."""
+async def check_not_erased(connection: NatsConnection, at: Address) -> bool:
+    """Raise `Erased` where the mark of an erasure is in the key's place, encrypted or not; false: NATS did not say."""
     if not connection.is_connected:
-        return
+        return False
     try:
         found = await connection.jetstream(timeout=LOOK_SECONDS).get_msg(
             subjects.KEY_STREAM, subject=subjects.key(at), direct=True
         )
-    except (APIError, NotPermitted, *TRANSIENT):
-        return
+    except (NotFoundError, NotPermitted):
+        return True  # no key was ever made, or this user may not know
+    except (APIError, *TRANSIENT):
+        return False
     if found.data == DESTROYED:
         raise _erased(at)
+    return True
 
 
 def _erased(at: Address) -> Erased:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -14,7 +16,7 @@ from nats.aio.client import Client as NatsConnection
 from . import cipher, codec, semconv, subjects
 from .connection import publish
 from .envelopes import Repeatable, check_readable
-from .errors import LogUnavailable, NotPermitted, Rejected
+from .errors import Erased, LogUnavailable, NotPermitted, Rejected
 from .facts import MessagesAppended, SaidFact, SaidMessage
 from .ids import Address, fresh_id
 from .keys import JetStreamKeys, check_not_erased
@@ -26,6 +28,10 @@ Batches = list[tuple[SaidMessage, ...]]
 
 DOUBTED_MAX = 8
 """For an agent that speaks through many outages, and never asks for a view."""
+
+BELIEVED_SECONDS = 0.25
+"""How long a look is believed that found no mark of an erasure. An erasure waits for longer between its mark and its
+last look at the log (`audit.erasing`): it finds whatever was confirmed within this time."""
 
 
 class Connected(Protocol):
@@ -59,15 +65,19 @@ class Voice:
     """What was not confirmed to who said it, though it may have been to another call since."""
     _broken_off: Repeatable[Batches] = field(default_factory=Repeatable)
     """What was confirmed of a large append whose later part was not."""
+    _unmarked: float = -math.inf
+    """When the newest look began that found no mark of an erasure, by the monotonic clock."""
+    _looking: asyncio.Task[None] | None = None
 
     async def say(self, facts: tuple[SaidFact, ...], *, at_ms: int, patience: float) -> int:
         """Publish one envelope, after all that was not confirmed before. Returns its stream sequence.
 
         Raises `Rejected` for values that no reader could take, and `Erased`, before anything is sent; `Erased` also
-        where it was erased in this very moment: what was sent lies behind its tombstone then, and is told to nobody.
+        where it was erased in this very moment, and its confirmation took long: what was sent may lie behind its
+        tombstone then, and is told to nobody.
         """
         async with self._lock:
-            await check_not_erased(self.client.connection, self.at)
+            await self._check_not_erased(within=BELIEVED_SECONDS / 2)
             said = self._repeated(facts)
             if said is None:
                 said = codec.Said(writer=self._writer, count=self.count + 1, facts=facts, at_ms=at_ms or now_ms())
@@ -100,11 +110,29 @@ class Voice:
             said = codec.Said(writer=writer, count=index, facts=facts, at_ms=at_ms or now_ms())
             check_readable(said)
             async with self._lock:
-                await check_not_erased(self.client.connection, self.at)
+                await self._check_not_erased(within=BELIEVED_SECONDS / 2)
                 # said again, it is the same one at a later time
                 if all((one.writer, one.count) != (said.writer, said.count) for one in self._unconfirmed):
                     self._unconfirmed.append(said)
                 await self._flush(patience)
+
+    def foresee(self) -> None:
+        """Begin the look that comes before anything is said, for who will speak in a moment and has to wait first."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.ensure_future(self._foreseen())
+
+    async def _foreseen(self) -> None:
+        with suppress(Erased):  # who speaks looks again, and is told
+            await self._check_not_erased(within=BELIEVED_SECONDS / 2)
+
+    async def _check_not_erased(self, *, within: float) -> None:
+        """Raise `Erased`, unless a look that began *within* so many seconds found no mark of an erasure."""
+        looking = self._looking
+        if looking is not None and not looking.done() and looking is not asyncio.current_task():
+            await asyncio.wait({looking})
+        began = time.monotonic()
+        if began - self._unmarked >= within and await check_not_erased(self.client.connection, self.at):
+            self._unmarked = began
 
     def _repeated(self, facts: tuple[SaidFact, ...]) -> codec.Said | None:
         """Return the envelope that this call says once more, if it does."""
@@ -118,8 +146,8 @@ class Voice:
             self._look()
             try:
                 seq = await self._publish(said, patience)
-                # an erasure destroys the key, then looks for what is in the log: it found this, or it is seen here
-                await check_not_erased(self.client.connection, self.at)
+                # an erasure leaves its mark, waits, then looks what is in the log: it finds this, or it is seen here
+                await self._check_not_erased(within=BELIEVED_SECONDS)
             except (Rejected, NotPermitted):
                 # it will never be taken: kept, it would stand in the way of all that comes after it
                 self._owed.forget(self._unconfirmed.pop(0))

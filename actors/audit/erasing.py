@@ -8,6 +8,7 @@ whose tenant's key is not here cannot: nothing would say which objects are to go
 from __future__ import annotations
 
 import time
+from asyncio import sleep
 from collections.abc import Sequence
 
 import msgspec
@@ -22,6 +23,7 @@ from protocol.facts import ConversationErased
 from protocol.history import Certificate
 from protocol.ids import Address, fresh_id
 from protocol.limits import APPEND_ATTEMPTS_MAX
+from protocol.voice import BELIEVED_SECONDS
 from storage.erasure import key_destroyed, overwritten
 from storage.gateway_forgetting import forgotten
 from storage.jetstream import JetStreamLog
@@ -32,6 +34,10 @@ from .verify import mentioned
 
 ROUNDS_MAX = 5
 """Times that the log is looked at again: an agent that does not know may still be speaking."""
+
+HEARD_SECONDS = BELIEVED_SECONDS + 0.1
+"""From the mark in the key's place to the last look at the log: whoever looked before it has spoken by then, or looks
+again. The tenth is for a replica that learns of the mark later than the others."""
 
 
 class Erasing(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +73,7 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
         await self.listing.forget({at})
         # not before: who begins again reads with it what else there is
         keys = await key_destroyed(self.connection, at)
+        await sleep(HEARD_SECONDS)
         return Certificate(
             address=str(at),
             at_ms=fact.at_ms,

@@ -5,19 +5,22 @@ from __future__ import annotations
 import hashlib
 
 import pytest
+from nats.aio.client import Client as NatsConnection
 
+from actors.audit import erasing
 from actors.audit.diff import diff
 from actors.audit.versions import versions
 from actors.audit.where import where
 from actors.audit.why import why
 from actors.host.bootstrap import Runtime
-from protocol import codec
+from protocol import codec, voice
 from protocol.client import Client, Conversation
 from protocol.errors import Erased, NotFound, Rejected
 from protocol.facts import MessagesAppended, SaidMessage
 from protocol.formats import messages
 from protocol.history import Version
-from protocol.ids import fresh_id
+from protocol.ids import Address, fresh_id
+from protocol.keys import check_not_erased
 from storage.erasure import key_destroyed
 from storage.jetstream import JetStreamLog
 from tests.builders import assistant, result, user
@@ -25,6 +28,8 @@ from tests.conftest import layer
 
 LOG = "\n".join(f"line {number}: nothing to see" for number in range(2_000)) + "\nNEEDLE-4711"
 """Below what travels apart from its message."""
+
+BELIEVED = voice.BELIEVED_SECONDS
 
 
 async def spoken(client: Client, name: str) -> Conversation:
@@ -152,7 +157,7 @@ async def test_an_agent_erases_where_it_may(working: Runtime, client: Client, na
     assert [row.stage for row in await talk.versions()] == ["erase"]
 
 
-async def test_who_speaks_in_the_moment_of_an_erasure_is_told_so(
+async def test_who_is_confirmed_long_after_its_look_is_told_of_an_erasure_in_between(
     working: Runtime, client: Client, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk = await client.open(name)
@@ -164,5 +169,41 @@ async def test_who_speaks_in_the_moment_of_an_erasure_is_told_so(
         return seq
 
     monkeypatch.setattr(talk._voice, "_publish", erased_meanwhile)
+    monkeypatch.setattr(voice, "BELIEVED_SECONDS", 0.0)
     with pytest.raises(Erased, match="was erased"):
         await talk.append([user("one")])
+
+
+async def test_what_was_confirmed_on_a_believed_look_an_erasure_finds(
+    working: Runtime, client: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = await spoken(client, name)
+    monkeypatch.setattr(voice, "BELIEVED_SECONDS", 1e9)
+    landed = list[int]()
+
+    async def who_looked_before_speaks(seconds: float) -> None:
+        assert seconds > BELIEVED
+        landed.append(await talk.append([user("LATE")]))
+
+    monkeypatch.setattr(erasing, "sleep", who_looked_before_speaks)
+    await talk.erase(yes=True)
+    (tombstone,) = await working.log.read(talk.at, after=0)
+    assert landed[0] > tombstone.seq, "it had come behind the tombstone"
+
+
+async def test_an_append_looks_once_whether_it_was_erased(
+    client: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(voice, "BELIEVED_SECONDS", 1e9)
+    looks = list[Address]()
+
+    async def counted(connection: NatsConnection, at: Address) -> bool:
+        looks.append(at)
+        return await check_not_erased(connection, at)
+
+    monkeypatch.setattr("protocol.voice.check_not_erased", counted)
+    talk = await client.open(name)
+    talk.foresee()
+    await talk.append([user("one")])
+    await talk.append([user("two")], key="k")
+    assert looks == [talk.at]
