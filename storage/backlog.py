@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 
 import msgspec
 from nats.aio.client import Client as NatsConnection
+from nats.js.api import ConsumerInfo
 from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
@@ -14,6 +16,7 @@ from protocol.errors import PROVISION, LogUnavailable, NotProvisioned
 from protocol.subjects import ACTORS, LANES, Actor, Lane
 
 from .places import places_of
+from .streams import ACK_WAIT_SECONDS
 
 SECONDS = 1.0
 """For each question."""
@@ -28,6 +31,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """Filled, and taken by no worker."""
     age_seconds: float
     """Since when the oldest is filled that is not done; 0 where there is none. By the clocks of server and machine."""
+    is_served: bool
+    """A worker asks for slots of each part, or took one lately. Between two slots nobody asks for a moment."""
 
 
 class Room(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +86,7 @@ async def _queue(connection: NatsConnection, actor: Actor, lane: Lane) -> Queue:
         lane=lane,
         slots=sum(part.slots for part in parts),
         age_seconds=max(part.age_seconds for part in parts),
+        is_served=all(part.is_served for part in parts),
     )
 
 
@@ -94,9 +100,16 @@ async def _part(connection: NatsConnection, stream: str, actor: Actor, lane: Lan
         raise LogUnavailable(f"the queue of {actor} is not known: {reason_of(error)}") from None
     try:
         oldest = await jetstream.get_msg(stream, seq=1, subject=subjects.wake_filter(actor, lane), next=True)
+        age = max(0.0, time.time() - oldest.time.timestamp()) if oldest.time else 0.0
     except NotFoundError:
-        return Queue(actor=actor, lane=lane, slots=found.num_pending or 0, age_seconds=0.0)
+        age = 0.0
     except (APIError, *TRANSIENT) as error:
         raise LogUnavailable(f"the queue of {actor} cannot be read: {reason_of(error)}") from None
-    age = max(0.0, time.time() - oldest.time.timestamp()) if oldest.time else 0.0
-    return Queue(actor=actor, lane=lane, slots=found.num_pending or 0, age_seconds=age)
+    return Queue(actor=actor, lane=lane, slots=found.num_pending or 0, age_seconds=age, is_served=_is_served(found))
+
+
+def _is_served(found: ConsumerInfo) -> bool:
+    """Tell whether somebody asks for slots, or holds some and took one lately: a dead worker holds its own too."""
+    last = found.delivered.last_active if found.delivered else None
+    is_recent = last is not None and (datetime.now(UTC) - last).total_seconds() < 2 * ACK_WAIT_SECONDS
+    return bool(found.num_waiting or (found.num_ack_pending and is_recent))

@@ -169,7 +169,10 @@ def doctor(
     monitor: Annotated[str, typer.Option(help="URL of the server's monitoring port: is each write synced?")] = "",
     json: Json = False,
 ) -> int:
-    """Check everything that Jettison needs, and say how to mend what is wrong."""
+    """Check everything that Jettison needs, and say how to mend what is wrong (`BAD`: exit code 4).
+
+    `WARN` is what could not be seen from here, or is to be watched: exit code 0.
+    """
     from .doctor import doctor as run
 
     return run(stack, monitor=monitor, as_json=json)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import AsyncIterator, Collection, Sequence
 from pathlib import Path
 
@@ -12,12 +11,10 @@ from nats.js.errors import APIError
 from actors.host.bootstrap import Runtime, data_folder, runtime
 from actors.host.settings import Settings
 from actors.model_info.tokens import counter
-from protocol import codec
 from protocol.connection import NO_JETSTREAM_FIX, TRANSIENT, check_there, reason_of
 from protocol.errors import JettisonError, KeysUnavailable, NotPermitted, NotProvisioned, Unavailable, UnknownRules
 from protocol.ids import Token, written_address
 from protocol.keys import FolderKeys, JetStreamKeys, newest_is_wrapped
-from storage.connections import WORKERS, AtWork, at_work, release
 from storage.durability import filled, is_synced, looked_at, trouble
 from storage.partition_streams import computes_shards, leaders_away
 from storage.partitions import Layout, grows
@@ -26,6 +23,7 @@ from storage.streams import consumers, drift, streams
 
 from . import UNREACHABLE
 from .doctor_store import Finding, artifacts_found, store_found
+from .doctor_workers import at_work_found, queues_found
 from .options import StackOptions
 from .session import located, printed, run, running_stack, settings_of
 from .terminal_text import counted
@@ -37,6 +35,8 @@ DAMAGED_REASONS = ("damaged", "unreadable")
 NAMED_MAX = 20
 
 OPERATOR_ALONE = "run doctor as operator: only that user may look at all streams (JETTISON_NATS__USER)"
+
+NOT_ON_NATS = Finding(what="all on NATS", ok=True, warns=True, detail="not looked at, but for what stands above")
 
 RESTART = "then restart that nats-server (or `jettison up`): until then its stream takes no write"
 
@@ -52,7 +52,7 @@ def doctor(stack: StackOptions, *, monitor: str, as_json: bool) -> int:
             if as_json:
                 printed(finding)
             else:
-                mark = "ok  " if finding.ok else "BAD "
+                mark = "BAD " if not finding.ok else "WARN" if finding.warns else "ok  "
                 fix = f"\n     fix: {finding.fix}" if finding.fix else ""
                 sys.stdout.write(f"{mark} {finding.what}: {finding.detail}{fix}\n")
         return 0 if all(finding.ok for finding in found) else UNREACHABLE
@@ -72,7 +72,9 @@ async def _findings(settings: Settings, monitor: str) -> AsyncIterator[Finding]:
             monitor = monitor or _embedded_monitor(there)
             for finding in await _durability(running, there, monitor):
                 yield finding
-            for finding in await _at_work(there, monitor):
+            for finding in await at_work_found(there, monitor):
+                yield finding
+            for finding in await queues_found(running.connection):
                 yield finding
             yield await artifacts_found(running)
             for finding in await _conversations(running):
@@ -81,9 +83,15 @@ async def _findings(settings: Settings, monitor: str) -> AsyncIterator[Finding]:
             yield await _keys(running, there)
     except (NotPermitted, NotProvisioned) as error:
         yield Finding(what="nats", ok=False, detail=str(error), fix="see infra/nats for users and their rights")
+        yield NOT_ON_NATS
     except Unavailable as error:
         yield Finding(what="nats", ok=False, detail=str(error), fix="start a server, or `jettison up`")
-    if there is not None:
+        yield NOT_ON_NATS
+    if there is None:
+        yield Finding(
+            what="s3", ok=True, warns=True, detail="not looked at: which one, says `jettison up` or a setting"
+        )
+    else:
         yield await store_found(there)
 
 
@@ -129,7 +137,7 @@ async def _partitions(running: Runtime, layout: Layout) -> Finding:
     away = await leaders_away(running.connection, layout)
     fix = "jettison provision spreads them" if away else ""
     led = f"{counted(len(away), 'stream')} led by a server that leads more than its share" if away else "leaders spread"
-    return Finding(what="partitions", ok=True, detail=f"{what}; {led}", fix=fix)
+    return Finding(what="partitions", ok=True, warns=bool(away), detail=f"{what}; {led}", fix=fix)
 
 
 async def _why(running: Runtime, error: Exception) -> str:
@@ -157,7 +165,7 @@ async def _durability(running: Runtime, settings: Settings, monitor: str) -> lis
     elif synced is None:
         fix = "give --monitor http://HOST:8222, the server's monitoring port"
         detail = f"{copies}; whether each write is synced cannot be seen from here"
-        found.append(Finding(what="durability", ok=True, detail=detail, fix=fix))
+        found.append(Finding(what="durability", ok=True, warns=True, detail=detail, fix=fix))
     else:
         lost = "a power cut" if kept.replicas == 1 else "a power cut of the whole cluster"
         detail = f"{copies}, not each write synced: {lost} loses what was acknowledged last"
@@ -175,61 +183,6 @@ async def _server(monitor: str) -> list[Finding]:
         fix = "make room, or raise `max_file_store`; at the limit agents are told `Busy`"
         found.append(Finding(what="server", ok=False, detail=f"{share:.0%} of its storage is filled", fix=fix))
     return found
-
-
-async def _at_work(settings: Settings, monitor: str) -> list[Finding]:
-    """Say by which rules the workers of the server at *monitor* decide, and which releases are at work."""
-    what = f"rules {settings.rules_written} are to decide, of {codec.RULES_VERSION} that this release reads"
-    if not monitor:
-        fix = "give --monitor http://HOST:8222 of each server"
-        return [Finding(what="rules", ok=True, detail=f"{what}; what workers read cannot be seen from here", fix=fix)]
-    try:
-        found = await at_work(monitor)
-    except Unavailable as error:
-        return [Finding(what="rules", ok=False, detail=str(error), fix="give --monitor http://HOST:8222")]
-    workers = [one for one in found if one.role in WORKERS]
-    if not workers:
-        fix = "start them, or give --monitor of the server that they are connected to"
-        return [
-            Finding(what="rules", ok=True, detail=f"{what}; no worker is on this server", fix=fix),
-            _releases(found),
-        ]
-    return [_rules(what, settings.rules_written, workers), _releases(found)]
-
-
-def _rules(what: str, written: str, workers: Sequence[AtWork]) -> Finding:
-    """Say whether one of *workers* is left that does not read the newest rules."""
-    newest = codec.RULES_VERSION
-    older = [one for one in workers if not one.reads or int(one.reads) < int(newest)]
-    names = ", ".join(sorted({f"{one.role} (reads {one.reads or 'none that it says'})" for one in older}))
-    if older:
-        few = f"{len(older)} of {counted(len(workers), 'worker')} on this server"
-        detail = f"{what}; {few} do not read {newest}: {names}"
-        if written == newest:
-            fix = "set rules.write to what all of them read (JETTISON_RULES__WRITE), or update them"
-            return Finding(what="rules", ok=False, detail=detail, fix=fix)
-        return Finding(what="rules", ok=True, detail=detail, fix=f"update them before rules.write becomes {newest}")
-    behind = sum(one.writes != newest for one in workers)
-    detail = f"{what}; all of {counted(len(workers), 'worker')} on this server read {newest}"
-    fix = f"rules.write = {newest} is safe now: {counted(behind, 'worker')} decide by older ones" if behind else ""
-    return Finding(what="rules", ok=True, detail=detail, fix=fix)
-
-
-def _releases(found: Sequence[AtWork]) -> Finding:
-    """Say which releases are at work, where there is more than one: whose processes they are."""
-    roles: dict[str, Counter[str]] = {}
-    for one in found:
-        roles.setdefault(one.release or "one that does not say", Counter())[one.role] += 1
-    told = [
-        f"{name} ({', '.join(f'{count} {role}' for role, count in sorted(of.items()))})"
-        for name, of in sorted(roles.items())
-    ]
-    if set(roles) <= {release()}:
-        detail = f"{counted(len(found), 'program')} on this server, all of this release, {release()}"
-        return Finding(what="releases", ok=True, detail=detail)
-    detail = f"this is {release()}; on this server are {'mixed ones: ' if len(told) > 1 else ''}{'; '.join(told)}"
-    fix = "two releases side by side are an update under way: end it, or go back (infra/docs/operations.md)"
-    return Finding(what="releases", ok=True, detail=detail, fix=fix if len(told) > 1 else "")
 
 
 def _mended(trouble: str) -> str:
@@ -279,7 +232,7 @@ async def _keys(running: Runtime, settings: Settings) -> Finding:
     if not settings.keys.folder and await newest_is_wrapped(running.connection):
         detail = "the log is encrypted, and no keys folder is set here: nothing of it can be read from here"
         fix = "set keys.folder (JETTISON_KEYS__FOLDER) to the folder that the workers have"
-        return Finding(what="keys", ok=True, detail=detail, fix=fix)
+        return Finding(what="keys", ok=True, warns=True, detail=detail, fix=fix)
     if not settings.keys.folder:
         detail = "none: the log is kept in plain text; erasing overwrites it, and no copy made before"
         return Finding(what="keys", ok=True, detail=detail, fix="set keys.folder (JETTISON_KEYS__FOLDER) to encrypt it")

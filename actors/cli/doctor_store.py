@@ -30,6 +30,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     ok: bool
     detail: str
     fix: str = ""
+    warns: bool = False
+    """Nothing is known to be wrong: it was not looked at, or a person is to watch it."""
 
 
 async def store_found(settings: Settings) -> Finding:
@@ -73,7 +75,7 @@ async def artifacts_found(running: Runtime) -> Finding:
 
 def _not_looked_at(why: str) -> Finding:
     fix = "`jettison verify --all`, where the log and the store can be read"
-    return Finding(what="artifacts", ok=True, detail=f"not looked at: {why}", fix=fix)
+    return Finding(what="artifacts", ok=True, warns=True, detail=f"not looked at: {why}", fix=fix)
 
 
 async def _named(running: Runtime) -> list[tuple[Address, str]]:

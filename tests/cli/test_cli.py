@@ -118,6 +118,7 @@ def test_doctor_finds_nothing_wrong(running: Path) -> None:
     # the embedded server's own monitoring port is asked, unnamed
     assert "1 worker on this server read" in findings["rules"]["detail"]
     assert "each write synced" in findings["durability"]["detail"]
+    assert "of spill, digest, squeeze, cut take wake-ups" in findings["workers"]["detail"]
     assert "probe was written and read back" in findings["s3"]["detail"]
 
 
