@@ -59,9 +59,9 @@ class EncryptedLog:
         """See `EventLog.read`."""
         return [record async for batch in self.batches(at, after=after, time=time) for record in batch]
 
-    async def batches(self, at: Address, *, after: int, time: str = "") -> AsyncIterator[list[Record]]:
+    async def batches(self, at: Address, *, after: int, time: str = "", upto: int = 0) -> AsyncIterator[list[Record]]:
         """See `EventLog.batches`."""
-        async for batch in self._log.batches(at, after=after, time=time):
+        async for batch in self._log.batches(at, after=after, time=time, upto=upto):
             yield await self._open(at, batch)
 
     async def _open(self, at: Address, records: list[Record]) -> list[Record]:

@@ -77,12 +77,21 @@ class JetStreamLog:
         """See `EventLog.read`."""
         return [record async for batch in self.batches(at, after=after, time=time) for record in batch]
 
-    async def batches(self, at: Address, *, after: int, time: str = "") -> AsyncIterator[list[Record]]:
+    async def batches(self, at: Address, *, after: int, time: str = "", upto: int = 0) -> AsyncIterator[list[Record]]:
         """See `EventLog.batches`: `READ_BATCH` records or `READ_BYTES` at a time."""
         partition = (await self._places.layout()).partition(at)
         if after and partition_at(after) != partition:
             raise LogMoved(f"{at} moved to partition {partition}; it is read anew", address=str(at), seq=after)
         stream = stream_of(subjects.LOG_STREAM, partition)
+        if time and upto > after and partition_at(upto) == partition:
+            batch = await read_batch(self._connection, at, stream=stream, first=after)
+            if batch:
+                _check_same(at, batch.pop(0), after=after, time=time)
+            if batch:
+                yield batch
+                after, time = batch[-1].seq, batch[-1].time
+            if after >= upto:
+                return
         newest = await self._get(at, stream)
         head = newest.seq or 0 if newest else 0
         if head < max(after, 1) and (await self._places.again()).partition(at) != partition:

@@ -38,7 +38,7 @@ class Raw:
 
 
 async def read_batch(
-    connection: NatsConnection, at: Address, *, stream: str = subjects.LOG_STREAM, first: int, last: int
+    connection: NatsConnection, at: Address, *, stream: str = subjects.LOG_STREAM, first: int, last: int = sys.maxsize
 ) -> list[Record]:
     """Read up to `READ_BATCH` records of *stream* by one direct request."""
     try:

@@ -53,7 +53,7 @@ class MemoryLog:
             raise LogRegression(f"the log of {at} lost its end", seq=after)
         return [record for record in records if record.seq > after]
 
-    async def batches(self, at: Address, *, after: int, time: str = "") -> AsyncIterator[list[Record]]:
+    async def batches(self, at: Address, *, after: int, time: str = "", upto: int = 0) -> AsyncIterator[list[Record]]:
         """See `EventLog.batches`."""
         yield await self.read(at, after=after, time=time)
 

@@ -56,8 +56,12 @@ class EventLog(Protocol):
         """
         ...
 
-    def batches(self, at: Address, *, after: int, time: str = "") -> AsyncIterator[list[Record]]:
-        """Yield the records of `read`, some megabytes at a time: a log may be larger than memory. Raises as it does."""
+    def batches(self, at: Address, *, after: int, time: str = "", upto: int = 0) -> AsyncIterator[list[Record]]:
+        """Yield the records of `read`, some megabytes at a time: a log may be larger than memory. Raises as it does.
+
+        With *upto*, the sequence of a record of *at*, the newest ones may be missing behind it: who says how far is
+        enough, and knows the record *after* by its time, need not wait until the leader tells where the log ends.
+        """
         ...
 
     async def head(self, at: Address) -> int:

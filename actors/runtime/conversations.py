@@ -65,8 +65,8 @@ class Conversations:
         self._seen: LRUCache[Address, _Seen] = LRUCache(WARM_MAX)
         self._reading: WeakValueDictionary[Address, asyncio.Lock] = WeakValueDictionary()
 
-    async def receive(self, at: Address, given: Handed | None) -> State:
-        """Return the state at the head of the log, which must go over the one that was *given* along, if one was.
+    async def receive(self, at: Address, given: Handed | None, *, upto: int = 0) -> State:
+        """Return what `load` does, which must go over the state that was *given* along, if one was.
 
         Raises as `load`; from then on nothing is written to *at* before the log has what was handed over.
         """
@@ -76,40 +76,35 @@ class Conversations:
             kept, time_of_kept = await self._kept.newest(at)
             if kept.seq > warm.seq:
                 self._keep(at, kept, time_of_kept)
-        state = await self.load(at)
+        # whoever was faster did not read on for us
+        state = await self.load(at, upto=upto if warm is None or warm.seq < upto else 0)
         if given is not None:
             await self._doubts.hold(at, state, given)
         return state
 
-    async def load(self, at: Address) -> State:
-        """Return the state at the head of the log.
+    async def load(self, at: Address, *, upto: int = 0) -> State:
+        """Return the state at the head of the log; with *upto*, a record's sequence, maybe an older one that has it.
 
         Raises `LogUnavailable`, `ChainBroken`, `LogRegression`, `BadEnvelope` (damaged, or of a newer writer).
         """
         try:
             # what one of them reads and folds, four actors and a service of one process need not each
             async with self._reading.setdefault(at, asyncio.Lock()):
-                return await self._loaded(at)
+                state = self._warm.get(at)
+                if state is not None and state.seq >= upto > 0:
+                    return state
+                return await self._loaded(at, upto)
         except (ChainBroken, LogRegression, BadEnvelope) as error:
             raise with_remedy(error, at) from None
 
-    async def holding(self, at: Address, seq: int) -> State:
-        """Return a state with what was said up to *seq*, maybe not with what came behind it. Raises as `living`."""
-        if at in self._reading:
-            async with self._reading.setdefault(at, asyncio.Lock()):
-                pass
-        state = self._warm.get(at)
-        there = state is not None and state.position.said_seq >= seq and not state.erased
-        return state if state is not None and there else await self.living(at)
-
-    async def living(self, at: Address) -> State:
-        """Return the state at the head of the log. Raises as `load`, and `Erased`."""
-        state = await self.load(at)
+    async def living(self, at: Address, *, upto: int = 0) -> State:
+        """Return what `load` does. Raises as it, and `Erased`."""
+        state = await self.load(at, upto=upto)
         if state.erased:
             raise Erased(f"{at} was erased", address=str(at))
         return state
 
-    async def _loaded(self, at: Address) -> State:
+    async def _loaded(self, at: Address, upto: int) -> State:
         began_ms = now_ms()
         state, seen = self._warm.get(at), self._seen.get(at)  # not taken out: four actors and a service load at once
         stored = seen.time if state is not None and seen is not None and seen.seq == state.seq else ""
@@ -117,7 +112,7 @@ class Conversations:
             state, stored = await self._kept.newest(at)
         missing = 0
         try:
-            async for records in self._log.batches(at, after=state.seq, time=stored):
+            async for records in self._log.batches(at, after=state.seq, time=stored, upto=upto):
                 missing = still_missing(records, missing, fresh=not state.seq)
                 large = sum(len(record.body) for record in records) > BYTES_AT_ONCE_MAX
                 state = await asyncio.to_thread(fold, state, records) if large else fold(state, records)

@@ -23,6 +23,11 @@ from .task_group import beside
 
 log = logging.getLogger("jettison.worker")
 
+REPUBLISHED_SEQ = "Nats-Sequence"
+"""Header of what a stream republishes: where it lies there. An agent may have written one too; then more is read."""
+
+SEQ_DIGITS_MAX = 20
+
 
 @dataclass
 class Delivery:
@@ -61,6 +66,15 @@ def delivery_span(actor: Actor, slot: Slot) -> Iterator[None]:
 def carried(slot: Slot) -> dict[str, str]:
     """Return the trace of the wake-up, as it came."""
     return {name: slot.headers[name] for name in CARRIED if name in slot.headers}
+
+
+def said_seq(slot: Slot) -> int:
+    """Return the sequence of the agent's message that filled the slot, as the server told it; 0 for any other slot.
+
+    Who reads up to it need not ask where the log ends: what came behind it is seen when the slot is free.
+    """
+    told = slot.headers.get(REPUBLISHED_SEQ, "") if slot.deliveries <= 1 else ""
+    return int(told) if told.isascii() and told.isdigit() and len(told) < SEQ_DIGITS_MAX else 0
 
 
 async def give_back(slot: Slot, seconds: float) -> None:

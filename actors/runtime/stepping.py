@@ -97,13 +97,19 @@ class Stepping:
     failures: Failures
 
     async def work(
-        self, at: Address, *, given: Handed | None = None, release_credit: Callable[[], None] = lambda: None
+        self,
+        at: Address,
+        *,
+        given: Handed | None = None,
+        upto: int = 0,
+        release_credit: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[State]:
         """Step until this actor has nothing left to do; yield the state before each step, and the last one.
 
+        With *upto*, a record's sequence, the first state may lack what lies behind it in the log.
         Raises `LogRegression`, `ChainBroken` where the log has not the state that was *given* along.
         """
-        state = await self.conversations.receive(at, given)
+        state = await self.conversations.receive(at, given, upto=upto)
         tell_versions(state, given)
         yield state
         for _ in range(APPEND_ATTEMPTS_MAX * 64):

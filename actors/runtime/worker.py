@@ -22,7 +22,7 @@ from protocol.subjects import LANES, Actor, Lane
 from storage.ports import Announcer, DeadLetters, Slot, Wakes
 
 from .conversations import Conversations
-from .delivery import Delivery, carried, delivery_span, give_back, held
+from .delivery import Delivery, carried, delivery_span, give_back, held, said_seq
 from .hand_over import HandOver
 from .handed import handed_over
 from .quarantine import Quarantine
@@ -183,7 +183,7 @@ class Worker:
         slot = delivery.slot
         await self.quarantine.begin(delivery)
         async for state in self.stepping.work(
-            slot.at, given=handed_over(slot.body), release_credit=slot.release_credit
+            slot.at, given=handed_over(slot.body), upto=said_seq(slot), release_credit=slot.release_credit
         ):
             delivery.state = state
             if next_actor(state) == self.actor and asks_model(self.actor):

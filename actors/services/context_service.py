@@ -251,7 +251,8 @@ class ContextService:
     async def _heard(self, at: Address, asked: ContextAsked) -> State:
         """Return a state with all that who asks has said. Raises `LogRegression` where the log lost some of it."""
         if asked.have and asked.said and not asked.doubted:
-            state = await self.conversations.holding(at, asked.upto_seq)
+            # where nobody else spoke, nothing behind it is waited for
+            state = await self.conversations.living(at, upto=asked.upto_seq)
             if heard.reaches(state, asked.upto_seq) and not heard.lacks(state, asked.said):
                 return state
         lost = time.monotonic() + heard.LOST_SECONDS

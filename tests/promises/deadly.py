@@ -40,12 +40,12 @@ def poisoned() -> None:
     """Make every look at such a conversation the last one, as memory that runs out or a fault in a C library would."""
     load_state = Conversations.load
 
-    async def dying(self: Any, at: Address) -> State:
+    async def dying(self: Any, at: Address, *, upto: int = 0) -> State:
         if at.conversation.startswith("deadly"):
             os._exit(EXIT_CODE)
         while at.conversation.startswith("endless"):
             pass
-        return await load_state(self, at)
+        return await load_state(self, at, upto=upto)
 
     sandbox_child.CPU_SECONDS = 8
     Conversations.load = dying  # type: ignore[method-assign]

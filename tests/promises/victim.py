@@ -68,9 +68,9 @@ class MortalConversations(Conversations):
         self.death.reached("after_append")
         return landed
 
-    async def load(self, at: Address) -> State:
+    async def load(self, at: Address, *, upto: int = 0) -> State:
         """See `Conversations.load`."""
-        state = await super().load(at)
+        state = await super().load(at, upto=upto)
         if self.is_freed:
             self.death.reached("after_look")
         return state

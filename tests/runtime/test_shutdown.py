@@ -166,7 +166,7 @@ class Flood(MemoryWakes):
 class Gone(Conversations):
     """Conversations of a server that lost its streams."""
 
-    async def load(self, at: Address) -> State:
+    async def load(self, at: Address, *, upto: int = 0) -> State:
         raise NotProvisioned("the streams do not exist on this server; run `jettison provision`")
 
 
@@ -187,12 +187,12 @@ class Stalling(Conversations):
     stalls: Address
     loads = 0
 
-    async def load(self, at: Address) -> State:
+    async def load(self, at: Address, *, upto: int = 0) -> State:
         if at == self.stalls:
             self.loads += 1
             if self.loads == 2:
                 await asyncio.Event().wait()
-        return await super().load(at)
+        return await super().load(at, upto=upto)
 
 
 async def test_who_is_stopped_between_freeing_a_slot_and_looking_again_fills_it_again(running: Runtime) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from nats.aio.msg import Msg
 
 from actors.host.bootstrap import Runtime
 from protocol.errors import LogRegression
@@ -67,6 +68,38 @@ async def test_a_record_that_is_not_the_one_that_was_read_is_not_gone_on_from(lo
     for seq, time in ((first, two.time), (second, one.time), (others, one.time), (second + 1, two.time)):
         with pytest.raises(LogRegression, match="lost its end"):
             await log.read(at, after=seq, time=time)
+
+
+async def test_who_says_how_far_gets_at_least_so_much(log: EventLog, at: Address) -> None:
+    seqs = [await say(log, at, b"%d" % index) for index in range(3)]
+    one, two, _ = await log.read(at, after=0)
+
+    async def upto(seq: int, time: str) -> list[tuple[str, bytes]]:
+        return seen([record async for found in log.batches(at, after=one.seq, time=time, upto=seq) for record in found])
+
+    assert (await upto(seqs[1], one.time))[:1] == [("said", b"1")]
+    for seq in (seqs[2], seqs[2] + 1000, one.seq):  # what was told too large, or is there, harms nothing
+        assert await upto(seq, one.time) == [("said", b"1"), ("said", b"2")]
+    with pytest.raises(LogRegression, match="lost its end"):
+        await upto(seqs[2], two.time)
+
+
+async def test_who_says_how_far_does_not_wait_for_where_it_ends(running: Runtime, at: Address) -> None:
+    asked: list[bytes] = []
+
+    async def hear(message: Msg) -> None:
+        asked.append(message.data)
+
+    first, last = [await say(running.log, at, b"%d" % index) for index in range(2)]
+    (one, _) = await running.log.read(at, after=0)
+    heard = await running.connection.subscribe("$JS.API.STREAM.MSG.GET.>", cb=hear)
+    try:
+        for upto in (last, 0):
+            _ = [batch async for batch in running.log.batches(at, after=first, time=one.time, upto=upto)]
+            await running.connection.flush()
+            assert bool([one for one in asked if str(at.conversation).encode() in one]) is (upto == 0)
+    finally:
+        await heard.unsubscribe()
 
 
 async def test_a_commit_on_the_newest_lands_and_one_on_an_older_does_not(log: EventLog, at: Address) -> None:

@@ -12,6 +12,7 @@ import pytest
 from actors.cli.session import started_stack
 from actors.host.bootstrap import Runtime, runtime
 from actors.host.settings import Settings
+from actors.runtime.delivery import said_seq
 from protocol import subjects
 from protocol.errors import NotProvisioned
 from protocol.ids import Address, address, fresh_id
@@ -187,6 +188,16 @@ async def test_a_strangers_status_header_does_not_hide_a_wake_up(running: Runtim
         await wakes.wake("digest", at, headers={"Status": status})
         (slot,) = await taken(wakes, 1)
         assert (slot.at, slot.deliveries) == (at, 1)
+        await slot.done()
+
+
+async def test_an_agents_message_says_where_it_lies(running: Runtime) -> None:
+    await running.connection.jetstream().purge_stream(subjects.WAKE_STREAM)
+    at = place()
+    seq = await running.log.say(at, b"{}", message_id=fresh_id(), headers={})
+    async with aclosing(cast(AsyncGenerator[Slot], running.wakes.slots("spill", credits=1))) as slots:
+        slot = await anext(slots)
+        assert (slot.at, said_seq(slot)) == (at, seq)
         await slot.done()
 
 
