@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Literal
 
 import pytest
 
@@ -55,12 +54,9 @@ async def site(log: MemoryLog) -> AsyncIterator[Site]:
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("talk", [recorded(), hostile()], ids=["recorded", "hostile"])
-async def test_every_view_is_readable_and_stays_within_its_width(
-    site: Site, talk: Talk, scheme: Literal["light", "dark"], width: int
-) -> None:
-    await site.look(views(talk), of="recorded" if talk is recorded() else "hostile", scheme=scheme, width=width)
+async def test_every_view_is_readable_and_stays_within_its_width(site: Site, talk: Talk, width: int) -> None:
+    await site.look(views(talk), of="recorded" if talk is recorded() else "hostile", width=width)
 
 
 async def test_nothing_of_a_hostile_conversation_is_ever_executed(site: Site) -> None:
