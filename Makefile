@@ -6,12 +6,12 @@ TESTERS ?= 4
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 
-# Somebody else's environment must not leak into ours.
-unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIRE_VIRTUALENV
+# Somebody else's environment must not leak into ours; where no bytecode is written, each process compiles all that it imports.
+unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIRE_VIRTUALENV
 MAKEFLAGS += --no-print-directory
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint lint-style lint-types lint-imports quality exam bench chaos soak soak-gateways faults gateway-faults fuzz laws clients adapters adapters-compared kubernetes alerts list docs docs-check audit lock wheel wheel-checks javascript upgrade image compose clean
+.PHONY: help demo test tested lint lint-style lint-types lint-imports quality exam bench chaos soak soak-gateways faults gateway-faults fuzz laws clients adapters adapters-compared kubernetes alerts list docs docs-check audit lock wheel wheel-checks javascript upgrade image compose clean
 
 help:
 	@echo 'make demo    see a conversation grow, spill, digest and stay readable'
@@ -53,7 +53,9 @@ demo: .venv/.installed
 
 # The frameworks of tests/adapters/test_frameworks.py
 TESTED = langchain openai_agents pydantic_ai
-test: lint .venv/.browser $(TESTED:%=.venv-adapters/%/.installed) .venv/.javascript
+# With `--jobs`, the tests do not wait for mypy.
+test: lint tested
+tested: .venv/.compiled .venv/.browser $(TESTED:%=.venv-adapters/%/.installed) .venv/.javascript
 	@echo 'test: pytest'
 	@$(BIN)/python -m pytest --quiet --numprocesses $(TESTERS) --dist loadfile --no-loadscope-reorder
 
@@ -212,6 +214,10 @@ javascript: .venv/.installed tests/examples/javascript/node_modules/.installed
 	@echo 'install: jettison'
 	@$(PIP) install --no-compile --no-deps --no-build-isolation -e .
 	@touch $@
+
+# Once, for all testers: each of them imports every test. What it finds wrong, the tests tell.
+.venv/.compiled: .venv/.installed
+	@$(BIN)/python -m pytest --quiet --collect-only >/dev/null 2>&1; touch $@
 
 # The page is tested in a real Chromium: the machine's own, else the one in Qt's wheel.
 .venv/.browser: .venv/.installed infra/lock/browser.txt
