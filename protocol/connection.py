@@ -13,7 +13,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
@@ -30,6 +30,7 @@ from .outages import Outage
 from .subjects import LOG_STREAM
 
 log = logging.getLogger("jettison.nats")
+T = TypeVar("T")
 
 CONNECT_SECONDS = 2.0
 """An unreachable server is reported within this time; of several, each has as much."""
@@ -55,7 +56,6 @@ PAUSE_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0)
 
 TRANSIENT = (TimeoutError, nats.errors.Error, NoStreamResponseError, ServiceUnavailableError, OSError)
 """What a lost connection, a restarting server or a missing leader look like from nats-py."""
-
 
 FULL = "maximum "
 INSUFFICIENT_RESOURCES = 10023
@@ -225,13 +225,13 @@ def check_frame(body: bytes, headers: Mapping[str, str]) -> None:
 
 
 async def until(
-    attempt: Callable[[], Awaitable[int]],
+    attempt: Callable[[], Awaitable[T]],
     *,
     deadline_seconds: float,
     what: str,
     connection: NatsConnection | None = None,
-) -> int:
-    """Call *attempt* until it returns; transient failures pause and repeat up to the deadline.
+) -> T:
+    """Return what *attempt* returns; transient failures pause and repeat up to the deadline.
 
     Where they last, *connection* goes to another server of its cluster.
     A single attempt has its own bound, so the whole takes at most that much longer than the deadline.

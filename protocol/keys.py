@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 from nats.aio.client import Client as NatsConnection
@@ -36,6 +36,8 @@ from .errors import (
     NotProvisioned,
 )
 from .ids import Address, Token
+
+T = TypeVar("T")
 
 KEPT_MAX = 4096
 """Keys that one process remembers; the least recent is asked for again (half a millisecond)."""
@@ -262,14 +264,14 @@ class JetStreamKeys:
         kept = KeyRecord(wrapped=await self._tenants.wrap(at, made)) if self._tenants else KeyRecord(plain=made)
         body, first = msgspec.msgpack.encode(kept), {"Nats-Expected-Last-Subject-Sequence": "0"}
 
-        async def attempt() -> int:
+        async def attempt() -> bool:
             try:
                 await self._jetstream.publish(subjects.key(at), body, headers=first, timeout=TRY_SECONDS)
             except APIError as error:
                 if is_taken(error):
-                    return 0
+                    return False
                 raise
-            return 1
+            return True
 
         return self._remembered(at, made) if await self._until(attempt, f"the key of {at} cannot be kept") else None
 
@@ -284,11 +286,10 @@ class JetStreamKeys:
 
     async def _message(self, subject: str, what: str, *, start: int | None = None) -> RawStreamMsg | None:
         """Return the last message on *subject*, or its first one from the sequence *start* on."""
-        found: list[RawStreamMsg] = []
 
-        async def attempt() -> int:
+        async def attempt() -> RawStreamMsg | None:
             try:
-                message = await self._jetstream.get_msg(
+                return await self._jetstream.get_msg(
                     subjects.KEY_STREAM, seq=start, subject=subject, next=start is not None, direct=self._direct
                 )
             except NotFoundError as error:
@@ -297,13 +298,11 @@ class JetStreamKeys:
                         f"the stream of keys does not exist on this server; {PROVISION}",
                         stream=subjects.KEY_STREAM,
                     ) from None
-                return 0
-            found.append(message)
-            return 1
+                return None
 
-        return found[-1] if await self._until(attempt, what) else None
+        return await self._until(attempt, what)
 
-    async def _until(self, attempt: Callable[[], Awaitable[int]], what: str) -> int:
+    async def _until(self, attempt: Callable[[], Awaitable[T]], what: str) -> T:
         try:
             return await until(attempt, connection=self._connection, deadline_seconds=self._patience_seconds, what=what)
         except APIError as error:

@@ -149,14 +149,11 @@ async def stored(url: str, body: bytes) -> None:
     if not url.startswith(("https://", "http://")):
         raise ArtifactsUnavailable("the service named a place for a large part that is no store")
     request = urllib.request.Request(url, data=body, method="PUT")  # noqa: S310  # looked at above
-
-    async def attempt() -> int:
-        await asyncio.to_thread(_put, request)
-        return 1
-
     try:
         # the same bytes under the same name: a repeat is harmless
-        await until(attempt, deadline_seconds=PUT_SECONDS, what="upload of a large part")
+        await until(
+            lambda: asyncio.to_thread(_put, request), deadline_seconds=PUT_SECONDS, what="upload of a large part"
+        )
     except OutcomeUnknown:
         host = urlsplit(url).netloc.rpartition("@")[2]
         size = f"{len(body):,} bytes"

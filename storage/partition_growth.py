@@ -6,12 +6,11 @@ server refuses it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from nats.aio.client import Client as NatsConnection
-from nats.js import JetStreamContext
-from nats.js.api import StreamConfig, StreamInfo
-from nats.js.errors import APIError, NotFoundError
+from nats.js.api import StreamConfig
+from nats.js.errors import APIError
 
 from protocol import subjects
 from protocol.connection import TRANSIENT, publish, reason_of, until
@@ -21,8 +20,8 @@ from protocol.ids import fresh_id
 from .erasure import removed
 from .partition_streams import check_computes_shards, parts_of
 from .partitions import PARTITIONED, Layout, grown, stream_of, target_in, target_told
-from .places import PARTITIONS_KEY, TARGET_KEY, layout_of
-from .streams import STREAMS, consumers, provision
+from .places import PARTITIONS_KEY, TARGET_KEY, config_of, layout_beside
+from .streams import STREAMS, consumers, made_or_updated, provision
 
 ANSWER_SECONDS = 5.0
 PATIENCE_SECONDS = 30.0
@@ -34,7 +33,7 @@ async def wanted(connection: NatsConnection, partitions: int) -> tuple[Layout, L
     Raises `Rejected` for fewer partitions, or others than a growth that was begun is for; `NotProvisioned`.
     """
     first = await _config(connection, subjects.LOG_STREAM)
-    layout = await layout_of(connection)
+    layout = await layout_beside(connection, first)
     under_way = target_in((first.metadata or {}).get(TARGET_KEY, ""))
     if under_way is not None and under_way.partitions != partitions:
         raise Rejected(f"a growth to {under_way.partitions} partitions is under way: end that one first")
@@ -61,7 +60,7 @@ async def begun(connection: NatsConnection, layout: Layout, target: Layout) -> L
                 # the log that is in one stream still republishes to it
                 plain = [subjects.WAKE_SUBJECTS, subjects.PRIORITY_SUBJECTS]
                 part = part.evolve(subjects=[*plain, *(part.subjects or ())])
-            await _made(jetstream, part)
+            await made_or_updated(jetstream, part)
             if (part.name or "").startswith(subjects.WAKE_STREAM):
                 for consumer in consumers():
                     await jetstream.add_consumer(part.name or "", consumer)
@@ -124,38 +123,23 @@ async def _listens(
         await _updated(connection, config.evolve(subjects=after))
 
 
-async def _made(jetstream: JetStreamContext, config: StreamConfig) -> None:
-    try:
-        await jetstream.stream_info(config.name or "")
-    except NotFoundError:
-        await jetstream.add_stream(config)
-    else:
-        await jetstream.update_stream(config)
-
-
 async def _updated(connection: NatsConnection, config: StreamConfig) -> None:
+    """Update a stream; a leader may be lost meanwhile. Raises `LogUnavailable`."""
     jetstream = connection.jetstream(timeout=ANSWER_SECONDS)
-    await _asked(connection, lambda: jetstream.update_stream(config), f"{config.name} cannot be changed")
+    try:
+        await until(
+            lambda: jetstream.update_stream(config),
+            connection=connection,
+            deadline_seconds=PATIENCE_SECONDS,
+            what="a growth",
+        )
+    except (APIError, Busy, OutcomeUnknown) as error:
+        why = reason_of(error) if isinstance(error, APIError) else str(error)
+        raise LogUnavailable(f"{config.name} cannot be changed: {why}; run it again") from None
 
 
 async def _config(connection: NatsConnection, stream: str) -> StreamConfig:
-    jetstream = connection.jetstream(timeout=ANSWER_SECONDS)
-    return (await _asked(connection, lambda: jetstream.stream_info(stream), f"{stream} does not answer")).config
-
-
-async def _asked(connection: NatsConnection, ask: Callable[[], Awaitable[StreamInfo]], trouble: str) -> StreamInfo:
-    """Ask until the server answers; a leader may be lost meanwhile. Raises `NotProvisioned`, `LogUnavailable`."""
-    found: list[StreamInfo] = []
-
-    async def attempt() -> int:
-        found.append(await ask())
-        return 1
-
-    try:
-        await until(attempt, connection=connection, deadline_seconds=PATIENCE_SECONDS, what="a growth")
-    except NotFoundError:
-        raise NotProvisioned(f"a stream does not exist on this server; {PROVISION}") from None
-    except (APIError, Busy, OutcomeUnknown) as error:
-        why = reason_of(error) if isinstance(error, APIError) else str(error)
-        raise LogUnavailable(f"{trouble}: {why}; run it again") from None
-    return found[-1]
+    found = await config_of(connection, stream, patience_seconds=PATIENCE_SECONDS)
+    if found is None:
+        raise NotProvisioned(f"a stream does not exist on this server; {PROVISION}")
+    return found

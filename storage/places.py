@@ -99,12 +99,16 @@ def places_of(connection: NatsConnection) -> Places:
 
 async def layout_of(connection: NatsConnection) -> Layout:
     """Ask the streams of the log what they listen to. Raises `LogUnavailable`, `NotPermitted`, `Damaged`."""
-    first = await _config(connection, subjects.LOG_STREAM)
+    return await layout_beside(connection, await config_of(connection, subjects.LOG_STREAM))
+
+
+async def layout_beside(connection: NatsConnection, first: StreamConfig | None) -> Layout:
+    """Return the same, of a log whose *first* stream is known. Raises as `layout_of`."""
     partitions = partitions_in(first)
     if partitions == 1 or first is None:
         return ONE
     moving = bool((first.metadata or {}).get(TARGET_KEY))
-    others = [await _config(connection, stream_of(subjects.LOG_STREAM, one)) for one in range(1, partitions)]
+    others = [await config_of(connection, stream_of(subjects.LOG_STREAM, one)) for one in range(1, partitions)]
     found = told([one.subjects or [] if one else [] for one in (first, *others)])
     return msgspec.structs.replace(found, moving=moving)
 
@@ -114,24 +118,27 @@ def partitions_in(first: StreamConfig | None) -> int:
     return int(((first.metadata if first else None) or {}).get(PARTITIONS_KEY, "1"))
 
 
-async def _config(connection: NatsConnection, stream: str) -> StreamConfig | None:
-    """Return the configuration of *stream*; None where there is none."""
+async def config_of(
+    connection: NatsConnection, stream: str, *, patience_seconds: float = ASKED_SECONDS
+) -> StreamConfig | None:
+    """Return the configuration of *stream*; None where there is none. Raises `LogUnavailable`, `NotPermitted`."""
     jetstream = connection.jetstream(timeout=ANSWER_SECONDS)
-    found: list[StreamConfig] = []
-
-    async def attempt() -> int:
-        found.append((await jetstream.stream_info(stream)).config)
-        return 1
-
+    what = f"how {stream} is set up"
     try:
-        await until(attempt, connection=connection, deadline_seconds=ASKED_SECONDS, what="where conversations are")
+        return (
+            await until(
+                lambda: jetstream.stream_info(stream),
+                connection=connection,
+                deadline_seconds=patience_seconds,
+                what=what,
+            )
+        ).config
     except NotFoundError:
         return None
     except (Busy, OutcomeUnknown) as error:
-        raise LogUnavailable(f"it is not known where conversations are: {error}") from None
+        raise LogUnavailable(f"it is not known {what}: {error}") from None
     except (APIError, *TRANSIENT) as error:
-        raise LogUnavailable(f"it is not known where conversations are: {reason_of(error)}") from None
-    return found[-1]
+        raise LogUnavailable(f"it is not known {what}: {reason_of(error)}") from None
 
 
 _places: WeakKeyDictionary[NatsConnection, Places] = WeakKeyDictionary()

@@ -36,7 +36,7 @@ from protocol.errors import LogUnavailable, NotProvisioned, Rejected
 
 from .partition_streams import check_computes_shards, leaders_spread, parts_of
 from .partitions import ONE, Layout, grown, grows
-from .places import layout_of
+from .places import layout_beside, layout_of
 
 ACK_WAIT_SECONDS = 15.0
 """A worker that is silent for so long has lost its slot; work that takes longer says so every third."""
@@ -174,7 +174,7 @@ async def provision(connection: NatsConnection, *, replicas: int = 1, partitions
     try:
         layout = await _wanted_layout(connection, partitions)
         for config in streams(replicas, layout):
-            await _made_or_updated(jetstream, config)
+            await made_or_updated(jetstream, config)
         for stream in layout.streams(subjects.WAKE_STREAM):
             for wanted in consumers():
                 await jetstream.add_consumer(stream, wanted)
@@ -194,11 +194,11 @@ async def provision(connection: NatsConnection, *, replicas: int = 1, partitions
 
 async def _wanted_layout(connection: NatsConnection, partitions: int) -> Layout:
     try:
-        await connection.jetstream(timeout=5).stream_info(subjects.LOG_STREAM)
+        first = (await connection.jetstream(timeout=5).stream_info(subjects.LOG_STREAM)).config
     except NotFoundError:
         layout = grown(ONE, partitions or 1)
     else:
-        layout = await layout_of(connection)
+        layout = await layout_beside(connection, first)
     if layout.moving:
         raise Rejected(grows(layout))
     if partitions not in (0, layout.partitions):
@@ -211,7 +211,8 @@ async def _wanted_layout(connection: NatsConnection, partitions: int) -> Layout:
     return layout
 
 
-async def _made_or_updated(jetstream: JetStreamContext, config: StreamConfig) -> None:
+async def made_or_updated(jetstream: JetStreamContext, config: StreamConfig) -> None:
+    """Make a stream, or what differs from *config* in the one that is there. Raises as nats-py does."""
     try:
         found = await jetstream.stream_info(config.name or "")
     except NotFoundError:
