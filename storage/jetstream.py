@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import datetime
 
 from nats.aio.client import Client as NatsConnection
-from nats.js.api import RawStreamMsg
 from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
@@ -29,7 +28,7 @@ from protocol.connection import (
 from protocol.errors import Busy, Damaged, LogMoved, LogRegression, LogUnavailable, NotProvisioned, OutcomeUnknown
 from protocol.ids import Address
 
-from .jetstream_reads import NO_STREAM, READ_SECONDS, read_batch, record_of, subjects_page
+from .jetstream_reads import NO_STREAM, READ_SECONDS, Raw, leaders_message, read_batch, record_of, subjects_page
 from .partitions import partition_at, stream_of
 from .places import Pinned, Places, places_of
 from .ports import Record
@@ -93,7 +92,7 @@ class JetStreamLog:
             if after >= upto:
                 return
         newest = await self._get(at, stream)
-        head = newest.seq or 0 if newest else 0
+        head = newest.seq if newest else 0
         if head < max(after, 1) and (await self._places.again()).partition(at) != partition:
             async for batch in self.batches(at, after=after, time=time):
                 yield batch
@@ -103,7 +102,7 @@ class JetStreamLog:
                 f"the log of {at} lost its end: {after} was there, {head} is left", seq=after, head=head
             )
         if newest and head == after:
-            _check_same(at, record_of_raw(newest), after=after, time=time)
+            _check_same(at, record_of(newest), after=after, time=time)
         first = after if time else after + 1
         while head > after:
             batch = await read_batch(self._connection, at, stream=stream, first=first, last=head)
@@ -123,7 +122,7 @@ class JetStreamLog:
 
     async def _head(self, at: Address, stream: str) -> int:
         message = await self._get(at, stream)
-        return message.seq or 0 if message else 0
+        return message.seq if message else 0
 
     async def addresses(self) -> list[Address]:
         """See `EventLog.addresses`."""
@@ -146,16 +145,13 @@ class JetStreamLog:
         except (APIError, *TRANSIENT) as error:
             raise LogUnavailable(f"the log does not answer: {reason_of(error)}") from None
 
-    async def _get(self, at: Address, stream: str, *, first: int | None = None) -> RawStreamMsg | None:
+    async def _get(self, at: Address, stream: str, *, first: int | None = None) -> Raw | None:
         """Return the first message of *at* from the sequence *first* on, the last one without it, from the leader."""
-        found: list[RawStreamMsg | None] = []
+        found: list[Raw | None] = []
 
         async def attempt() -> int:
             try:
-                message = await self._jetstream.get_msg(
-                    stream, seq=first, subject=subjects.both(at), next=first is not None
-                )
-                found.append(message)
+                found.append(await leaders_message(self._connection, stream, subjects.both(at), first=first))
             except NotFoundError as error:
                 if error.err_code == STREAM_NOT_FOUND:
                     raise NotProvisioned(NO_STREAM, stream=stream) from None
@@ -177,13 +173,7 @@ class JetStreamLog:
         message = await self._get(at, stream, first=first)
         if message is None:
             raise Damaged(f"the log of {at} ends before the head it showed", address=str(at), first=first)
-        return record_of_raw(message)
-
-
-def record_of_raw(message: RawStreamMsg) -> Record:
-    """Return a message as the leader tells it; its time is cut to microseconds by nats-py."""
-    time = message.time.isoformat() if message.time else ""
-    return record_of(message.subject or "", message.seq or 0, message.data or b"", message.headers or {}, time)
+        return record_of(message)
 
 
 def _check_same(at: Address, record: Record, *, after: int, time: str) -> None:

@@ -22,6 +22,7 @@ from protocol.errors import JettisonError, LogUnavailable, NotPermitted
 from protocol.guarded import Guarded
 from protocol.ids import address
 from protocol.login import Login
+from storage.jetstream_reads import read_batch
 from storage.streams import provision
 from tests.infra.rights_server import PASSWORD, RightsServer, rights_server
 from tests.infra.test_logins import serving
@@ -162,6 +163,16 @@ async def test_a_violation_names_who_may_not_do_what(
         with pytest.raises(NotPermitted, match=r"may not publish to ctx\.v1\.ask\.context\.default\.ours"):
             await theirs.context()
         assert await ours.append([{"role": "user", "content": "x"}]) > 0
+
+
+async def test_who_asks_for_many_messages_and_may_not_is_told_at_once(provisioned: RightsServer) -> None:
+    connection = await connect(provisioned.url, name="test", login=provisioned.login("agent-acme"))
+    try:
+        for _ in range(2):
+            with pytest.raises(NotPermitted, match=r"may not publish to \$js\.api\.direct\.get\.ctx_log"):
+                await read_batch(connection, address("ours"), first=1, last=2)
+    finally:
+        await connection.close()
 
 
 async def test_a_user_who_is_shut_out_later_is_told_so(tmp_path: Path, settings: Settings) -> None:

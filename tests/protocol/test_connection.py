@@ -12,11 +12,13 @@ from pathlib import Path
 
 import nats.errors
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from nats.aio.client import Client as NatsConnection
 
 from protocol.connection import PING_SECONDS, connect, heed_cancellation
 from protocol.errors import NotProvisioned
-from protocol.guarded import Guarded
+from protocol.guarded import Guarded, header_lines
 from protocol.login import Login
 from tests.promises.harness import Server, one
 from tests.stack import free_port, listened_on
@@ -45,6 +47,12 @@ async def test_a_loop_whose_cancellation_was_swallowed_still_ends() -> None:
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(asyncio.shield(task), 30)
     assert rounds == 1
+
+
+@given(st.lists(st.binary(max_size=12) | st.sampled_from((b"Nats-Msg-Id: a", b"A:b:c", b" B :\t1 ", b"C D: x", b":"))))
+def test_headers_are_read_as_nats_py_reads_them(lines: list[bytes]) -> None:
+    raw = b"\r\n".join(lines)
+    assert header_lines(raw) == NatsConnection._parse_header_lines(raw)
 
 
 async def test_a_server_that_takes_small_messages_only_is_refused_at_once(tmp_path: Path) -> None:
