@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 
 from opentelemetry.context import Context
 
 from actors.core.state import State
 from protocol import semconv
-from protocol.connection import heed_cancellation
 from protocol.errors import LogUnavailable
 from protocol.subjects import Actor
 from protocol.tracing import CARRIED, extract, link_to, span
 from storage.ports import BegunWork, Slot
 from storage.streams import ACK_WAIT_SECONDS
 
-from .task_group import beside
+from .task_group import regularly
 
 log = logging.getLogger("jettison.worker")
 
@@ -86,18 +84,13 @@ async def give_back(slot: Slot, seconds: float) -> None:
         log.info("the slot of %s: %s", slot.at, error)
 
 
-@asynccontextmanager
-async def held(slot: Slot) -> AsyncIterator[None]:
+def held(slot: Slot) -> AbstractAsyncContextManager[None]:
     """Tell the server every third of the ack wait that work goes on."""
 
     async def hold() -> None:
-        while True:
-            await asyncio.sleep(ACK_WAIT_SECONDS / 3)
-            try:
-                await slot.hold()
-            except LogUnavailable as error:
-                log.info("the slot of %s: %s", slot.at, error)
-            heed_cancellation()
+        try:
+            await slot.hold()
+        except LogUnavailable as error:
+            log.info("the slot of %s: %s", slot.at, error)
 
-    async with beside(hold()):
-        yield
+    return regularly(ACK_WAIT_SECONDS / 3, hold)

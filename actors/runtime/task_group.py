@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
+from protocol.connection import heed_cancellation
 from protocol.errors import JettisonError
 
 
@@ -36,6 +37,27 @@ async def beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def regularly(seconds: float, act: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Do *act* every so many *seconds* until the block ends. Most blocks end before the first: they pay for no task."""
+    begun: list[asyncio.Task[None]] = []
+
+    async def repeat() -> None:
+        while True:
+            await act()
+            heed_cancellation()
+            await asyncio.sleep(seconds)
+
+    timer = asyncio.get_running_loop().call_later(seconds, lambda: begun.append(asyncio.create_task(repeat())))
+    try:
+        yield
+    finally:
+        timer.cancel()
+        for task in begun:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
 
 def _first(failed: BaseExceptionGroup[JettisonError]) -> JettisonError:

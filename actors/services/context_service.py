@@ -11,8 +11,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -25,11 +24,10 @@ from actors.core.view import unspilled, view
 from actors.runtime.conversations import Conversations
 from actors.runtime.fold import count_of
 from actors.runtime.registry import asks_model
-from actors.runtime.task_group import beside
+from actors.runtime.task_group import regularly
 from actors.spill.policy_layers import NO_LAYERS, Layers
 from actors.telemetry.service_metrics import record_served
 from protocol import semconv
-from protocol.connection import heed_cancellation
 from protocol.errors import (
     UNREADABLE,
     ArtifactsUnavailable,
@@ -149,7 +147,8 @@ class ContextService:
             at, verb = request.at, request.verb
             attributes = {semconv.GEN_AI_CONVERSATION_ID: at.conversation, semconv.MESSAGING_SYSTEM: "nats"}
             with span(f"serve {verb}", kind="server", parent=extract(request.headers), attributes=attributes):
-                async with _alive(request), admission.place(at.tenant):
+                # signs of life, so that the end of this process is noticed at once
+                async with regularly(WORKING_SECONDS, request.working), admission.place(at.tenant):
                     if verb in handlers:
                         answer, body = await handlers[verb](at, request)
                     else:
@@ -376,20 +375,6 @@ class ContextService:
         await self._settled(at, ContextAsked(upto_seq=asked.upto_seq, said=asked.said, doubted=asked.doubted))
         changing = Policies(conversations=self.conversations, layers=self.layers)
         return Answer(), msgspec.json.encode(await changing.set(at, asked, headers=traced()))
-
-
-@asynccontextmanager
-async def _alive(request: Request) -> AsyncIterator[None]:
-    """Send signs of life to who asks, so that the end of this process is noticed at once."""
-
-    async def tell() -> None:
-        while True:
-            await asyncio.sleep(WORKING_SECONDS)
-            await request.working()
-            heed_cancellation()
-
-    async with beside(tell()):
-        yield
 
 
 def _decoded(data: bytes, kind: type[T]) -> T:
