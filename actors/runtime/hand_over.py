@@ -76,10 +76,12 @@ class HandOver:
 
     async def _wake_follower(self, at: Address, seen: State) -> None:
         state = await self.conversations.load(at)
+        if state.seq == seen.seq:
+            return  # who comes next was woken before, or has its slot filled and looks again as this does
         follower = next_actor(state)
         headers = traced()
         if follower is not None:
             await self.wakes.wake(follower, at, body=handed(state), headers=headers)
-        elif state.seq != seen.seq:
+        else:
             # its wake-up found the slot filled, so nobody else will say that it is ready
             await self._announce(at, state, headers)
