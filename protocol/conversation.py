@@ -186,11 +186,9 @@ class Conversation:
         )
         return context_of(*await self._served(asked), self._marks, after)
 
-    async def written(
-        self, *, budget: int = 0, model: str = "", patience: float, soon: bool = False, after: Written | None = None
-    ) -> Written:
+    async def written(self, asked: ContextAsked, *, after: Written | None = None) -> Written:
         """Return what `context` does, for who passes the messages on as they are: none is read."""
-        asked = ContextAsked(budget=budget, model=model, wait_seconds=patience, soon=soon, have=has_all(after))
+        asked = msgspec.structs.replace(asked, have=has_all(after))
         return written_of(*await self._served(asked), after)
 
     async def _served(self, asked: ContextAsked) -> tuple[ContextMeta, bytes]:

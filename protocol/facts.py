@@ -278,6 +278,8 @@ class ContextServed(_Fact, frozen=True, tag="ContextServed.1"):
     level: str
     asked: int = 0
     """The budget that the agent gave with this call alone; 0: none, the standing one was meant."""
+    unsent: tuple[int, ...] = ()
+    """Versions of earlier views that were handed out and that no model got, as who asked for them says."""
 
 
 class HookFired(_Fact, frozen=True, tag="HookFired.1"):

@@ -52,6 +52,8 @@ class ContextAsked(msgspec.Struct, frozen=True, kw_only=True):
     """The newest thing that who asks has said: where the log has it not, it lost its end, and nothing is served."""
     doubted: tuple[SaidAt, ...] = ()
     """What it had said before its connection broke off: looked for in the log itself."""
+    unsent: tuple[int, ...] = ()
+    """Versions of views that it was handed before and that it gave no model: they came too late, or were of no use."""
 
 
 class ReadAsked(msgspec.Struct, frozen=True, kw_only=True):

@@ -168,7 +168,9 @@ def view_again(before: State, commit: codec.Commit) -> Divergence | None:
         view_hash=seen.hash,
         tokens=seen.tokens,
         level=seen.level,
-        asked=served.asked,  # the agent's word, as the budget: no rule decides it
+        # the agent's word, as the budget: no rule decides these
+        asked=served.asked,
+        unsent=served.unsent,
     )
     return _difference(commit, (again,))
 

@@ -95,7 +95,7 @@ def _reason(fact: object) -> str:
     if isinstance(fact, PolicySet):
         return f"set by {fact.by or 'its agent'}: {', '.join(fact.keys)}"
     if isinstance(fact, ContextServed):
-        return cut_reason(fact)
+        return "; ".join(filter(None, (cut_reason(fact), unsent_reason(fact))))
     return str(getattr(fact, "reason", "") or getattr(fact, "error", ""))
 
 
@@ -104,6 +104,13 @@ def cut_reason(fact: ContextServed) -> str:
     if fact.level == "none":
         return ""
     return f"cut for this call alone, to its budget of {fact.budget:,} tokens ({fact.level})"
+
+
+def unsent_reason(fact: ContextServed) -> str:
+    """Return which views before this one no model got; empty where all did, as far as is known."""
+    if not fact.unsent:
+        return ""
+    return f"no model got the view of version {', '.join(map(str, fact.unsent))}"
 
 
 def trace_of(record: Record) -> str:

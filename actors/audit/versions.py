@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import cast
 
 import msgspec
+from msgspec.structs import replace
 
 from actors.core.outcome import outcome_of
 from actors.core.view import View, view
 from actors.runtime.fold import Decision, count_of, tokens_of
-from protocol.errors import BudgetRefused, NotFound, NotReady
+from protocol import codec
+from protocol.errors import BadEnvelope, BudgetRefused, NotFound, NotReady
 from protocol.facts import ContextServed
 from protocol.formats.messages import Profile
 from protocol.history import Version
@@ -19,6 +22,9 @@ from storage.ports import Record
 
 from .loss import loss, recorded
 from .trail import reasons, stage_of, touches, trace_of, trail
+
+UNSENT = "no model got this view"
+_SERVED = ContextServed.__name__.encode()
 
 
 class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +35,8 @@ class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
     served: ContextServed
     view: View | None
     refused: str = ""
+    unsent: bool = False
+    """No model got it, as who had asked for it says later in the log."""
 
     @property
     def same(self) -> bool:
@@ -43,13 +51,17 @@ def versions(at: Address, records: Iterable[Record], *, losses: bool = False, af
 
     Raises `ChainBroken`, `BadEnvelope` where the log is damaged, after the rows before it.
     """
+    records = tuple(records)
+    unsent = unsent_views(records)
     for decision in trail(at, records):
         if decision.commit.version > after:
-            yield version_of(decision, losses=losses)
+            row = version_of(decision, losses=losses)
+            yield replace(row, reasons=(*row.reasons, UNSENT)) if row.version in unsent else row
 
 
 def served(at: Address, records: Iterable[Record], *, version: int | None = None) -> Rebuilt:
     """Rebuild the context that was served at *version*, or the newest one. Raises `NotFound` if none was."""
+    records = tuple(records)
     others: list[int] = []
     newest: Decision | None = None
     for decision in trail(at, records, upto=version):
@@ -60,7 +72,18 @@ def served(at: Address, records: Iterable[Record], *, version: int | None = None
         before = f"; the newest served before it is {others[-1]}" if others else ""
         what = f"at version {version} of {at}" if version is not None else f"in {at}"
         raise NotFound(f"no context was served {what}{before}", address=str(at), version=version or 0)
-    return rebuilt(newest)
+    return replace(rebuilt(newest), unsent=newest.commit.version in unsent_views(records))
+
+
+def unsent_views(records: Iterable[Record]) -> frozenset[int]:
+    """Return the versions of the views that no model got, as who asked for them says in a later one's fact."""
+    found: set[int] = set()
+    for record in records:
+        if record.side == "done" and _SERVED in record.body:
+            with suppress(BadEnvelope):  # told by who folds it
+                facts = codec.decode_commit(record.body).facts
+                found.update(*(fact.unsent for fact in facts if isinstance(fact, ContextServed)))
+    return frozenset(found)
 
 
 def served_fact(decision: Decision) -> ContextServed | None:

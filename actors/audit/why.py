@@ -35,10 +35,11 @@ from protocol.ids import Address
 from protocol.policy import Policy
 from storage.ports import Record
 
-from .call_views import CallView, cut_view
+from .call_views import FACT, CallView, cut_view
 from .loss import recorded
 from .text import digest_text, said_text
 from .trail import DIGEST, Touch, cut_reason, fact_about, stage_of, touches, trace_of, trail
+from .versions import UNSENT, unsent_views
 
 VALUE_CHARS_MAX = 200
 
@@ -64,6 +65,10 @@ def why(at: Address, records: Sequence[Record], *, number: int, version: int | N
     for last in trail(at, records, upto=version):
         call = cut_view(last, about=(number,))
         history += _events(last, number, call, digested=_is_digested(last.before, number))
+    unsent = unsent_views(records) if any(one.fact == FACT for one in history) else frozenset()
+    history = [
+        msgspec.structs.replace(one, rule=f"{one.rule}; {UNSENT}") if one.version in unsent else one for one in history
+    ]
     if last is None:
         raise NotFound(f"{at} has no version yet: no worker has seen it", address=str(at))
     state = last.after if version is not None else head(last, at, records)

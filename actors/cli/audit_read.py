@@ -16,6 +16,7 @@ from actors.audit.stats import conversation_stats
 from actors.audit.stats import stats as added_up
 from actors.audit.sums import ConversationStats
 from actors.audit.trail import versioned
+from actors.audit.versions import UNSENT
 from actors.audit.versions import served as rebuilt_context
 from actors.audit.versions import versions as listed
 from actors.audit.where import claimed
@@ -69,7 +70,8 @@ def served(stack: StackOptions, conv: str, *, as_json: bool) -> int:
         found = rebuilt_context(source.at, source.records, version=source.version)
         shown = found.view.messages if found.view else ()
         if as_json:
-            row = {"address": str(source.at), "version": found.version, "time": found.time, "same": found.same}
+            row: dict[str, object] = {"address": str(source.at), "version": found.version, "time": found.time}
+            row |= {"same": found.same, "unsent": found.unsent}
             decoded = [messages.decode(raw) for raw in shown]
             # a fact is an array on the wire, without the names of its fields
             printed(
@@ -79,7 +81,8 @@ def served(stack: StackOptions, conv: str, *, as_json: bool) -> int:
             sys.stdout.buffer.write(found.view.body)
             sys.stdout.buffer.flush()
         if found.same:
-            said(f"version {found.version}, {found.served.tokens:,} tokens, as served: {found.served.view_hash}")
+            late = f"; {UNSENT}" if found.unsent else ""
+            said(f"version {found.version}, {found.served.tokens:,} tokens, as served: {found.served.view_hash}{late}")
             return 0
         rebuilt = f"rebuilt as {found.view.hash}" if found.view else f"not rebuilt: {found.refused}"
         said(f"DIFFERENT: version {found.version} was served as {found.served.view_hash}, {rebuilt}")

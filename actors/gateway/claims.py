@@ -66,6 +66,8 @@ class Note:
     """As a fork, so that its origin is of no use any more."""
     aside: bool = False
     """The newest aside had an odd budget."""
+    unsent: tuple[int, ...] = ()
+    """Versions of views that no model got, and of which the log does not say so yet."""
 
 
 class _Read(NamedTuple):

@@ -30,6 +30,7 @@ from protocol.ids import Token, address, fresh_id, token
 from protocol.jsonbytes import decode, decode_value, encode_value
 from protocol.keys import JetStreamKeys
 from protocol.policy import Policy
+from protocol.service_messages import ContextAsked, ContextMeta
 from protocol.tools import READ_TOOL
 from storage.gateway_sessions import JetStreamSessions
 
@@ -58,6 +59,9 @@ BYTES_PER_TOKEN_MIN = 3
 
 HIDDEN_BYTES_MAX = 128 * 1024
 """Of the turns that one answer really took; of longer ones the log gets what the agent sends back."""
+
+UNSENT_MAX = 20
+"""Views of one conversation that no model got, of which the next one's entry in the log says so."""
 
 HASHES_MAX = 65_536
 
@@ -213,7 +217,11 @@ class Keeper:
         # an agent waits for the compaction only where it has no room without it
         soon, after = not less_than, self._views.get(kept.head.name) if kept.alone else None
         try:
-            context = await kept.talk.written(budget=budget, model=model, patience=wait_seconds, soon=soon, after=after)
+            unsent = self.claims.note(kept.head.name).unsent
+            asked = ContextAsked(budget=budget, model=model, wait_seconds=wait_seconds, soon=soon, unsent=unsent)
+            context = await kept.talk.written(asked, after=after)
+            note = self.claims.note(kept.head.name)
+            note.unsent = tuple(one for one in note.unsent if one not in unsent)
             if context.upto < kept.head.logged:
                 raise LogRegression(
                     f"{kept.head.logged} messages are in the log of {kept.head.name}, and {context.upto} left"
@@ -222,6 +230,7 @@ class Keeper:
             await self._begin_anew(kept)
             raise
         if context.upto != kept.head.logged:
+            self.say_unsent(kept, context, "another request goes on with it")
             raise Rejected(
                 f"the log of {kept.head.name} has {context.upto} messages, {kept.head.logged} were sent: "
                 "another request goes on with it",
@@ -257,6 +266,12 @@ class Keeper:
             return await kept.talk.context(budget=kept.policy.usable_tokens, wait_seconds=wait_seconds)
         finally:
             await kept.talk.set_budget(0)
+
+    def say_unsent(self, kept: Kept, context: ContextMeta, why: str) -> None:
+        """Remember that no model got a view that the log says was served: the next view's entry in it says so."""
+        log.info("no model got the view of %s at version %d: %s", kept.talk.at, context.version, why)
+        note = self.claims.note(kept.head.name)
+        note.unsent = tuple(dict.fromkeys((*note.unsent, context.version)))[-UNSENT_MAX:]
 
     def say_changed(self, kept: Kept) -> None:
         """Remember that a view was sent that is not what the agent had sent."""

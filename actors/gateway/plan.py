@@ -136,6 +136,8 @@ class Planner:
             if not _pays(keeper, kept, whole):
                 return _plan(raw, whole, keeper, kept, whole.messages)
             context = await keeper.view(kept, whole, wait_seconds=wait_seconds, counts=counts)
+            if counts:
+                keeper.say_unsent(kept, context, "its tokens were counted")
             return _of_view(raw, whole, keeper, kept, context)
 
         plan = await self._within(raw, work) if keeper else bypass(raw, NOT_REACHED, away=True)
@@ -235,7 +237,10 @@ class Planner:
         try:
             # not cancelled at the deadline: an append that was begun must come to its end
             await asyncio.wait({task}, timeout=seconds)
-            return task.result() if task.done() else bypass(raw, "the deadline is over", away=True)
+            if task.done():
+                return task.result()
+            task.add_done_callback(self._came_late)
+            return bypass(raw, "the deadline is over", away=True)
         except BudgetRefused:
             raise
         except (NotProvisioned, Unavailable) as error:
@@ -247,6 +252,12 @@ class Planner:
         except Exception:
             log.exception("a request goes on as it came")
             return bypass(raw, "a fault of the gateway")
+
+    def _came_late(self, task: asyncio.Task[Plan]) -> None:
+        """Remember that nobody was sent what *task* made."""
+        plan = None if task.cancelled() or task.exception() else task.result()
+        if self.keeper and plan and plan.kept and plan.context:
+            self.keeper.say_unsent(plan.kept, plan.context, "it came too late, and its request went on without it")
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._late.discard(task)

@@ -19,6 +19,9 @@ from protocol.service_messages import ContextAsked, ContextMeta
 
 CALLS_TOLD_MAX = 20
 
+UNSENT_MAX = 50
+"""Views that a caller may say at once that no model got."""
+
 
 def budget_of(asked: ContextAsked, state: State) -> int:
     """Return the tokens of the view: what is asked, within the standing budget and the model's own window."""
@@ -47,6 +50,7 @@ def fact_of(asked: ContextAsked, seen: View, budget: int) -> ContextServed:
         tokens=seen.tokens,
         level=seen.level,
         asked=max(0, asked.budget),
+        unsent=tuple(one for one in asked.unsent[-UNSENT_MAX:] if one > 0),
     )
 
 

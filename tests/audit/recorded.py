@@ -27,7 +27,7 @@ def small(**sections: dict[str, object]) -> Policy:
     return policy(1000, **{**wanted, **sections})
 
 
-def serve(talk: Talk, budget: int | None = None, *, view_hash: str = "") -> int:
+def serve(talk: Talk, budget: int | None = None, *, view_hash: str = "", unsent: tuple[int, ...] = ()) -> int:
     """Serve a context as the service does, under another hash if one is given; return the version."""
     asked, budget = budget or 0, budget or talk.state.usable_tokens
     seen = talk.view(budget)
@@ -39,6 +39,7 @@ def serve(talk: Talk, budget: int | None = None, *, view_hash: str = "") -> int:
         tokens=seen.tokens,
         level=seen.level,
         asked=asked,
+        unsent=unsent,
     )
     talk.land(talk.sealed((fact,)))
     return talk.state.version

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from actors.audit.diff import diff
+from actors.audit.replay import replay
 from actors.audit.versions import served, versions
 from actors.audit.where import where
 from actors.audit.why import why
@@ -124,3 +125,16 @@ def test_a_call_without_room_for_the_digest_is_told_to_have_had_none() -> None:
     assert (row.number, row.did, row.version, row.after_tokens) == (0, "cut", version, 0)
     found = where(talk.at, talk.records, text="ORD-01954-G4", uploads={})
     assert (found.spans[-1].kept, found.spans[-1].first) == ("lost", version)
+
+
+def test_a_view_that_no_model_got_is_told_by_its_row_by_why_and_where_it_is_rebuilt() -> None:
+    talk, version = cut_for_one_call()
+    last = serve(talk, unsent=(version,))
+    *_, row, later = versions(talk.at, talk.records)
+    assert (row.version, row.reasons[-1]) == (version, "no model got this view")
+    assert (later.version, later.reasons) == (last, (f"no model got the view of version {version}",))
+    found = [served(talk.at, talk.records, version=one).unsent for one in (version, last)]
+    assert found == [True, False]
+    (event,) = why(talk.at, talk.records, number=OLD, version=version).history
+    assert event.rule.endswith("(units); no model got this view")
+    assert replay(talk.at, talk.records).divergence is None

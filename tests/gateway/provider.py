@@ -13,6 +13,7 @@ import msgspec
 from aiohttp import web
 
 from actors.cli.gateway import served
+from actors.gateway.plan import Planner
 from actors.host.settings import GatewaySection, Settings, UpstreamSection
 from tests.stack import LOOPBACK, free_port
 
@@ -113,9 +114,11 @@ def sse(*data: Any, names: Iterable[str] = ()) -> bytes:
 
 
 @asynccontextmanager
-async def in_front_of(provider: Provider, settings: Settings | None = None, **section: Any) -> AsyncIterator[str]:
+async def in_front_of(
+    provider: Provider, settings: Settings | None = None, *, planner: Planner | None = None, **section: Any
+) -> AsyncIterator[str]:
     """Serve the gateway before *provider*; yield its URL, without the slash."""
     upstream = UpstreamSection(openai=f"{provider.url}/v1", anthropic=provider.url)
     ours = GatewaySection(**{"upstream": upstream, "mode": "pass", **section})
-    async with served(msgspec.structs.replace(settings or Settings(), gateway=ours), port=0) as url:
+    async with served(msgspec.structs.replace(settings or Settings(), gateway=ours), planner, port=0) as url:
         yield url.rstrip("/")
