@@ -13,7 +13,6 @@ import msgspec
 from aiohttp import web
 
 from actors.cli.gateway import served
-from actors.gateway.plan import Planner
 from actors.host.settings import GatewaySection, Settings, UpstreamSection
 from tests.stack import LOOPBACK, free_port
 
@@ -115,9 +114,9 @@ def sse(*data: Any, names: Iterable[str] = ()) -> bytes:
 
 @asynccontextmanager
 async def in_front_of(
-    provider: Provider, settings: Settings | None = None, *, planner: Planner | None = None, **section: Any
+    provider: Provider, settings: Settings | None = None, *, planner: Any = None, **section: Any
 ) -> AsyncIterator[str]:
-    """Serve the gateway before *provider*; yield its URL, without the slash."""
+    """Serve the gateway before *provider*, with a `Planner` of its own or *planner*; yield its URL, without the slash."""
     upstream = UpstreamSection(openai=f"{provider.url}/v1", anthropic=provider.url)
     ours = GatewaySection(**{"upstream": upstream, "mode": "pass", **section})
     async with served(msgspec.structs.replace(settings or Settings(), gateway=ours), planner, port=0) as url:
