@@ -116,7 +116,7 @@ def sse(*data: Any, names: Iterable[str] = ()) -> bytes:
 async def in_front_of(
     provider: Provider, settings: Settings | None = None, *, planner: Any = None, **section: Any
 ) -> AsyncIterator[str]:
-    """Serve the gateway before *provider*, with a `Planner` of its own or *planner*; yield its URL, without the slash."""
+    """Serve the gateway before *provider*, with this `Planner` or its own; yield its URL, without the slash."""
     upstream = UpstreamSection(openai=f"{provider.url}/v1", anthropic=provider.url)
     ours = GatewaySection(**{"upstream": upstream, "mode": "pass", **section})
     async with served(msgspec.structs.replace(settings or Settings(), gateway=ours), planner, port=0) as url:
