@@ -25,7 +25,7 @@ from agent_framework import (
 from .adapters.adapter import READ_PARAMETERS, READ_TEXT, READ_TOOL, Adapter, Options, Shown
 from .adapters.asking import Asking
 from .adapters.atoms import Atom, Seen, Telling, json_only
-from .adapters.pieces import split
+from .adapters.pieces import regrouped, split
 from .formats import messages
 from .formats.neutral import Called, Media, Resulted, url_of, words
 
@@ -101,24 +101,9 @@ def to_atoms(given: Sequence[Message]) -> list[Atom]:
 
 def from_view(shown: Shown) -> list[Message]:
     """Return the messages that the model is sent."""
-    out: list[Message] = []
-    last: Any = None
-    for one in shown.seen:
-        made, key = _made(one)
-        if key is not None and key == last:
-            made = _with(out.pop(), made.contents)
-        out.append(_own(made, one))
-        last = key
-    return out
-
-
-def _own(made: Message, seen: Seen) -> Message:
-    """Return the framework's own message where *made* is all of it."""
-    if seen.source is None:
-        return made
-    own: Message = seen.source[0]
-    whole = len(own.contents) == len(made.contents)
-    return own if whole and all(one is its for one, its in zip(made.contents, own.contents, strict=True)) else made
+    return regrouped(
+        shown, _made, parts=lambda one: one.contents, put_together=lambda one, more: _with(one, more.contents)
+    )
 
 
 def _with(message: Message, more: Sequence[Content]) -> Message:

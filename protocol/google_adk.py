@@ -22,7 +22,7 @@ from .adapters.adapter import READ_PARAMETERS, READ_TEXT, READ_TOOL, Adapter, Op
 from .adapters.asking import Asking
 from .adapters.atoms import Atom, Seen, Telling
 from .adapters.idents import Idents
-from .adapters.pieces import split
+from .adapters.pieces import regrouped, split
 from .formats import messages
 from .formats.neutral import Called, Media, Resulted, as_object, url_of, words
 from .jsonbytes import encode
@@ -135,28 +135,11 @@ def to_atoms(given: Sequence[types.Content]) -> list[Atom]:
 
 def from_view(shown: Shown) -> list[types.Content]:
     """Return the contents that the model is sent."""
-    out: list[types.Content] = []
-    last: Any = None
-    for one in shown.seen:
-        made, key = _made(one)
-        if key is not None and key == last:
-            made = types.Content(role=made.role, parts=[*(out.pop().parts or ()), *(made.parts or ())])
-        out.append(_own(made, one))
-        last = key
-    return out
+    return regrouped(shown, _made, parts=lambda one: one.parts or (), put_together=_together)
 
 
-def _own(made: types.Content, seen: Seen) -> types.Content:
-    """Return the session's own content where *made* is all of it."""
-    if seen.source is None:
-        return made
-    own: types.Content = seen.source[0]
-    its, mine = own.parts or [], made.parts or []
-    return own if len(its) == len(mine) and all(map(_is, its, mine)) else made
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other
+def _together(content: types.Content, more: types.Content) -> types.Content:
+    return types.Content(role=more.role, parts=[*(content.parts or ()), *(more.parts or ())])
 
 
 def _made(seen: Seen) -> tuple[types.Content, Any]:

@@ -34,6 +34,7 @@ from pydantic_ai.toolsets import FunctionToolset
 
 from .adapters.adapter import READ_PARAMETERS, READ_TEXT, READ_TOOL, Adapter, Options, Shown
 from .adapters.atoms import Atom, Seen, Telling
+from .adapters.pieces import regrouped
 from .formats import messages
 from .formats.neutral import Block, Called, Media, Resulted, Text, url_of, words
 
@@ -128,26 +129,14 @@ def to_atoms(given: Sequence[ModelMessage]) -> list[Atom]:
 
 def from_view(shown: Shown) -> list[ModelMessage]:
     """Return the messages that the model is sent."""
-    out: list[ModelMessage] = []
-    last: Any = None
-    for one in shown.seen:
-        made, key = _made(one)
-        before = out[-1] if out else None
-        if key is not None and key == last and isinstance(before, ModelRequest) and isinstance(made, ModelRequest):
-            made = replace(before, parts=[*before.parts, *made.parts])
-            out.pop()
-        out.append(_own(made, one))
-        last = key
-    return out
+    return regrouped(shown, _made, parts=lambda one: one.parts, put_together=_together)
 
 
-def _own(made: ModelMessage, seen: Seen) -> ModelMessage:
-    """Return the run's own request where *made* is all of it."""
-    if seen.source is None:
-        return made
-    own: ModelMessage = seen.source[0]
-    whole = len(own.parts) == len(made.parts)
-    return own if whole and all(one is other for one, other in zip(own.parts, made.parts, strict=True)) else made
+def _together(message: ModelMessage, more: ModelMessage) -> ModelMessage:
+    # a response is one piece
+    assert isinstance(message, ModelRequest)
+    assert isinstance(more, ModelRequest)
+    return replace(message, parts=[*message.parts, *more.parts])
 
 
 def _made(seen: Seen) -> tuple[ModelMessage, Any]:

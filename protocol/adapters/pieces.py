@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -56,6 +57,33 @@ def joined(shown: Shown, *, key: str, load: Callable[[Json], T], tell: Callable[
             group.append(one)
         elif one is not None:
             out.append(tell(one.chat))
+    return out
+
+
+def regrouped(
+    shown: Shown,
+    made: Callable[[Seen], tuple[T, Any]],
+    *,
+    parts: Callable[[T], Sequence[Any]],
+    put_together: Callable[[T, T], T],
+) -> list[T]:
+    """Return the framework's messages of a view, of a framework whose parts are objects of its own.
+
+    *made* makes the message of one piece, with what tells the message that it is a part of; None: of none. The object
+    itself is returned where all its *parts* are there, each the same object. The source of a piece begins with it.
+    """
+    out: list[T] = []
+    last: Any = None
+    for one in shown.seen:
+        mine, key = made(one)
+        if key is not None and key == last:
+            mine = put_together(out.pop(), mine)
+        if one.source is not None:
+            own: T = one.source[0]
+            its, those = parts(own), parts(mine)
+            mine = own if len(its) == len(those) and all(map(operator.is_, its, those)) else mine
+        out.append(mine)
+        last = key
     return out
 
 
