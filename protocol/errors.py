@@ -26,6 +26,7 @@
     ├── Deadly               a conversation, work on which ends the process
     └── Damaged              what was kept is not what was written: writes of that conversation stop
         ├── ArtifactDamaged
+        ├── ArchiveDamaged   the older part of a log is not in the store, or not as it was written
         ├── ChainBroken
         │   └── PastNeeded   a commit goes back to a version that its reader has not at hand: fold the whole log
         └── LogRegression
@@ -143,6 +144,10 @@ class Damaged(JettisonError):
 
 class ArtifactDamaged(Damaged):
     """An artifact's bytes do not hash to its key."""
+
+
+class ArchiveDamaged(Damaged):
+    """The archive with the older part of a log is not there, or not as it was written."""
 
 
 class ChainBroken(Damaged):

@@ -6,6 +6,18 @@ from typing import Literal
 
 import msgspec
 
+RepairKind = Literal[
+    "refused", "orphan_result", "unanswered_calls", "duplicate_call_id", "lone_surrogates", "empty_tool_calls"
+]
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A part that was uploaded before the message was said; it is empty in the message's bytes."""
+
+    pointer: str
+    sha256: str
+    bytes: int
+
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """A message that is in the view again, as it stood there at *version*."""

@@ -7,13 +7,13 @@ A *boundary* is the number of the message at which the view was measured and com
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
 from .account import Account, AccountValue, Trim
+from .fact_parts import Claim as Claim
 from .fact_parts import DigestItem as DigestItem
 from .fact_parts import Fate as Fate
+from .fact_parts import RepairKind as RepairKind
 from .fact_parts import Restored, ToldTool, Unspilled
 from .fact_parts import Trust as Trust
 from .subjects import Actor
@@ -21,14 +21,6 @@ from .subjects import Actor
 
 class _Fact(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag_field="fact"):
     """What all facts share: arrays on the wire, frozen in memory."""
-
-
-class Claim(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """A part that was uploaded before the message was said; it is empty in the message's bytes."""
-
-    pointer: str
-    sha256: str
-    bytes: int
 
 
 class SaidMessage(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -126,11 +118,6 @@ class ToolOutputTrimmed(_Fact, frozen=True, tag="ToolOutputTrimmed.1"):
     text_tokens: int
     owed: bool = False
     """The store was down: the original is stored later, and the text stays."""
-
-
-RepairKind = Literal[
-    "refused", "orphan_result", "unanswered_calls", "duplicate_call_id", "lone_surrogates", "empty_tool_calls"
-]
 
 
 class MessageRepaired(_Fact, frozen=True, tag="MessageRepaired.1"):
@@ -374,6 +361,18 @@ class ConversationRepaired(_Fact, frozen=True, tag="ConversationRepaired.1"):
     """An end that is lost: where the log ended, where it once did, and the anchor that saw it; 0: a snapshot did."""
 
 
+class ConversationArchived(_Fact, frozen=True, tag="ConversationArchived.1"):
+    """The log up to *last* is in an archive outside its stream too, and may have left it; it reads as ever."""
+
+    at_ms: int
+    by: str
+    sha256: str  # of the archive
+    bytes: int
+    records: int
+    last: int  # sequence of the newest record in it
+    idle_ms: int  # when that was stored
+
+
 DoneFact = (
     ToolOutputSpilled
     | ToolOutputTrimmed
@@ -395,4 +394,5 @@ DoneFact = (
     | ConversationForked
     | ConversationErased
     | ConversationRepaired
+    | ConversationArchived
 )

@@ -290,6 +290,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     """Objects that were deleted."""
     shared: tuple[str, ...]
     """Objects that another conversation of the tenant relies on."""
+    archives: tuple[str, ...] = ()
+    """Older parts of its log that were deleted from the store, by their SHA-256."""
 
 
 class VersionsAsked(msgspec.Struct, frozen=True, kw_only=True):

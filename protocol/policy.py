@@ -16,6 +16,7 @@ from .errors import UNREADABLE, BadPolicy
 from .hooks import Condition, Count, Hook, Section, Share, Tokens
 from .policy_words import allowed, key_of, known
 from .presets import PRESETS, Preset, merge
+from .retention import Retention
 
 
 class Budget(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -291,6 +292,7 @@ class Policy(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     hooks: tuple[Hook, ...] = ()
     reminder: Reminder = Reminder()
     shape: Shape = Shape()
+    retention: Retention = Retention()
 
     @property
     def usable_tokens(self) -> int:
@@ -306,6 +308,7 @@ class Policy(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return max(0, share_of(window - reserve - self.budget.tools, 1 - self.budget.headroom))
 
 
+_NO_RETENTION = b',"retention":' + msgspec.json.encode(Retention())
 _DECODER = msgspec.json.Decoder(Policy)
 
 
@@ -359,7 +362,8 @@ def converted(layer: Mapping[str, Any]) -> Policy:
 
 def encode(policy: Policy) -> bytes:
     """Return the canonical bytes of *policy* (JSON, fields in declared order), a late key where it says anything."""
-    return msgspec.json.encode(policy).replace(b'"secrets":"handle",', b"").replace(b'"shown":"kind",', b"")
+    raw = msgspec.json.encode(policy).replace(b'"secrets":"handle",', b"").replace(b'"shown":"kind",', b"")
+    return raw.replace(_NO_RETENTION, b"")
 
 
 def decode(raw: bytes) -> Policy:

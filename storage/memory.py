@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from datetime import UTC, datetime
 
 from protocol.cipher import KEY_BYTES, Key
@@ -12,6 +12,7 @@ from protocol.errors import LogRegression, NotFound
 from protocol.ids import Address, Token
 from protocol.subjects import FIRST_ACTOR
 
+from .archives import checked
 from .ports import Record, Wakes
 
 
@@ -69,6 +70,10 @@ class MemoryLog:
     async def end(self, partition: int = 0) -> int:
         """See `EventLog.end`."""
         return self._seq
+
+    def remove(self, at: Address, seqs: Collection[int]) -> None:
+        """Remove the records of *at* at *seqs*."""
+        self._records[at] = [record for record in self._records[at] if record.seq not in seqs]
 
     def everything(self) -> list[tuple[Address, Record]]:
         """Return all records of all conversations, in their order."""
@@ -150,6 +155,31 @@ class MemoryArtifacts:
     async def upload_url(self, tenant: Token, sha256: str, *, size_bytes: int) -> str:
         """Refuse: nothing listens to uploads in memory."""
         raise NotFound("the store in memory takes no uploads", sha256=sha256)
+
+
+class MemoryArchives:
+    """`Archives` of one process."""
+
+    def __init__(self) -> None:
+        self.bodies: dict[tuple[Address, str], bytes] = {}
+
+    async def put(self, at: Address, body: bytes) -> str:
+        """See `Archives.put`."""
+        sha256 = hashlib.sha256(body).hexdigest()
+        self.bodies[at, sha256] = body
+        return sha256
+
+    async def get(self, at: Address, sha256: str) -> bytes:
+        """See `Archives.get`."""
+        return checked(at, sha256, self.bodies.get((at, sha256), b""))
+
+    async def names(self, at: Address) -> list[str]:
+        """See `Archives.names`."""
+        return sorted(sha256 for owner, sha256 in self.bodies if owner == at)
+
+    async def delete(self, at: Address, sha256: str) -> None:
+        """See `Archives.delete`."""
+        self.bodies.pop((at, sha256), None)
 
 
 class MemoryAnchors:

@@ -138,6 +138,26 @@ class Artifacts(Protocol):
         ...
 
 
+class Archives(Protocol):
+    """Older parts of logs, outside the stream: by conversation and SHA-256 (hex). All raise `ArtifactsUnavailable`."""
+
+    async def put(self, at: Address, body: bytes) -> str:
+        """Store *body* and return its SHA-256; storing it twice is harmless."""
+        ...
+
+    async def get(self, at: Address, sha256: str) -> bytes:
+        """Return the verified bytes. Raises `ArchiveDamaged` where they are not there, or are others."""
+        ...
+
+    async def names(self, at: Address) -> list[str]:
+        """Return the SHA-256 of all that is kept of *at*, sorted; of one that nothing refers to as well."""
+        ...
+
+    async def delete(self, at: Address, sha256: str) -> None:
+        """Remove the bytes; harmless where there are none."""
+        ...
+
+
 class Anchors(Protocol):
     """Sealed heads of each tenant, numbered from 1, kept where no log is. All raise `ArtifactsUnavailable`."""
 

@@ -142,9 +142,9 @@ class S3Artifacts:
         """Stop the threads."""
         self._pool.shutdown()
 
-    async def call(self, method: str, key: str, call: Callable[[Any, str], T]) -> T:
+    async def call(self, method: str, key: str, call: Callable[[Any, str], T], *, seconds: float = READ_SECONDS) -> T:
         """Return the result of *call* with the client and the bucket. Raises `NotFound`, `ArtifactsUnavailable`."""
-        return await self._run(method, key, lambda: call(self._client, self._bucket))
+        return await self._run(method, key, lambda: call(self._client, self._bucket), seconds=seconds)
 
     async def _run(self, method: str, key: str, call: Callable[[], T], *, seconds: float = READ_SECONDS) -> T:
         with s3_span(method, bucket=self._bucket, key=key), _faults(method, key, self._settings.endpoint or "AWS"):

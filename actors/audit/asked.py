@@ -13,10 +13,8 @@ from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
-from nats.aio.client import Client as NatsConnection
 
 from actors.runtime.fold import check_living
-from actors.runtime.listing import Listing
 from actors.runtime.said_log import sayings
 from protocol.errors import UNREADABLE, ArtifactDamaged, BadEnvelope, NotFound, Rejected
 from protocol.history import (
@@ -128,11 +126,8 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 class Eraser(msgspec.Struct, frozen=True, kw_only=True):
     """Who erases what an agent asks to be erased, where its service's user may: an operator turns it on."""
 
-    connection: NatsConnection
-    log: EventLog
-    artifacts: Artifacts
+    erasing: Erasing
     snapshots: EncryptedSnapshots
-    listing: Listing
 
     @property
     def verbs(self) -> Mapping[Verb, Answering]:
@@ -142,10 +137,9 @@ class Eraser(msgspec.Struct, frozen=True, kw_only=True):
     async def erase(self, at: Address, body: bytes) -> bytes:
         """Erase *at*; return the certificate. Raises `NotFound`, `NotPermitted`, `Contended`, `Unavailable`."""
         asked = _decoded(body, EraseAsked)
-        erasing = Erasing(connection=self.connection, log=self.log, artifacts=self.artifacts, listing=self.listing)
-        async with paused(self.connection):
+        async with paused(self.erasing.connection):
             objects = [await self.snapshots.artifact(at)]
-            return msgspec.json.encode(await erasing.erase(at, by=asked.by[:80] or "its agent", objects=objects))
+            return msgspec.json.encode(await self.erasing.erase(at, by=asked.by[:80] or "its agent", objects=objects))
 
 
 def _rows(at: Address, records: Sequence[Record], asked: VersionsAsked) -> Iterator[Version]:

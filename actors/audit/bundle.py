@@ -18,6 +18,7 @@ import msgspec
 
 from protocol.errors import UNREADABLE, Damaged, Rejected
 from protocol.ids import Address, written_address
+from storage import record_lines
 from storage.ports import Record
 
 from .anchors import Flaw, Mark, Proof, decode_proof, encode, proven
@@ -59,16 +60,6 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     members: tuple[Member, ...]
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """One record of the log as the bundle holds it."""
-
-    seq: int
-    side: Literal["said", "done"]
-    time: str
-    headers: dict[str, str]
-    body: bytes
-
-
 class Bundle(msgspec.Struct, frozen=True, kw_only=True):
     """One conversation, with everything that proves it."""
 
@@ -84,7 +75,7 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
 
 def packed(bundle: Bundle) -> bytes:
     """Return the bytes of *bundle*: always the same ones. Raises `Rejected` if they are too many."""
-    members = {LOG: _log(bundle.records)}
+    members = {LOG: record_lines.written(bundle.records)}
     if bundle.snapshot:
         members[SNAPSHOT] = bundle.snapshot
     members |= {f"artifacts/{sha256}": body for sha256, body in bundle.artifacts.items()}
@@ -221,29 +212,11 @@ def _address(text: str) -> Address:
     return at
 
 
-def _log(records: Iterable[Record]) -> bytes:
-    lines = (
-        Line(
-            seq=record.seq,
-            side=record.side,
-            time=record.time,
-            # the server's own headers say how it was stored there, and would act again where it is imported
-            headers={name: record.headers[name] for name in sorted(record.headers) if not name.startswith("Nats-")},
-            body=record.body,
-        )
-        for record in records
-    )
-    return msgspec.msgpack.encode(tuple(lines))
-
-
 def _read_log(body: bytes) -> tuple[tuple[Record, ...], list[Problem]]:
     try:
-        lines = msgspec.msgpack.decode(body, type=tuple[Line, ...])
+        return record_lines.read(body), []
     except UNREADABLE as error:
         return (), [_flawed(LOG, f"is not readable: {error}"[:200])]
-    return tuple(
-        Record(seq=line.seq, side=line.side, body=line.body, headers=line.headers, time=line.time) for line in lines
-    ), []
 
 
 def _read_proofs(members: Mapping[str, bytes]) -> tuple[tuple[Proof, ...], list[Problem]]:

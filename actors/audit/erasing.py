@@ -28,7 +28,7 @@ from storage.erasure import key_destroyed, overwritten
 from storage.gateway_forgetting import forgotten
 from storage.jetstream import JetStreamLog
 from storage.places import places_of
-from storage.ports import Artifacts, EventLog, Record
+from storage.ports import Archives, Artifacts, EventLog, Record
 
 from .verify import mentioned
 
@@ -46,6 +46,7 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
     connection: NatsConnection
     log: EventLog
     artifacts: Artifacts
+    archives: Archives
     listing: Listing
 
     async def erase(self, at: Address, *, by: str, objects: Sequence[str] = ()) -> Certificate:
@@ -74,6 +75,9 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
         # not before: who begins again reads with it what else there is
         keys = await key_destroyed(self.connection, at)
         await sleep(HEARD_SECONDS)
+        archives = await self.archives.names(at)
+        for sha256 in archives:
+            await self.archives.delete(at, sha256)
         return Certificate(
             address=str(at),
             at_ms=fact.at_ms,
@@ -92,6 +96,7 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
             gateway=gateway,
             artifacts=tuple(gone),
             shared=tuple(sorted(shared)),
+            archives=tuple(archives),
         )
 
     async def _entombed(self, at: Address, *, by: str) -> tuple[list[Record], codec.Commit, int]:

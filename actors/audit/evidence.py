@@ -9,7 +9,14 @@ from typing import Literal
 
 import msgspec
 
-from protocol.errors import ArtifactDamaged, ArtifactsUnavailable, KeysUnavailable, LogRegression, NotFound
+from protocol.errors import (
+    ArchiveDamaged,
+    ArtifactDamaged,
+    ArtifactsUnavailable,
+    KeysUnavailable,
+    LogRegression,
+    NotFound,
+)
 from protocol.ids import Address, Token
 from storage.ports import Anchors, Artifacts, EventLog, Record, Snapshots
 
@@ -96,7 +103,7 @@ async def gathered(at: Address, sources: Sources, *, book: Book | None = None) -
     # the log last: what anchors and snapshots saw has to be in it
     snapshot = await _snapshot(at, sources)
     records, problems = await _records(at, sources.log)
-    if not records and not marks:
+    if not records and not marks and not problems:
         raise NotFound(f"there is no conversation {at}", address=str(at))
     lost: dict[str, str] = {}
     keys = await asyncio.to_thread(mentioned, at, records)
@@ -143,6 +150,8 @@ async def _records(at: Address, log: EventLog) -> tuple[list[Record], list[Probl
         return await log.read(at, after=0), []
     except LogRegression as error:
         return [], [Problem(what="truncated", where="log", reason=str(error))]
+    except ArchiveDamaged as error:
+        return [], [Problem(what="file", where="archive", reason=str(error))]
 
 
 async def _fetched(

@@ -20,6 +20,7 @@ from protocol import subjects
 from protocol.connection import publish
 from protocol.errors import Busy, Contended, LogUnavailable
 from protocol.ids import Address, fresh_id
+from storage.archives import left_behind
 from storage.erasure import overwritten, removed
 from storage.jetstream import JetStreamLog
 from storage.partition_growth import begun, ended, frozen, listening, thawed, wanted
@@ -118,6 +119,9 @@ class Moving:
         for _ in range(ROUNDS_MAX):
             # each time: who erased when it was frozen may still be at it
             records = await self._log(source).read(at, after=0)
+            gone = {record.seq for record in left_behind(records)}
+            # what its archive has goes no further, however much of it an archiver has taken away by now
+            records = [record for record in records if record.seq not in gone]
             there = await self._log(target.partition(at)).read(at, after=0)
             if not _is_beginning(there, records):
                 # nothing is ever removed there: another run may be ahead of this one

@@ -22,6 +22,7 @@ from protocol.errors import Contended, NotFound, Rejected
 from protocol.facts import ConversationRepaired
 from protocol.ids import Address
 from storage.erasure import overwritten, removed
+from storage.jetstream import JetStreamLog
 from storage.places import places_of
 from storage.ports import Record
 
@@ -114,9 +115,12 @@ class Repairing(msgspec.Struct, frozen=True, kw_only=True):
         records = found.damaged.records if found.damaged else ()
         last = max((record.seq for record in records if record.side == "done"), default=0)
         body = codec.encode_commit(commit)
+        gone = [record.seq for record in found.plan.dropped]
+        there = {record.seq for record in await JetStreamLog(self.connection).read(at, after=0)}
+        if not there.issuperset(gone):
+            raise Rejected(f"part of what does not follow in {at} is archived: repair it from a copy", address=str(at))
         if not await appended(self.sources.log, at, body, expected_seq=last, headers={}):
             raise Contended(f"somebody committed to {at} meanwhile; look at it again", address=str(at))
-        gone = [record.seq for record in found.plan.dropped]
         await removed(self.connection, stream=await self._stream(at), seqs=gone)
 
     async def _written_anew(self, at: Address, found: Repairable, commit: codec.Commit) -> None:

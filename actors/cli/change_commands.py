@@ -105,6 +105,24 @@ def erase(
 
 @wishes.command()
 @on_stack
+def retain(
+    stack: StackOptions,
+    every: Annotated[float, typer.Option(help="Seconds between two rounds; 0: one round.", min=0)] = 0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what is due.")] = False,
+    json: Json = False,
+) -> int:
+    """Archive and erase conversations that were idle for as long as the policy's `retention` says. For operators.
+
+    Without it nothing is done. An archived log is in the store, and reads as ever; the certificate of each
+    erasure is printed (JSON): keep it.
+    """
+    from .retain import retain as run
+
+    return run(stack, every=every, dry_run=dry_run, as_json=json)
+
+
+@wishes.command()
+@on_stack
 def repartition(
     stack: StackOptions,
     partitions: Annotated[int, typer.Argument(help="Parts of the log; their number only grows.", min=1)],

@@ -91,7 +91,7 @@ def _json(row: Listed, known: About) -> dict[str, Any]:
 
 
 def _state(known: About) -> str:
-    return known.fault or (f"waits for {known.waits_for}" if known.waits_for else "ready")
+    return known.condition or "ready"
 
 
 def _line(row: Listed, known: About) -> str:

@@ -19,6 +19,7 @@ from protocol.connection import connect
 from protocol.errors import Contended, Rejected
 from protocol.ids import Address, fresh_id, written_address
 from protocol.keys import JetStreamKeys
+from storage.archives import ArchivedLog
 from storage.encrypted import EncryptedLog
 from storage.jetstream import JetStreamLog
 from storage.queue_pause import paused
@@ -114,7 +115,8 @@ async def _copy_of(running: Runtime, at: Address, url: str, opened: AsyncExitSta
     connection = await connect(url, name="jettison-repair", login=running.settings.nats.login())
     opened.push_async_callback(connection.close)
     keys = JetStreamKeys(running.connection, tenants=running.tenants)
-    records = await EncryptedLog(JetStreamLog(connection), keys=keys).read(at, after=0)
+    log = ArchivedLog(JetStreamLog(connection), archives=running.archives)
+    records = await EncryptedLog(log, keys=keys).read(at, after=0)
     return Bundle(at=at, records=tuple(records))
 
 

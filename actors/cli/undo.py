@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from actors.audit.erasing import Erasing
 from actors.audit.forking import Forking
 from actors.audit.trail import versioned
 from actors.core.flow import next_actor
@@ -87,11 +86,8 @@ def erase(stack: StackOptions, conv: str, *, yes: bool) -> int:
         raise Rejected(f"nothing brings {at} back; say --yes", address=str(at))
 
     async def main(running: Runtime) -> int:
-        erasing = Erasing(
-            connection=running.connection, log=running.log, artifacts=running.artifacts, listing=running.listing()
-        )
         async with paused(running.connection):
-            found = await erasing.erase(at, by=running.by, objects=[await running.snapshots.artifact(at)])
+            found = await running.erasing().erase(at, by=running.by, objects=[await running.snapshots.artifact(at)])
         printed(found)
         return 0
 

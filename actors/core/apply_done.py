@@ -14,6 +14,7 @@ from protocol.facts import (
     AccountSqueezed,
     CompactionDeclined,
     ContextServed,
+    ConversationArchived,
     ConversationErased,
     ConversationForked,
     ConversationRepaired,
@@ -135,6 +136,11 @@ def _apply(state: State, fact: DoneFact, past: Past) -> State:
             return replace(state, terms=replace(state.terms, name=fact.name), spent=spent)
         case ConversationRepaired():
             return state  # the chain says it: this follows the last sound commit
+        case ConversationArchived():
+            position = replace(
+                state.position, archived_seq=state.position.seq, archived_upto=fact.last, idle_ms=fact.idle_ms
+            )
+            return replace(state, position=position)
         case ConversationErased():
             raise AssertionError("a tombstone is a commit of its own")
     assert_never(fact)

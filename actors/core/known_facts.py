@@ -11,7 +11,9 @@ from protocol import facts
 from protocol.facts import DoneFact, SaidFact
 from protocol.subjects import Actor
 
-Whose = Actor | Literal["agent", "serve", "expand", "rewind", "policy", "fork", "erase", "repair", "any stage"]
+Whose = (
+    Actor | Literal["agent", "serve", "expand", "rewind", "policy", "fork", "erase", "repair", "archive", "any stage"]
+)
 """Who writes it: an agent, an actor, or what somebody wished for; `any stage`: the fact says it in a field."""
 
 Tokens = Literal["same", "fewer", "more", "either"]
@@ -83,6 +85,7 @@ KNOWN: dict[type, Known] = {
     facts.ConversationForked: Known("fork"),
     facts.ConversationErased: Known("erase"),
     facts.ConversationRepaired: Known("repair"),
+    facts.ConversationArchived: Known("archive"),
 }
 
 STAGES = tuple(dict.fromkeys(one.whose for one in KNOWN.values() if one.whose not in ("agent", "any stage")))

@@ -53,6 +53,13 @@ class About(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False
     """Of a fault, a sentence of ours."""
     policy_hash: str = ""
     days: tuple[Day, ...] = ()
+    idle_ms: int = 0
+    """Of an archived one, when the log got what stands before the commit that says so."""
+
+    @property
+    def condition(self) -> str:
+        """Return how it stands, in a word or two."""
+        return self.fault or (f"waits for {self.waits_for}" if self.waits_for else "archived" * bool(self.idle_ms))
 
 
 class Named(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
@@ -133,6 +140,7 @@ def about(state: State) -> About:
         waits_for=next_actor(state) or "",
         policy_hash=state.terms.policy_hash[:16],
         days=state.spent.days,
+        idle_ms=state.position.idle_ms if state.archived else 0,
     )
 
 

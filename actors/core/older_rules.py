@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from protocol import codec
 from protocol import policy as policies
 from protocol.policy import Policy
+from protocol.retention import Retention
 
 from .in_force import in_force
 from .state import State
@@ -32,7 +33,7 @@ KEYS_SINCE: Mapping[str, Keys] = {
         "emergency": {"keep_messages": None, "down_to": None, "part": None},
         "shape": {"overdue_seconds": 0.0, "read_tool": msgspec.UNSET, "read_keys": msgspec.UNSET},
     },
-    "3": {"digest": {"records": "lines"}, "squeeze": {"offers": "unchanged"}},
+    "3": {"digest": {"records": "lines"}, "squeeze": {"offers": "unchanged"}, "retention": Retention()},
 }
 """By version of the rules: the keys of the policy that it brought, and the value that is the way before."""
 

@@ -65,6 +65,12 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         return self.position.seq
 
     @property
+    def archived(self) -> bool:
+        """Tell whether nothing was said or done since its log was archived."""
+        position = self.position
+        return 0 < position.archived_seq == position.done_seq and position.said_seq <= position.archived_upto
+
+    @property
     def hash(self) -> bytes:
         """Return the hash of the newest commit, or the genesis."""
         return self.position.hash

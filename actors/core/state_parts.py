@@ -180,6 +180,12 @@ class Position(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     said_seq: int = 0
     done_bytes: int = 0
     """Of all commits together: what a fold of the log has to read besides the messages."""
+    archived_seq: int = 0
+    """Of the newest commit that says that the log before it is in an archive."""
+    archived_upto: int = 0
+    """Of the newest record in that archive."""
+    idle_ms: int = 0
+    """When the log got what stands before that commit."""
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

@@ -25,6 +25,7 @@ from protocol.keys import FolderKeys, JetStreamKeys, TenantKeys
 from protocol.login import parted
 from protocol.subjects import ACTORS, Actor, Verb
 from storage.announcing import NatsAnnouncer, NatsRequests
+from storage.archives import ArchivedLog, S3Archives
 from storage.connections import WORKERS, connection_name
 from storage.dead_letters import JetStreamDeadLetters
 from storage.encrypted import EncryptedLog, EncryptedSnapshots
@@ -36,6 +37,7 @@ from storage.list_ports import KeptList
 from storage.log_changes import JetStreamLogChanges
 from storage.ports import (
     Announcer,
+    Archives,
     Artifacts,
     DeadLetters,
     EventLog,
@@ -57,6 +59,8 @@ from .settings import Settings
 # What a process does is imported where it begins: half a second of CPU, and most commands only read.
 if TYPE_CHECKING:
     from actors.audit.asked import Answering
+    from actors.audit.erasing import Erasing
+    from actors.audit.retaining import Retaining
     from actors.runtime.quarantine import Sandbox
     from actors.runtime.worker import Worker
     from actors.services.context_service import ContextService
@@ -152,6 +156,7 @@ class Runtime(Process):
     """A process that is connected to NATS and S3; what only these can do, such as erasing, asks for them."""
 
     artifacts: S3Artifacts
+    archives: Archives
     snapshots: EncryptedSnapshots
     settings: Settings
     connection: NatsConnection
@@ -163,14 +168,45 @@ class Runtime(Process):
         _, login = parted(self.settings.nats.url, self.settings.nats.login())
         return f"{login.who}, {self.name}" if login.names_somebody else self.name
 
+    def erasing(self) -> Erasing:
+        """Return who erases."""
+        from actors.audit.erasing import Erasing
+
+        return Erasing(
+            connection=self.connection,
+            log=self.log,
+            artifacts=self.artifacts,
+            archives=self.archives,
+            listing=self.listing(),
+        )
+
+    def retaining(self) -> Retaining:
+        """Return who archives and erases what was idle for long."""
+        from actors.audit.archiving import Archiving
+        from actors.audit.retaining import Retaining
+
+        return Retaining(
+            archiving=Archiving(
+                connection=self.connection,
+                stored=JetStreamLog(self.connection),
+                log=self.log,
+                keys=self.keys,
+                archives=self.archives,
+                conversations=self.conversations,
+            ),
+            erasing=self.erasing(),
+            snapshots=self.snapshots,
+            listing=self.listing(),
+            changes=self.changes,
+            layers=self.settings.layers,
+            rules=self.settings.rules_written,
+        )
+
     def others(self) -> Mapping[Verb, Answering]:
         """Return the same, and who erases."""
         from actors.audit.asked import Eraser
 
-        store, snapshots = self.artifacts, self.snapshots
-        eraser = Eraser(
-            connection=self.connection, log=self.log, artifacts=store, snapshots=snapshots, listing=self.listing()
-        )
+        eraser = Eraser(erasing=self.erasing(), snapshots=self.snapshots)
         return {**super().others(), **eraser.verbs}
 
 
@@ -188,7 +224,8 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
     artifacts = S3Artifacts(S3Settings(**msgspec.structs.asdict(settings.s3)))
     tenants = tenant_keys(settings)
     keys = JetStreamKeys(connection, tenants=tenants)
-    log = EncryptedLog(JetStreamLog(connection), keys=keys)
+    archives = S3Archives(artifacts)
+    log = EncryptedLog(ArchivedLog(JetStreamLog(connection), archives=archives), keys=keys)
     name = writer_name(role)
     stored = JetStreamSnapshots(connection, writes=role in WORKERS)
     snapshots = EncryptedSnapshots(stored, keys=keys, artifacts=artifacts)
@@ -203,6 +240,7 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
             connection=connection,
             log=log,
             artifacts=artifacts,
+            archives=archives,
             snapshots=snapshots,
             wakes=JetStreamWakes(connection),
             in_progress=JetStreamInProgress(connection),

@@ -39,6 +39,7 @@ class Now(msgspec.Struct, frozen=True, kw_only=True):
     usable: int = 0
     waits_for: str = ""
     erased: bool = False
+    archived: bool = False
     unreadable: str = ""
     why: str = ""
     reading: bool = False
@@ -58,6 +59,7 @@ def now_of(at: Address, state: State) -> Now:
         usable=state.usable_tokens if state.policy else 0,
         waits_for=next_actor(state) or "",
         erased=state.erased,
+        archived=state.archived,
     )
 
 

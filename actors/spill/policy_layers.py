@@ -19,11 +19,13 @@ from protocol.errors import BadPolicy
 from protocol.ids import Token
 from protocol.policy import Policy
 from protocol.presets import merge
+from protocol.retention import Retention
 
 Json = Mapping[str, Any]
 
-OPERATORS = ("digest.secrets",)
-"""Keys that are always locked: who could change them with a request could have secrets repeated."""
+OPERATORS = ("digest.secrets", "retention.archive_after", "retention.erase_after")
+"""Keys that are always locked: who could change them with a request could have secrets repeated, or end what is kept
+of them before its time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +69,10 @@ class Layers:
         if unknown:
             notes.append(f"the window of model {unknown!r:.60}, which squeezes, is not known: set squeeze.window")
         return Resolved(policy=policy, notes=tuple(notes))
+
+    def retention(self, tenant: Token) -> Retention:
+        """Return how long conversations of *tenant* may be idle, as the operator's layers say it now."""
+        return policies.resolve(self._below(tenant, "")).retention
 
     def window(self, tenant: Token, *, model: str) -> int:
         """Return the tokens of the largest window that anything names for *model*; 0 where it would be assumed."""

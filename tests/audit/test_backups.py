@@ -12,7 +12,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from actors.audit.erasing import Erasing
 from actors.cli.backup import MANIFEST, Manifest, restore
 from actors.cli.compact import stack_for
 from actors.cli.options import StackOptions
@@ -54,9 +53,7 @@ async def texts(running: Runtime, at: Address) -> list[str]:
 
 async def erase(running: Runtime, at: Address) -> None:
     async with paused(running.connection):
-        await Erasing(
-            connection=running.connection, log=running.log, artifacts=running.artifacts, listing=running.listing()
-        ).erase(at, by="test")
+        await running.erasing().erase(at, by="test")
 
 
 async def test_a_backup_opens_with_the_wrapped_keys_and_the_tenants_key_together_and_no_other_way(

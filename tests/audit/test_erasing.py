@@ -7,10 +7,11 @@ import secrets
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from actors.audit.anchors import Mark
-from actors.audit.erasing import Erasing, tombstone
+from actors.audit.erasing import tombstone
 from actors.audit.folded_log import Folded
 from actors.audit.heads import Head, moved, start
 from actors.audit.replay import replay
@@ -255,10 +256,8 @@ async def test_an_erasure_that_broke_off_still_knows_what_is_to_go(data: Path) -
         wrapped = await running.connection.jetstream().get_msg(subjects.KEY_STREAM, subject=subjects.key(talk.at))
         assert len(holding(data, wrapped.data or b"")) == 1
         artifacts: Any = Refusing()
-        broken = Erasing(connection=running.connection, log=running.log, artifacts=artifacts, listing=running.listing())
-        whole = Erasing(
-            connection=running.connection, log=running.log, artifacts=running.artifacts, listing=running.listing()
-        )
+        whole = running.erasing()
+        broken = msgspec.structs.replace(whole, artifacts=artifacts)
         async with paused(running.connection):
             with pytest.raises(ArtifactsUnavailable):
                 await broken.erase(talk.at, by="test")

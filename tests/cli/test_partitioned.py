@@ -8,7 +8,10 @@ from actors.audit import moving
 from actors.cli.backup import MANIFEST
 from actors.host.bootstrap import Runtime, runtime
 from actors.host.settings import Settings
-from protocol.ids import address, fresh_id
+from protocol.ids import Address, address, fresh_id
+from storage import record_lines
+from storage.archives import Archive
+from storage.jetstream import JetStreamLog
 from storage.partition_growth import begun, wanted
 from storage.partitions import ONE, first_seq, grown
 from storage.places import places_of
@@ -40,9 +43,21 @@ async def test_an_operator_of_four_partitions_backs_up_restores_and_is_told_of_a
             await damage_in_the_last(parted, running)
             await interrupted(parted, running, folder)
             await running.snapshots.put(MOVES, PLANTED)
+            whole = await archived(running, MOVES)
             await moving.Moving(running.connection, told=lambda _: None).grow(5)
             assert hits(server.store, PLANTED.decode()) == {}, "what moved is not left where it was"
             assert await drift(running.connection) == []
+            assert [one.body for one in await running.log.read(MOVES, after=0)] == whole
+            assert len(await JetStreamLog(running.connection).read(MOVES, after=0)) == 1, "what is archived stays so"
+
+
+async def archived(running: Runtime, at: Address) -> list[bytes]:
+    """Archive the log of *at*, and leave it in its stream, as an archiver does that is killed; return what is in it."""
+    records = await JetStreamLog(running.connection).read(at, after=0)
+    sha256 = await running.archives.put(at, record_lines.written(records))
+    headers = Archive(last=records[-1].seq, records=len(records), sha256=sha256).header()
+    assert await running.log.append(at, b"archived", expected_seq=0, commit_id=fresh_id(), headers=headers)
+    return [one.body for one in await running.log.read(at, after=0)]
 
 
 async def restored_elsewhere(parted: Settings, settings: Settings, running: Runtime, folder: Path) -> None:

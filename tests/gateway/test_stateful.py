@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI, BadRequestError
 
-from actors.audit.erasing import Erasing
 from actors.cli.page import page_of
 from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
@@ -164,10 +163,7 @@ async def _erased(working: Runtime, llm: AsyncOpenAI, run: str, answers: list[An
     """Erase the conversation: no gateway knows it or its answers any more, and its branches are as they were."""
     other = await asked(llm, run, results(answers[-2]), previous_response_id=answers[-2].id)
     async with paused(working.connection):
-        erasing = Erasing(
-            connection=working.connection, log=working.log, artifacts=working.artifacts, listing=working.listing()
-        )
-        found = await erasing.erase(trunk, by="test")
+        found = await working.erasing().erase(trunk, by="test")
     # its place, each of its answers, and what was told of it
     assert found.gateway >= 1 + len(answers) + 1
     # but what a gateway was telling at that moment, there is nothing left

@@ -12,6 +12,7 @@ from actors.squeeze.prompts import PROMPTS
 from protocol import policy as policies
 from protocol.errors import BadPolicy
 from protocol.policy import Budget, Policy, Target, Trigger
+from protocol.retention import Retention
 
 
 def test_later_layers_win_key_by_key() -> None:
@@ -129,7 +130,9 @@ def test_the_fingerprint_is_of_the_values_not_of_how_they_were_layered() -> None
 
 def test_the_fingerprint_of_the_defaults_never_changes_unseen() -> None:
     assert policies.fingerprint(Policy()) == "89bdf0bed9115b98"
-    assert list(json.loads(policies.encode(Policy()))) == list(Policy.__struct_fields__)
+    assert [*json.loads(policies.encode(Policy())), "retention"] == list(Policy.__struct_fields__)
+    kept = Policy(retention=Retention(archive_after="30d"))
+    assert policies.decode(policies.encode(kept)) == kept, "it is written where it says anything"
 
 
 @pytest.mark.parametrize("raw", [b'{"\xf0reset": 1}', b"[" * 100_000, b"\xff", b""])

@@ -1,0 +1,138 @@
+"""Retaining: find the conversations that were idle for as long as their operator's policy says, and do what it says.
+
+Who is due is told by the list of all conversations; whether it really is, by its log, just before anything is done.
+Without a policy nothing is done, and but for archiving and erasing nothing is ever taken away.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal, NamedTuple
+
+from actors.core.listed import ERASED, About
+from actors.runtime.listed_places import places
+from actors.runtime.listing import Listing
+from actors.spill.policy_layers import Layers
+from protocol import codec
+from protocol.errors import BadEnvelope, Damaged, JettisonError, Rejected, Unavailable
+from protocol.history import Certificate
+from protocol.ids import Address
+from protocol.retention import Retention, seconds_of
+from storage.encrypted import EncryptedSnapshots
+from storage.jetstream_reads import millis
+from storage.queue_pause import paused
+from storage.sweep_ports import LogChanges
+
+from .archiving import Archived, Archiving, Kept
+from .erasing import Erasing
+
+Wish = Literal["archive", "finish", "erase"]
+
+FINISH_MS = 7 * 86_400_000
+"""So long it is looked whether an archived log left its stream: who was to take it out may have been killed."""
+
+ERASED_AT_ONCE = 20
+"""While the actors are paused: then they work for a while."""
+
+
+class Due(NamedTuple):
+    """What the list says is to be done with a conversation, and by which policy."""
+
+    at: Address
+    wish: Wish
+    retention: Retention
+
+
+def wished(about: About, at_ms: int, retention: Retention, *, now_ms: int) -> Wish | None:
+    """Return what is due of a conversation whose log got something last *at_ms*; 0: that is not known."""
+    if about.fault == ERASED:
+        return None
+    idle = (now_ms - (about.idle_ms or at_ms)) / 1000
+    archive, erase = seconds_of(retention.archive_after), seconds_of(retention.erase_after)
+    if erase and idle >= erase:
+        return "erase"
+    if about.idle_ms:
+        return "finish" if now_ms - at_ms < FINISH_MS else None
+    return "archive" if archive and idle >= archive and not about.fault else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retaining:
+    """Who keeps to the policy; any number may run."""
+
+    archiving: Archiving
+    erasing: Erasing
+    snapshots: EncryptedSnapshots
+    listing: Listing
+    changes: LogChanges
+    layers: Layers
+    rules: str
+    """By which this release writes."""
+
+    async def due(self) -> list[Due]:
+        """Return what the list says is due. Raises `Unavailable`."""
+        found = await places(self.listing, changes=self.changes, log=self.archiving.log)
+        opened = await self.listing.opener(found.sections)
+        known = cache(lambda section: opened(section, About))
+        retention = cache(self.layers.retention)
+        now_ms, out = time.time_ns() // 1_000_000, list[Due]()
+        for (tenant, conversation), place in found.all.items():
+            wanted = retention(tenant)
+            if wanted == Retention():
+                continue
+            about = About() if place.section is None else known(place.section)[place.row]
+            if (wish := wished(about, place.at_ms, wanted, now_ms=now_ms)) is not None:
+                out.append(Due(Address(tenant=tenant, conversation=conversation), wish, wanted))
+        return out
+
+    async def round(self, *, by: str) -> AsyncIterator[tuple[Address, Archived | Certificate | JettisonError]]:
+        """Do what is due, and yield what became of each, also what was wrong with it.
+
+        Raises `Unavailable` where nothing can be done, `Rejected` while older releases are to read what is written.
+        """
+        if self.rules != codec.RULES_VERSION:
+            raise Rejected(f"rules.write is {self.rules}: releases of these rules cannot read an archived log")
+        due = await self.due()
+        for one in due:
+            if one.wish != "erase":
+                yield one.at, await self._archived(one, by=by)
+        ending = [one for one in due if one.wish == "erase"]
+        for first in range(0, len(ending), ERASED_AT_ONCE):
+            async with paused(self.erasing.connection):
+                for one in ending[first : first + ERASED_AT_ONCE]:
+                    yield one.at, await self._erased(one, by=by)
+
+    async def _archived(self, due: Due, *, by: str) -> Archived | JettisonError:
+        try:
+            if due.wish == "finish":
+                gone = await self.archiving.finish(due.at)
+                return Archived(address=str(due.at), kept="" if gone else "archived already", removed=gone)
+            idle_seconds = seconds_of(due.retention.archive_after)
+            return await self.archiving.archive(due.at, idle_seconds=idle_seconds, by=by)
+        except (Damaged, BadEnvelope, Unavailable) as error:
+            return error
+
+    async def _erased(self, due: Due, *, by: str) -> Archived | Certificate | JettisonError:
+        try:
+            if kept := await self._kept(due):
+                return Archived(address=str(due.at), kept=kept)
+            return await self.erasing.erase(due.at, by=by, objects=[await self.snapshots.artifact(due.at)])
+        except (Damaged, Rejected, Unavailable) as error:
+            return error
+
+    async def _kept(self, due: Due) -> Kept:
+        """Return why what the list says is to be erased is not."""
+        records = await self.archiving.stored.read(due.at, after=0)
+        newest_ms = millis(records[-1].time) if records else 0
+        try:
+            state = await self.archiving.conversations.load(due.at)
+        except (Damaged, BadEnvelope):
+            since_ms = newest_ms  # a damaged one can be erased as well
+        else:
+            if state.erased:
+                return "erased"
+            since_ms = state.position.idle_ms if state.archived else newest_ms
+        return "in use" if time.time() - since_ms / 1000 < seconds_of(due.retention.erase_after) else ""

@@ -1,0 +1,245 @@
+"""Archived conversations: nothing is lost wherever an archiver is killed, and all goes on as if the log were whole."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from actors.audit import archiving
+from actors.audit.archiving import Archiving
+from actors.audit.retaining import FINISH_MS, wished
+from actors.core.listed import ERASED, About
+from actors.host.bootstrap import Runtime, runtime
+from protocol import codec
+from protocol.client import Client, Conversation
+from protocol.errors import ArchiveDamaged, LogUnavailable
+from protocol.ids import fresh_id
+from protocol.retention import Retention, seconds_of
+from storage import object_copies
+from storage.archives import PREFIX
+from storage.ports import Record
+from tests.audit.test_erasing import of_stack
+from tests.audit.test_undo_commands import told
+from tests.builders import assistant, result, user
+from tests.cli.test_cli import jettison
+from tests.conftest import settled
+
+DAY_MS = 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("about", "days", "wish"),
+    [
+        (About(), 1, None),
+        (About(), 31, "archive"),
+        (About(fault="damaged"), 31, None),
+        (About(), 91, "erase"),
+        (About(fault="damaged"), 91, "erase"),
+        (About(fault=ERASED), 91, None),
+        (About(idle_ms=100 * DAY_MS - 40 * DAY_MS), 9, None),
+        (About(idle_ms=100 * DAY_MS - 40 * DAY_MS), FINISH_MS // DAY_MS - 1, "finish"),
+        (About(idle_ms=100 * DAY_MS - 91 * DAY_MS), 61, "erase"),
+    ],
+)
+def test_what_is_due_goes_by_the_last_word_or_step(about: About, days: int, wish: str | None) -> None:
+    """An archived one's time goes on from before it was archived; what is not known is looked up."""
+    retention = Retention(archive_after="30d", erase_after="90d")
+    now_ms = 100 * DAY_MS
+    assert wished(about, now_ms - days * DAY_MS, retention, now_ms=now_ms) == wish
+    assert wished(about, now_ms - days * DAY_MS, Retention(), now_ms=now_ms) in (None, "finish")
+    assert wished(About(), 0, Retention(archive_after="30d"), now_ms=now_ms) == "archive"
+
+
+def test_a_time_is_a_number_with_its_unit() -> None:
+    assert [seconds_of(one) for one in ("", "45s", "90m", "12h", "30d")] == [0, 45, 5_400, 43_200, 2_592_000]
+
+
+class Racing:
+    """`Archives` of a store that is slow enough for an agent to speak."""
+
+    def __init__(self, running: Runtime, talk: Conversation) -> None:
+        self._archives, self._talk = running.archives, talk
+        self.put, self.names, self.delete = (getattr(running.archives, name) for name in ("put", "names", "delete"))
+
+    async def get(self, at: object, sha256: str) -> bytes:
+        await self._talk.append([user("just now")])
+        return await self._archives.get(self._talk.at, sha256)
+
+
+@pytest.mark.timeout(300)
+async def test_an_archived_conversation_is_read_spoken_in_forked_and_erased_as_before(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = of_stack(data)
+    (data / "keys" / "kept.key").write_text(secrets.token_hex(32))
+    async with (
+        runtime(settings, role="test") as running,
+        Client.connect(settings.nats.url, keys=running.tenants) as client,
+    ):
+        talk = await client.open(
+            f"idle-{fresh_id()[:8]}", tenant="kept", policy={"budget": {"window": 12_000, "reserve": 0}}
+        )
+        for turn in range(4):
+            large = "".join(f"line {number} of {turn}\n" for number in range(4_000))
+            await talk.append([user(f"look {turn}"), assistant(None, f"c{turn}"), result(f"c{turn}", large)])
+            await talk.context()
+        await settled(running, talk.at)
+        archiver = running.retaining().archiving
+
+        await an_agent_that_speaks_is_never_in_the_way(running, archiver, talk)
+        before = await running.log.read(talk.at, after=0)
+        assert told(data, "anchor")["refused"] == {}
+
+        await killed_before_it_left_the_stream(running, archiver, talk, monkeypatch)
+        assert await in_stream(archiver, talk) == 1, "the commit that says where the rest is"
+        await goes_on(data, running, talk, before)
+        await is_archived_again_by_policy(data, tmp_path, running, talk)
+        await damaged(data, running, talk)
+        await erased(data, tmp_path, running, archiver, talk)
+
+
+async def in_stream(archiver: Archiving, talk: Conversation) -> int:
+    return len(await archiver.stored.read(talk.at, after=0))
+
+
+def said(records: Sequence[Record]) -> list[tuple[int, str, bytes]]:
+    return [(one.seq, one.side, one.body) for one in records]
+
+
+async def an_agent_that_speaks_is_never_in_the_way(running: Runtime, archiver: Archiving, talk: Conversation) -> None:
+    """Whoever commits first, all stays in the stream, and each word is heard once."""
+    messages = (await settled(running, talk.at)).messages
+    found = await replace(archiver, archives=Racing(running, talk)).archive(talk.at, idle_seconds=0.0, by="test")  # type: ignore[arg-type]
+    assert (found.removed, found.kept in ("", "somebody was faster")) == (0, True)
+    records = await running.log.read(talk.at, after=0)
+    assert await in_stream(archiver, talk) >= len(records)
+    assert (await settled(running, talk.at)).messages == messages + 1
+    later = await archiver.archive(talk.at, idle_seconds=3_600.0, by="test")
+    assert later.kept == "in use"
+
+
+async def killed_before_it_left_the_stream(
+    running: Runtime, archiver: Archiving, talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed when half was taken away, it leaves a log that reads as ever, and the next run ends it."""
+    whole = await running.log.read(talk.at, after=0)
+    remove = archiving.removed
+
+    async def half(connection: object, *, stream: str, seqs: Sequence[int]) -> None:
+        await remove(running.connection, stream=stream, seqs=seqs[: len(seqs) // 2])
+        raise LogUnavailable("killed")
+
+    with monkeypatch.context() as killing:
+        killing.setattr(archiving, "removed", half)
+        with pytest.raises(LogUnavailable):
+            await archiver.archive(talk.at, idle_seconds=0.0, by="test")
+    left = await in_stream(archiver, talk)
+    assert 1 < left <= len(whole) // 2 + 2
+    assert said(await running.log.read(talk.at, after=0))[:-1] == said(whole)
+    assert (await archiver.archive(talk.at, idle_seconds=0.0, by="test")).kept == "archived already"
+    assert await archiver.finish(talk.at) == left - 1
+    assert await archiver.finish(talk.at) == 0
+    assert said(await running.log.read(talk.at, after=0))[:-1] == said(whole)
+
+
+async def goes_on(data: Path, running: Runtime, talk: Conversation, before: Sequence[Record]) -> None:
+    """Who reads, who audits, who remembers and who starts anew find the same conversation."""
+    name = str(talk.at)
+    assert told(data, "verify", name)["ok"] is True
+    assert told(data, "anchor")["refused"] == {}
+    assert told(data, "replay", name)["divergence"] is None
+    assert any("ConversationArchived" in row["facts"] for row in told(data, "versions", name))
+    row = next(
+        one
+        for one in map(json.loads, jettison("ls", "--data", str(data), "--json").stdout.splitlines())
+        if one["address"] == name
+    )
+    assert row["state"] == "archived"
+    assert told(data, "why", name, "2")["number"] == 2
+    fork = f"{name}-fork"
+    told(data, "fork", name, fork)
+    assert told(data, "verify", fork)["ok"] is True
+    state = await settled(running, talk.at)
+    assert state.archived
+    await talk.append([user("are you still there?")])
+    view = await talk.context()
+    assert view.messages[-1]["content"] == "are you still there?"
+    async with runtime(of_stack(data), role="cold") as cold:
+        again = await settled(cold, talk.at)
+        warm = await settled(running, talk.at)
+        assert (again.messages, again.hash, again.archived) == (state.messages + 1, warm.hash, False)
+    records = await running.log.read(talk.at, after=0)
+    assert said(records)[: len(before)] == said(before)
+    assert len({codec.decode_commit(one.body).version for one in records if one.side == "done"}) == again.version
+
+
+async def is_archived_again_by_policy(data: Path, tmp_path: Path, running: Runtime, talk: Conversation) -> None:
+    """`jettison retain` does nothing without a policy, and what it says with one; archives follow each other."""
+    whole = await running.log.read(talk.at, after=0)
+    done = jettison("retain", "--data", str(data))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "nothing was due" in done.stderr
+    config = tmp_path / "retaining.toml"
+    config.write_text('[tenants.kept.policy.retention]\narchive_after = "1s"\n')
+    while not (await settled(running, talk.at)).archived:  # until the list has it, and its second is over
+        done = jettison("retain", "--config", str(config), "--data", str(data))
+        assert done.returncode == 0, done.stderr
+        await asyncio.sleep(0.2)
+    assert said(await running.log.read(talk.at, after=0))[: len(whole)] == said(whole)
+    assert told(data, "verify", str(talk.at))["ok"] is True
+    sizes = await object_copies.sizes(running.artifacts, PREFIX)
+    kept = [name for name in sizes if name.startswith(f"{PREFIX}kept/{talk.at.conversation}/")]
+    assert len(kept) >= 2, "a backup has them"
+
+
+async def damaged(data: Path, running: Runtime, talk: Conversation) -> None:
+    """An archive with other bytes is refused and told, and put back it is as before."""
+    (newest, *_) = [
+        fact.sha256
+        for record in reversed(await running.log.read(talk.at, after=0))
+        if record.side == "done"
+        for fact in codec.decode_commit(record.body).facts
+        if type(fact).__name__ == "ConversationArchived"
+    ]
+    key = f"{PREFIX}{talk.at.tenant}/{talk.at.conversation}/{newest}"
+    body = await running.archives.get(talk.at, newest)
+
+    async def put(raw: bytes) -> None:
+        await running.artifacts.call("PutObject", key, lambda s3, where: s3.put_object(Bucket=where, Key=key, Body=raw))
+
+    await put(body[:-1] + b"?")
+    with pytest.raises(ArchiveDamaged, match="has other bytes"):
+        await running.log.read(talk.at, after=0)
+    done = jettison("verify", str(talk.at), "--data", str(data))
+    assert (done.returncode, newest[:16] in done.stdout) == (3, True)
+    with pytest.raises(ArchiveDamaged, match="restore --objects"):
+        await talk.context()  # the service remembers a record that is in it
+    async with runtime(of_stack(data), role="cold") as cold:
+        assert (await cold.conversations.load(talk.at)).archived, "what does not need it goes on, from a snapshot"
+    await put(body)
+    assert told(data, "verify", str(talk.at))["ok"] is True
+
+
+async def erased(data: Path, tmp_path: Path, running: Runtime, archiver: Archiving, talk: Conversation) -> None:
+    """`retention.erase_after` erases as `jettison erase` does, with proof, and takes the archives too."""
+    names = await running.archives.names(talk.at)
+    config = tmp_path / "erasing.toml"
+    config.write_text('[tenants.kept.policy.retention]\nerase_after = "1s"\n')
+    certificates: list[dict[str, object]] = []
+    while not (await running.conversations.load(talk.at)).erased:  # until the list has it, and its second is over
+        done = jettison("retain", "--config", str(config), "--data", str(data))
+        assert done.returncode == 0, done.stderr
+        certificates += map(json.loads, done.stdout.splitlines())
+        await asyncio.sleep(0.2)
+    (certificate,) = [one for one in certificates if one["address"] == str(talk.at)]
+    assert certificate["archives"] == names
+    assert await running.archives.names(talk.at) == []
+    verdict = told(data, "verify", str(talk.at))
+    assert (verdict["ok"], verdict["erased"]) == (True, True)
+    assert await in_stream(archiver, talk) == 1
