@@ -32,6 +32,7 @@ EXAMPLES = {
     "hooks": 'hooks = [{ id = "half", when = { kind = "pressure", at_least = 0.5 }, do = { kind = "log" } }]',
     "reminder": 'reminder = { mode = "tools", tools = [{ name = "grep", about = "searches files" }] }',
     "shape": 'shape = { profile = "anthropic-messages" }',
+    "retention": 'retention = { archive_after = "30d", erase_after = "365d" }',
 }
 """One line of TOML for each section; a test resolves them."""
 
