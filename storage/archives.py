@@ -104,11 +104,11 @@ class ArchivedLog:
         """See `EventLog.read`."""
         return [record async for batch in self.batches(at, after=after, time=time) for record in batch]
 
-    async def batches(self, at: Address, *, after: int, time: str = "") -> AsyncIterator[list[Record]]:
+    async def batches(self, at: Address, *, after: int, time: str = "", upto: int = 0) -> AsyncIterator[list[Record]]:
         """See `EventLog.batches`; what comes from an archive comes at once."""
         reached = after
         try:
-            async for batch in self._log.batches(at, after=after, time=time):
+            async for batch in self._log.batches(at, after=after, time=time, upto=upto):
                 batch = [record for record in batch if record.seq > self._without] if self._without else batch
                 found = await self._whole(at, batch, reached)
                 reached = batch[-1].seq if batch else reached
