@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from actors.audit import archiving
 from actors.audit.archiving import Archiving
 from actors.audit.retaining import FINISH_MS, wished
 from actors.core.listed import ERASED, About
@@ -19,10 +18,12 @@ from actors.host.bootstrap import Runtime, runtime
 from protocol import codec
 from protocol.client import Client, Conversation
 from protocol.errors import ArchiveDamaged, LogUnavailable
+from protocol.facts import ConversationArchived
 from protocol.ids import fresh_id
 from protocol.retention import Retention, seconds_of
 from storage import object_copies
 from storage.archives import PREFIX
+from storage.erasure import removed
 from storage.ports import Record
 from tests.audit.test_erasing import of_stack
 from tests.audit.test_undo_commands import told
@@ -115,7 +116,7 @@ def said(records: Sequence[Record]) -> list[tuple[int, str, bytes]]:
 async def an_agent_that_speaks_is_never_in_the_way(running: Runtime, archiver: Archiving, talk: Conversation) -> None:
     """Whoever commits first, all stays in the stream, and each word is heard once."""
     messages = (await settled(running, talk.at)).messages
-    found = await replace(archiver, archives=Racing(running, talk)).archive(talk.at, idle_seconds=0.0, by="test")  # type: ignore[arg-type]
+    found = await replace(archiver, archives=Racing(running, talk)).archive(talk.at, idle_seconds=0.0, by="test")
     assert (found.removed, found.kept in ("", "somebody was faster")) == (0, True)
     records = await running.log.read(talk.at, after=0)
     assert await in_stream(archiver, talk) >= len(records)
@@ -129,14 +130,13 @@ async def killed_before_it_left_the_stream(
 ) -> None:
     """Killed when half was taken away, it leaves a log that reads as ever, and the next run ends it."""
     whole = await running.log.read(talk.at, after=0)
-    remove = archiving.removed
 
     async def half(connection: object, *, stream: str, seqs: Sequence[int]) -> None:
-        await remove(running.connection, stream=stream, seqs=seqs[: len(seqs) // 2])
+        await removed(running.connection, stream=stream, seqs=seqs[: len(seqs) // 2])
         raise LogUnavailable("killed")
 
     with monkeypatch.context() as killing:
-        killing.setattr(archiving, "removed", half)
+        killing.setattr("actors.audit.archiving.removed", half)
         with pytest.raises(LogUnavailable):
             await archiver.archive(talk.at, idle_seconds=0.0, by="test")
     left = await in_stream(archiver, talk)
@@ -206,7 +206,7 @@ async def damaged(data: Path, running: Runtime, talk: Conversation) -> None:
         for record in reversed(await running.log.read(talk.at, after=0))
         if record.side == "done"
         for fact in codec.decode_commit(record.body).facts
-        if type(fact).__name__ == "ConversationArchived"
+        if isinstance(fact, ConversationArchived)
     ]
     key = f"{PREFIX}{talk.at.tenant}/{talk.at.conversation}/{newest}"
     body = await running.archives.get(talk.at, newest)
