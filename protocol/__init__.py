@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .client import Client
     from .errors import (
+        ArchiveDamaged,
         ArtifactDamaged,
         ArtifactsUnavailable,
         BadEnvelope,
@@ -73,6 +74,7 @@ __all__ = [  # noqa: RUF022  # what is used first stands first
     "Contended",
     "Deadly",
     "Damaged",
+    "ArchiveDamaged",
     "ArtifactDamaged",
     "ChainBroken",
     "PastNeeded",
