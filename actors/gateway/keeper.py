@@ -121,6 +121,9 @@ class Keeper:
     outside: Outside = field(default_factory=Outside)
     _talks: LRUCache[str, Conversation] = field(default_factory=lambda: LRUCache(TALKS_MAX))
     _hashes: LRUCache[bytes, bytes] = field(default_factory=lambda: LRUCache(HASHES_MAX))
+    _policies: LRUCache[tuple[object, ...], tuple[Policy, dict[str, Any]]] = field(
+        default_factory=lambda: LRUCache(TALKS_MAX)
+    )
     _locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
     _views: LRUCache[str, Written] = field(
         default_factory=lambda: LRUCache(VIEWS_BYTES_MAX, getsizeof=lambda one: sum(map(len, one.raw)))
@@ -346,6 +349,13 @@ class Keeper:
 
     def _policy(self, tenant: str, head: Head, body: Body) -> tuple[Policy, dict[str, Any]]:
         """Return a conversation's policy, and its own layer: the same in every process. Raises `BadPolicy`."""
+        asked = (tenant, body.model, body.api.profile, head.outside, head.tools)
+        found = self._policies.get(asked)
+        if found is None:
+            found = self._policies[asked] = self._resolved(tenant, head, body)
+        return found
+
+    def _resolved(self, tenant: str, head: Head, body: Body) -> tuple[Policy, dict[str, Any]]:
         budget = {"tools": head.outside, **({"window": self.window} if self.window else {})}
         layer: dict[str, Any] = {"shape": {"profile": body.api.profile}, "budget": budget}
         if not head.tools or self.retrieval == "off":

@@ -130,11 +130,19 @@ class Reading:
         """Send what goes on at once of one turn."""
         events = Events()
         async for piece in _plain(answer):
-            for event in events.fed(piece):
-                if first:
-                    self.heard.hear(event.data)
-                for out in splice.heard(event):
-                    await said(send, out)
+            held = list[bytes]()
+            try:
+                for number, event in enumerate(events.fed(piece)):
+                    if first:
+                        self.heard.hear(event.data)
+                    held += splice.heard(event)
+                    if held and not number:
+                        await said(send, b"".join(held))
+                        held.clear()
+            finally:
+                # what came together goes on together, behind the first of it: a piece costs more to send than to read
+                if held:
+                    await said(send, b"".join(held))
         if rest := events.rest():
             await said(send, rest)
 
