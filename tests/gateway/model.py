@@ -21,6 +21,11 @@ API_OF: dict[str, Profile] = {"/v1/chat/completions": CHAT, "/v1/responses": RES
 OVERFLOW = "overflow"
 
 
+def words(count: int) -> str:
+    """Return so many words that hardly repeat, and hold nothing that is worth keeping."""
+    return " ".join(f"word{number * 31 % 1009}" for number in range(count))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reply:
     """What the model says: words, thoughts, and calls by name and arguments."""

@@ -13,11 +13,13 @@ import msgspec
 from aiohttp import web
 
 from actors.cli.gateway import served
-from actors.host.settings import GatewaySection, Settings, UpstreamSection
-from tests.stack import LOOPBACK, free_port
+from actors.host.settings import GatewaySection, NatsSection, Settings, UpstreamSection
+from tests.stack import LOOPBACK
 
 CUT = "cut"
 """In the place of a piece: the connection ends there."""
+
+BODY = b'{"model": "m",  "messages": [{"role": "user", "content": "Hello."}]}'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,11 +41,11 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What is answered; a number among the pieces is a pause in seconds."""
+    """What is answered; a number among the pieces is a pause in seconds, and an event is waited for."""
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=lambda: {"content-type": "application/json"})
-    pieces: tuple[bytes | float | str, ...] = (b"{}",)
+    pieces: tuple[bytes | float | str | asyncio.Event, ...] = (b"{}",)
 
 
 Script = Callable[[Asked], Answer]
@@ -69,6 +71,8 @@ class Provider:
             for piece in answer.pieces:
                 if isinstance(piece, bytes):
                     await response.write(piece)
+                elif isinstance(piece, asyncio.Event):
+                    await piece.wait()
                 elif piece == CUT:
                     assert request.transport is not None
                     request.transport.abort()
@@ -91,9 +95,8 @@ async def provider(script: Script) -> AsyncIterator[Provider]:
     app.router.add_route("*", "/{path:.*}", made.answer)
     runner = web.AppRunner(app, handler_cancellation=True, auto_decompress=False, shutdown_timeout=0.1)
     await runner.setup()
-    port = free_port()
-    await web.TCPSite(runner, LOOPBACK, port).start()
-    made.url = f"http://{LOOPBACK}:{port}"
+    await web.TCPSite(runner, LOOPBACK, 0).start()
+    made.url = f"http://{LOOPBACK}:{runner.addresses[0][1]}"
     try:
         yield made
     finally:
@@ -110,6 +113,11 @@ def sse(*data: Any, names: Iterable[str] = ()) -> bytes:
         + b"\n\n"
         for one, name in zip(data, named, strict=True)
     )
+
+
+def without_nats() -> Settings:
+    """Return settings whose NATS nobody will ever be: a port of the system's own."""
+    return Settings(nats=NatsSection(url=f"nats://{LOOPBACK}:1"))
 
 
 @asynccontextmanager

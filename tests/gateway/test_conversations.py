@@ -15,8 +15,7 @@ from actors.services.read_back import said_messages
 from protocol.formats import messages
 from protocol.ids import fresh_id
 from tests.gateway.model import JSON, Json, Reply, StrictModel
-from tests.gateway.provider import Answer, Asked, in_front_of, provider
-from tests.gateway.test_outages import without_nats
+from tests.gateway.provider import Answer, Asked, in_front_of, provider, without_nats
 from tests.gateway.test_stateful import TOLD, TURNS, WINDOW, asked, client, replies, results
 
 PAGE = 3

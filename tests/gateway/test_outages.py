@@ -25,15 +25,9 @@ from protocol.facts import CompactionRequested, ContextServed, ConversationForke
 from protocol.formats import messages
 from protocol.ids import address, fresh_id
 from tests.conftest import done_facts
-from tests.gateway.model import Json, Reply, StrictModel
-from tests.gateway.provider import Answer, Provider, in_front_of, provider
-from tests.stack import LOOPBACK, free_port
-
-BODY = b'{"model": "m",  "messages": [{"role": "user", "content": "Hello."}]}'
-
-
-def without_nats() -> Settings:
-    return Settings(nats=NatsSection(url=f"nats://{LOOPBACK}:{free_port()}"))
+from tests.gateway.model import Json, Reply, StrictModel, words
+from tests.gateway.provider import BODY, Answer, Provider, in_front_of, provider, without_nats
+from tests.stack import LOOPBACK
 
 
 async def test_without_nats_a_request_goes_on_as_it_came_and_says_so(session: aiohttp.ClientSession) -> None:
@@ -242,8 +236,10 @@ async def test_a_view_that_is_too_long_for_its_provider_is_followed_by_shorter_o
     model = StrictModel(window=7_000, replies=lambda run, turn: Reply(text="All is well."))
     history: list[Json] = [{"role": "system", "content": f"run {fresh_id()[:8]} "}]
     for turn in range(12):
-        told = " ".join(f"word{number * 31 % 1009}" for number in range(400))
-        history += [{"role": "user", "content": f"{turn}: {told}"}, {"role": "assistant", "content": f"I see {turn}."}]
+        history += [
+            {"role": "user", "content": f"{turn}: {words(400)}"},
+            {"role": "assistant", "content": f"I see {turn}."},
+        ]
     body: Json = {"model": "gpt-4o", "messages": [*history, {"role": "user", "content": "And?"}]}
     section: Json = {"mode": "manage", "window": 16_000, "deadline_seconds": 20.0}
     async with provider(model) as there, in_front_of(there, settings, **section) as url:
@@ -271,9 +267,9 @@ async def test_what_fits_no_window_as_it_came_waits_longer_for_its_view_and_is_r
     model = StrictModel(window=16_000, replies=lambda run, turn: Reply(text="All is well."))
     body: Json = {"model": "of-nobody", "messages": [{"role": "system", "content": f"run {fresh_id()[:8]} "}]}
     small: Json = {**body, "messages": [*body["messages"], {"role": "user", "content": "Hello."}]}
-    words = " ".join(f"word{number * 31 % 1009}" for number in range(400))
     for turn in range(24):
-        body["messages"] += [{"role": "user", "content": f"{turn}: {words}"}, {"role": "assistant", "content": "On."}]
+        said = {"role": "user", "content": f"{turn}: {words(400)}"}
+        body["messages"] += [said, {"role": "assistant", "content": "On."}]
     body["messages"] += [{"role": "user", "content": "And?"}]
     section: Json = {"mode": "manage", "window": 16_000, "deadline_seconds": 1.0}
 
@@ -311,7 +307,6 @@ async def test_two_gateways_in_turn_serve_one_agent(
     working: Runtime, settings: Settings, session: aiohttp.ClientSession
 ) -> None:
     """Each finds the other's claims, appends what may be there already, and the log has every message once."""
-    told = " ".join(f"word{number * 31 % 1009}" for number in range(900))
     model = StrictModel(window=100_000, replies=lambda run, turn: Reply(text=f"{turn}.", calls=(("look", {}),)))
     body: Json = {"model": "gpt-4o", "tools": [{"type": "function", "function": {"name": "look"}}]}
     history: list[Json] = [
@@ -331,7 +326,7 @@ async def test_two_gateways_in_turn_serve_one_agent(
             names.add(got.headers.get("x-jettison-conversation"))
             hows.append(got.headers["x-jettison"])
             answer = (await got.json())["choices"][0]["message"]
-            result = {"role": "tool", "tool_call_id": answer["tool_calls"][0]["id"], "content": f"{turn} {told}"}
+            result = {"role": "tool", "tool_call_id": answer["tool_calls"][0]["id"], "content": f"{turn} {words(900)}"}
             sent, history = history, [*history, answer, result]
         edited = [*sent[:-4], {"role": "user", "content": "No, go back."}]
         branches = [

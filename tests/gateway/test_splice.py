@@ -75,7 +75,7 @@ def test_an_agent_sees_one_answer_without_the_gateways_calls(api: Api, case: str
     judge = splice_of(api)
     events = fed(out, len(out))
     for event in events:
-        assert list(judge.heard(event)) is not None
+        list(judge.heard(event))
     assert judge.turn == dialect.joined([dialect.without_ours(turn) for turn in turns])
     assert b"read_artifact" not in out
     assert judge.whole

@@ -1,0 +1,54 @@
+"""An agent whose conversation's log lost its end: it has all that was said, so the gateway begins a new one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import aiohttp
+import pytest
+from multidict import CIMultiDictProxy
+
+from actors.cli.session import started_stack
+from actors.host.settings import Settings
+from actors.services.read_back import said_messages
+from protocol import subjects
+from protocol.formats import messages
+from protocol.ids import address, fresh_id
+from storage.erasure import removed
+from tests.conftest import at_work
+from tests.gateway.model import Json, Reply, StrictModel, words
+from tests.gateway.provider import in_front_of, provider
+
+pytestmark = pytest.mark.slow
+
+
+async def test_an_agent_whose_log_lost_its_end_goes_on_in_a_new_one_with_all_that_was_said(
+    tmp_path: Path, session: aiohttp.ClientSession
+) -> None:
+    model = StrictModel(window=100_000, replies=lambda run, turn: Reply(text=f"{turn}."))
+    history: list[Json] = [{"role": "system", "content": f"run {fresh_id()[:8]} "}]
+    section: Json = {"mode": "manage", "window": 16_000, "deadline_seconds": 60.0}
+    async with (
+        # of its own: processes that remember the log stop at it for good
+        started_stack(Settings(data=str(tmp_path))) as (settings, _),
+        at_work(settings) as working,
+        provider(model) as there,
+        in_front_of(there, settings, **section) as url,
+    ):
+
+        async def turn() -> CIMultiDictProxy[str]:
+            history.append({"role": "user", "content": f"{len(history)}: {words(600)}"})
+            got = await session.post(f"{url}/v1/chat/completions", json={"model": "gpt-4o", "messages": history})
+            history.append((await got.json())["choices"][0]["message"])
+            return got.headers
+
+        names = [(await turn())["x-jettison-conversation"] for _ in range(3)]
+        at = address(names[-1])
+        assert names == [str(at.conversation)] * 3
+        records = await working.log.read(at, after=0)
+        await removed(working.connection, stream=subjects.LOG_STREAM, seqs=[one.seq for one in records[-4:]])
+        assert (await turn())["x-jettison"] == "bypass; LogRegression"
+        found = await turn()
+        assert (found["x-jettison"], found["x-jettison-conversation"] in names) == ("kept", False)
+        anew = await said_messages(address(found["x-jettison-conversation"]), log=working.log)
+    assert [messages.decode(one.raw) for one in anew] == history[1:-1]
