@@ -15,7 +15,7 @@ import msgspec
 from actors.core.seal import step_name
 from actors.runtime.conversations import Conversations
 from actors.runtime.copied import COPIED_HEADER
-from actors.runtime.fold import Decision, check_place, decisions, version_of
+from actors.runtime.fold import Decision, check_place, check_said, decisions, version_of
 from protocol import codec
 from protocol.errors import NotFound, Rejected
 from protocol.facts import ConversationForked
@@ -46,6 +46,7 @@ class Forking(msgspec.Struct, frozen=True, kw_only=True):
         state = await self.conversations.living(at)
         if not state.version:
             raise NotFound(f"there is no version of {at}", address=str(at))
+        check_said(at, state, upto=asked.upto)
         records = await self.log.read(at, after=0)
         found, copies = await asyncio.to_thread(_copied, at, records, asked, to)
         bundle = Bundle(at=to, records=copies)

@@ -7,6 +7,7 @@ has beyond that is marked `stale`: who shows it looks at the conversation itself
 from __future__ import annotations
 
 import asyncio
+import logging
 import sqlite3
 import time
 from collections.abc import Collection, Iterable, Sequence
@@ -22,6 +23,8 @@ from protocol.errors import NotPermitted, NotProvisioned
 from protocol.ids import Address, Token
 from storage.ports import EventLog
 from storage.sweep_ports import LogChanges
+
+log = logging.getLogger("jettison.page")
 
 REFRESH_SECONDS = 2.0
 """Pages that are asked for within it show the same."""
@@ -128,6 +131,12 @@ class Adopted(msgspec.Struct, frozen=True, kw_only=True):
     at_ms: int
 
 
+def _ended(reading: asyncio.Task[None]) -> None:
+    # who waited for it may be gone; the next who looks reads anew
+    if not reading.cancelled() and (error := reading.exception()) is not None:
+        log.info("the list was not read: %s", error)
+
+
 class KnownList:
     """All conversations, as this process knows them."""
 
@@ -169,6 +178,7 @@ class KnownList:
         """
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._read_on())
+            self._reading.add_done_callback(_ended)
         done, _ = await asyncio.wait({self._reading}, timeout=self._wait_seconds)
         for one in done:
             one.result()

@@ -115,6 +115,14 @@ def check_place(*, version: int, upto: int) -> None:
         raise Rejected(f"version={version} and upto={upto} are two places: give one, not both")
 
 
+def check_said(at: Address, state: State, *, upto: int) -> None:
+    """Raise `NotFound` where *at* has no message *upto*."""
+    if upto > state.messages:
+        raise NotFound(
+            f"{at} has no message {upto}; its last one is {state.messages}", address=str(at), last=state.messages
+        )
+
+
 def version_of(at: Address, past: Iterable[Decision], *, version: int = 0, upto: int = 0) -> Decision:
     """Return the decision with the number *version*, or the newest before message *upto* + 1 was said; else the newest.
 

@@ -15,7 +15,7 @@ from actors.core.rewind import Views, expand, look, rewind
 from actors.core.state import State
 from actors.core.text.slices import numbers_of
 from actors.runtime.conversations import Conversations
-from actors.runtime.fold import Decision, check_place, count_of, decisions, version_of
+from actors.runtime.fold import Decision, check_place, check_said, count_of, decisions, version_of
 from protocol.errors import ArtifactDamaged, Contended, NotFound, Rejected
 from protocol.fact_parts import Unspilled
 from protocol.facts import ConversationRewound, DoneFact, HistoryExpanded, ToolOutputSpilled
@@ -77,12 +77,7 @@ class Undo(msgspec.Struct, frozen=True, kw_only=True):
 
         async def decide(state: State, past: Sequence[Decision]) -> ConversationRewound | None:
             nonlocal found
-            if upto > state.messages:
-                raise NotFound(
-                    f"{at} has no message {upto}; its last one is {state.messages}",
-                    address=str(at),
-                    last=state.messages,
-                )
+            check_said(at, state, upto=upto)
             earlier = version_of(at, past, version=to, upto=upto)
             found = earlier.commit.version
             return rewind(state, earlier.after)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -19,6 +21,7 @@ from actors.runtime.copied import COPIED_HEADER
 from actors.runtime.listing import Listing
 from protocol import codec
 from protocol import policy as policies
+from protocol.errors import LogUnavailable
 from protocol.facts import ConversationOpened, PolicySet
 from protocol.ids import address
 from storage.list_ports import Document
@@ -176,3 +179,33 @@ async def test_what_was_not_read_when_it_was_listed_is_looked_at_and_what_is_not
     read = Conversations(log=log, snapshots=MemorySnapshots(), writer="test")
     found = await Glances(read, wait_seconds=60).rows((await known.page(Asked(), first=0, most=50))[0])
     assert {one.at: (one.name, one.unreadable) for one in found} == {AT: ("there", ""), written: ("", NOT_READ)}
+
+
+class Away(MemoryLogChanges):
+    """Changes that nobody tells until `answers`, and then nobody can."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        super().__init__(log)
+        self.answers = asyncio.Event()
+
+    async def partitions(self) -> int:
+        await self.answers.wait()
+        raise LogUnavailable("the log does not answer")
+
+
+async def test_a_failure_that_nobody_waits_for_any_more_is_a_line_and_no_surprise_at_the_end() -> None:
+    log, told, loop = MemoryLog(), list[dict[str, Any]](), asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: told.append(context))
+    try:
+        away = Away(log)
+        known = KnownList(Listing(MemoryKeptList(), keys=MemoryKeys()), changes=away, log=log, wait_seconds=0.0)
+        await known.refresh()
+        reading = known._reading
+        assert reading is not None
+        away.answers.set()
+        await asyncio.wait({reading})
+        del known, reading
+        gc.collect()
+    finally:
+        loop.set_exception_handler(None)
+    assert told == []

@@ -15,8 +15,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from actors.telemetry.gateway_metrics import Counted, record_request
 from actors.telemetry.setup import histogram, metric_counter
 from tests.gateway.conftest import session as session
-from tests.gateway.provider import Answer, in_front_of, provider
-from tests.gateway.test_outages import BODY, without_nats
+from tests.gateway.provider import BODY, Answer, in_front_of, provider, without_nats
 
 
 def _forget() -> None:
