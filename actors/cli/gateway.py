@@ -15,6 +15,7 @@ from actors.gateway.claims import Claims
 from actors.gateway.keeper import Keeper
 from actors.gateway.managed import Managed
 from actors.gateway.plan import Planner
+from actors.gateway.policies import Policies
 from actors.gateway.sessions import Sessions
 from actors.gateway.upstream import connected
 from actors.host.admitted import admitted_in
@@ -168,10 +169,12 @@ async def _keeping(settings: Settings, planner: Planner, first: asyncio.Event) -
             answers=Answers(client=client, places=places, keys=read),
             sessions=JetStreamSessions(connection),
             keys=read,
-            layers=settings.layers,
-            window=settings.gateway.window,
-            retrieval=settings.gateway.retrieval,
-            mcp_tool=settings.gateway.mcp_tool,
+            policies=Policies(
+                layers=settings.layers,
+                window=settings.gateway.window,
+                retrieval=settings.gateway.retrieval,
+                mcp_tool=settings.gateway.mcp_tool,
+            ),
         )
         first.set()
 

@@ -14,24 +14,22 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
 from msgspec.structs import replace
 
-from actors.spill.policy_layers import Layers
 from protocol.cipher import Key
 from protocol.client import Client, Conversation
 from protocol.context import Context, Written
-from protocol.errors import BadPolicy, BudgetRefused, Erased, JettisonError, LogRegression, NotFound, Rejected
+from protocol.errors import BudgetRefused, Erased, JettisonError, LogRegression, NotFound, Rejected
 from protocol.formats.cache_marks import without_marks
 from protocol.ids import Token, address, fresh_id, token
 from protocol.jsonbytes import decode, decode_value, encode_value
 from protocol.keys import JetStreamKeys
 from protocol.policy import Policy
 from protocol.service_messages import ContextAsked, ContextMeta
-from protocol.tools import READ_TOOL
 from storage.gateway_sessions import JetStreamSessions
 
 from . import identity
@@ -43,6 +41,7 @@ from .claims import Claims, Search
 from .dialects import dialect_of
 from .identity import Head, Hidden
 from .outside import Outside
+from .policies import Policies
 from .size import has_more_tokens
 from .thinking import thinks, without_thinking
 
@@ -71,19 +70,11 @@ VIEWS_BYTES_MAX = 64 * 2**20
 FORKS_PAUSE_SECONDS = 300.0
 """After a fork that was refused, or that nobody made: until then branches get their whole history appended."""
 
-Retrieval = Literal["inject", "mcp", "off"]
-"""How models follow pointers: by a tool of ours, by one that their agent brings, or not at all."""
-
 ASIDE_BYTES_MAX = 32 * 1024
 """Of a question beside what nobody knows that goes on as it came: titles are shorter, summaries of histories longer."""
 
 ANSWERED = (b'"assistant"', b'_call"', b'"reasoning"')
 """One of them is in whatever a model said, in each API."""
-
-NO_POINTERS: dict[str, Any] = {
-    "spill": {"share": 1.0, "tokens": 2**40, "bytes": 2**40, "batch": 1.0, "medium": 1.0, "repeated": "keep"}
-}
-"""For a model that has no tool to follow a pointer: results stay whole, as long as they fit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,17 +104,10 @@ class Keeper:
     sessions: JetStreamSessions | None
     """Where it is told what agents do."""
     keys: JetStreamKeys
-    layers: Layers
-    window: int = 0
-    retrieval: Retrieval = "inject"
-    mcp_tool: str = READ_TOOL
-    """What the agents' own tool is called, with `mcp`."""
+    policies: Policies
     outside: Outside = field(default_factory=Outside)
     _talks: LRUCache[str, Conversation] = field(default_factory=lambda: LRUCache(TALKS_MAX))
     _hashes: LRUCache[bytes, bytes] = field(default_factory=lambda: LRUCache(HASHES_MAX))
-    _policies: LRUCache[tuple[object, ...], tuple[Policy, dict[str, Any]]] = field(
-        default_factory=lambda: LRUCache(TALKS_MAX)
-    )
     _locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
     _views: LRUCache[str, Written] = field(
         default_factory=lambda: LRUCache(VIEWS_BYTES_MAX, getsizeof=lambda one: sum(map(len, one.raw)))
@@ -153,7 +137,7 @@ class Keeper:
             head = await self.claims.claimed(asked, soon=self._foresee)
             if head.origin is not None:
                 head = await self._branched(asked, head, body)
-            policy, layer = self._policy(asked.tenant, head, body)
+            policy, layer = self.policies.of(asked.tenant, head, body)
             talk = await self._talk(asked.tenant, head.name, layer, body.model)
             try:
                 await self._append(talk, head, body, passed=passed)
@@ -176,7 +160,7 @@ class Keeper:
         """Return what is looked for: where, and by which hashes."""
         secret, earlier = (await self._key(caller.tenant)).secret, body.earlier
         hashes, chain = body.hashed.of(body.messages, self._hash, secret=secret, earlier=earlier)
-        ours = encode_value(dialect_of(body.api).tool) if body.has_tools and self.retrieval == "inject" else b""
+        ours = encode_value(dialect_of(body.api).tool) if body.has_tools and self.policies.injects else b""
         outside = self.outside.tokens(body.instructions + ours, body.model)
         scope = body.scope(headers)
         if earlier:
@@ -216,7 +200,7 @@ class Keeper:
             budget -= note.aside
         if less_than:
             budget = min(budget or kept.policy.usable_tokens, less_than)
-        model = "" if self.window else body.model
+        model = "" if self.policies.window else body.model
         # an agent waits for the compaction only where it has no room without it
         soon, after = not less_than, self._views.get(kept.head.name) if kept.alone else None
         try:
@@ -247,7 +231,7 @@ class Keeper:
 
         An operator may give conversations less than the model takes, so the largest window that is told counts.
         """
-        window = max(self.window, self.layers.window(token(caller.tenant), model=body.model))
+        window = self.policies.window_of(caller.tenant, body.model)
         if not window:
             return False
         outside = self.outside.tokens(body.instructions, body.model)
@@ -295,7 +279,7 @@ class Keeper:
     async def _branched(self, asked: Search, head: Head, body: Body) -> Head:
         """Begin the log of a branch as a fork; where that cannot be, return a conversation that begins anew."""
         assert head.origin is not None
-        _, layer = self._policy(asked.tenant, head, body)
+        _, layer = self.policies.of(asked.tenant, head, body)
         try:
             parent = await self._talk(asked.tenant, head.origin.name, layer, body.model)
             fork = await parent.fork(head.name, upto=head.origin.point.logged, wait_seconds=0.0)
@@ -318,7 +302,7 @@ class Keeper:
             said: list[dict[str, Any]] = []
             at, given = batch.start, body.given
             # what stands in the first request of a conversation was thought without our tool
-            strips = passed or (batch.start == 0 and head.tools and self.retrieval == "inject")
+            strips = passed or (batch.start == 0 and head.tools and self.policies.injects)
             if strips and any(map(thinks, given(batch.start, batch.end))):
                 self.claims.note(head.name).changed = True
             for start, end, turns in (*batch.real, (batch.end, batch.end, b"")):
@@ -346,32 +330,6 @@ class Keeper:
     async def _opened(self, talk: Conversation, kept: bytes) -> list[dict[str, Any]]:
         turns = await opened(self.client, talk.at, kept)
         return list(decode_value(turns)) if turns else []
-
-    def _policy(self, tenant: str, head: Head, body: Body) -> tuple[Policy, dict[str, Any]]:
-        """Return a conversation's policy, and its own layer: the same in every process. Raises `BadPolicy`."""
-        asked = (tenant, body.model, body.api.profile, head.outside, head.tools)
-        found = self._policies.get(asked)
-        if found is None:
-            found = self._policies[asked] = self._resolved(tenant, head, body)
-        return found
-
-    def _resolved(self, tenant: str, head: Head, body: Body) -> tuple[Policy, dict[str, Any]]:
-        budget = {"tools": head.outside, **({"window": self.window} if self.window else {})}
-        layer: dict[str, Any] = {"shape": {"profile": body.api.profile}, "budget": budget}
-        if not head.tools or self.retrieval == "off":
-            layer["shape"]["read_tool"] = ""
-            layer |= NO_POINTERS
-        elif self.retrieval == "mcp":
-            # one server reads for all conversations of its caller
-            layer["shape"] |= {"read_keys": "named"}
-            if self.mcp_tool != READ_TOOL:
-                layer["shape"]["read_tool"] = self.mcp_tool
-        try:
-            return self.layers.resolved(token(tenant), model=body.model, layer=layer).policy, layer
-        except BadPolicy:
-            # keys that the operator locked: the format alone has to be right
-            layer = {"shape": layer["shape"]}
-            return self.layers.resolved(token(tenant), model=body.model, layer=layer).policy, layer
 
     async def _talk(self, tenant: str, name: str, layer: dict[str, Any], model: str) -> Conversation:
         """Return the handle of a conversation, opened once in each process."""
