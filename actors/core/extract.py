@@ -124,6 +124,13 @@ def standing_in(entries: tuple[Entry, ...]) -> frozenset[str]:
     return frozenset[str]().union(*(one.standing for one in read))
 
 
+def values_in(entries: tuple[Entry, ...]) -> frozenset[str]:
+    """Return the values that stand verbatim in *entries*, but not those inside them."""
+    read = [_read(entry) for entry in entries]
+    items = found_in(entries).items if moves([one.files for one in read]) else chain(*[one.items for one in read])
+    return frozenset([item.value for item in items if item.category not in LINES])
+
+
 def sentences_in(entries: Iterable[Entry]) -> frozenset[str]:
     """Return the sentences worth keeping that stand in *entries*."""
     return frozenset[str]().union(*(_read(entry).sentences for entry in entries))

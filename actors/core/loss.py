@@ -19,11 +19,11 @@ from typing import Literal
 from protocol.facts import DigestItem, Fate
 
 from .entry import Entry
-from .extract import CATEGORIES, items_in, sentences_in, standing_in
+from .extract import CATEGORIES, items_in, sentences_in, values_in
 from .loss_told import told_fates
 from .state import State
 from .state_parts import Digest
-from .text.values import within, words_in, words_in_each
+from .text.values import inside, words_in, words_in_each
 
 FateName = Literal["retained", "recoverable", "lost"]
 _Values = dict[str, dict[str, DigestItem]]
@@ -116,10 +116,12 @@ def _gone(values: _Values, staying: Sequence[Entry], after: Digest | None) -> li
 
 def _listed(values: Iterable[str], staying: Sequence[Entry], after: Digest | None) -> list[bool]:
     """Tell of each value whether it stands in the messages that stay, or in a digest that lists values."""
-    there = standing_in(tuple(staying)) | sentences_in(staying)
-    if after is not None:
-        shown = [item.value for item in after.items]
-        there = there.union(shown, *map(within, shown))
+    values = list(values)
+    shown = [item.value for item in after.items] if after is not None else []
+    listed = values_in(tuple(staying)).union(shown)
+    there = listed | sentences_in(staying)
+    # a few that stand nowhere else are looked for inside others
+    there |= inside([value for value in values if value not in there], listed)
     prose = after.prose if after else ""
     return [value in there or bool(prose and value in prose) for value in values]
 

@@ -331,7 +331,8 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
         short = shorter_record(record_text(new), chars=most.outcome, sought=sought)
     else:
         told = result if failed and record else json.dumps(new, ensure_ascii=False) if record else ""
-        short = excerpt(told or hindsight.without_end(result), chars=most.outcome, sought=sought) or NOTHING
+        told = told or hindsight.without_end(result)
+        short = hindsight.excerpt(told, chars=most.outcome, after=call.number, own=call.text) or NOTHING
     short = _why_first(raised(failed, result), short) if failed else short
     return AccountAct(
         call=call_text(call.tool, call.text, chars=most.call, hindsight=hindsight, said=said),
@@ -350,7 +351,7 @@ def _printed(text: str, number: int, most: LevelChars, hindsight: Hindsight) -> 
     title, _, below = text.lstrip().partition("\n")
     title = one_line(title) if below and len(title) <= TITLE_CHARS_MAX else ""
     told = hindsight.unframed(below, own=title) if title else text
-    short = excerpt(told, chars=most.outcome, sought=hindsight.seeker(after=number))
+    short = hindsight.excerpt(told, chars=most.outcome, after=number)
     failed = error_text(text) or failure_in(text)
     short = _why_first(raised(failed, text), short) if failed else short
     return AccountAct(

@@ -15,8 +15,9 @@ from itertools import takewhile
 
 from actors.core.entry import Entry
 from actors.core.message_texts import MessageText, texts_of
-from actors.core.text.excerpt import flat
-from actors.core.text.line_worths import Sought, words_of
+from actors.core.text.excerpt import LookedAt, flat
+from actors.core.text.line_worths import Sought, different_words, words_of
+from actors.core.text.recent import Recent
 from protocol.account import AccountRequest
 
 from .records import identifiers, record_in
@@ -35,6 +36,9 @@ LONG_CHARS = 8
 
 HABIT_CALLS_MIN = 4
 """An argument that so many calls of a tool have alike says nothing."""
+
+LOOKED_AT_CHARS_MAX = 400_000
+"""Of texts that may be shortened again in the same compaction, and as many before them."""
 
 _TELLS = re.compile(r"\b\d+\b|(?i:\b(?:not?|never|cannot|unable|error|fail\w*|abort\w*|reject\w*|refus\w*|invalid)\b)")
 _HABIT = re.compile(r"[a-z_]{1,20}")
@@ -183,18 +187,18 @@ class Hindsight:
                 habits.update(_plain_arguments(part))
             if part.trust == "tool":
                 call = calls.get(part.call)
-                often.update(set(words_of(part.text)))
+                often.update(different_words(part.text))
                 first_line = part.text.lstrip().split("\n", 1)[0]
-                firsts[_frame(first_line, frozenset(words_of(call.text if call else "")))] += 1
+                firsts[_frame(first_line, different_words(call.text if call else ""))] += 1
                 lasts.update(_frame(line, frozenset()) for line in _last_lines(part.text))
                 for field in identifiers(record_in(part.text)):
                     first_fields.setdefault((call.tool if call else "", *field), part.number)
             elif part.trust == "assistant":
-                said.update(dict.fromkeys(words_of(part.text), part.number))
+                said.update(dict.fromkeys(different_words(part.text), part.number))
             else:
-                asked.update(words_of(part.text))
+                asked.update(different_words(part.text))
         for request in requests:
-            asked.update(words_of(request.text))
+            asked.update(different_words(request.text))
         return cls(
             said=said,
             asked=frozenset(asked),
@@ -216,7 +220,7 @@ class Hindsight:
             nonlocal mine
             if mine is None:
                 # most texts are short enough, and nobody asks
-                mine = frozenset(words_of(own))
+                mine = different_words(own)
             worths = owned if word in mine else used if last_said.get(word, 0) > after else asked
             return worths[word]
 
@@ -226,6 +230,18 @@ class Hindsight:
     def _worths(self) -> tuple[_Worths, _Worths, _Worths]:
         """Return what a word is worth that is the call's own, that was used, and that was not: found out once."""
         return _Worths(self._own), _Worths(self._used), _Worths(self._asked)
+
+    def excerpt(self, text: str, *, chars: int, after: int, own: str = "") -> str:
+        """Return the lines of *text*, a result of message *after*, that mattered; other *chars* come cheap then."""
+        looked_at = self._looked_at.get((text, after, own))
+        if looked_at is None:
+            looked_at = LookedAt(text, self.seeker(after=after, own=own))
+            self._looked_at.put((text, after, own), looked_at)
+        return looked_at.excerpt(chars)
+
+    @cached_property
+    def _looked_at(self) -> Recent[tuple[str, int, str], LookedAt]:
+        return Recent(LOOKED_AT_CHARS_MAX, weigh=lambda one: one.chars)
 
     def _own(self, word: str) -> float:
         return OWN * self._rare(word)
@@ -244,7 +260,7 @@ class Hindsight:
 
     def used(self, text: str, *, after: int, own: str = "") -> int:
         """Return how many words of *text* the assistant used after message *after*, but for those of *own*."""
-        words = set(words_of(text)) - set(words_of(own))
+        words = different_words(text) - different_words(own)
         return sum(
             self.said.get(word, 0) > after and _is_name(word) and self.often.get(word, 1) <= COMMON_RESULTS * 2
             for word in words
@@ -252,7 +268,7 @@ class Hindsight:
 
     def unframed(self, text: str, *, own: str = "") -> str:
         """Return *text* without the lines it begins with that frame every result, or only repeat its call *own*."""
-        mine = frozenset(words_of(own))
+        mine = different_words(own)
         arguments = "".join(own.split())
         rest = text.lstrip("\n")
         for _ in range(FRAME_LINES_MAX):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from actors.core.caps import is_result
 from actors.core.entry import Entry, PartSize
 from actors.core.text.count import Count
-from actors.core.text.excerpt import excerpt
 from actors.core.units import Unit
 from protocol.account import Trim
 from protocol.formats import messages
@@ -38,9 +36,8 @@ def trims_of(entry: Entry, hindsight: Hindsight, *, chars: int, count: Count) ->
         text = there.text if there and part.sha256 else _said(entry, part)
         if not text:
             continue
-        short = excerpt(hindsight.unframed(text), chars=chars, sought=hindsight.seeker(after=entry.number))
-        if not (there or part.estimated) and part.tokens - _blanks_tokens_max(text, short) > tokens * (1 - GAIN_MIN):
-            # nothing but blanks is left out, and too few of them
+        short = hindsight.excerpt(hindsight.unframed(text), chars=chars, after=entry.number)
+        if not (there or part.estimated) and _wins_blanks_alone(part, text, short):
             continue
         short = f'[Shortened; the whole: read_artifact("messages:{entry.number}")]\n{short}'
         cost = count(short)
@@ -69,12 +66,11 @@ def shown_tokens(entry: Entry, trims: Sequence[Trim]) -> int:
     return sum(shown.get(trim.pointer, said[trim.pointer]) for trim in trims)
 
 
-def _blanks_tokens_max(text: str, short: str) -> float:
-    """Return how many tokens *short* has less than *text* at most, if only blanks are left out; else no bound."""
-    if "".join(text.split()) != "".join(short.split()):
-        return math.inf
+def _wins_blanks_alone(part: PartSize, text: str, short: str) -> bool:
+    """Tell whether nothing but blanks of *text* is left out in *short*, and too few of them."""
     # each may have been a token, and have kept what stands before it from becoming one with the line end behind it
-    return 2 * (len(text) - len(short))
+    fewest = part.tokens - 2 * (len(text) - len(short))
+    return fewest > part.tokens * (1 - GAIN_MIN) and "".join(text.split()) == "".join(short.split())
 
 
 def _said(entry: Entry, part: PartSize) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 from protocol.formats import messages
@@ -64,24 +65,51 @@ def excerpt(text: str, *, chars: int, sought: Sought) -> str:
 
     What was shortened before may be shortened again.
     """
-    lines = [_without_gaps(line) if GAP in line else line for line in readable_lines(text)]
-    lines = [line for line in lines if line and not line.isspace()]
-    whole = "\n".join(lines)
-    if len(whole) <= chars:
-        return whole
-    lines = [line for line, bare in zip(lines, without_numbers(lines), strict=True) if bare and not bare.isspace()]
-    lines = [_without_rights(line) if line[0] in _LISTED_KINDS else line for line in lines]
-    lines = [piece for line in lines for piece in ((line,) if len(line) <= SENTENCE_CHARS else _sentences(line))]
-    listed = "\n".join(lines)
-    if len(listed) <= chars:
-        return listed
-    table = None if summaries(lines) else table_of(lines)
-    worths = line_worths(lines, sought, table)
-    most = min(LINE_CHARS_MAX, max(60, chars - 4))
-    shown = [line if len(line) <= most or is_header(line) else _clipped(line, sought, most) for line in lines]
-    summary = table.summary if table else ""
-    out = _rendered(shown, _chosen(shown, worths, max(chars - len(summary) - 2, chars // 2)))
-    return f"{out}\n{summary}" if summary else out
+    return LookedAt(text, sought).excerpt(chars)
+
+
+class LookedAt:
+    """A text whose lines are weighed once, for excerpts of several lengths."""
+
+    def __init__(self, text: str, sought: Sought) -> None:
+        lines = [_without_gaps(line) if GAP in line else line for line in readable_lines(text)]
+        self._lines = [line for line in lines if line and not line.isspace()]
+        self._whole = "\n".join(self._lines)
+        self._sought = sought
+
+    @property
+    def chars(self) -> int:
+        """Return the characters of all its lines."""
+        return len(self._whole)
+
+    def excerpt(self, chars: int) -> str:
+        """Return the lines that mattered, in their order, in at most *chars* characters; gaps are marked."""
+        if len(self._whole) <= chars:
+            return self._whole
+        lines, listed = self._pieces
+        if len(listed) <= chars:
+            return listed
+        worths, summary = self._worths
+        most = min(LINE_CHARS_MAX, max(60, chars - 4))
+        shown = [line if len(line) <= most or is_header(line) else _clipped(line, self._sought, most) for line in lines]
+        out = _rendered(shown, _chosen(shown, worths, max(chars - len(summary) - 2, chars // 2)))
+        return f"{out}\n{summary}" if summary else out
+
+    @cached_property
+    def _pieces(self) -> tuple[list[str], str]:
+        """Return the lines without what says little, long ones in sentences; and all of them joined."""
+        bare = zip(self._lines, without_numbers(self._lines), strict=True)
+        lines = [line for line, bare in bare if bare and not bare.isspace()]
+        lines = [_without_rights(line) if line[0] in _LISTED_KINDS else line for line in lines]
+        lines = [piece for line in lines for piece in ((line,) if len(line) <= SENTENCE_CHARS else _sentences(line))]
+        return lines, "\n".join(lines)
+
+    @cached_property
+    def _worths(self) -> tuple[list[float], str]:
+        """Return what the lines are worth, and the summary of the table that they are."""
+        lines, _ = self._pieces
+        table = None if summaries(lines) else table_of(lines)
+        return line_worths(lines, self._sought, table), table.summary if table else ""
 
 
 def _without_rights(line: str) -> str:

@@ -9,10 +9,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice, pairwise, repeat
+from operator import add
 from typing import Any
 
 import re2
 
+from .recent import Recent
 from .shorten.lines import lines_with, shapes_of, telling_lines
 from .table import Table, summaries
 
@@ -40,6 +42,15 @@ _PLAIN = bytes(
     ord(char.lower()) if (char := chr(byte)).isalnum() or char in f"{_AT_ENDS}\n" else 32 for byte in range(128)
 ) + bytes(range(128, 256))
 """Makes letters lower, and a space of what stands in no word but for line ends."""
+
+DIFFERENT_CHARS_MAX = 500_000
+"""Of texts whose words are known, and as many before them: what a view of the default window looks back on."""
+WORDS_CHARS = 200
+"""What keeping the words of a text takes beside them."""
+
+_different: Recent[str, frozenset[str]] = Recent(
+    DIFFERENT_CHARS_MAX, weigh=lambda words: WORDS_CHARS + sum(map(len, words))
+)
 
 _STACK = re.compile(r"\s*File \".+\", line \d+|\s+at \S+.*[:(]\d+")
 STACK_LINES = 3
@@ -75,11 +86,24 @@ NUMBERED_SHARE = 0.6
 def words_of(text: str) -> list[str]:
     """Return the words of *text* in lower case, paths and numbers whole."""
     if text.isascii():
-        return _parted(text.encode().translate(_PLAIN).decode())
+        return _parted(_plain(text))
     if "\n" in text:
         # no word goes over a line's end, and most lines are plain
         return [word for line in text.split("\n") for word in words_of(line)]
     return WORD.findall(text.lower())
+
+
+def different_words(text: str) -> frozenset[str]:
+    """Return the words of *text*, each once; they stay known, since each compaction looks back on the same texts."""
+    found = _different.get(text)
+    if found is None:
+        if text.isascii():
+            runs = set(_plain(text).split())
+            found = frozenset([word for run in runs if len(word := run.strip(_AT_ENDS)) > 1 or word.isdigit()])
+        else:
+            found = frozenset(words_of(text))
+        _different.put(text, found)
+    return found
 
 
 def words_of_each(lines: Sequence[str]) -> list[list[str]]:
@@ -87,7 +111,12 @@ def words_of_each(lines: Sequence[str]) -> list[list[str]]:
     body = "\n".join(lines)
     if not body.isascii() or body.count("\n") != len(lines) - 1:
         return [words_of(line) for line in lines]
-    return [_parted(line) for line in body.encode().translate(_PLAIN).decode().split("\n")]
+    return [_parted(line) for line in _plain(body).split("\n")]
+
+
+def _plain(text: str) -> str:
+    """Return an ASCII text in lower case, with spaces for what stands in no word but for line ends."""
+    return text.encode().translate(_PLAIN).decode()
 
 
 def _parted(plain: str) -> list[str]:
@@ -121,8 +150,8 @@ def line_worths(lines: list[str], sought: Sought, table: Table | None = None) ->
         seen.add(shape)
     own[0] += _FIRST_WORTH
     own[-1] += _LAST_WORTH
-    ends = [0.0, *own, 0.0]
-    return [one + _BESIDE_SHARE * min(1.0, ends[at] + ends[at + 2]) for at, one in enumerate(own)]
+    besides = map(add, (0.0, *own), (*own[1:], 0.0))
+    return [one + _BESIDE_SHARE * (beside if beside < 1.0 else 1.0) for one, beside in zip(own, besides, strict=False)]
 
 
 def without_numbers(lines: Sequence[str]) -> Sequence[str]:

@@ -5,13 +5,14 @@ The order is that of preference: what one pattern took is not taken again under 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
 import re2
 
-from .patterns import found, gate_of_shapes, groups
+from .patterns import encoded, found, gate_of_shapes, groups
 
 WITHIN_KEPT = 16_384
 """Values whose inside stays in memory: each is looked into at every compaction for as long as it is kept."""
@@ -105,6 +106,9 @@ KEYED = frozenset(("setting", "version"))
 _APART = bytes(byte if chr(byte).isalnum() or chr(byte) in "_." or byte > 127 else 32 for byte in range(256))
 """Makes a space of whatever parts words, but for a full stop within one."""
 
+_RUNS = bytes(byte if byte < 128 and (chr(byte).isalnum() or chr(byte) == "_") else 32 for byte in range(256))
+"""Makes a space of whatever no pattern of values takes for part of a word."""
+
 _APART_IN_LINES = bytes(byte if byte == ord("\n") else _APART[byte] for byte in range(256))
 
 _SETTING = re2.compile(r"\A([\w.-]+)\"?\s?[=:]\s?(?:.+)\z")
@@ -166,6 +170,26 @@ def _within(text: str) -> tuple[str, ...]:
         rest = "/".join(steps[at:])
         inside |= {"/".join(steps[:at]), rest, f"/{rest}"}
     return tuple(sorted(inside))
+
+
+def inside(wanted: Iterable[str], others: Iterable[str]) -> frozenset[str]:
+    """Return those of *wanted* that stand inside some of *others*, as `within` finds them.
+
+    What stands inside a value begins and ends where its words do: only those are looked into that have all its words.
+    """
+    known = [(other, encoded(other)) for other in others]
+    having: defaultdict[bytes, list[tuple[str, bytes]]] = defaultdict(list)
+    for one in known:
+        for run in set(one[1].translate(_RUNS).split()):
+            having[run].append(one)
+    out: list[str] = []
+    for value in wanted:
+        data = encoded(value)
+        # what has no such words is looked for in all
+        some = min((having.get(run, ()) for run in data.translate(_RUNS).split()), key=len, default=known)
+        if any(data in raw and value in within(other) for other, raw in some):
+            out.append(value)
+    return frozenset(out)
 
 
 def key_of(category: str, value: str, *, printed: bool) -> str:

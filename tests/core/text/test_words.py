@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.core.text.line_worths import WORD, words_of, words_of_each
+from actors.core.text.line_worths import WORD, different_words, words_of, words_of_each
 from actors.core.text.shorten.lines import _CHANGING, shapes_of
-from actors.core.text.values import words_in, words_in_each
+from actors.core.text.values import inside, within, words_in, words_in_each
 from tests.builders import LAWS
 
 TEXTS = st.text(st.one_of(st.sampled_from("aZ09_.-/ ,:\n\r\x1c"), st.sampled_from("éßİΣς²五\x85"), st.characters()))
@@ -17,6 +17,20 @@ TEXTS = st.text(st.one_of(st.sampled_from("aZ09_.-/ ,:\n\r\x1c"), st.sampled_fro
 @given(TEXTS)
 def test_words_are_those_that_the_pattern_finds(text: str) -> None:
     assert words_of(text) == WORD.findall(text.lower())
+
+
+@LAWS
+@given(TEXTS)
+def test_different_words_are_the_words_once(text: str) -> None:
+    assert different_words(text) == different_words(text) == frozenset(WORD.findall(text.lower()))
+
+
+@LAWS
+@given(st.lists(st.text(st.sampled_from("ab1_0fF./:-=\"' @+é五~\\XY")), max_size=6), st.data())
+def test_what_stands_inside_values_is_found_without_looking_into_each(others: list[str], data: st.DataObject) -> None:
+    every = frozenset[str]().union(*map(within, others))
+    parts = [other[data.draw(st.integers(0, len(other))) :] for other in others]
+    assert inside([*every, *others, *parts], others) == every
 
 
 @LAWS
