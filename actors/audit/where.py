@@ -100,6 +100,27 @@ def where(at: Address, records: Sequence[Record], *, text: str, uploads: Mapping
     )
 
 
+def in_short(found: Where) -> tuple[Span, ...]:
+    """Return the spans as a person reads them: one for as long as the text was kept in the same way.
+
+    Calls that were served without it are left out; of the messages, those of a span's last version are named.
+    """
+    cut = frozenset(found.cut_when_served)
+    told: list[Span] = []
+    for span in found.spans:
+        if cut.issuperset(range(span.first, span.last + 1)):
+            continue
+        if told and _way(told[-1]) == _way(span):
+            span = msgspec.structs.replace(span, first=told.pop().first)
+        told.append(span)
+    return tuple(told)
+
+
+def _way(span: Span) -> tuple[Presence, bool, bool]:
+    """Tell a text that stands in messages from one that only the digest has."""
+    return span.kept, DIGEST in span.messages, set(span.messages) > {DIGEST}
+
+
 def _kept(standing: Sequence[int], said: Iterable[int], entries: Iterable[Entry], digest: Digest | None) -> Presence:
     """Tell whether the text stands in the view, or the view leads to one of the messages that *said* it."""
     if standing:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from rich.console import Console
 from rich.table import Table
@@ -12,15 +12,17 @@ from rich.text import Text
 from actors.audit.call_views import FACT
 from actors.audit.diff import grouped, text_diff
 from actors.audit.sums import FateSum, StageSum, Stats, Sums
-from protocol.history import Change, Diff, Event, Loss, Row, Tally, Version, Where, Why
+from actors.audit.where import in_short
+from actors.services.serving import ranges
+from protocol.history import Change, Diff, Event, Loss, Row, Span, Tally, Version, Where, Why
 
 from .plot import course_text
-from .terminal_text import one_line, plain
+from .terminal_text import counted, one_line, plain
 
 LINES_SHOWN = 12
 """Of one message's change, unless all are asked for."""
 
-SPANS_SHOWN = 40
+SPANS_SHOWN, RANGES_SHOWN = 40, 12
 PLACES_SHOWN = 20
 BAR_CHARS = 24
 
@@ -95,15 +97,14 @@ def why_text(found: Why, *, full: bool) -> str:
 def where_text(found: Where) -> str:
     """Return the places of a text, as text."""
     lines = [f"{one_line(found.text, chars=60)!r} in {found.address}: {found.now}"]
-    for span in found.spans[-SPANS_SHOWN:]:
-        names = [f"message {number}" if number else "the digest" for number in span.messages]
-        more = f" and {len(names) - 6} more" if len(names) > 6 else ""
-        stands = f" in {', '.join(names[:6])}{more}" if names else ""
-        lines.append(f"  {_range('v', span.first, span.last):<14} {span.kept}{stands}")
-    if len(found.spans) > SPANS_SHOWN:
-        lines.insert(1, f"  … {len(found.spans) - SPANS_SHOWN} earlier changes; all with --json")
-    for version in found.cut_when_served:
-        lines.append(f"  v{version} was served without it: cut for that call alone")
+    spans = in_short(found)
+    for span in spans[-SPANS_SHOWN:]:
+        lines.append(f"  {_range('v', span.first, span.last):<14} {span.kept}{_stands(span)}")
+    if len(spans) > SPANS_SHOWN:
+        lines.insert(1, f"  … {len(spans) - SPANS_SHOWN} earlier changes; all with --json")
+    if calls := found.cut_when_served:
+        served = counted(len(calls), "call")
+        lines.append(f"  {served} served without it, cut for that call alone: {_few(calls, 'v')}")
     for place in found.places[:PLACES_SHOWN]:
         where = f"artifact {place.key[:16]}" if place.key else "the log"
         since = f" since v{place.since}" if place.since else ""
@@ -112,6 +113,22 @@ def where_text(found: Where) -> str:
         lines.append(f"  … {len(found.places) - PLACES_SHOWN} more places; all with --json")
     lines += [f"  not looked into: the upload {key[:16]} is gone" for key in found.unsearched]
     return "\n".join(lines) + "\n"
+
+
+def _stands(span: Span) -> str:
+    """Return where a text stood, at the end of *span*; empty where it stood nowhere."""
+    numbers = [number for number in span.messages if number]
+    told = ["the digest"] if len(numbers) < len(span.messages) else []
+    if numbers:
+        told.append(f"message {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} messages: {_few(numbers)}")
+    at_end = f"; at v{span.last}" if told and span.first != span.last else ""
+    return f"{at_end} in {' and '.join(told)}" if told else ""
+
+
+def _few(numbers: Iterable[int], sign: str = "") -> str:
+    """Return *numbers*, in order, as ranges; the newest few of them."""
+    told = [f"{sign}{one}" for one in ranges(numbers).split(",")]
+    return f"{'… ' if len(told) > RANGES_SHOWN else ''}{', '.join(told[-RANGES_SHOWN:])}"
 
 
 def print_stats(found: Stats) -> None:

@@ -16,14 +16,14 @@ from actors.audit.loss import loss
 from actors.audit.text import digest_text, text_of
 from actors.audit.trail import DIGEST, touches
 from actors.audit.versions import Rebuilt, rebuilt, served_fact
-from actors.audit.where import claimed, where
+from actors.audit.where import claimed, in_short, where
 from actors.audit.why import why
 from actors.core.state import State
 from actors.core.view import View, message_bytes, view
 from actors.runtime.fold import Decision, count_of
 from protocol.errors import ArtifactDamaged, BudgetRefused, NotFound, NotReady, Rejected
 from protocol.formats.messages import Profile
-from protocol.history import Diff, Row
+from protocol.history import Diff, Row, Span, Where
 from storage.ports import Artifacts
 
 from .change_rows import undoings
@@ -173,17 +173,20 @@ async def search(request: Request, site: Site) -> Response:
     """Answer with where a text is."""
     story = await site.whole_story(request)
     text = request.query_params.get("text", "")
-    found = None
+    found: Where | None = None
+    spans: tuple[Span, ...] = ()
     if text:
         uploads = {key: await _upload(story, key, site.sources.artifacts) for key in claimed(story.at, story.folded)}
         found = await asyncio.to_thread(where, story.at, story.folded, text=text, uploads=uploads)
+        spans = in_short(found)
     return site.answer(
         request,
         "where.html",
         at=story.at,
         text=text,
         found=found,
-        spans=found.spans[-SPANS_SHOWN:] if found else (),
+        spans=spans[-SPANS_SHOWN:],
+        earlier=max(0, len(spans) - SPANS_SHOWN),
         places=found.places[:PLACES_SHOWN] if found else (),
     )
 

@@ -73,7 +73,21 @@ def test_where_does_not_call_retained_what_the_view_had_cut() -> None:
     assert found.spans[-2].kept == "retained"
     assert found.cut_when_served == (version,)
     assert found.now == "retained"  # the next view shows it again
-    assert f"v{version} was served without it: cut for that call alone" in where_text(found)
+    assert f"1 call served without it, cut for that call alone: v{version}\n" in where_text(found)
+
+
+def test_many_calls_without_a_text_are_one_line_and_do_not_part_the_versions_that_have_it() -> None:
+    talk, first = cut_for_one_call()
+    for _ in range(3):
+        last = serve(talk, BUDGET)
+    serve(talk)
+    found = where(talk.at, talk.records, text=VALUE, uploads={})
+    text = where_text(found)
+    assert f"4 calls served without it, cut for that call alone: v{first}-{last}\n" in text
+    retained = next(one.first for one in found.spans if one.kept == "retained")
+    assert f"v{retained}-{last + 1}" in text
+    assert text.count("retained") == 2, "in the headline, and in one row"
+    assert f"retained; at v{last + 1} in message {OLD}\n" in text
 
 
 def test_diff_has_the_tokens_of_the_view_and_names_what_was_cut_for_the_call() -> None:

@@ -24,6 +24,7 @@ from actors.host.bootstrap import Runtime, runtime
 from actors.host.embedded import embedded_stack
 from actors.host.settings import LlmSection, Settings
 from actors.runtime.task_group import beside
+from protocol import codec
 from protocol.ids import Token, fresh_id
 from protocol.keys import JetStreamKeys
 from tests.gateway.model import OVERFLOW
@@ -172,6 +173,10 @@ class Run:
         await self._done(self.new, environment, "verify", "--all")
         # rolling, the last steps by the older rules stand behind the first by the newer ones
         await self._done(self.new, {**environment, **self.rules}, "replay", "--all", "--strict")
+        if rules_of(self.old) != codec.RULES_VERSION:
+            # and those that this release wrote by the older rules, by the release whose they are
+            older = str(self.old.python.parent.parent)
+            await self._done(self.new, environment, "replay", "--all", "--verify", "--with", older)
 
     async def _done(self, release: Release, environment: Mapping[str, str], *arguments: str) -> None:
         """Run a command of *release*, which has to succeed."""
