@@ -180,7 +180,7 @@ async def test_every_page_tells_that_a_view_was_cut_for_one_call() -> None:
     assert f"{OLD} user cut" in " ".join(page.rows())
     assert f"for the call alone of version {version}" in compared.text("main")
     assert "not in the view" in explained.text("h1")
-    assert f"Served without it, cut for that call alone: version {version}." in found.text("main")
+    assert f"1 call was served without it, cut for that call alone: version {version}." in found.text("main")
 
 
 async def test_an_artifact_is_read_in_slices() -> None:
