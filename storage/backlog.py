@@ -43,7 +43,7 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
     """0 or less: no limit but the disk's."""
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class LogState(msgspec.Struct, frozen=True, kw_only=True):
     """The log as its server keeps it."""
 
     size_bytes: int
@@ -55,7 +55,7 @@ async def queues(connection: NatsConnection) -> list[Queue]:
     return [await _queue(connection, actor, lane) for actor in ACTORS for lane in LANES]
 
 
-async def kept_log(connection: NatsConnection) -> Kept:
+async def kept_log(connection: NatsConnection) -> LogState:
     """Return how the log is kept. Raises `LogUnavailable`, `NotProvisioned`."""
     try:
         jetstream = connection.jetstream(timeout=SECONDS)
@@ -66,7 +66,7 @@ async def kept_log(connection: NatsConnection) -> Kept:
         raise LogUnavailable(f"the log does not answer: {reason_of(error)}") from None
     replicas = [one for part in found for one in (part.cluster and part.cluster.replicas) or ()]
     behind = sum(bool(one.offline or not one.current or one.lag) for one in replicas)
-    return Kept(size_bytes=sum(part.state.bytes for part in found), replicas_behind=behind)
+    return LogState(size_bytes=sum(part.state.bytes for part in found), replicas_behind=behind)
 
 
 async def room(connection: NatsConnection) -> Room:

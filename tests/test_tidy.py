@@ -171,6 +171,15 @@ def test_class_names_say_what_a_thing_is() -> None:
     assert vague == []
 
 
+def test_what_once_had_many_meanings_is_the_name_of_one_thing() -> None:
+    places: dict[str, list[str]] = {name: [] for name in ("Step", "Kept", "Outcome", "Asked", "Answer", "Turn")}
+    for file in python_files(*LAYERS):
+        for node in classes(file):
+            if node.name in places:
+                places[node.name].append(at(file, node.lineno))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
 def test_every_todo_names_its_issue() -> None:
     unowned = [
         f"{at(file, token.start[0])} {token.string}"

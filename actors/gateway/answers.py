@@ -55,7 +55,7 @@ class Unknown(Rejected):
     """Nobody knows what is to be gone on from, or it is another caller's."""
 
 
-class Answer(msgspec.Struct, frozen=True, array_like=True, kw_only=True, tag="answer"):
+class KeptAnswer(msgspec.Struct, frozen=True, array_like=True, kw_only=True, tag="answer"):
     """Where a conversation stood when it was answered, and what was said then; or one item of it."""
 
     name: str
@@ -71,7 +71,7 @@ class Answers:
     client: Client
     places: GatewayPlaces
     keys: JetStreamKeys
-    _items: LRUCache[str, Answer] = field(
+    _items: LRUCache[str, KeptAnswer] = field(
         default_factory=lambda: LRUCache(ITEMS_BYTES_MAX, getsizeof=lambda one: len(one.said))
     )
 
@@ -98,7 +98,7 @@ class Answers:
     async def _after(self, caller: Caller, body: Body, previous: str) -> Body:
         raw, _ = await self.places.read(token(caller.tenant), await self._place(caller, previous))
         try:
-            found = msgspec.msgpack.decode(raw, type=Answer)
+            found = msgspec.msgpack.decode(raw, type=KeptAnswer)
             head, items = await self._said(caller, found)
         except (Erased, *UNREADABLE):
             raise Unknown(f"Previous response with id '{previous}' not found.") from None
@@ -112,7 +112,9 @@ class Answers:
             changed=True,
         )
 
-    async def _said(self, caller: Caller, answer: Answer) -> tuple[tuple[msgspec.Raw, ...], tuple[msgspec.Raw, ...]]:
+    async def _said(
+        self, caller: Caller, answer: KeptAnswer
+    ) -> tuple[tuple[msgspec.Raw, ...], tuple[msgspec.Raw, ...]]:
         said = await opened(self.client, address(answer.name, caller.tenant), answer.said)
         return msgspec.json.decode(said or b"", type=tuple[tuple[msgspec.Raw, ...], tuple[msgspec.Raw, ...]])
 
@@ -129,7 +131,7 @@ class Answers:
             known = self._items.get(where)
             if known is None:
                 raw, _ = await self.places.read(token(caller.tenant), where)
-                known = self._items[where] = msgspec.msgpack.decode(raw, type=Answer)
+                known = self._items[where] = msgspec.msgpack.decode(raw, type=KeptAnswer)
             _, (item,) = await self._said(caller, known)
         except (Erased, *UNREADABLE):
             raise Unknown(f"Item with id '{ident}' not found.") from None
@@ -158,7 +160,7 @@ class Answers:
         said = await closed(self.client, address(name, caller.tenant), raw)
         if len(said) > ANSWER_BYTES_MAX:
             return
-        answer = Answer(name=name, earlier=earlier, said=said)
+        answer = KeptAnswer(name=name, earlier=earlier, said=said)
         where = await self._place(caller, ident)
         # nobody else writes there; an id that a provider gives twice is not gone on from by either
         await self.places.write(token(caller.tenant), where, msgspec.msgpack.encode(answer), revision=0)

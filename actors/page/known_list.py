@@ -75,7 +75,7 @@ _SHOWN = (
 )
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class ListAsked(msgspec.Struct, frozen=True, kw_only=True):
     """What a page asks for; `tenants` are those that the visitor sees, None for all."""
 
     text: str = ""
@@ -195,7 +195,7 @@ class KnownList:
         await asyncio.to_thread(self._touch, touched)
         self._refreshed = time.monotonic()
 
-    async def page(self, asked: Asked, *, first: int, most: int) -> tuple[list[Row], int]:
+    async def page(self, asked: ListAsked, *, first: int, most: int) -> tuple[list[Row], int]:
         """Return the rows from *first* on, *most* at once, and how many there are in all."""
         where, values = _where(asked)
         chosen = f"SELECT {_SHOWN}, saved, stale FROM rows WHERE {where} ORDER BY {SORTS[asked.sort]} LIMIT ? OFFSET ?"
@@ -205,14 +205,14 @@ class KnownList:
 
     async def counts(self, tenants: Collection[str] | None) -> dict[Condition, int]:
         """Return how many conversations there are of each condition."""
-        where, values = _where(Asked(tenants=tenants))
+        where, values = _where(ListAsked(tenants=tenants))
         columns = ", ".join(f"total({condition})" for condition in CONDITIONS.values())
         ((*found,),) = await self._select(f"SELECT {columns} FROM rows WHERE {where}", values)
         return {name: int(count) for name, count in zip(CONDITIONS, found, strict=True)}
 
     async def days(self, tenants: Collection[str] | None, *, by: Literal["day", "model", "tenant"]) -> list[DaySum]:
         """Return what calls cost and were spared, added up by day (newest first), model or tenant."""
-        where, values = _where(Asked(tenants=tenants))
+        where, values = _where(ListAsked(tenants=tenants))
         sums = "sum(calls), sum(said), sum(sendable), sum(served), sum(cost)"
         query = f"SELECT {by}, model, {sums} FROM days WHERE {where} GROUP BY 1, 2 ORDER BY 1 DESC"
         found: dict[str, DaySum] = {}
@@ -223,7 +223,7 @@ class KnownList:
 
     async def policies(self, tenants: Collection[str] | None) -> list[Adopted]:
         """Return the policies that are in force, the most frequent first, each with where it was used last."""
-        where, values = _where(Asked(tenants=tenants))
+        where, values = _where(ListAsked(tenants=tenants))
         query = (
             f"SELECT policy, count(*), tenant, conversation, max(at_ms) FROM rows WHERE {where} AND policy != '' "
             "GROUP BY policy ORDER BY 2 DESC LIMIT 200"
@@ -263,7 +263,7 @@ class KnownList:
         return await asyncio.to_thread(lambda: self._table.execute(query, values).fetchall())
 
 
-def _where(asked: Asked) -> tuple[str, list[object]]:
+def _where(asked: ListAsked) -> tuple[str, list[object]]:
     parts, values = [CONDITIONS[asked.condition]], list[object]()
     if asked.text:
         parts.append("instr(find, ?) > 0")

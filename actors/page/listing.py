@@ -19,7 +19,7 @@ from storage.gateway_sessions import Live
 from .access import sees, tenants_of
 from .change_rows import Undoing, undoings
 from .conversation_cache import Story
-from .known_list import Asked, Condition, Sort
+from .known_list import Condition, ListAsked, Sort
 from .overview import now_of
 from .site import Page, Site, address_in, link, paged, whole
 
@@ -78,13 +78,13 @@ async def conversations(request: Request, site: Site) -> Response:
     )
 
 
-def _asked(request: Request) -> Asked:
+def _asked(request: Request) -> ListAsked:
     """Return what the query asks for. Raises `Rejected`."""
     query = request.query_params
     condition, sort = query.get("state", ""), query.get("sort", "") or "active"
     if condition not in CONDITIONS_TOLD or sort not in SORTS_TOLD:
         raise Rejected("there is no such state or order of conversations")
-    return Asked(
+    return ListAsked(
         text=query.get("q", "").strip(),
         sort=sort,
         condition=condition,

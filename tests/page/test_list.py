@@ -14,7 +14,7 @@ import pytest
 from actors.core.listed import NOT_READ, About, Head, Listed
 from actors.core.spent import Day
 from actors.model_info.prices import price_of
-from actors.page.known_list import Asked, KnownList
+from actors.page.known_list import KnownList, ListAsked
 from actors.page.overview import Glances
 from actors.runtime.conversations import Conversations
 from actors.runtime.copied import COPIED_HEADER
@@ -58,18 +58,18 @@ async def known() -> KnownList:
 @pytest.mark.parametrize(
     ("asked", "numbers"),
     [
-        (Asked(), [8, 7, 6, 5, 4, 3, 2, 1]),
-        (Asked(sort="pressure"), [8, 7, 6, 5, 4, 2, 1, 3]),
-        (Asked(text="GRÖSSE 7"), [7]),
-        (Asked(text="größe-3"), [3]),
-        (Asked(condition="waiting"), [2]),
-        (Asked(condition="unreadable"), [3]),
-        (Asked(tenants={"acme"}), [8, 7, 6, 5]),
-        (Asked(tenants=()), []),
-        (Asked(policy="other"), []),
+        (ListAsked(), [8, 7, 6, 5, 4, 3, 2, 1]),
+        (ListAsked(sort="pressure"), [8, 7, 6, 5, 4, 2, 1, 3]),
+        (ListAsked(text="GRÖSSE 7"), [7]),
+        (ListAsked(text="größe-3"), [3]),
+        (ListAsked(condition="waiting"), [2]),
+        (ListAsked(condition="unreadable"), [3]),
+        (ListAsked(tenants={"acme"}), [8, 7, 6, 5]),
+        (ListAsked(tenants=()), []),
+        (ListAsked(policy="other"), []),
     ],
 )
-async def test_what_is_asked_for_is_shown(known: KnownList, asked: Asked, numbers: list[int]) -> None:
+async def test_what_is_asked_for_is_shown(known: KnownList, asked: ListAsked, numbers: list[int]) -> None:
     found, total = await known.page(asked, first=0, most=50)
     assert [one.at_ms // 1000 for one in found] == numbers
     assert total == len(numbers)
@@ -177,7 +177,7 @@ async def test_what_was_not_read_when_it_was_listed_is_looked_at_and_what_is_not
     known = KnownList(listing, changes=MemoryLogChanges(log), log=log)
     await known.refresh()
     read = Conversations(log=log, snapshots=MemorySnapshots(), writer="test")
-    found = await Glances(read, wait_seconds=60).rows((await known.page(Asked(), first=0, most=50))[0])
+    found = await Glances(read, wait_seconds=60).rows((await known.page(ListAsked(), first=0, most=50))[0])
     assert {one.at: (one.name, one.unreadable) for one in found} == {AT: ("there", ""), written: ("", NOT_READ)}
 
 
