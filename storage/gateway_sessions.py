@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from typing import Protocol
 
 import msgspec
 from nats.aio.client import Client as NatsConnection
@@ -41,18 +43,30 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     session: Session
 
 
+class GatewaySessions(Protocol):
+    """One document for each gateway and conversation. Both calls raise `LogUnavailable`."""
+
+    async def write(self, at: Address, gateway: Token, session: Session, *, revision: int) -> int | None:
+        """Store what *gateway* tells of *at* where it last wrote *revision*, 0 for nothing; return the new one.
+
+        None where that is gone: the conversation was erased.
+        """
+        ...
+
+    async def newest(self, *, since_ms: int) -> list[Live]:
+        """Return the sessions with a request since then, the newest first: of all its gateways as one."""
+        ...
+
+
 class JetStreamSessions:
-    """Sessions on the stream `CTX_GATE`, one document for each gateway and conversation."""
+    """`GatewaySessions` on the stream `CTX_GATE`."""
 
     def __init__(self, connection: NatsConnection) -> None:
         self._jetstream = connection.jetstream(timeout=TRY_SECONDS)
         self._readable_from = 0.0
 
     async def write(self, at: Address, gateway: Token, session: Session, *, revision: int) -> int | None:
-        """Store what *gateway* tells of *at* where it last wrote *revision*, 0 for nothing; return the new one.
-
-        None where that is gone: the conversation was erased. Raises `LogUnavailable`.
-        """
+        """See `GatewaySessions.write`."""
         headers = {"Nats-Expected-Last-Subject-Sequence": str(revision)}
         try:
             stored = await self._jetstream.publish(
@@ -65,9 +79,9 @@ class JetStreamSessions:
         return stored.seq
 
     async def newest(self, *, since_ms: int) -> list[Live]:
-        """Return the sessions with a request since then, the newest first. Raises `LogUnavailable`.
+        """See `GatewaySessions.newest`.
 
-        None for a while after that: whose rights do not reach so far is not to wait for it with every page.
+        None for a while after it raised: whose rights do not reach so far is not to wait for it with every page.
         """
         found: dict[Address, Session] = {}
         if time.monotonic() < self._readable_from:
@@ -88,8 +102,36 @@ class JetStreamSessions:
         except (APIError, *TRANSIENT) as error:
             self._readable_from = time.monotonic() + PAUSE_SECONDS
             raise LogUnavailable(f"what gateways tell cannot be read: {reason_of(error)}") from None
-        live = [Live(at=at, session=session) for at, session in found.items()]
-        return sorted(live, key=lambda one: -one.session.last_ms)
+        return _newest_first(found)
+
+
+class MemorySessions:
+    """`GatewaySessions` of one process."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[Address, Token], tuple[Session, int]] = {}
+        self._seq = 0
+
+    async def write(self, at: Address, gateway: Token, session: Session, *, revision: int) -> int | None:
+        """See `GatewaySessions.write`."""
+        if (self._found[at, gateway][1] if (at, gateway) in self._found else 0) != revision:
+            return None
+        self._seq += 1
+        self._found[at, gateway] = (session, self._seq)
+        return self._seq
+
+    async def newest(self, *, since_ms: int) -> list[Live]:
+        """See `GatewaySessions.newest`."""
+        found: dict[Address, Session] = {}
+        for (at, _), (session, _) in self._found.items():
+            if session.last_ms >= since_ms:
+                found[at] = _both(found[at], session) if at in found else session
+        return _newest_first(found)
+
+
+def _newest_first(found: Mapping[Address, Session]) -> list[Live]:
+    live = [Live(at=at, session=session) for at, session in found.items()]
+    return sorted(live, key=lambda one: -one.session.last_ms)
 
 
 def _session(raw: bytes, since_ms: int) -> Session | None:

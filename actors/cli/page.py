@@ -19,7 +19,7 @@ from actors.page.conversation_cache import WAIT_SECONDS
 from actors.page.known_list import KnownList
 from protocol.errors import Rejected
 from protocol.ids import token
-from storage.gateway_sessions import JetStreamSessions
+from storage.gateway_sessions import GatewaySessions, JetStreamSessions
 
 from .http_server import listened, opened
 from .options import StackOptions
@@ -60,7 +60,7 @@ def page_of(
     wait_seconds: float = WAIT_SECONDS,
     access: Access | None = None,
     hosts: Sequence[str] = (),
-    sessions: JetStreamSessions | None = None,
+    sessions: GatewaySessions | None = None,
 ) -> ASGIApp:
     """Return the page over what *running* is connected to; see `actors.page.app.page`."""
     return page(

@@ -30,7 +30,7 @@ from protocol.jsonbytes import decode, decode_value, encode_value
 from protocol.keys import JetStreamKeys
 from protocol.policy import Policy
 from protocol.service_messages import ContextAsked, ContextMeta
-from storage.gateway_sessions import JetStreamSessions
+from storage.gateway_sessions import GatewaySessions
 
 from . import identity
 from .answers import STATE, Answers, closed, opened
@@ -101,7 +101,7 @@ class Keeper:
     client: Client
     claims: Claims
     answers: Answers
-    sessions: JetStreamSessions | None
+    sessions: GatewaySessions | None
     """Where it is told what agents do."""
     keys: JetStreamKeys
     policies: Policies

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from protocol.connection import heed_cancellation
 from protocol.errors import JettisonError
 from protocol.ids import Address, Token, fresh_id, token
-from storage.gateway_sessions import JetStreamSessions, Session
+from storage.gateway_sessions import GatewaySessions, Session
 
 from .told import Told
 from .usage import Usage
@@ -56,7 +56,7 @@ class Sessions:
         )
         self._changed.add(at)
 
-    async def run(self, there: Callable[[], JetStreamSessions | None]) -> None:
+    async def run(self, there: Callable[[], GatewaySessions | None]) -> None:
         """Tell what changed, again and again, until cancelled; nothing while *there* is nobody to tell."""
         while True:
             await asyncio.sleep(TOLD_SECONDS)
@@ -64,7 +64,7 @@ class Sessions:
                 await self.tell(sessions)
             heed_cancellation()
 
-    async def tell(self, sessions: JetStreamSessions) -> None:
+    async def tell(self, sessions: GatewaySessions) -> None:
         """Tell what changed since the last time."""
         changed, self._changed = self._changed, set()
         for at in changed & self._known.keys():

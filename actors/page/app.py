@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from actors.audit.evidence import Sources
 from actors.runtime.conversations import Conversations
 from protocol.errors import Damaged, Erased, JettisonError, NotFound, Rejected, Unavailable
-from storage.gateway_sessions import JetStreamSessions
+from storage.gateway_sessions import GatewaySessions
 from storage.ports import DeadLetters
 
 from .access import Access, Doorkeeper
@@ -78,7 +78,7 @@ def page(
     wait_seconds: float = WAIT_SECONDS,
     access: Access | None = None,
     hosts: Sequence[str] = (),
-    sessions: JetStreamSessions | None = None,
+    sessions: GatewaySessions | None = None,
 ) -> ASGIApp:
     """Return the page over *sources*, as an ASGI application.
 

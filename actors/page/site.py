@@ -17,7 +17,7 @@ from actors.audit.evidence import Sources
 from actors.runtime.listed_places import name_at
 from protocol.errors import BadId, Erased, Rejected
 from protocol.ids import Address, name_of, written_address
-from storage.gateway_sessions import JetStreamSessions
+from storage.gateway_sessions import GatewaySessions
 from storage.ports import DeadLetters
 
 from .access import checked
@@ -55,7 +55,7 @@ class Site:
     templates: Environment
     list: KnownList
     letters: DeadLetters
-    sessions: JetStreamSessions | None = None
+    sessions: GatewaySessions | None = None
 
     def answer(self, request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
         """Return the page that *template* makes of *values*."""

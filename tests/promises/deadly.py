@@ -47,7 +47,7 @@ def poisoned() -> None:
             pass
         return await load_state(self, at, upto=upto)
 
-    sandbox_child.CPU_SECONDS = 8
+    sandbox_child.CPU_SECONDS = 4
     Conversations.load = dying  # type: ignore[method-assign]
 
 
