@@ -12,6 +12,7 @@ import ssl
 from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import nats.errors
@@ -181,10 +182,16 @@ def header_lines(raw: bytes) -> dict[str, str]:
     out: dict[str, str] = {}
     for line in raw.split(b"\r\n"):
         name, colon, value = line.partition(b":")
-        name = name.strip()
-        if colon and name.isascii() and not _BLANK.search(key := name.decode()):
+        if colon and (key := _header_name(name)) is not None:
             out[key] = value.strip().decode("utf-8", "replace")
     return out
+
+
+@lru_cache(maxsize=256)
+def _header_name(name: bytes) -> str | None:
+    """Return a header's name as text; None where it is none. All messages have the same few."""
+    name = name.strip()
+    return name.decode() if name.isascii() and not _BLANK.search(name.decode()) else None
 
 
 def check(message: Msg) -> None:

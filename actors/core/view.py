@@ -195,7 +195,7 @@ def _shown(state: State, staying: Sequence[Entry], digest: Digest | None) -> lis
     out: list[Piece] = []
     notes: list[Piece] = []
     # asked of each message of each view: of most conversations no reasoning holds behind anything
-    binds = any(entry.saw is not None for entry in staying)
+    binds = any([entry.saw is not None for entry in staying])
     before = broken = 0
     for index, (entry, pieces) in enumerate(pieces_of(state, staying)):
         if notes and not goes_on(entry):
