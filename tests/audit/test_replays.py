@@ -151,7 +151,7 @@ def test_whoever_ends_it_ends_its_processes_too(tmp_path: Path, sent: signal.Sig
     bundled(recorded(), tmp_path / "long.tar")
     with at_work(tmp_path) as process:
         began = children(process)
-        assert len(began) >= 2
+        assert began, "it works alone"
         os.kill(process.pid, sent)
         assert process.wait(timeout=180) == code
         ends = time.monotonic() + 60
