@@ -39,6 +39,7 @@ help:
 	@echo 'make docs-check  every page of it in a browser without a network: nothing is asked for, nothing hangs over'
 	@echo 'make list    how long `jettison ls` takes with 100,000 conversations'
 	@echo 'make drill   a server of three, objects and the whole site are lost, and put back from a copy: what is lost is what is said'
+	@echo 'make idle    archivers are killed, two at a time, while agents speak now and then: every word stays, once'
 	@echo 'make dashboards  the queries of dashboard and alerts on a real Prometheus that scrapes a stack under load (needs prometheus)'
 	@echo 'make page    every view of the page before axe-core in Chromium, light, dark and narrow, with a picture of each (needs npm)'
 	@echo 'make wheel   the client for agents, into dist/'
@@ -176,6 +177,10 @@ list: .venv/.installed
 .PHONY: drill
 drill: .venv/.installed
 	@$(BIN)/python -m tests.programs.drill
+
+.PHONY: idle
+idle: .venv/.installed
+	@$(BIN)/python -m tests.programs.idle
 
 audit: .venv-audit/.installed
 	@.venv-audit/bin/python -m tests.programs.advisories

@@ -62,6 +62,7 @@ async def _round(running: Runtime, *, as_json: bool) -> list[JettisonError]:
         else:
             counts[f"left ({became.kept})" if became.kept else "archived"] += 1
             _tell(became, as_json=as_json)
+        sys.stdout.flush()  # who is killed in the next one has told of this one
     said(", ".join(f"{count} {what}" for what, count in sorted(counts.items())) or "nothing was due")
     return faults
 
