@@ -117,9 +117,7 @@ class FolderKeys:
         """See `TenantKeys.unwrap`."""
         version, ident, closed = wrapped[:1], wrapped[1 : 1 + KEY_ID_BYTES], wrapped[1 + KEY_ID_BYTES :]
         if version != WRAPPED:
-            raise KeysUnavailable(
-                f"the key of {at} was wrapped by something else than a folder of keys", address=str(at)
-            )
+            raise KeysUnavailable(f"the key of {at} was wrapped by no folder of keys", address=str(at))
         keys = {_id(key): key for key in self._keys(at.tenant)}
         if ident not in keys:
             there = ", ".join(one.hex() for one in keys)

@@ -96,7 +96,6 @@ async def _of_jetstream(monitor_url: str, what: str) -> dict[str, Any]:
 
 async def monitored(monitor_url: str, page: str) -> dict[str, Any]:
     """Return a page of a server's monitoring port. Raises `LogUnavailable` if no NATS server answers there."""
-
     if not monitor_url.startswith(("https://", "http://")):
         raise LogUnavailable(f"{monitor_url} is no address of a monitoring port: http://HOST:8222")
     address = f"{monitor_url.rstrip('/')}/{page}"

@@ -83,11 +83,9 @@ def _branch(rows: list[Json], mine: list[Json]) -> set[str]:
     while at is not None and at not in branch:
         branch.add(at)
         at = links.get(at)
-    wanted: set[str] = set()
-    for row in mine:
-        wanted |= _idents(row, "tool_use", "id") if row["uuid"] in branch else set()
-    for row in mine:
-        wanted -= _idents(row, "tool_result", "tool_use_id") if row["uuid"] in branch else set()
+    there = [row for row in mine if row["uuid"] in branch]
+    wanted = {ident for row in there for ident in _idents(row, "tool_use", "id")}
+    wanted -= {ident for row in there for ident in _idents(row, "tool_result", "tool_use_id")}
     for row in mine:
         answers = _idents(row, "tool_result", "tool_use_id")
         if answers and answers <= wanted:

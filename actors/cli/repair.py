@@ -152,18 +152,22 @@ def _told(found: Repairable, *, as_json: bool, done: int | None = None, file: st
     return 0
 
 
+def _mended(row: Row) -> list[str]:
+    how = f"{counted(row.from_copy, 'record')} from a copy" if row.from_copy else "no copy is of use"
+    return [
+        f"{row.address}: damaged at {row.problem}",
+        f"  {'goes' if row.done else 'would go'} on as version {row.version + (not row.done)}: {how}, "
+        f"{counted(len(row.dropped), 'commit')} dropped and decided again",
+        *(f"  LOST: what was said at sequence {seq} is not readable" for seq in row.unreadable),
+        *(f"  LOST: envelopes {first} to {last} of writer {writer}" for writer, first, last in row.missing),
+        *(f"  LOST: {end_text(*one)}" for one in row.gone),
+    ]
+
+
 def _lines(row: Row) -> list[str]:
     lines = []
     if row.problem:
-        how = f"{counted(row.from_copy, 'record')} from a copy" if row.from_copy else "no copy is of use"
-        lines += [
-            f"{row.address}: damaged at {row.problem}",
-            f"  {'goes' if row.done else 'would go'} on as version {row.version + (not row.done)}: {how}, "
-            f"{counted(len(row.dropped), 'commit')} dropped and decided again",
-        ]
-        lines += [f"  LOST: what was said at sequence {seq} is not readable" for seq in row.unreadable]
-        lines += [f"  LOST: envelopes {first} to {last} of writer {writer}" for writer, first, last in row.missing]
-        lines += [f"  LOST: {end_text(*one)}" for one in row.gone]
+        lines += _mended(row)
     else:
         lines.append(f"{row.address}: the log is sound up to version {row.version}, there is nothing to repair")
     lines += [f"  artifact {sha256}: put back from a copy" for sha256 in row.artifacts]

@@ -311,11 +311,9 @@ def _from_file(file: Path | None) -> dict[str, Any]:
         raise BadPolicy(f"settings file {path}: nats.url names a user; {NO_SECRET_IN_URL}", key="nats.url")
     for section, key in SECRETS:
         if isinstance(found.get(section), dict) and key in found[section]:
-            raise BadPolicy(
-                f"settings file {path}: {section}.{key} is a secret; set {PREFIX}{section.upper()}__{key.upper()} "
-                f"or {PREFIX}{section.upper()}__{key.upper()}_FILE instead",
-                key=f"{section}.{key}",
-            )
+            named = f"{PREFIX}{section.upper()}__{key.upper()}"
+            told = f"settings file {path}: {section}.{key} is a secret; set {named} or {named}_FILE instead"
+            raise BadPolicy(told, key=f"{section}.{key}")
     return found
 
 
