@@ -31,6 +31,11 @@ class Read(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
+def transcripts(path: Path) -> list[Transcript]:
+    """Return the conversations in *path*. Raises `BadMessage` that says in which line reading stopped."""
+    return read_transcripts(path).talks
+
+
 def read_transcripts(path: Path, *, format: str = "") -> Read:
     """Return what is in *path* (`-`: standard input), read as *format*; empty: as what it looks like.
 

@@ -11,7 +11,7 @@ from actors.audit.evidence import all_verified
 from actors.audit.replay import replay
 from actors.cli.compact import CompactJob, play, policy_layer, stack_for
 from actors.cli.session import prepared
-from actors.cli.transcripts import read_transcripts
+from actors.cli.transcripts import transcripts
 from actors.cli.verify import say_what_was_not_compared, sources_of
 from actors.host.bootstrap import runtime
 from actors.host.settings import KeysSection, S3Section, Settings
@@ -61,7 +61,7 @@ async def test_a_reader_without_any_other_right_rebuilds_every_view(tmp_path: Pa
         stack_for(Settings(data=str(tmp_path)), workers=0) as (running, url),
         Client.connect(url, keys=running.tenants) as client,
     ):
-        played = await play(client, read_transcripts(SAMPLE).talks[0], policy_layer(job), job, lambda *_: None)
+        played = await play(client, transcripts(SAMPLE)[0], policy_layer(job), job, lambda *_: None)
     with rights_server(moved_to_the_account_of_the_log(tmp_path, tmp_path / "rights")) as server:
         without = server.settings(Settings(s3=S3Section(endpoint="http://127.0.0.1:9")), "auditor")
         async with runtime(without, role="auditor") as reading:

@@ -161,12 +161,10 @@ async def test_damaged_conversations_are_named(data: Path, operator: Runtime, ta
     await talk.append([user("x")])
     with pytest.raises(JettisonError, match="jettison repair"):
         await talk.context()
-    for _ in range(100):
-        letters = [kept.letter async for kept in operator.dead_letters.all()]
-        if any(letter.at == talk.at for letter in letters):
-            break
-        await asyncio.sleep(0.2)
-    letter = next(one for one in letters if one.at == talk.at)
+    async with asyncio.timeout(180):
+        while not (letters := [kept.letter async for kept in operator.dead_letters.all() if kept.letter.at == talk.at]):
+            await asyncio.sleep(0.05)
+    (letter,) = letters
     newer = msgspec.structs.replace(letter, conversation=Token("of-tomorrow"), error="UnknownRules")
     await operator.dead_letters.put(newer, headers={})
     text = ran(data, "doctor")[1]

@@ -11,7 +11,7 @@ import pytest
 
 from actors.cli.chat_logs import READERS
 from actors.cli.compact import check_all, layer_of
-from actors.cli.transcripts import STDIN, read_transcripts
+from actors.cli.transcripts import STDIN, read_transcripts, transcripts
 from protocol.errors import BadMessage
 from protocol.formats.messages import ANTHROPIC, CHAT, RESPONSES
 from tests.builders import assistant, result, system, user
@@ -242,7 +242,7 @@ def test_results_of_calls_at_once_are_all_of_the_branch(tmp_path: Path) -> None:
     ]
     file = tmp_path / "session.jsonl"
     file.write_text("\n".join(map(json.dumps, rows)))
-    (talk,) = read_transcripts(file).talks
+    (talk,) = transcripts(file)
     assert [message["content"] for message in talk.messages[1:4]] == [[USE, other], [TOLD], [told]]
     assert talk.left_out == {}
 
@@ -295,7 +295,7 @@ def test_a_file_of_several_conversations_has_each(document: Json, tmp_path: Path
 def test_tools_take_of_the_budget_and_a_request_gets_its_own_api_unless_a_policy_says_else(tmp_path: Path) -> None:
     file = tmp_path / "request.json"
     file.write_text(json.dumps({"system": "s", "messages": [user("q")], "tools": [TOOL]}))
-    (talk,) = read_transcripts(file).talks
+    (talk,) = transcripts(file)
     layer = layer_of(talk, {"budget": {"window": 800}})
     assert layer["budget"]["tools"] > 10
     assert layer["shape"] == {"profile": ANTHROPIC}
@@ -352,6 +352,6 @@ def test_an_unknown_format_is_refused_with_those_that_are_known(tmp_path: Path) 
 def test_a_message_that_nobody_could_mean_is_named_before_anything_is_said(tmp_path: Path) -> None:
     file = tmp_path / "bad.json"
     file.write_text(json.dumps([user("q"), {"role": "robot", "content": "x"}]))
-    (talk,) = read_transcripts(file).talks
+    (talk,) = transcripts(file)
     with pytest.raises(BadMessage, match=r"^message 1 of bad-0: role must be one of"):
         check_all(talk)

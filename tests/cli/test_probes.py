@@ -198,7 +198,7 @@ async def test_a_worker_answers_its_probes_and_logs_json(
 ) -> None:
     port, log = free_port(), tmp_path / "log"
     with worker(settings, "sweeper", port, log):
-        ends = time.monotonic() + 60
+        ends = time.monotonic() + 180
         while (status := (await asyncio.to_thread(got, port, "/readyz"))[0]) != 200:
             assert time.monotonic() < ends, (status, log.read_text())
             await asyncio.sleep(0.05)

@@ -257,7 +257,7 @@ async def test_an_answer_goes_to_no_subject_of_a_stranger(server: RightsServer, 
         await agent.nats.flush()
         for conversation, body in (("forged", forged), ("empty", b"")):
             at = address(conversation, "acme")
-            await thief.nats.request(subjects.key(at), body, timeout=2)
+            await thief.nats.request(subjects.key(at), body, timeout=180)
             for target in targets:
                 read = f"{API}.DIRECT.GET.CTX_KEYS.{subjects.key(at)}"
                 for asked in (read, subjects.said(at), subjects.key(at), subjects.ask("context", at)):
@@ -300,8 +300,8 @@ async def test_whoever_may_hear_all_of_an_account_hears_nothing_of_another(
     async with plainly(server, "thief-acme") as thief, plainly(server, "agent-default") as agent:
         await thief.nats.subscribe(">", cb=hear)
         await thief.nats.flush()
-        await agent.nats.request(subjects.said(OURS), b"x", timeout=2)
-        await agent.nats.request(subjects.key(address("h")), b"x", timeout=2)
+        await agent.nats.request(subjects.said(OURS), b"x", timeout=180)
+        await agent.nats.request(subjects.key(address("h")), b"x", timeout=180)
         await operator.publish(subjects.ready(OURS), b"x")
         await operator.publish(subjects.hook(OURS, "h"), b"x")
         await operator.publish(subjects.ready(THEIRS), b"x")
@@ -315,8 +315,8 @@ async def test_a_message_id_is_taken_in_the_whole_log_so_nobody_may_guess_one(
 ) -> None:
     """What a squatter could do with an id that it knew; the client's ids hold a secret of its process."""
     async with plainly(server, "agent-acme") as thief, plainly(server, "agent-default") as agent:
-        await thief.nats.request(subjects.said(THEIRS), b"mine", headers={"Nats-Msg-Id": "known"}, timeout=2)
-        answer = await agent.nats.request(subjects.said(OURS), b"x", headers={"Nats-Msg-Id": "known"}, timeout=2)
+        await thief.nats.request(subjects.said(THEIRS), b"mine", headers={"Nats-Msg-Id": "known"}, timeout=180)
+        answer = await agent.nats.request(subjects.said(OURS), b"x", headers={"Nats-Msg-Id": "known"}, timeout=180)
         assert b'"duplicate":true' in answer.data.replace(b" ", b"")
     ids: list[set[str]] = []
     for user, at in (("agent-acme", address("same", "acme")), ("agent-default", address("same"))):

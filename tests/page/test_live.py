@@ -79,7 +79,7 @@ async def test_the_command_serves_until_it_is_told_to_stop(settings: Settings, t
         status, text = await asyncio.to_thread(_asked, f"http://127.0.0.1:{port}/", process)
         assert (status, "<h1>Conversations</h1>" in text) == (200, True)
         process.send_signal(signal.SIGTERM)
-        _, told = await asyncio.to_thread(process.communicate, None, 60)
+        _, told = await asyncio.to_thread(process.communicate, None, 180)
         assert process.returncode == 0
         assert f"page     http://127.0.0.1:{port}/" in told
     finally:

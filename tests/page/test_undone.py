@@ -108,7 +108,7 @@ async def undone(data: Path, running: Runtime) -> Undone:
 
 
 def commanded(data: Path, *arguments: str) -> CompletedProcess[str]:
-    done = jettison(*arguments, "--data", str(data), timeout=120)
+    done = jettison(*arguments, "--data", str(data), timeout=180)
     assert done.returncode == 0, done.stderr
     return done
 

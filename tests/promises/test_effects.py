@@ -164,7 +164,7 @@ async def test_what_a_killed_worker_asked_is_asked_again_when_its_time_is_over(a
         async with victim(_with(apart, llm), "squeeze", "before_effect", "KILL") as process:
             talk = await client.open(f"asked-{fresh_id()}", policy=policy(deadline_seconds=deadline_seconds))
             await talk.append(SAMPLE[:42])
-            assert await asyncio.wait_for(process.wait(), 60) == -signal.SIGKILL
+            assert await asyncio.wait_for(process.wait(), 180) == -signal.SIGKILL
         killed = time.monotonic()
         begun = await JetStreamInProgress(running.connection).find("squeeze", talk.at)
         assert begun is not None

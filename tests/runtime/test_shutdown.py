@@ -236,5 +236,5 @@ async def test_a_worker_that_is_stopped_as_a_server_answers_stops(running: Runti
         async with asyncio.timeout(180):
             await wakes.asked.wait()
         task.cancel()
-        await asyncio.wait({task}, timeout=20)
+        await asyncio.wait({task}, timeout=180)
         assert task.done()

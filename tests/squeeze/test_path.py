@@ -61,7 +61,7 @@ async def at_work_with(settings: Settings, base_url: str) -> AsyncIterator[Runti
 
 
 def policy(**squeeze: object) -> Json:
-    asked = {"mode": "squeeze", "model": "scripted", "attempts": 2, "deadline_seconds": 20.0, **squeeze}
+    asked = {"mode": "squeeze", "model": "scripted", "attempts": 2, "deadline_seconds": 120.0, **squeeze}
     # so low that the digest alone is above it: squeeze is always asked
     return layer(window=WINDOW_TOKENS, target={"low_water": 0.05, "min_gain": 0.01}, squeeze=asked)
 
@@ -202,7 +202,7 @@ async def test_a_context_does_not_wait_for_a_slow_model(settings: Settings, clie
 
 
 async def test_a_rate_limit_while_the_context_fits_is_no_failure(settings: Settings, client: Client) -> None:
-    async with scripted_llm([Refusal(status=429, retry_after_seconds=60.0)]) as llm:
+    async with scripted_llm([Refusal(status=429, retry_after_seconds=3600.0)]) as llm:
         found = await squeezed(settings, client, llm)
     fact = found.outcomes[0]
     assert isinstance(fact, CompactionDeclined), fact
@@ -255,7 +255,7 @@ async def test_an_account_is_retold_or_shortened_by_numbers_and_an_endpoint_may_
         async with at_work_with(settings, llm.base_url) as busy:
             outcomes_of = []
             for mode in ("select", "auto"):
-                asked = {"mode": mode, "model": "scripted", "attempts": 1, "deadline_seconds": 20.0}
+                asked = {"mode": mode, "model": "scripted", "attempts": 1, "deadline_seconds": 120.0}
                 budget = {"window": WINDOW_TOKENS, "reserve": 0}
                 talk = await client.open(f"{mode}-{fresh_id()}", policy={"budget": budget, "squeeze": asked})
                 await talk.append(SAMPLE[:42])
@@ -277,7 +277,7 @@ async def test_an_account_is_retold_or_shortened_by_numbers_and_an_endpoint_may_
 async def test_a_real_small_model_names_steps_under_a_schema(settings: Settings, client: Client) -> None:
     with real_llm() as base_url:
         async with at_work_with(settings, base_url) as busy:
-            asked = {"mode": "select", "model": "small", "window": 1_000, "attempts": 1, "deadline_seconds": 25.0}
+            asked = {"mode": "select", "model": "small", "window": 1_000, "attempts": 1, "deadline_seconds": 60.0}
             budget = {"window": WINDOW_TOKENS, "reserve": 0}
             talk = await client.open(f"real-{fresh_id()}", policy={"budget": budget, "squeeze": asked})
             await talk.append(SAMPLE[:30])

@@ -124,7 +124,7 @@ async def test_an_upload_by_url_is_an_artifact(running: Runtime, tenant: Token) 
     url = await running.artifacts.upload_url(tenant, sha256(body), size_bytes=len(body))
 
     def upload() -> int:
-        with urllib.request.urlopen(urllib.request.Request(url, data=body, method="PUT"), timeout=10) as reply:
+        with urllib.request.urlopen(urllib.request.Request(url, data=body, method="PUT"), timeout=180) as reply:
             return int(reply.status)
 
     assert await asyncio.to_thread(upload) == 200

@@ -24,7 +24,7 @@ BODY = b"said by one tenant " * 500
 def status(method: str, url: str, body: bytes | None = None) -> int:
     """Return how the store answers."""
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, data=body, method=method), timeout=10) as reply:
+        with urllib.request.urlopen(urllib.request.Request(url, data=body, method=method), timeout=180) as reply:
             return int(reply.status)
     except urllib.error.HTTPError as error:
         return error.code

@@ -208,7 +208,7 @@ async def announced(
         for subject in (subjects.ready(at), subjects.hook(at, "h"))
     ]
     await running.connection.flush()
-    yield running.announcer, lambda: asyncio.wait_for(heard.get(), 30)
+    yield running.announcer, lambda: asyncio.wait_for(heard.get(), 180)
     for subscription in subscriptions:
         await subscription.unsubscribe()
 
