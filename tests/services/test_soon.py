@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from threading import Lock
 
 from msgspec.structs import replace
 
@@ -14,7 +15,7 @@ from actors.services.serving import fits_as_it_is
 from protocol import policy as policies
 from protocol.client import Client
 from protocol.facts import CompactionDeclined, ContextServed
-from protocol.ids import fresh_id
+from protocol.ids import address, fresh_id
 from protocol.service_messages import ContextAsked
 from tests.builders import AT, COUNT, Talk, policy, sample
 from tests.conftest import at_work, chatter, layer
@@ -59,6 +60,24 @@ async def test_a_view_that_is_served_meanwhile_makes_nobody_decide_again() -> No
     assert await decided() == "asked 1 times"
     talk.settle()
     assert await decided() == "asked 2 times"
+
+
+async def test_beside_the_loop_one_calculates_after_the_other() -> None:
+    """Two would hand the interpreter to each other, and the loop that serves views waits for both."""
+    state, calculating, most = at_digest().state, Lock(), list[bool]()
+
+    def rule(state: State, *, count: object) -> tuple[CompactionDeclined]:
+        most.append(alone := calculating.acquire(blocking=False))
+        for _ in range(100):
+            digest(state, count=COUNT)  # hands the interpreter over now and then
+        if alone:
+            calculating.release()
+        return (CompactionDeclined(boundary=1, stage="digest", reason="no"),)
+
+    deciding = Deciding(rule=rule, beside_the_loop=True)
+    places = [address(f"a{number}") for number in range(4)]
+    await asyncio.gather(*(deciding.step(at, state, count=COUNT, release_credit=lambda: None) for at in places))
+    assert most == [True] * 4
 
 
 def test_digest_looks_at_nothing_but_what_its_decision_is_known_by() -> None:
