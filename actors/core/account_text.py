@@ -120,6 +120,9 @@ def _without_repeats(texts: list[str], numbers: list[int]) -> list[str]:
     known: dict[str, int] = {}
     out = []
     for text, number in zip(texts, numbers, strict=True):
+        if "):" not in text:
+            out.append(text)
+            continue
         lines = text.split("\n")
         for place, line in enumerate(lines):
             if len(line) < COLUMNS_CHARS_MIN or not line.endswith("):"):

@@ -21,7 +21,7 @@ from protocol.formats import messages
 
 from .entry import Entry
 from .file_moves import FileNews, Move, file_news, gone, moves
-from .message_texts import MessageText, texts_of
+from .message_texts import MessageText, redacted_texts, texts_of
 from .text.patterns import encoded, found
 from .text.phrases import telling
 from .text.secrets import hide, secrets_in
@@ -144,7 +144,7 @@ def items_in(entry: Entry) -> tuple[DigestItem, ...]:
 @lru_cache(maxsize=READ_KEPT)
 def _read(entry: Entry) -> _Read:
     said = texts_of((entry,))
-    return _Read(items=tuple(_items(entry, said)), files=file_news(said))
+    return _Read(items=tuple(_items(entry, said, redacted_texts((entry,)))), files=file_news(said))
 
 
 def still_there(item: DigestItem, moved: Mapping[str, Move]) -> bool:
@@ -247,15 +247,19 @@ def shortened(text: str, most: int) -> str:
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
-def _items(entry: Entry, parts: list[MessageText]) -> Iterator[DigestItem]:
-    """Yield the items of one message: each value once, with the highest trust of those who said it in there."""
+def _items(entry: Entry, parts: list[MessageText], redacted: list[MessageText]) -> Iterator[DigestItem]:
+    """Yield the items of one message: each value once, with the highest trust of those who said it in there.
+
+    *redacted* are the *parts* without secrets: the very same where there is none.
+    """
     items: dict[tuple[str, str], DigestItem] = {}
     left = SCAN_CHARS_MAX
     request = False
-    for part in parts:
+    for part, safe in zip(parts, redacted, strict=True):
         data = encoded(part.text[:left])
+        clean = safe is part and not part.open and len(part.text) <= left
         left -= min(left, len(part.text))
-        hidden = hide(data, part.number)
+        hidden = None if clean else hide(data, part.number)
         named, bare, handles = (data, data, []) if hidden is None or part.open else hidden
         uses = 1 if part.trust == "tool" else SPOKEN
         asked = part.trust == "user" and not part.instructs and not request

@@ -7,7 +7,6 @@ six times as much and were more than half of a state; to read them takes a hundr
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 
 import msgspec
 
@@ -48,12 +47,20 @@ def read_items(raw: bytes) -> tuple[DigestItem, ...]:
 _ACCOUNT = msgspec.msgpack.Decoder(Account)
 
 
+_accounts: Recent[bytes, Account] = Recent(READ_KEPT)
+
+
 def write_account(account: Account) -> bytes:
-    """Return *account* as bytes; equal ones as equal bytes."""
-    return msgspec.msgpack.encode(account)
+    """Return *account* as bytes; equal ones as equal bytes. Who reads it next need not decode it."""
+    raw = msgspec.msgpack.encode(account)
+    _accounts.put(raw, account)
+    return raw
 
 
-@lru_cache(maxsize=READ_KEPT)
 def read_account(raw: bytes) -> Account:
     """Return the account in *raw*."""
-    return _ACCOUNT.decode(raw)
+    account = _accounts.get(raw)
+    if account is None:
+        account = _ACCOUNT.decode(raw)
+        _accounts.put(raw, account)
+    return account

@@ -260,7 +260,7 @@ class Hindsight:
 
     def used(self, text: str, *, after: int, own: str = "") -> int:
         """Return how many words of *text* the assistant used after message *after*, but for those of *own*."""
-        words = different_words(text) - different_words(own)
+        words = set(words_of(text)) - different_words(own)
         return sum(
             self.said.get(word, 0) > after and _is_name(word) and self.often.get(word, 1) <= COMMON_RESULTS * 2
             for word in words

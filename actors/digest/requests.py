@@ -57,7 +57,8 @@ _standings: Recent[str, tuple[int, int]] = Recent(STANDING_CHARS_MAX, weigh=lamb
 def without_repeats(new: AccountRequest, before: Sequence[AccountRequest]) -> AccountRequest:
     """Return *new* without the lines that an earlier request has: each run of them becomes a reference."""
     long = [line for line in map(str.strip, new.text.split("\n")) if len(line) >= REPEATED_CHARS_MIN]
-    if not any(line in one.text for line in long for one in before):
+    everything = "\n".join([one.text for one in before]) if long else ""
+    if not any(line in everything for line in long):
         return msgspec.structs.replace(new, text=new.text.strip())
     out: list[str] = []
     said: set[int] = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -43,6 +44,9 @@ COARSENESS_MAX = 6.0
 
 COARSENESS_STEP = 0.25
 
+ROUNDED = 1e-6
+"""Of a coarseness from which a step may become coarser, more than sums of fractions are wrong by."""
+
 
 @dataclass(kw_only=True)
 class AccountSteps:
@@ -70,11 +74,19 @@ class AccountSteps:
         """Let *step* be the newest; of calls that it made again, older ones tell little from now on."""
         step = with_reruns(step, self.answered)
         made = (act.call for act in step.acts if act.outcome and not act.changes and act.call in self.calls)
-        again = set(filter(is_known, made))
-        for place, older in enumerate(self.steps) if again else ():
-            if (short := without_older(older, again, newer=step.first)) is not older:
-                self.put(slice(place, place + 1), short)
+        self._shorten_older(set(filter(is_known, made)), newer=step.first)
         self._append(step)
+
+    def _shorten_older(self, again: set[str], *, newer: int) -> None:
+        """Let older steps tell little of the calls that *newer* made *again*; behind the last of them nobody looks."""
+        left = sum(self.calls[call] for call in again)
+        for place, older in enumerate(self.steps) if left else ():
+            there = sum([act.call in again for act in older.acts]) if older.level < JOINED_LEVEL else 0
+            if there and (short := without_older(older, again, newer=newer)) is not older:
+                self.put(slice(place, place + 1), short)
+            left -= there
+            if not left:
+                return
 
     def _append(self, step: AccountStep) -> None:
         size = self._size(step)
@@ -128,9 +140,13 @@ class AccountSteps:
     def rewrite(self, room: int) -> None:
         """Make the steps coarser, the older the more, until they fit *room*; then join what only looked."""
         coarseness, joins = 0.0, True
+        due: list[float] = []
         while self.tokens > room and coarseness < COARSENESS_MAX:
             coarseness += COARSENESS_STEP
-            for place, level in self._coarser_at(coarseness):
+            # most steps stay as they are for a dozen rounds
+            due = due or self._due()
+            found = self._coarser_at(coarseness, due)
+            for place, level in found:
                 if self.tokens <= room:
                     break
                 short = coarser(self.steps[place], level, self.hindsight, self.levels)
@@ -138,24 +154,42 @@ class AccountSteps:
                 self.put(slice(place, place + 1), short)
             if joins:
                 self._join_looks(room)
-                joins = False
+            if joins or found:
+                due = []
+            joins = False
         if self.tokens > room:
             self._join(room)
 
-    def _coarser_at(self, coarseness: float) -> list[tuple[int, int]]:
+    def _coarser_at(self, coarseness: float, due: Sequence[float]) -> list[tuple[int, int]]:
         """Return the places of the steps that *coarseness* makes coarser, and the level of each: the older the more."""
-        last = max(1, len(self.steps) - 1)
-        report = max((place for place, is_one in enumerate(self.reports) if is_one), default=0)
-        # hundreds of steps, and a dozen looks at each: most stay as they are
+        near = coarseness + ROUNDED
+        places = [place for place, from_there in enumerate(due) if from_there <= near]
+        if not places:
+            return []
+        last, report = max(1, len(self.steps) - 1), self._last_report()
+        ages = [0.35 + 0.65 * ((last - place) / last) for place in places]
         wanted = [
-            coarseness * (0.35 + 0.65 * ((last - place) / last)) - worth + REPORTED * (place < report) + 0.5
-            for place, worth in enumerate(self.worths)
+            coarseness * age - self.worths[place] + REPORTED * (place < report) + 0.5
+            for place, age in zip(places, ages, strict=True)
         ]
         return [
             (place, min(int(level), JOINED_LEVEL - 1))
-            for place, (level, step) in enumerate(zip(wanted, self.steps, strict=True))
-            if level >= step.level + 1 and step.level < JOINED_LEVEL - 1
+            for place, level in zip(places, wanted, strict=True)
+            if level >= self.steps[place].level + 1
         ]
+
+    def _due(self) -> list[float]:
+        """Return by place from which coarseness on a step becomes coarser, about."""
+        last, report = max(1, len(self.steps) - 1), self._last_report()
+        return [
+            (step.level + 0.5 + worth - REPORTED * (place < report)) / (0.35 + 0.65 * ((last - place) / last))
+            if step.level < JOINED_LEVEL - 1
+            else math.inf
+            for place, (step, worth) in enumerate(zip(self.steps, self.worths, strict=True))
+        ]
+
+    def _last_report(self) -> int:
+        return next((place for place in reversed(range(len(self.reports))) if self.reports[place]), 0)
 
     def _join_looks(self, room: int) -> None:
         """Join neighbours that only looked and are as coarse as can be, up to a few messages together."""

@@ -15,7 +15,7 @@ from typing import Any
 from protocol.formats import messages
 
 from .kinds import BASE64_CHARS_MIN, parsed_json
-from .line_worths import LINE_CHARS_MAX, WORD, Sought, line_worths, without_numbers, words_of
+from .line_worths import LINE_CHARS_MAX, WORD, Sought, line_worths, without_numbers, words_of_each
 from .phrases import telling
 from .shorten.binary import without_base64
 from .table import summaries, table_of
@@ -43,9 +43,9 @@ _WIDE = re.compile(r"(?<=\S) {3,}")
 SENTENCE_CHARS, PIECE_CHARS_MIN = 200, 40
 """A longer line of prose is read by its sentences; a shorter sentence stands with the next one."""
 
-_LISTED_KINDS = "-dlbcps"
+_LISTED_KINDS, _RIGHTS = "-dlbcps", "-rwxsStT"
 _LISTED = re.compile(
-    rf"^([{_LISTED_KINDS}])[-rwxsStT]{{9}}[+.@]? +\d+ +\S+ +\S+ +([\d.,]+[kKMGT]?) +"
+    rf"^([{_LISTED_KINDS}])[{_RIGHTS}]{{9}}[+.@]? +\d+ +\S+ +\S+ +([\d.,]+[kKMGT]?) +"
     r"(?:\w{3} +\d+ +[\d:]+|\d+-\d\d-\d\d \S+) +(\S.*)$"
 )
 """A line of `ls -l`: kind, size, name. Rights, owner and date say little afterwards."""
@@ -100,7 +100,7 @@ class LookedAt:
         """Return the lines without what says little, long ones in sentences; and all of them joined."""
         bare = zip(self._lines, without_numbers(self._lines), strict=True)
         lines = [line for line, bare in bare if bare and not bare.isspace()]
-        lines = [_without_rights(line) if line[0] in _LISTED_KINDS else line for line in lines]
+        lines = [_without_rights(line) if line[0] in _LISTED_KINDS and line[1:2] in _RIGHTS else line for line in lines]
         lines = [piece for line in lines for piece in ((line,) if len(line) <= SENTENCE_CHARS else _sentences(line))]
         return lines, "\n".join(lines)
 
@@ -272,7 +272,7 @@ def _clipped(line: str, sought: Sought, chars: int) -> str:
 
 def _fields(fields: list[str], sought: Sought, chars: int) -> str:
     """Return those of *fields* that mattered most, in their order, in at most *chars* characters."""
-    worths = [sum(map(sought, words_of(one))) for one in fields]
+    worths = [sum(map(sought, words)) for words in words_of_each(fields)]
     order = sorted(range(len(fields)), key=lambda place: (-worths[place] / (12 + len(fields[place])), place))
     chosen: list[int] = []
     left = chars - 2

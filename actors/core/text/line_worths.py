@@ -136,9 +136,10 @@ def line_worths(lines: list[str], sought: Sought, table: Table | None = None) ->
     weight, none = weights.get, repeat(0.0)
     own = [sum(map(weight, of_line, none), 0.0) for of_line in words]
     shapes = shapes_of(lines)
-    for number, worth in _telling(lines, shapes, table):
+    body = "\n".join(lines).encode()
+    for number, worth in _telling(lines, body, shapes, table):
         own[number] += worth
-    for number in _matching(lines, _RULE, _MAY_RULE):
+    for number in _matching(lines, body, _RULE, _MAY_RULE):
         own[number] += _RULE_WORTH
     for number in _frames(lines)[-STACK_LINES:]:
         own[number] += _TELLING_WORTH
@@ -166,10 +167,12 @@ def without_numbers(lines: Sequence[str]) -> Sequence[str]:
     return lines
 
 
-def _telling(lines: Sequence[str], shapes: Sequence[str], table: Table | None) -> Iterator[tuple[int, float]]:
+def _telling(
+    lines: Sequence[str], body: bytes, shapes: Sequence[str], table: Table | None
+) -> Iterator[tuple[int, float]]:
     """Yield the lines that tell of errors and refusals, sum rows up, or are odd, with what each is worth for it."""
-    refused = _matching(lines, _REFUSED, _MAY_REFUSE)
-    for number in (*telling_lines(lines, shapes)[:TELLING_LINES], *islice(refused, REFUSED_LINES)):
+    refused = _matching(lines, body, _REFUSED, _MAY_REFUSE)
+    for number in (*telling_lines(lines, shapes, body)[:TELLING_LINES], *islice(refused, REFUSED_LINES)):
         yield number, _TELLING_WORTH
     for number in summaries(lines):
         yield number, 2 * _TELLING_WORTH
@@ -177,9 +180,9 @@ def _telling(lines: Sequence[str], shapes: Sequence[str], table: Table | None) -
         yield number, _TELLING_WORTH
 
 
-def _matching(lines: Sequence[str], pattern: re.Pattern[str], may: Any) -> Iterator[int]:
+def _matching(lines: Sequence[str], body: bytes, pattern: re.Pattern[str], may: Any) -> Iterator[int]:
     """Yield the numbers of the lines in which *pattern* stands; *may* stands wherever it does."""
-    return (number for number in lines_with(may, lines) if pattern.search(lines[number][:LINE_CHARS_MAX]))
+    return (number for number in lines_with(may, lines, body) if pattern.search(lines[number][:LINE_CHARS_MAX]))
 
 
 def _frames(lines: Sequence[str]) -> list[int]:

@@ -101,12 +101,14 @@ def _changed(body: bytes) -> bytes:
     return body.replace(_CHANGED, b"#")
 
 
-def lines_with(pattern: Any, lines: Sequence[str]) -> Iterator[int]:
+def lines_with(pattern: Any, lines: Sequence[str], body: bytes | None = None) -> Iterator[int]:
     """Yield the numbers of the lines in which *pattern* stands, which knows no line ends; of lines that have some, all.
 
     It is looked for in all of them at once: most have nothing, and a search in each costs more than one through all.
+    *body* is the lines joined, if somebody has done that.
     """
-    body = "\n".join(lines).encode()
+    if body is None:
+        body = "\n".join(lines).encode()
     if body.count(b"\n") != len(lines) - 1:
         yield from range(len(lines))
         return
@@ -126,9 +128,14 @@ def is_telling(text: str) -> bool:
     return stands(_TELLING, text.encode())
 
 
-def telling_lines(lines: Sequence[str], shapes: Sequence[str] | None = None) -> list[int]:
-    """Return the numbers of the lines that speak of errors and warnings; *shapes* are theirs, if they are known."""
-    found = list(lines_with(_TELLING, [line[:TELLING_CHARS_MAX] for line in lines]))
+def telling_lines(lines: Sequence[str], shapes: Sequence[str] | None = None, body: bytes | None = None) -> list[int]:
+    """Return the numbers of the lines that speak of errors and warnings.
+
+    *shapes* are theirs, and *body* is the lines joined, if they are known.
+    """
+    short = max(map(len, lines), default=0) <= TELLING_CHARS_MAX
+    looked_at = lines if short else [line[:TELLING_CHARS_MAX] for line in lines]
+    found = list(lines_with(_TELLING, looked_at, body if short else None))
     return different(found, [shapes[number] for number in found] if shapes else shapes_of([lines[at] for at in found]))
 
 
