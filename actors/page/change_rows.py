@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from protocol.codec import Commit
 from protocol.facts import (
+    ConversationArchived,
     ConversationErased,
     ConversationForked,
     ConversationRepaired,
@@ -11,7 +12,14 @@ from protocol.facts import (
     HistoryExpanded,
 )
 
-Undoing = HistoryExpanded | ConversationRewound | ConversationForked | ConversationErased | ConversationRepaired
+Undoing = (
+    HistoryExpanded
+    | ConversationRewound
+    | ConversationForked
+    | ConversationErased
+    | ConversationRepaired
+    | ConversationArchived
+)
 
 
 def undoings(commit: Commit) -> list[tuple[str, Undoing]]:

@@ -36,11 +36,12 @@ SORTS: dict[Sort, str] = {
     "tokens": "tokens DESC",
     "saved": "saved DESC",
 }
-Condition = Literal["", "ready", "waiting", "unreadable", "erased"]
+Condition = Literal["", "ready", "waiting", "archived", "unreadable", "erased"]
 CONDITIONS: dict[Condition, str] = {
     "": "1",
-    "ready": "fault = '' AND waits_for = ''",
+    "ready": "fault = '' AND waits_for = '' AND idle_ms = 0",
     "waiting": "waits_for != ''",
+    "archived": "fault = '' AND waits_for = '' AND idle_ms > 0",
     "unreadable": "fault NOT IN ('', 'erased')",
     "erased": "fault = 'erased'",
 }
@@ -49,19 +50,20 @@ _TABLES = """
 CREATE TABLE rows (
   tenant TEXT, conversation TEXT, seq INT, at_ms INT, find TEXT, name TEXT, model TEXT, version INT, messages INT,
   log_tokens INT, tokens INT, usable INT, waits_for TEXT, fault TEXT, why TEXT, policy TEXT, saved INT,
-  stale INT DEFAULT 0, PRIMARY KEY (tenant, conversation)) WITHOUT ROWID;
+  idle_ms INT DEFAULT 0, stale INT DEFAULT 0, PRIMARY KEY (tenant, conversation)) WITHOUT ROWID;
 CREATE INDEX by_time ON rows (at_ms DESC);
 CREATE TABLE days (
   tenant TEXT, conversation TEXT, day INT, model TEXT, calls INT, said INT, sendable INT, served INT, cost INT,
   PRIMARY KEY (tenant, conversation, day)) WITHOUT ROWID;
 """
 _PUT = """
-INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)
+INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)
 ON CONFLICT DO UPDATE SET
   seq = excluded.seq, at_ms = excluded.at_ms, find = excluded.find, name = excluded.name, model = excluded.model,
   version = excluded.version, messages = excluded.messages, log_tokens = excluded.log_tokens,
   tokens = excluded.tokens, usable = excluded.usable, waits_for = excluded.waits_for, fault = excluded.fault,
-  why = excluded.why, policy = excluded.policy, saved = excluded.saved, stale = 0
+  why = excluded.why, policy = excluded.policy, saved = excluded.saved, idle_ms = excluded.idle_ms,
+  stale = 0
 WHERE excluded.seq >= rows.seq
 """
 _TOUCH = """
@@ -71,7 +73,8 @@ VALUES (?, ?, 0, ?, ?, '', '', 0, 0, 0, 0, 0, '', '', '', '', 0, 1)
 ON CONFLICT DO UPDATE SET at_ms = max(rows.at_ms, excluded.at_ms), stale = 1 WHERE rows.seq < ?
 """
 _SHOWN = (
-    "tenant, conversation, at_ms, name, model, version, messages, log_tokens, tokens, usable, waits_for, fault, why"
+    "tenant, conversation, at_ms, name, model, version, messages, log_tokens, tokens, usable, waits_for, fault, why, "
+    "saved, idle_ms, stale"
 )
 
 
@@ -101,6 +104,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     fault: str
     why: str
     saved: int
+    idle_ms: int
     stale: bool
 
 
@@ -198,7 +202,7 @@ class KnownList:
     async def page(self, asked: ListAsked, *, first: int, most: int) -> tuple[list[Row], int]:
         """Return the rows from *first* on, *most* at once, and how many there are in all."""
         where, values = _where(asked)
-        chosen = f"SELECT {_SHOWN}, saved, stale FROM rows WHERE {where} ORDER BY {SORTS[asked.sort]} LIMIT ? OFFSET ?"
+        chosen = f"SELECT {_SHOWN} FROM rows WHERE {where} ORDER BY {SORTS[asked.sort]} LIMIT ? OFFSET ?"
         found = await self._select(chosen, (*values, most, first))
         ((total,),) = await self._select(f"SELECT count(*) FROM rows WHERE {where}", values)
         return [_row(one) for one in found], total
@@ -282,7 +286,7 @@ def _values(row: Listed) -> tuple[object, ...]:
     return (
         at.tenant, at.conversation, row.seq, row.at_ms, _find(at, told.name), told.name, told.model, told.version,
         told.messages, told.log_tokens, told.tokens, told.usable, told.waits_for, told.fault, told.why,
-        told.policy_hash, saved_tokens(told),
+        told.policy_hash, saved_tokens(told), told.idle_ms,
     )  # fmt: skip
 
 

@@ -36,6 +36,7 @@ CONDITIONS_TOLD: dict[Condition, str] = {
     "": "all",
     "ready": "ready",
     "waiting": "waiting",
+    "archived": "archived",
     "unreadable": "unreadable",
     "erased": "erased",
 }

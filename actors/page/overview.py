@@ -77,6 +77,7 @@ def now_listed(row: Row) -> Now:
         usable=row.usable,
         waits_for=row.waits_for,
         erased=row.fault == ERASED,
+        archived=row.idle_ms > 0,
         unreadable="" if row.fault == ERASED else row.fault,
         why=row.why,
     )

@@ -22,7 +22,7 @@ from actors.runtime.listing import Listing
 from protocol import codec
 from protocol import policy as policies
 from protocol.errors import LogUnavailable
-from protocol.facts import ConversationOpened, PolicySet
+from protocol.facts import ConversationArchived, ConversationOpened, PolicySet
 from protocol.ids import address
 from storage.list_ports import Document
 from storage.memory import MemoryKeys, MemoryLog, MemorySnapshots
@@ -42,6 +42,8 @@ def rows() -> Iterator[Listed]:
         )  # fmt: skip
         if number == 3:
             told = About(fault="damaged", why="a commit is missing")
+        if number == 4:
+            told = msgspec.structs.replace(told, idle_ms=3_000)
         at = address(f"größe-{number}", "acme" if number > 4 else "default")
         yield Listed(at=at, seq=number, at_ms=number * 1000, about=told)
 
@@ -64,6 +66,8 @@ async def known() -> KnownList:
         (ListAsked(text="größe-3"), [3]),
         (ListAsked(condition="waiting"), [2]),
         (ListAsked(condition="unreadable"), [3]),
+        (ListAsked(condition="archived"), [4]),
+        (ListAsked(condition="ready"), [8, 7, 6, 5, 1]),
         (ListAsked(tenants={"acme"}), [8, 7, 6, 5]),
         (ListAsked(tenants=()), []),
         (ListAsked(policy="other"), []),
@@ -209,3 +213,20 @@ async def test_a_failure_that_nobody_waits_for_any_more_is_a_line_and_no_surpris
     finally:
         loop.set_exception_handler(None)
     assert told == []
+
+
+async def test_an_archived_conversation_says_so_and_where_its_log_is() -> None:
+    talk = Talk(small())
+    talk.play(user("look"))
+    fact = ConversationArchived(
+        at_ms=60_000, by="night", sha256="ab" * 32, bytes=700, records=2, last=talk.state.seq, idle_ms=1_000
+    )
+    talk.land(talk.sealed((fact,)))
+    async with shown(talk) as page:
+        assert "archived" in [one.text for one in (await page.get(f"/c/{AT}")).all("dd")]
+        told = (await page.get(f"/c/{AT}/v/{talk.state.version}")).text("main")
+        assert "Archived by night at 1970-01-01 00:01:00" in told
+        assert f"its 2 new records are in the archive {'ab' * 32}" in told
+    talk.append(user("are you there?"))
+    async with shown(talk) as page:
+        assert "archived" not in [one.text for one in (await page.get(f"/c/{AT}")).all("dd")]
