@@ -13,7 +13,7 @@ from protocol.connection import TRANSIENT
 from protocol.errors import LogUnavailable, NotPermitted
 from protocol.ids import Address
 
-from .jetstream_reads import READ_SECONDS
+from .jetstream_reads import READ_SECONDS, leaders_message
 from .places import places_of
 
 log = logging.getLogger("jettison.snapshots")
@@ -29,6 +29,7 @@ class JetStreamSnapshots:
         """Read and write over *connection*; who never *writes* may lack the right to read too, and is not warned."""
         self._level = logging.WARNING if writes else logging.INFO
         self._refused = ""
+        self._connection = connection
         self._jetstream = connection.jetstream(timeout=READ_SECONDS)
         self._places = places_of(connection)
         self._refused_until = 0.0
@@ -51,7 +52,7 @@ class JetStreamSnapshots:
             return None
         try:
             stream = await self._places.stream(subjects.SNAPSHOT_STREAM, at)
-            message = await self._jetstream.get_msg(stream, subject=subjects.snapshot(at))
+            message = await leaders_message(self._connection, stream, subjects.snapshot(at))
         except NotPermitted as error:
             if time.monotonic() >= self._refused_until:
                 log.log(self._level, "no snapshot is read, and each log is folded from its beginning: %s", error)
@@ -60,4 +61,4 @@ class JetStreamSnapshots:
             return None
         except (APIError, LogUnavailable, *TRANSIENT):
             return None
-        return message.data
+        return message.body
