@@ -53,6 +53,9 @@ REWRITTEN_SHARE = 0.8
 LEAST_SHARE = 0.4
 """Of the account's room: so much the steps keep, though the target is lower; then the newest units give way."""
 
+REACHED_SHARE = 0.6
+"""The same, where the target is reached, and only the next compaction would come sooner."""
+
 ABOVE = "[the message above]"
 """Stands for what a user said and that stays in the view."""
 
@@ -89,7 +92,7 @@ def tell_as_account(state: State, *, count: Count) -> tuple[HistoryAccounted | C
     known = known_after(state, tuple(ladder.leaving)) if ladder.leaving else state.ledger
     told, tokens = None, state.digest.tokens if state.digest else 0
     if ladder.leaving:
-        told, tokens = ladder.told_within(target_tokens(state) - ladder.staying_tokens, through, known)
+        told, tokens = ladder.told_within(ladder.told_room(), through, known)
     trims = tuple(trim for trims in ladder.trims.values() for trim in trims)
     after = ladder.staying_tokens + tokens
     least = 1 if state.episode.cause == "overflow" else gain_tokens_min(state)
@@ -225,7 +228,9 @@ class _Ladder:
         old = self.older[: len(self.older) - self.tail]
         self._descend(old, target)
         if self.tokens > target:
-            self.steps.rewrite(max(share_of(self.room, LEAST_SHARE), self.steps.tokens - (self.tokens - target)))
+            reached = self.hindsight.by_fields and self.tokens <= target_tokens(self.state)
+            kept = share_of(self.room, REACHED_SHARE if reached else LEAST_SHARE)
+            self.steps.rewrite(max(kept, self.steps.tokens - (self.tokens - target)))
         # the newest units are shortened only where the view would be near its end
         self._descend(self.older[len(old) :], max(target, share_of(self.state.usable_tokens, HARD_SHARE)))
         self._tell_more(target)
@@ -342,6 +347,17 @@ class _Ladder:
         self.requests_left_out += len(gone)
         self.left_out_through = max([self.left_out_through, *gone])
         self.requests_tokens = sum(self.count(request_text(one)) + 1 for one in self.requests)
+
+    def told_room(self) -> int:
+        """Return the tokens of the account: what the target leaves, or more where it leaves less than steps keep.
+
+        What fills a view is often one result that can be shortened with the next answer; what steps lose is lost.
+        """
+        room = target_tokens(self.state) - self.staying_tokens
+        if not self.hindsight.by_fields:
+            return room
+        kept = self.tokens - self.staying_tokens - max(0, self.steps.tokens - share_of(self.room, LEAST_SHARE))
+        return max(room, min(kept, self.state.usable_tokens - self.staying_tokens))
 
     def told_within(self, room: int, through: int, known: Ledger) -> tuple[Account, int]:
         """Return the account, and its tokens: at most *room*, if making the steps coarser can do that."""

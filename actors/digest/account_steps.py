@@ -35,6 +35,7 @@ from .calls import (
     speaker_of,
     target_of,
     thought_in,
+    trace_in,
     writes_task_list,
 )
 from .hindsight import Hindsight
@@ -117,6 +118,11 @@ JOINED_HEADS_MAX = 8
 OTHERS = "other calls"
 
 
+def _nothing(_: str) -> float:
+    """Seek no word."""
+    return 0.0
+
+
 def level_chars(tokens: int) -> tuple[LevelChars, ...]:
     """Return the characters of each level where all steps together have *tokens*."""
     growth = min(GROWTH_MAX, max(1.0, tokens / SMALL_ROOM_TOKENS))
@@ -156,10 +162,11 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
     )
     if printed:
         acts = (*acts, _printed(printed, unit.last, most, hindsight))
+    said = most.said if acts or not hindsight.by_fields else most.said * SPOKEN_MORE
     return AccountStep(
         first=unit.first,
         last=unit.last,
-        said=_words(words, most.said, unit.first, hindsight),
+        said=_words(words, said, unit.first, hindsight),
         acts=acts,
         speaker=speaker_of(unit.entries[0]),
     )
@@ -196,20 +203,21 @@ def _shorter_outcome(act: AccountAct, chars: int, sought: Sought, *, by_fields: 
     if by_fields and is_record(act.outcome):
         return shorter_record(act.outcome, chars=chars, sought=sought)
     if not act.failed or len(act.outcome) <= chars:
-        return excerpt(act.outcome, chars=chars, sought=sought) if act.outcome else ""
+        return excerpt(act.outcome, chars=chars, sought=sought, clauses=by_fields) if act.outcome else ""
     reason, _, rest = act.outcome.partition("\n")
     reason = clipped(reason, max(FAILED_OUTCOME_CHARS, chars // 2), head=REASON_HEAD)
     left = chars - len(reason)
-    return f"{reason}\n{excerpt(rest, chars=left, sought=sought)}".rstrip() if rest and left > LEAST_CHARS else reason
+    if not rest or left <= LEAST_CHARS:
+        return reason
+    return f"{reason}\n{excerpt(rest, chars=left, sought=sought, clauses=by_fields)}".rstrip()
 
 
 def _words(text: str, chars: int, number: int, hindsight: Hindsight) -> str:
     """Return what an assistant said in at most *chars* characters: of many lines, those that mattered."""
     if len(text) <= chars or not chars:
         return text if chars else ""
-    if text.count("\n") < WORDS_LINES_MIN:
-        return sentences_excerpt(text, chars=chars, sought=hindsight.seeker(after=number))
-    return excerpt(text, chars=chars, sought=hindsight.seeker(after=number))
+    shortened = sentences_excerpt if text.count("\n") < WORDS_LINES_MIN else excerpt
+    return shortened(text, chars=chars, sought=hindsight.seeker(after=number), clauses=hindsight.by_fields)
 
 
 def without_task_list(step: AccountStep) -> AccountStep:
@@ -236,7 +244,9 @@ def _is_long(act: AccountAct) -> bool:
     return len(act.outcome) > OLDER_CHARS_MIN
 
 
-def joined(steps: Sequence[AccountStep], *, told: Collection[str] = (), by_fields: bool = False) -> AccountStep:
+def joined(
+    steps: Sequence[AccountStep], *, told: Collection[str] = (), by_fields: bool = False, sought: Sought = _nothing
+) -> AccountStep:
     """Return one step for several: what they called, about what and how often; of what was said, what is not *told*."""
     acts: dict[tuple[str, str, bool], AccountAct] = {}
     for act in (act for step in steps for act in step.acts):
@@ -246,7 +256,7 @@ def joined(steps: Sequence[AccountStep], *, told: Collection[str] = (), by_field
         times = act.times + (before.times if before else 0)
         acts[key] = AccountAct(
             call=head,
-            outcome=_gist(act, by_fields=by_fields),
+            outcome=_gist(act, by_fields=by_fields, sought=sought),
             target=act.target,
             changes=act.changes,
             failed=act.failed,
@@ -274,7 +284,7 @@ def joined(steps: Sequence[AccountStep], *, told: Collection[str] = (), by_field
     )
 
 
-def _gist(act: AccountAct, *, by_fields: bool = False) -> str:
+def _gist(act: AccountAct, *, by_fields: bool = False, sought: Sought = _nothing) -> str:
     """Return why *act* failed, the fields of a record that say most, or how its outcome is summed up.
 
     What was used is told whole where it is short.
@@ -282,7 +292,7 @@ def _gist(act: AccountAct, *, by_fields: bool = False) -> str:
     if act.failed:
         return clipped(act.outcome.split("\n", 1)[0], REASON_CHARS, head=REASON_HEAD)
     if by_fields and is_record(act.outcome):
-        return shorter_record(act.outcome, chars=RECORD_CHARS, sought=lambda _: 0.0)
+        return shorter_record(act.outcome, chars=RECORD_CHARS, sought=sought)
     last = act.outcome.rsplit("\n", 1)[-1]
     short = len(last) <= REASON_CHARS and (is_summary(last) or (act.used >= USED_MIN and last == act.outcome))
     return last if short else ""
@@ -325,7 +335,8 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
     record = {} if hindsight.by_fields and reads_file(call) else record_in(result)
     changes = changes_something(call)
     failed = rejection_in(result) or error_text(result) or (refusal_in(result) if changes else "")
-    failed = failed or ("" if only_looks(call) else failure_in(result))
+    if not failed and not only_looks(call):
+        failed = (trace_in(result) if hindsight.by_fields else "") or failure_in(result)
     new = without_known(record, call, hindsight.first_fields)
     if record and hindsight.by_fields and not failed:
         short = shorter_record(record_text(new), chars=most.outcome, sought=sought)

@@ -75,6 +75,9 @@ TRACE_TITLE = "Traceback (most recent call last):"
 PLACE_PARTS = 3
 """Of a path, from its end: enough to tell a file from others of its name."""
 
+_RAISED = re.compile(r"[A-Za-z_][\w.]*(?::\s|$)")
+"""The line of a trace that says what was raised."""
+
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+), in (\S+)')
 
 SPOKEN_CHARS_MAX = 6000
@@ -244,6 +247,13 @@ def failure_in(result: str) -> str:
     lines = end.split("\n")
     may = list(lines_with(_MAY_FAIL, lines)) if end.isascii() else range(len(lines))
     return next((lines[number].strip() for number in reversed(may) if _TESTS.search(lines[number][:400])), "")
+
+
+def trace_in(result: str) -> str:
+    """Return the title and the last line of the Python trace with which a *result* ends, or an empty text."""
+    _, title, trace = result[-TRACE_CHARS:].rpartition(TRACE_TITLE)
+    why = trace.rstrip().rsplit("\n", 1)[-1]
+    return f"{title}\n{why}" if title and _RAISED.match(why) else ""
 
 
 def raised(failed: str, result: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.core.pressure import fixed_tokens, target_tokens, trigger_tokens
+from actors.core.pressure import fixed_tokens, moving_tokens, target_tokens, trigger_tokens
 from actors.core.state import State
 from actors.core.units import Unit, units
 from protocol.policy import share_of
@@ -18,6 +18,9 @@ TURNS_LEAST = 4
 LOWEST_SHARE = 0.78
 """Of the target beside the instructions: it is not gone below that for them."""
 
+SMALL_TOKENS = 8000
+"""Beside the instructions: of a smaller window less is given up for that, for it holds little."""
+
 TAIL_SHARE = 0.35
 """Of what the target leaves beside the instructions: the newest units, shown whole."""
 
@@ -30,11 +33,15 @@ def goal_tokens(state: State) -> int:
     target = target_tokens(state)
     if state.episode is not None and state.episode.down_to:
         return target
+    assert state.policy is not None
     fixed = fixed_tokens(state)
     replies = [unit for unit in units(state.live) if not unit.opens_block]
     said = sum(part.tokens for unit in replies for entry in unit.entries for part in entry.parts)
     growth = said // max(1, len(replies))
-    lowest = fixed + share_of(max(0, target - fixed), LOWEST_SHARE)
+    lowest_share = LOWEST_SHARE
+    if state.policy.digest.records == "fields":
+        lowest_share = 1 - (1 - LOWEST_SHARE) * min(1.0, moving_tokens(state) / SMALL_TOKENS)
+    lowest = fixed + share_of(max(0, target - fixed), lowest_share)
     if trigger_tokens(state) - lowest < TURNS_LEAST * growth:
         # the next compaction comes soon in any case: what is known until then is worth more
         return target

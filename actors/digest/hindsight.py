@@ -235,7 +235,7 @@ class Hindsight:
         """Return the lines of *text*, a result of message *after*, that mattered; other *chars* come cheap then."""
         looked_at = self._looked_at.get((text, after, own))
         if looked_at is None:
-            looked_at = LookedAt(text, self.seeker(after=after, own=own))
+            looked_at = LookedAt(text, self.seeker(after=after, own=own), clauses=self.by_fields)
             self._looked_at.put((text, after, own), looked_at)
         return looked_at.excerpt(chars)
 

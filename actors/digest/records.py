@@ -21,6 +21,9 @@ _EMPTY = frozenset(("", "0", "null", "false", "no", "none", "[]", "()"))
 _WORD_WORTH = 0.4
 """Of a field that only says a word, as a status does."""
 
+_SPOKEN_OF_WORTH = 0.5
+"""Of a field whose name somebody says."""
+
 _SOUGHT_MAX, _NAMES_MAX, _FRAME_CHARS = 3.0, 12, 12
 CHARS_MAX = 4000
 FIELDS_MIN = 4
@@ -84,9 +87,12 @@ def shorter_record(text: str, *, chars: int, sought: Sought) -> str:
 
 def _worth(field: str, sought: Sought) -> float:
     """Return how much a field matters: for words that were used or asked for, and for names and figures in it."""
-    told = field.partition(" ")[2]
+    name, _, told = field.partition(" ")
     names = sum(bool(_NAME.fullmatch(word)) for word in words_of(told))
     own = min(_NAMES_MAX, names) or _WORD_WORTH * (told.lower() not in _EMPTY)
+    if any(map(sought, words_of(name))):
+        # the instructions, the user or the assistant speak of it
+        own += _SPOKEN_OF_WORTH
     return own + min(_SOUGHT_MAX, sum(sorted(map(sought, set(words_of(field))))))
 
 

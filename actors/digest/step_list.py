@@ -41,6 +41,8 @@ RECORD_LATER = 12
 """The same for a record that was looked up: it has to fit a shorter text then."""
 
 COARSENESS_MAX = 6.0
+FEW_STEPS, COARSER_MAX = 64, 4.0
+"""Few steps become coarser than that before any are joined: each is a large part of the run."""
 
 COARSENESS_STEP = 0.25
 
@@ -141,7 +143,8 @@ class AccountSteps:
         """Make the steps coarser, the older the more, until they fit *room*; then join what only looked."""
         coarseness, joins = 0.0, True
         due: list[float] = []
-        while self.tokens > room and coarseness < COARSENESS_MAX:
+        few = min(COARSER_MAX, FEW_STEPS / max(1, len(self.steps))) if self.hindsight.by_fields else 0.0
+        while self.tokens > room and coarseness < COARSENESS_MAX + few:
             coarseness += COARSENESS_STEP
             # most steps stay as they are for a dozen rounds
             due = due or self._due()
@@ -230,7 +233,12 @@ class AccountSteps:
         two = self.steps[place : place + 2]
         own = [piece for step in two for piece in pieces_of(step)]
         _take(self.pieces, own)
-        step = joined(two, told=self.pieces, by_fields=self.hindsight.by_fields)
+        step = joined(
+            two,
+            told=self.pieces,
+            by_fields=self.hindsight.by_fields,
+            sought=self.hindsight.seeker(after=two[1].last),
+        )
         self.pieces.update(own)
         self.put(slice(place, place + 2), step)
 

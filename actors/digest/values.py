@@ -44,6 +44,14 @@ TITLE_CHARS_MAX = 80
 _LINK = re.compile(r"\[([^\[\]\n]+)\]\(([^()\s]+)\)")
 """A link in Markdown: its title, and its address."""
 
+_PROGRAM = re.compile(
+    r"^\W*(?:\d+\W+)?(?:(?:async )?def|class|import|from|return|raise|assert|const|let|var|export|private|public|static"
+    r"|fun|func|fn|use|elif|else|end|try|except|#include|#if\w*)\b|\w\((?!s\))|[;{}]\s*$|=>|->|::|//(?! ?\S+\.)|[!=]="
+    r"|\w\.\w+ = |^\W*(?:\d+\W+)?[\w.]+ = |\bimport \w|\b(?:if|for|while) \(|\$\{|^\W*\d+\W+\w+,?$"
+    r"|\bFile \"[^\"]+\", line \d|^\s*(?:\* |/\*|#)"
+)
+"""A line of a program, or of where it was when it failed: who needs a name in it reads the file."""
+
 _JOINT = re.compile(r"[\s。、，；！？]")
 
 
@@ -85,7 +93,11 @@ def values_beside(
     said = ""
     for item in _not_in(standing, wanted):
         found = _found(item, earlier, lines_of(item.number), rows=by_fields)
-        if found is None or item.value in said:
+        if (
+            found is None
+            or item.value in said
+            or (by_fields and item.category in ("symbol", "setting", "status") and _PROGRAM.search(found.text))
+        ):
             continue
         # of sums that stand in the same words, a few say what they are
         if shapes or item.category == "amount":

@@ -251,3 +251,57 @@ def test_what_every_result_begins_with_is_left_out() -> None:
     outcomes = "\n".join(act.outcome for step in account(of).steps for act in step.acts)
     assert "files under" in outcomes
     assert "OBSERVATION" not in outcomes
+
+
+def test_one_answer_that_fills_the_view_does_not_cost_the_steps_before_it() -> None:
+    lines = "\n".join(f"{number}: {'klmnopqrst' * 3}" for number in range(12))
+    steps = [
+        message
+        for number in range(10)
+        for message in called(number, "start", f"{lines}\nlistens on 700{number}", f"Start {number}.", job=f"j{number}")
+    ]
+    task = " ".join(f"Rule{number} holds for job{number}." for number in range(150))
+    long = " ".join(f"change{number} is done" for number in range(300))
+    of = play(talk(3_000), user(task), *steps, *called(90, "apply", "applied", long, path="big.log"))
+    assert of.state.live_tokens <= of.state.usable_tokens
+    assert len(account(of).steps) >= 6, "steps are not joined while the view has room"
+
+
+def test_a_program_that_ended_in_a_trace_has_failed_whatever_it_printed_before() -> None:
+    linked = "\n".join(f"part {number} of the program is linked with the others" for number in range(9))
+    trace = (
+        f'{linked}\nTraceback (most recent call last):\n  File "/srv/run.py", line 6, in <module>\n'
+        "    engine = create('duck')\nlib.errors.NoSuchModule: Can't load plugin: duck"
+    )
+    of = play(
+        talk(),
+        user("Make it run."),
+        *called(1, "bash", trace, command="python run.py"),
+        *called(2, "bash", f"{linked}\nError: dates are no times", command="python run.py"),
+        *looks(3, 20),
+    )
+    ran = next(line for line in told(of).split("\n") if "python run.py" in line)
+    assert "lib.errors.NoSuchModule: Can't load plugin: duck" in ran
+
+
+def test_what_an_assistant_says_alone_is_longer_than_what_it_says_beside_a_call() -> None:
+    plan = "\n".join(
+        f"Step {number}: the {word} team checks part {number}." for number, word in enumerate(["red"] * 60)
+    )
+    of = play(talk(5_000), user("Plan it."), said(plan, name="Manager"), *looks(1, 20))
+    assert "Step 55: the red team checks part 55." in told(of)
+
+
+def test_names_in_a_program_are_no_values_that_stand_alone() -> None:
+    source = "\n".join(f"{number}\tdef handle_{number}(self, order_{number}): return None" for number in range(40))
+    rows = "\n".join(f"order ORD-{number:05} paid with card_{number:07}" for number in range(100, 140))
+    of = play(
+        talk(),
+        user("Find the orders."),
+        *called(1, "read", source, path="src/orders.py"),
+        *called(2, "query", rows, table="orders"),
+        *looks(3, 12),
+    )
+    values = account(of).values
+    assert any("ORD-" in one.text for one in values)
+    assert not any("def handle_" in one.text for one in values)

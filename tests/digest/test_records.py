@@ -52,6 +52,13 @@ def test_a_shorter_record_keeps_what_was_used_later() -> None:
     assert "cabin business" in shorter_record(record_text(BOOKING), chars=80, sought=lambda word: used.get(word, 0.0))
 
 
+def test_a_shorter_record_keeps_the_fields_of_which_somebody_speaks() -> None:
+    customer = record_text({"born": "1957-10-05", "membership": "regular", "loyalty_no": "L-99120", "since": "2014-02"})
+    spoken = {"membership": 0.25}
+    assert shorter_record(customer, chars=40, sought=lambda word: spoken.get(word, 0.0)).startswith("{membership")
+    assert "membership" not in shorter_record(customer, chars=40, sought=nobody)
+
+
 @given(
     record=st.dictionaries(
         st.text(max_size=8),

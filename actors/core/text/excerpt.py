@@ -33,6 +33,9 @@ GAP = "…"
 FIELDS_MIN = 4
 """A line of so many fields is shortened by leaving fields out."""
 
+CLAUSE_WORDS_MIN = 5
+"""Between two commas, on average: more words are a clause of a sentence, and no field."""
+
 FILL_SHARE = 0.2
 """Of the room, for what stands between lines that were chosen."""
 
@@ -60,22 +63,24 @@ _TOLD_WORTH, _FIGURE_WORTH = 1.0, 0.25
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
-def excerpt(text: str, *, chars: int, sought: Sought) -> str:
+def excerpt(text: str, *, chars: int, sought: Sought, clauses: bool = False) -> str:
     """Return the lines of *text* that mattered, in their order, in at most *chars* characters; gaps are marked.
 
-    What was shortened before may be shortened again.
+    What was shortened before may be shortened again. With *clauses* a long sentence is no list of fields, though it
+    has commas: without some of its clauses it would say something else.
     """
-    return LookedAt(text, sought).excerpt(chars)
+    return LookedAt(text, sought, clauses=clauses).excerpt(chars)
 
 
 class LookedAt:
     """A text whose lines are weighed once, for excerpts of several lengths."""
 
-    def __init__(self, text: str, sought: Sought) -> None:
+    def __init__(self, text: str, sought: Sought, *, clauses: bool) -> None:
         lines = [_without_gaps(line) if GAP in line else line for line in readable_lines(text)]
         self._lines = [line for line in lines if line and not line.isspace()]
         self._whole = "\n".join(self._lines)
         self._sought = sought
+        self._clauses = clauses
 
     @property
     def chars(self) -> int:
@@ -91,7 +96,10 @@ class LookedAt:
             return listed
         worths, summary = self._worths
         most = min(LINE_CHARS_MAX, max(60, chars - 4))
-        shown = [line if len(line) <= most or is_header(line) else _clipped(line, self._sought, most) for line in lines]
+        shown = [
+            line if len(line) <= most or is_header(line) else _clipped(line, self._sought, most, clauses=self._clauses)
+            for line in lines
+        ]
         out = _rendered(shown, _chosen(shown, worths, max(chars - len(summary) - 2, chars // 2)))
         return f"{out}\n{summary}" if summary else out
 
@@ -120,14 +128,17 @@ def _without_gaps(line: str) -> str:
     return (line[len(GAP) :].lstrip() if line.startswith(GAP) else line).rstrip(GAP).rstrip()
 
 
-def sentences_excerpt(text: str, *, chars: int, sought: Sought) -> str:
-    """Return the sentences of what somebody said that matter, in their order, in at most *chars* characters."""
+def sentences_excerpt(text: str, *, chars: int, sought: Sought, clauses: bool = False) -> str:
+    """Return the sentences of what somebody said that matter, in their order, in at most *chars* characters.
+
+    *clauses* as for `excerpt`.
+    """
     text = messages.without_surrogates(" ".join(text.split()))
     if len(text) <= chars:
         return text
     parts = [part for part in _SENTENCE_END.split(text[:READ_CHARS_MAX]) if part]
     worths = [worth + _told_worth(part) for worth, part in zip(line_worths(parts, sought), parts, strict=True)]
-    shown = [_clipped(part, sought, max(60, chars - 4)) for part in parts]
+    shown = [_clipped(part, sought, max(60, chars - 4), clauses=clauses) for part in parts]
     return _rendered(shown, _chosen(shown, worths, chars)).replace("\n", " ")
 
 
@@ -247,12 +258,12 @@ def _is_small(value: Any) -> bool:
     return len(flat(value)) <= OBJECT_CHARS_MAX
 
 
-def _clipped(line: str, sought: Sought, chars: int) -> str:
+def _clipped(line: str, sought: Sought, chars: int, *, clauses: bool) -> str:
     """Return *line* in at most *chars* characters, a longer one around the word that mattered most."""
     if len(line) <= chars:
         return line
     fields = line.split(", ")
-    if len(fields) >= FIELDS_MIN:
+    if len(fields) >= FIELDS_MIN and not (clauses and line.count(" ") > CLAUSE_WORDS_MIN * len(fields)):
         return _fields(fields, sought, chars)
     best, place = 0.0, 0
     for found in WORD.finditer(line.lower()):

@@ -89,3 +89,14 @@ def test_the_number_of_a_line_in_a_file_is_no_word_of_it_and_an_empty_line_is_le
     assert "name_43 = 301" in short
     assert not [line for line in short.split("\n") if line.split("\t")[0].strip(" …") in ("10", "50")]
     assert not [line for line in short.split("\n") if line.endswith("\t")]
+
+
+def test_a_sentence_does_not_lose_clauses_in_its_middle() -> None:
+    said = (
+        "In 1851 the two men, who had met in the north some years before the war ended, published a large book, for "
+        "which one of them went to Paris in the spring of that year, while the other stayed at home for a long time, "
+        "and the prints were made by a well known house of lithographers, a leading one of its day in all of Europe"
+    )
+    short = excerpt(said, chars=160, sought=lambda word: float(word in ("1851", "leading")), clauses=True)
+    assert short.strip("…") in said
+    assert short.strip("…") not in excerpt(said, chars=160, sought=lambda word: float(word in ("1851", "leading")))
