@@ -3,10 +3,12 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 import urllib.error
@@ -32,6 +34,29 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])
+
+
+def program(name: str) -> str:
+    """Return the path of a program that is installed beside this Python, such as `nats-server`."""
+    found = shutil.which(name, path=sysconfig.get_path("scripts"))
+    assert found is not None, f"{name} is not installed"
+    return found
+
+
+@contextmanager
+def nats_server(
+    *arguments: str, log: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run nats-server until the end, in our environment and *environment*; what it says goes to the end of *log*."""
+    with log.open("ab") as out:
+        process = subprocess.Popen(
+            [program("nats-server"), *arguments], env={**os.environ, **(environment or {})}, stdout=out, stderr=out
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait(timeout=180)
 
 
 def listened_on(port: int, *, seconds: float = 180.0) -> None:

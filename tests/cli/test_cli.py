@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
-import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +18,7 @@ from actors.host.bootstrap import runtime
 from actors.host.settings import Settings
 from protocol.ids import written_address
 from tests.conftest import spilling
-from tests.stack import free_port, jettison_command, jettison_up, listened_on
+from tests.stack import free_port, jettison_command, jettison_up, listened_on, nats_server
 
 SAMPLE = Path(__file__).parents[1] / "data" / "sample.json"
 ROOT = Path(__file__).parents[2]
@@ -259,21 +257,13 @@ def test_a_worker_waits_for_a_server_and_says_so(tmp_path: Path) -> None:
 
 def test_a_worker_on_a_server_without_streams_names_the_command(tmp_path: Path) -> None:
     port = free_port()
-    binary = shutil.which("nats-server", path=sysconfig.get_path("scripts"))
-    assert binary is not None
-    store = str(tmp_path / "store")
-    bare = subprocess.Popen(
-        [binary, "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", store], stderr=subprocess.DEVNULL
-    )
-    try:
+    options = ("-a", "127.0.0.1", "-p", str(port), "-js", "-sd", str(tmp_path / "store"))
+    with nats_server(*options, log=tmp_path / "server.log"):
         listened_on(port)
         done = jettison("worker", "digest", "--nats", f"nats://127.0.0.1:{port}", "--data", str(tmp_path))
         assert done.returncode == 1
         assert "jettison provision" in done.stderr
         assert "Traceback" not in done.stderr
-    finally:
-        bare.terminate()
-        bare.wait(timeout=180)
 
 
 def test_a_second_stack_on_the_same_folder_is_refused_in_a_sentence(running: Path) -> None:

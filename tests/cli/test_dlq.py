@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,30 +12,16 @@ from protocol.errors import NotFound
 from protocol.ids import Address, Token, fresh_id
 from protocol.subjects import Actor
 from storage.ports import DeadLetter
-from tests.stack import jettison_command
+from tests.promises.harness import told_by
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 async def dlq(settings: Settings, *arguments: str) -> tuple[int, str, str]:
     """Run `jettison dlq` on the session's servers; return its code and what it wrote."""
-    environment = {
-        **os.environ,
-        "JETTISON_NATS__URL": settings.nats.url,
-        "JETTISON_S3__ENDPOINT": settings.s3.endpoint,
-        "JETTISON_S3__ACCESS_KEY": settings.s3.access_key,
-        "JETTISON_S3__SECRET_KEY": settings.s3.secret_key,
-    }
-    command = (*jettison_command(), "dlq", *arguments)
-    process = await asyncio.create_subprocess_exec(
-        *command, cwd=ROOT, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
-    async with asyncio.timeout(180):
-        out, err = await process.communicate()
-    assert process.returncode is not None
-    assert b"Traceback" not in err, err.decode()
-    return process.returncode, out.decode(), err.decode()
+    done = await told_by(settings, "dlq", *arguments)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, done.stdout, done.stderr
 
 
 async def parked(running: Runtime, actor: Actor = "digest") -> Address:

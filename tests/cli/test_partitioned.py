@@ -17,8 +17,8 @@ from storage.partitions import ONE, first_seq, grown
 from storage.places import places_of
 from storage.streams import drift, provision
 from tests.audit.test_erasing import hits
-from tests.promises.harness import Rights, at_server, one, said_body
-from tests.storage.test_partitions import SHARDS_FILE, told_by, with_own_bucket
+from tests.promises.harness import Rights, at_server, one, said_body, told_by
+from tests.storage.test_partitions import SHARDS_FILE, with_own_bucket
 
 PLANTED = b"PLANTED-IN-A-SNAPSHOT"
 FOUR, FIVE = grown(ONE, 4), grown(grown(ONE, 4), 5)

@@ -29,6 +29,7 @@ from actors.host.settings import GatewaySection, ProbeSection, Settings, load
 from actors.runtime.worked import Worked
 from actors.telemetry.json_lines import JsonLines
 from protocol.errors import LogUnavailable
+from tests.promises.harness import environment
 from tests.stack import ROOT, free_port
 
 
@@ -162,15 +163,11 @@ def test_why_a_command_failed_is_an_entry_of_the_log_where_that_is_json(format: 
 @contextmanager
 def worker(settings: Settings, role: str, port: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run a worker with its probes at *port*, and its log in *log*."""
-    s3 = settings.s3
-    named = {"JETTISON_S3__ENDPOINT": s3.endpoint, "JETTISON_S3__ACCESS_KEY": s3.access_key}
-    named |= {"JETTISON_S3__SECRET_KEY": s3.secret_key, "JETTISON_NATS__URL": settings.nats.url}
-    named |= {"JETTISON_PROBE__PORT": str(port), "JETTISON_LOG__FORMAT": "json"}
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("JETTISON_", "OTEL_"))}
+    named = environment(settings, JETTISON_PROBE__PORT=str(port), JETTISON_LOG__FORMAT="json", OTEL_SDK_DISABLED="")
     # a process that OpenTelemetry's provider can be set in, so no fork of one
     command = [sys.executable, "-c", "from actors.cli import main; main()", "worker", role]
     with log.open("wb") as out:
-        process = subprocess.Popen(command, cwd=ROOT, env=kept | named, stderr=out)
+        process = subprocess.Popen(command, cwd=ROOT, env=named, stderr=out)
         try:
             yield process
         finally:

@@ -7,7 +7,6 @@ import dataclasses
 import os
 import shutil
 import subprocess
-import sysconfig
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ import nkeys
 from actors.host.settings import Settings
 from protocol.login import Login
 from tests.promises.harness import Rights
-from tests.stack import LOOPBACK, free_port, listened_on
+from tests.stack import LOOPBACK, free_port, listened_on, nats_server
 
 CONFIGURATIONS = Path(__file__).parents[2] / "infra" / "nats"
 WORKERS = ("spill", "digest", "squeeze", "cut")
@@ -107,18 +106,10 @@ def rights_server(folder: Path, *, port: int = 0, block: str = "") -> Iterator[R
         f'listen: "{LOOPBACK}:{port}"\nmax_payload: 1MB\n{block}\n'
         f'jetstream {{ store_dir: "{folder}/store" }}\ninclude "rights.conf"\n'
     )
-    binary = shutil.which("nats-server", path=sysconfig.get_path("scripts"))
-    assert binary is not None
-    with (folder / "server.log").open("ab") as out:
-        process = subprocess.Popen(
-            [binary, "-c", str(config)], env={**os.environ, **passwords, "NKEY_OF_AGENT": public}, stderr=out
-        )
-    try:
+    known = passwords | {"NKEY_OF_AGENT": public}
+    with nats_server("-c", str(config), log=folder / "server.log", environment=known) as process:
         listened_on(port)
         yield RightsServer(url=f"nats://{LOOPBACK}:{port}", seed_file=seed_file, process=process)
-    finally:
-        process.kill()
-        process.wait(timeout=180)
 
 
 async def soon(seconds: float = 0.3) -> None:

@@ -10,7 +10,6 @@ import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from actors.cli.app import app
 from actors.host.bootstrap import ROLES
 from actors.host.settings import PREFIX, load
 from protocol.subjects import ACTORS
-from tests.stack import ROOT
+from tests.stack import ROOT, program
 
 FOLDER = ROOT / "infra" / "compose"
 SERVICES: dict[str, dict[str, Any]] = YAML(typ="safe").load(FOLDER / "compose.yaml")["services"]
@@ -83,36 +82,34 @@ def test_every_port_is_taken_once_and_prometheus_asks_each_of_ours() -> None:
     assert job["static_configs"][0]["targets"] == [f"127.0.0.1:{port}" for port in probes]
 
 
+def read_by_nats(config: Path, environment: dict[str, str]) -> None:
+    command = [program("nats-server"), "-t", "-c", str(config)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("name", SERVERS)
 def test_nats_reads_its_files(name: str, made: Path) -> None:
-    binary = shutil.which("nats-server", path=sysconfig.get_path("scripts"))
-    assert binary is not None
     there, service = mounts(name, made), SERVICES[name]
     passwords = dict(line.split("=", 1) for line in (made / "nats.env").read_text().splitlines())
     environment = {**os.environ, **passwords, **service["environment"], "NATS_STORE_MAX": "20GB"}
     config = service["command"][-1]
     folder, file = there[str(Path(config).parent)], Path(config).name
-    done = subprocess.run([binary, "-t", "-c", str(folder / file)], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    read_by_nats(folder / file, environment)
     assert "GATEWAY {" in (folder / "gateway.conf").read_text()
 
 
 def test_nats_reads_the_file_of_a_single_server(made: Path) -> None:
-    binary = shutil.which("nats-server", path=sysconfig.get_path("scripts"))
-    assert binary is not None
     passwords = dict(line.split("=", 1) for line in (made / "nats.env").read_text().splitlines())
     values = {"NATS_LISTEN": "127.0.0.1:4222", "NATS_MONITOR": "127.0.0.1:8222", "NATS_STORE": "/data"}
     environment = {**os.environ, **passwords, **values, "NATS_STORE_MAX": "20GB"}
     file = ROOT / "infra" / "nats" / "one.conf"
-    done = subprocess.run([binary, "-t", "-c", str(file)], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    read_by_nats(file, environment)
 
 
 def test_the_store_knows_its_options() -> None:
-    binary = shutil.which("weed", path=sysconfig.get_path("scripts"))
-    assert binary is not None
     command, *options = SERVICES["s3"]["command"]
-    help_text = subprocess.run([binary, command, "-h"], capture_output=True, text=True).stderr
+    help_text = subprocess.run([program("weed"), command, "-h"], capture_output=True, text=True).stderr
     known = set(re.findall(r"^\s+-([\w.]+)", help_text, re.MULTILINE))
     assert {option[1:].split("=")[0] for option in options} - known == set()
 

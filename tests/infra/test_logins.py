@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -31,7 +29,7 @@ from tests.builders import Talk, assistant, policy, user, words
 from tests.infra.identities import Authority, with_jwts
 from tests.infra.rights_server import PASSWORD, nkey, rights_server
 from tests.promises.harness import environment
-from tests.stack import LOOPBACK, free_port, jettison_command, listened_on
+from tests.stack import LOOPBACK, free_port, jettison_command, listened_on, nats_server
 
 ROOT = Path(__file__).parents[2]
 UNTRUSTED = "its certificate is not trusted .*set ca_file"
@@ -117,16 +115,9 @@ def serving(folder: Path, config: str, *, jetstream: bool = True) -> Iterator[in
     file = folder / "server.conf"
     store = f'jetstream {{ store_dir: "{folder}/store" }}' if jetstream else ""
     file.write_text(f'listen: "{LOOPBACK}:{port}"\n{store}\n{config}\n')
-    binary = shutil.which("nats-server", path=sysconfig.get_path("scripts"))
-    assert binary is not None
-    with (folder / "server.log").open("ab") as log:
-        process = subprocess.Popen([binary, "-c", str(file)], stderr=log)
-    try:
+    with nats_server("-c", str(file), log=folder / "server.log"):
         listened_on(port)
         yield port
-    finally:
-        process.kill()
-        process.wait(timeout=180)
 
 
 def variables(way: Way, url: str) -> dict[str, str]:

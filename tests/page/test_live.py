@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from protocol.errors import Rejected
 from storage.memory import MemoryArtifacts, MemoryLog
 from tests.conftest import SAMPLE, layer, settled
 from tests.page.shown import Html, app_over, client_of
+from tests.promises.harness import environment
 from tests.stack import ROOT, free_port
 
 TURNS = 40
@@ -68,13 +68,7 @@ async def test_the_command_serves_until_it_is_told_to_stop(settings: Settings, t
         "--nats",
         settings.nats.url,
     ]
-    environment = {
-        **os.environ,
-        "JETTISON_S3__ENDPOINT": settings.s3.endpoint,
-        "JETTISON_S3__ACCESS_KEY": settings.s3.access_key,
-        "JETTISON_S3__SECRET_KEY": settings.s3.secret_key,
-    }
-    process = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, cwd=ROOT, env=environment(settings), stderr=subprocess.PIPE, text=True)
     try:
         status, text = await asyncio.to_thread(_asked, f"http://127.0.0.1:{port}/", process)
         assert (status, "<h1>Conversations</h1>" in text) == (200, True)

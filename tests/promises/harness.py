@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import shutil
 import signal
 import subprocess
-import sysconfig
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -30,7 +28,7 @@ from protocol.formats import messages
 from protocol.ids import Address
 from protocol.login import Login
 from storage.streams import provision
-from tests.stack import LOOPBACK, free_port
+from tests.stack import LOOPBACK, ROOT, free_port, jettison_command, program
 
 DAMAGE = re.compile(r"corrupt|Critical write error|(?<!\[CTX_WAKE\] Stream state encountered internal )inconsisten")
 """In a server's log. Of the work queue it may have to count anew what is left: a sweep finds what is missing there."""
@@ -56,11 +54,11 @@ class Server:
 
     def start(self) -> None:
         """Start it; it answers a moment later."""
-        binary = shutil.which("nats-server", path=sysconfig.get_path("scripts"))
-        assert binary is not None
         with self.log.open("ab") as out:
             environment = {**os.environ, **self.environment}
-            self.process = subprocess.Popen([binary, "-c", str(self.config)], env=environment, stderr=out, stdout=out)
+            self.process = subprocess.Popen(
+                [program("nats-server"), "-c", str(self.config)], env=environment, stderr=out, stdout=out
+            )
 
     def kill(self) -> None:
         """Kill it as kill -9 does."""
@@ -233,6 +231,19 @@ def environment(settings: Settings, **more: str) -> Mapping[str, str]:
         "OTEL_SDK_DISABLED": "true",
         **more,
     }
+
+
+async def told_by(settings: Settings, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command on *settings*' servers as an operator does."""
+    return await asyncio.to_thread(
+        subprocess.run,
+        [*jettison_command(), *command],
+        env=environment(settings),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
 
 
 async def said_whole(running: Runtime, at: Address) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import os
 import signal
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -31,6 +30,7 @@ from protocol.limits import SNAPSHOT_COMMITS
 from protocol.subjects import ACTORS, Actor
 from storage.jetstream_snapshots import JetStreamSnapshots
 from tests.conftest import SAMPLE, WINDOW_TOKENS, Json, at_work, done_facts, layer, served, settled
+from tests.promises.harness import environment
 from tests.stack import jettison_command
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -155,17 +155,10 @@ async def test_a_snapshot_ahead_of_the_log_stops_the_conversation(
 
 
 async def started_worker(settings: Settings, actor: Actor) -> asyncio.subprocess.Process:
-    environment = {
-        **os.environ,
-        "JETTISON_NATS__URL": settings.nats.url,
-        "JETTISON_S3__ENDPOINT": settings.s3.endpoint,
-        "JETTISON_S3__ACCESS_KEY": settings.s3.access_key,
-        "JETTISON_S3__SECRET_KEY": settings.s3.secret_key,
-        "JETTISON_DATA": settings.data,
-        "OTEL_SDK_DISABLED": "true",
-    }
     command = (*jettison_command(), "worker", actor)
-    return await asyncio.create_subprocess_exec(*command, cwd=ROOT, env=environment, stderr=asyncio.subprocess.DEVNULL)
+    return await asyncio.create_subprocess_exec(
+        *command, cwd=ROOT, env=environment(settings), stderr=asyncio.subprocess.DEVNULL
+    )
 
 
 @asynccontextmanager

@@ -3,8 +3,6 @@
 import asyncio
 import dataclasses
 import json
-import os
-import subprocess
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -30,7 +28,7 @@ from storage.ports import DeadLetter, Slot
 from storage.streams import provision
 from storage.sweep_ports import Mark
 from tests.conftest import at_work, chatter, layer, settled
-from tests.stack import jettison_command
+from tests.promises.harness import told_by
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -274,15 +272,7 @@ async def test_a_log_that_is_gone_is_loud(tmp_path: Path) -> None:
             assert (await anext(found)).at == address("gone")
 
 
-def test_the_command_wakes_everybody_after_the_queue_was_lost(apart: Settings) -> None:
-    environment = {
-        **os.environ,
-        "JETTISON_NATS__URL": apart.nats.url,
-        "JETTISON_S3__ENDPOINT": apart.s3.endpoint,
-        "JETTISON_S3__ACCESS_KEY": apart.s3.access_key,
-        "JETTISON_S3__SECRET_KEY": apart.s3.secret_key,
-    }
-    command = [*jettison_command(), "sweep", "--all", "--json"]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=180, check=False)
+async def test_the_command_wakes_everybody_after_the_queue_was_lost(apart: Settings) -> None:
+    done = await told_by(apart, "sweep", "--all", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["complete"] is True

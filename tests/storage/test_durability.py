@@ -2,11 +2,9 @@
 
 import asyncio
 import json
-import os
 import shutil
 import signal
 import subprocess
-import sysconfig
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
@@ -33,7 +31,8 @@ from storage.log_changes import JetStreamLogChanges
 from storage.streams import provision, streams
 from storage.sweep_ports import LogChanges
 from tests.conftest import settled
-from tests.stack import LOOPBACK, free_port, jettison_command
+from tests.promises.harness import at_server, told_by
+from tests.stack import LOOPBACK, free_port, nats_server
 
 ROOT = Path(__file__).parents[2]
 CONFIGURATIONS = ROOT / "infra" / "nats"
@@ -44,16 +43,9 @@ PASSWORDS["AGENT_PASSWORD_default"] = "agent-default-secret"
 @contextmanager
 def server(config: Path, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """Run nats-server with *config* until the end."""
-    binary = shutil.which("nats-server", path=sysconfig.get_path("scripts"))
-    assert binary is not None
     log = config.parent / f"{environment.get('NATS_NAME', 'one')}.log"
-    with log.open("wb") as out:
-        process = subprocess.Popen([binary, "-c", str(config)], env={**os.environ, **environment}, stderr=out)
-        try:
-            yield process
-        finally:
-            process.send_signal(signal.SIGKILL)
-            process.wait(timeout=180)
+    with nats_server("-c", str(config), log=log, environment=environment) as process:
+        yield process
 
 
 @asynccontextmanager
@@ -120,22 +112,12 @@ async def test_the_doctor_says_that_a_power_cut_loses_what_is_not_synced(tmp_pat
         await provision(connection)
         url = connection.connected_url
         assert url is not None
-        environment = {
-            **os.environ,
-            "JETTISON_NATS__URL": url.geturl(),
-            "JETTISON_S3__ENDPOINT": settings.s3.endpoint,
-            "JETTISON_S3__ACCESS_KEY": settings.s3.access_key,
-            "JETTISON_S3__SECRET_KEY": settings.s3.secret_key,
-        }
-        command = (*jettison_command(), "doctor", "--json")
+        there = at_server(settings, url.geturl())
 
-        async def found(*more: str) -> tuple[int | None, dict[str, Any]]:
-            process = await asyncio.create_subprocess_exec(
-                *command, *more, cwd=ROOT, env=environment, stdout=asyncio.subprocess.PIPE
-            )
-            out, _ = await process.communicate()
-            rows = [json.loads(line) for line in out.splitlines()]
-            return process.returncode, next(row for row in rows if row["what"] == "durability")
+        async def found(*more: str) -> tuple[int, dict[str, Any]]:
+            done = await told_by(there, "doctor", "--json", *more)
+            rows = [json.loads(line) for line in done.stdout.splitlines()]
+            return done.returncode, next(row for row in rows if row["what"] == "durability")
 
         seen, unseen = await asyncio.gather(found("--monitor", monitor), found())
     assert seen == (

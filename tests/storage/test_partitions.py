@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-import subprocess
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,8 +23,7 @@ from storage.partitions import ONE, SHARDS, Layout, grown, partition_at, shard_o
 from storage.places import places_of
 from storage.streams import drift, provision
 from tests.conftest import at_work, chatter, layer, settled
-from tests.promises.harness import Rights, at_server, environment, one
-from tests.stack import ROOT, jettison_command
+from tests.promises.harness import Rights, at_server, one, told_by
 
 SHARDS_FILE = Path(__file__).parents[2] / "infra" / "nats" / "shards.conf"
 GOLDEN = {
@@ -67,19 +65,6 @@ def test_what_the_streams_listen_to_is_the_layout() -> None:
     assert told(listening) == layout
     with pytest.raises(Damaged, match=r"no partition has the shards .*jettison restore"):
         told([*listening[:2], []])
-
-
-async def told_by(settings: Settings, *command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command as an operator does."""
-    return await asyncio.to_thread(
-        subprocess.run,
-        [*jettison_command(), *command],
-        env=environment(settings),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=180,
-    )
 
 
 async def test_a_server_that_computes_no_shards_is_refused_partitions(running: Runtime) -> None:
