@@ -95,11 +95,14 @@ class Retaining:
         """
         if self.rules != codec.RULES_VERSION:
             raise Rejected(f"rules.write is {self.rules}: releases of these rules cannot read an archived log")
-        due = await self.due()
-        for one in due:
+        ending: list[Due] = []
+        for one in await self.due():
             if one.wish != "erase":
                 yield one.at, await self._archived(one, by=by)
-        ending = [one for one in due if one.wish == "erase"]
+            elif kept := await self._kept_or_fault(one):
+                yield one.at, kept
+            else:
+                ending.append(one)
         for first in range(0, len(ending), ERASED_AT_ONCE):
             async with paused(self.erasing.connection):
                 for one in ending[first : first + ERASED_AT_ONCE]:
@@ -116,12 +119,20 @@ class Retaining:
             return error
 
     async def _erased(self, due: Due, *, by: str) -> Archived | Certificate | JettisonError:
+        if kept := await self._kept_or_fault(due):
+            return kept
         try:
-            if kept := await self._kept(due):
-                return Archived(address=str(due.at), kept=kept)
             return await self.erasing.erase(due.at, by=by, objects=[await self.snapshots.artifact(due.at)])
         except (Damaged, Rejected, Unavailable) as error:
             return error
+
+    async def _kept_or_fault(self, due: Due) -> Archived | JettisonError | None:
+        """Return why *due* is not erased; None: nobody is in the way, and the actors are paused for it."""
+        try:
+            kept = await self._kept(due)
+        except (Damaged, Unavailable) as error:
+            return error
+        return Archived(address=str(due.at), kept=kept) if kept else None
 
     async def _kept(self, due: Due) -> Kept:
         """Return why what the list says is to be erased is not."""

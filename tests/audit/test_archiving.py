@@ -15,11 +15,12 @@ from actors.audit.archiving import Archiving
 from actors.audit.retaining import FINISH_MS, wished
 from actors.core.listed import ERASED, About
 from actors.host.bootstrap import Runtime, runtime
+from actors.spill.policy_layers import Layers, TenantLayer
 from protocol import codec
 from protocol.client import Client, Conversation
-from protocol.errors import ArchiveDamaged, LogUnavailable
+from protocol.errors import ArchiveDamaged, BadPolicy, LogUnavailable
 from protocol.facts import ConversationArchived
-from protocol.ids import fresh_id
+from protocol.ids import fresh_id, token
 from protocol.retention import Retention, seconds_of
 from storage import object_copies
 from storage.archives import PREFIX
@@ -59,6 +60,18 @@ def test_what_is_due_goes_by_the_last_word_or_step(about: About, days: int, wish
 
 def test_a_time_is_a_number_with_its_unit() -> None:
     assert [seconds_of(one) for one in ("", "45s", "90m", "12h", "30d")] == [0, 45, 5_400, 43_200, 2_592_000]
+
+
+def test_only_an_operator_says_how_long_and_for_each_tenant() -> None:
+    years = {"retention": {"archive_after": "30d"}}
+    layers = Layers(service=years, tenants={token("brief"): TenantLayer(policy={"retention": {"erase_after": "1d"}})})
+    assert layers.retention(token("any")) == Retention(archive_after="30d")
+    assert layers.retention(token("brief")) == Retention(archive_after="30d", erase_after="1d")
+    for asked in ({"erase_after": "1s"}, {"archive_after": ""}):
+        with pytest.raises(BadPolicy, match="is locked by the operator"):
+            layers.resolved(token("any"), model="", layer={"retention": asked})
+    with pytest.raises(BadPolicy, match="retention"):
+        Layers(service={"retention": {"erase_after": "soon"}}).retention(token("any"))
 
 
 class Racing:
