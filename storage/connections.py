@@ -20,7 +20,7 @@ from .durability import monitored
 PAGE_SIZE = 1024
 """Connections that a server names at once."""
 
-WORKERS = frozenset((*ACTORS, *(f"trial-{actor}" for actor in ACTORS), "service", "up", "compact"))
+WORKERS = frozenset((*ACTORS, *(f"trial-{actor}" for actor in ACTORS), "service", "all", "up", "compact"))
 """Roles of processes that decide."""
 
 LASTING = WORKERS | {"sweeper", "gateway", "auditor"}

@@ -105,13 +105,15 @@ def worker(
     stack: StackOptions,
     role: Annotated[
         str,
-        typer.Argument(help="spill, digest, squeeze or cut; or what is beside cut: service, sweeper", metavar="ACTOR"),
+        typer.Argument(
+            help="spill, digest, squeeze or cut; what is beside cut: service, sweeper; or all.", metavar="ACTOR"
+        ),
     ],
     alone: Annotated[
         bool, typer.Option("--alone", help="Of cut: without the service and the sweeper beside it.")
     ] = False,
 ) -> int:
-    """Run one worker of one actor; start as many as you like, anywhere."""
+    """Run one worker of one actor, or of all in one process; start as many as you like, anywhere."""
     from .serve import worker as run
 
     return run(stack, role=role, alone=alone)

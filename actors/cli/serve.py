@@ -159,11 +159,12 @@ async def _worker(settings: Settings, role: Role, alone: bool = False) -> int:
 
 async def _worked(settings: Settings, role: Role, alone: bool, outage: Outage, readiness: Readiness) -> None:
     """Work until NATS is lost, and say so; a store that is down at the start is waited for as well."""
-    spec = None if role == "service" or role == "sweeper" else ACTOR_SPECS[role]
-    sweeps = role == "sweeper" or (spec is not None and spec.serves and not alone)
+    specs = [spec for actor, spec in ACTOR_SPECS.items() if role in (actor, "all")]
+    beside = not alone and any(spec.serves for spec in specs)
+    sweeps = role == "sweeper" or beside
     # who answers has the store, and there is one wherever the sweeper is a process of its own
-    answers = role == "service" or (spec is not None and spec.serves and not alone)
-    store = answers or (spec is not None and spec.needs_store)
+    answers = role == "service" or beside
+    store = answers or any(spec.needs_store for spec in specs)
     try:
         async with runtime(settings, role=role) as running:
             if store:

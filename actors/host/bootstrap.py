@@ -67,9 +67,9 @@ if TYPE_CHECKING:
     from actors.services.sweeper import Sweeper
     from actors.squeeze.model import OpenAiModel
 
-Role = Actor | Literal["service", "sweeper"]
-"""What a worker's process does: an actor's work, answers to agents, or looking for what was forgotten."""
-ROLES: tuple[Role, ...] = (*ACTORS, "service", "sweeper")
+Role = Actor | Literal["service", "sweeper", "all"]
+"""What a worker's process does: an actor's work, answers to agents, looking for what was forgotten, or all of it."""
+ROLES: tuple[Role, ...] = (*ACTORS, "service", "sweeper", "all")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,7 +286,7 @@ async def work(running: Process, roles: Iterable[Role] = ACTORS, *, alone: bool 
     from actors.telemetry.service_metrics import record_letter
 
     wanted = tuple(roles)
-    actors = [actor for actor in ACTORS if actor in wanted]
+    actors = [actor for actor in ACTORS if actor in wanted or "all" in wanted]
     beside = not alone and any(ACTOR_SPECS[actor].serves for actor in actors)
     await warmed(running, actors)
     for actor, reason in product(actors, get_args(Reason)):
