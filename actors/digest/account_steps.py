@@ -114,6 +114,9 @@ TITLE_CHARS_MAX = 120
 FAILED_CHARS = 300
 """Of the words in which a failed call says why, before anything else."""
 
+ANSWER_CHARS = 32
+"""An outcome of so few stands where steps are joined, too: it costs less than its call."""
+
 JOINED_HEADS_MAX = 8
 OTHERS = "other calls"
 
@@ -293,6 +296,8 @@ def _gist(act: AccountAct, *, by_fields: bool = False, sought: Sought = _nothing
         return clipped(act.outcome.split("\n", 1)[0], REASON_CHARS, head=REASON_HEAD)
     if by_fields and is_record(act.outcome):
         return shorter_record(act.outcome, chars=RECORD_CHARS, sought=sought)
+    if by_fields and len(act.outcome) <= ANSWER_CHARS and GAP not in act.outcome and act.outcome != NOTHING:
+        return one_line(act.outcome)
     last = act.outcome.rsplit("\n", 1)[-1]
     short = len(last) <= REASON_CHARS and (is_summary(last) or (act.used >= USED_MIN and last == act.outcome))
     return last if short else ""

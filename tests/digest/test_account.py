@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from actors.core.account_text import JOINED_LEVEL
 from actors.core.pressure import target_tokens
 from actors.digest.requests import within
 from protocol.account import Account, AccountRequest
@@ -305,3 +306,10 @@ def test_names_in_a_program_are_no_values_that_stand_alone() -> None:
     values = account(of).values
     assert any("ORD-" in one.text for one in values)
     assert not any("def handle_" in one.text for one in values)
+
+
+def test_a_short_answer_stands_where_steps_are_joined() -> None:
+    counted = called(1, "bash", "      77\n", command="grep -c chalk src/renderer.ts")
+    of = play(talk(), user("Replace chalk."), *counted, *looks(2, 40))
+    assert any(step.level >= JOINED_LEVEL and step.first <= 2 for step in account(of).steps)
+    assert "-> 77" in told(of)
