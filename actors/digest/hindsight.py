@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
@@ -16,7 +16,7 @@ from itertools import takewhile
 from actors.core.entry import Entry
 from actors.core.message_texts import MessageText, texts_of
 from actors.core.text.excerpt import LookedAt, flat
-from actors.core.text.line_worths import Sought, different_words, words_of
+from actors.core.text.line_worths import Seeker, Sought, different_words, words_of
 from actors.core.text.recent import Recent
 from protocol.account import AccountRequest
 
@@ -213,18 +213,15 @@ class Hindsight:
 
     def seeker(self, *, after: int, own: str = "") -> Sought:
         """Return what tells how much a word of a result of message *after* mattered; *own* is its call."""
-        mine: frozenset[str] | None = None
         last_said, (owned, used, asked) = self.said, self._worths
 
-        def sought(word: str) -> float:
-            nonlocal mine
-            if mine is None:
-                # most texts are short enough, and nobody asks
-                mine = different_words(own)
-            worths = owned if word in mine else used if last_said.get(word, 0) > after else asked
-            return worths[word]
+        def of_each(words: Sequence[str]) -> list[float]:
+            mine = different_words(own)
+            return [
+                (owned if word in mine else used if last_said.get(word, 0) > after else asked)[word] for word in words
+            ]
 
-        return sought
+        return Seeker(of_each)
 
     @cached_property
     def _worths(self) -> tuple[_Worths, _Worths, _Worths]:

@@ -15,7 +15,7 @@ from typing import Any
 from protocol.formats import messages
 
 from .kinds import BASE64_CHARS_MIN, parsed_json
-from .line_worths import LINE_CHARS_MAX, WORD, Sought, line_worths, without_numbers, words_of_each
+from .line_worths import LINE_CHARS_MAX, WORD, Sought, line_worths, without_numbers, words_of_each, worths_of
 from .phrases import telling
 from .shorten.binary import without_base64
 from .table import summaries, table_of
@@ -266,10 +266,10 @@ def _clipped(line: str, sought: Sought, chars: int, *, clauses: bool) -> str:
     if len(fields) >= FIELDS_MIN and not (clauses and line.count(" ") > CLAUSE_WORDS_MIN * len(fields)):
         return _fields(fields, sought, chars)
     best, place = 0.0, 0
-    for found in WORD.finditer(line.lower()):
-        worth = sought(found.group())
+    found = list(WORD.finditer(line.lower()))
+    for one, worth in zip(found, worths_of([one.group() for one in found], sought), strict=True):
         if worth > best:
-            best, place = worth, found.start()
+            best, place = worth, one.start()
     start = max(0, min(place - chars // 3, len(line) - chars))
     end = start + chars - 2
     piece = line[start:end]
@@ -283,7 +283,7 @@ def _clipped(line: str, sought: Sought, chars: int, *, clauses: bool) -> str:
 
 def _fields(fields: list[str], sought: Sought, chars: int) -> str:
     """Return those of *fields* that mattered most, in their order, in at most *chars* characters."""
-    worths = [sum(map(sought, words)) for words in words_of_each(fields)]
+    worths = [sum(worths_of(words, sought)) for words in words_of_each(fields)]
     order = sorted(range(len(fields)), key=lambda place: (-worths[place] / (12 + len(fields[place])), place))
     chosen: list[int] = []
     left = chars - 2

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice, pairwise, repeat
 from operator import add
 from typing import Any
@@ -20,6 +20,18 @@ from .table import Table, summaries
 
 Sought = Callable[[str], float]
 """Tells how much a word (in lower case) matters: 0 not at all, 1 as one that the agent used."""
+
+
+class Seeker:
+    """One that tells it of many words at once, in half the time."""
+
+    def __init__(self, of_each: Callable[[Sequence[str]], list[float]]) -> None:
+        self.of_each = of_each
+
+    def __call__(self, word: str) -> float:
+        """Return how much *word* matters."""
+        return self.of_each((word,))[0]
+
 
 LINE_CHARS_MAX = 300
 """Of a line, looked at for what it says of rules and of refusals."""
@@ -124,15 +136,19 @@ def _parted(plain: str) -> list[str]:
     return [word for run in plain.split() if len(word := run.strip(_AT_ENDS)) > 1 or word.isdigit()]
 
 
+def worths_of(words: Sequence[str], sought: Sought) -> Iterable[float]:
+    """Return how much each of *words* matters."""
+    return sought.of_each(words) if isinstance(sought, Seeker) else map(sought, words)
+
+
 def line_worths(lines: list[str], sought: Sought, table: Table | None = None) -> list[float]:
     """Return how much each of *lines* matters, which are *table*, if they are one."""
     # in the order of the line: sums of fractions depend on it, and a set's is another one in each process
     words = [dict.fromkeys(of_line) for of_line in words_of_each(without_numbers(lines))]
     often = Counter(chain.from_iterable(words))
-    weights = {}
-    for word, times in often.items():
-        if times < len(lines) and (worth := sought(word)):
-            weights[word] = worth * min(1.0, RARE_IN_LINES / times)
+    some = [word for word, times in often.items() if times < len(lines)]
+    worths = zip(some, worths_of(some, sought), strict=True)
+    weights = {word: worth * min(1.0, RARE_IN_LINES / often[word]) for word, worth in worths if worth}
     weight, none = weights.get, repeat(0.0)
     own = [sum(map(weight, of_line, none), 0.0) for of_line in words]
     shapes = shapes_of(lines)
