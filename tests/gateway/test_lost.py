@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import aiohttp
@@ -11,15 +13,22 @@ from multidict import CIMultiDictProxy
 from actors.cli.session import started_stack
 from actors.host.settings import Settings
 from actors.services.read_back import said_messages
-from protocol import subjects
+from protocol import codec, subjects
+from protocol.facts import UsageReported
 from protocol.formats import messages
 from protocol.ids import address, fresh_id
 from storage.erasure import removed
-from tests.conftest import at_work
+from storage.ports import Record
+from tests.conftest import at_work, settled
 from tests.gateway.model import Json, Reply, StrictModel, words
 from tests.gateway.provider import in_front_of, provider
 
 pytestmark = pytest.mark.slow
+
+
+def reported(records: Sequence[Record]) -> list[UsageReported]:
+    said = (fact for one in records if one.side == "said" for fact in codec.decode_said(one.body).facts)
+    return [fact for fact in said if isinstance(fact, UsageReported)]
 
 
 async def test_an_agent_whose_log_lost_its_end_goes_on_in_a_new_one_with_all_that_was_said(
@@ -45,6 +54,10 @@ async def test_an_agent_whose_log_lost_its_end_goes_on_in_a_new_one_with_all_tha
         names = [(await turn())["x-jettison-conversation"] for _ in range(3)]
         at = address(names[-1])
         assert names == [str(at.conversation)] * 3
+        # what each answer cost is reported when it was given: behind the end there must be nothing that is not lost
+        while len(reported(await working.log.read(at, after=0))) < len(names):
+            await asyncio.sleep(0.02)
+        await settled(working, at)
         records = await working.log.read(at, after=0)
         await removed(working.connection, stream=subjects.LOG_STREAM, seqs=[one.seq for one in records[-4:]])
         assert (await turn())["x-jettison"] == "bypass; LogRegression"
