@@ -34,6 +34,9 @@ from tests.conftest import settled
 
 DAY_MS = 86_400_000
 
+UNAVAILABLE = 4
+"""Exit code of a command on a machine that is too busy to answer in time; the next run goes on."""
+
 
 @pytest.mark.parametrize(
     ("about", "days", "wish"),
@@ -203,7 +206,7 @@ async def is_archived_again_by_policy(data: Path, tmp_path: Path, running: Runti
     config.write_text('[tenants.kept.policy.retention]\narchive_after = "1s"\n')
     while not (await settled(running, talk.at)).archived:  # until the list has it, and its second is over
         done = jettison("retain", "--config", str(config), "--data", str(data))
-        assert done.returncode == 0, done.stderr
+        assert done.returncode in (0, UNAVAILABLE), done.stderr
         await asyncio.sleep(0.2)
     assert said(await running.log.read(talk.at, after=0))[: len(whole)] == said(whole)
     assert told(data, "verify", str(talk.at))["ok"] is True
@@ -246,7 +249,7 @@ async def erased(data: Path, tmp_path: Path, running: Runtime, archiver: Archivi
     certificates: list[dict[str, object]] = []
     while not (await running.conversations.load(talk.at)).erased:  # until the list has it, and its second is over
         done = jettison("retain", "--config", str(config), "--data", str(data))
-        assert done.returncode == 0, done.stderr
+        assert done.returncode in (0, UNAVAILABLE), done.stderr
         certificates += map(json.loads, done.stdout.splitlines())
         await asyncio.sleep(0.2)
     (certificate,) = [one for one in certificates if one["address"] == str(talk.at)]
