@@ -14,7 +14,7 @@ from actors.audit.diff import grouped, text_diff
 from actors.audit.sums import FateSum, StageSum, Stats, Sums
 from actors.audit.where import in_short
 from actors.services.serving import ranges
-from protocol.history import Change, Diff, Event, Loss, Row, Span, Tally, Version, Where, Why
+from protocol.history import Change, Diff, Event, Loss, Place, Row, Span, Tally, Version, Where, Why
 
 from .plot import course_text
 from .terminal_text import counted, one_line, plain
@@ -94,6 +94,12 @@ def why_text(found: Why, *, full: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _place(place: Place) -> str:
+    where = f"artifact {place.key[:16]}" if place.key else "the log"
+    since = f" since v{place.since}" if place.since else ""
+    return f"  kept in {where}: message {place.message} {place.part}{since}"
+
+
 def where_text(found: Where) -> str:
     """Return the places of a text, as text."""
     lines = [f"{one_line(found.text, chars=60)!r} in {found.address}: {found.now}"]
@@ -105,10 +111,7 @@ def where_text(found: Where) -> str:
     if calls := found.cut_when_served:
         served = counted(len(calls), "call")
         lines.append(f"  {served} served without it, cut for that call alone: {_few(calls, 'v')}")
-    for place in found.places[:PLACES_SHOWN]:
-        where = f"artifact {place.key[:16]}" if place.key else "the log"
-        since = f" since v{place.since}" if place.since else ""
-        lines.append(f"  kept in {where}: message {place.message} {place.part}{since}")
+    lines += map(_place, found.places[:PLACES_SHOWN])
     if len(found.places) > PLACES_SHOWN:
         lines.append(f"  … {len(found.places) - PLACES_SHOWN} more places; all with --json")
     lines += [f"  not looked into: the upload {key[:16]} is gone" for key in found.unsearched]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from pathlib import Path
 
 from nats.js.errors import APIError
@@ -260,12 +260,16 @@ def _key_files(folder: Path, settings: Settings) -> list[Path] | Finding:
     if open_to_others:
         detail = f"others on this machine may read {', '.join(open_to_others[:5])} in {folder}"
         return Finding(what="keys", ok=False, detail=detail, fix=f"chmod 600 {folder}/*.key")
+    return _useless(folder, files) or files
+
+
+def _useless(folder: Path, files: Iterable[Path]) -> Finding | None:
     for file in files:
         try:
             FolderKeys(folder=folder).check(Token(file.stem))
         except KeysUnavailable as error:
             return Finding(what="keys", ok=False, detail=str(error), fix=f"put the copy of {file.name} back")
-    return files
+    return None
 
 
 async def _tenants_wrong(running: Runtime, settings: Settings, folder: Path, files: Sequence[Path]) -> Finding | None:

@@ -20,14 +20,8 @@ def bar(title: str, total: int, *, unit: str = "messages") -> Iterator[Callable[
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn(unit),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as shown:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn(unit))
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as shown:
         task = shown.add_task(title, total=total)
         yield lambda name, index, of: shown.advance(task)
 
