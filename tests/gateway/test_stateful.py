@@ -21,6 +21,7 @@ from protocol.formats import messages
 from protocol.ids import Address, Token, fresh_id
 from protocol.keys import JetStreamKeys
 from storage.gateway_forgetting import forgotten
+from storage.gateway_places import JetStreamPlaces
 from storage.gateway_sessions import JetStreamSessions
 from storage.queue_pause import paused
 from tests.conftest import done_facts
@@ -144,7 +145,12 @@ async def _compacted(llm: AsyncOpenAI, run: str, answers: list[Any], there: Prov
 
 
 async def _looked_on(working: Runtime, trunk: Address) -> None:
-    """See the conversation on the page."""
+    """See the conversation on the page; of what gateways keep nobody reads a word."""
+    kept = [body async for _, body, _ in JetStreamPlaces(working.connection).each(trunk.tenant)]
+    assert len(kept) > TURNS
+    assert [
+        word for word in (b"Look.", b"call_", b'"function_call"', TOLD[:40].encode()) if word in b"".join(kept)
+    ] == []
     live, ends = JetStreamSessions(working.connection), time.monotonic() + 30
     while trunk not in {one.at for one in await live.newest(since_ms=0)}:
         assert time.monotonic() < ends
