@@ -25,6 +25,8 @@ PASSED_ON = (signal.SIGINT, signal.SIGTERM)
 
 def client(path: str, arguments: list[str]) -> None:
     """Have the server at *path* run the command, and end as it does."""
+    # the command may have written, and be told to end, before there is anybody to pass that on to
+    signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
     asked = json.dumps({"arguments": arguments, "folder": os.getcwd(), "environment": dict(os.environ)}).encode()
     with socket.socket(socket.AF_UNIX) as server, server.makefile("r") as told:
         server.connect(path)
@@ -33,6 +35,7 @@ def client(path: str, arguments: list[str]) -> None:
         pid = int(told.readline())
         for number in PASSED_ON:
             signal.signal(number, lambda sent, _: os.kill(pid, sent))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
         code = int(told.readline())
     if code < 0:
         signal.signal(-code, signal.SIG_DFL)

@@ -60,8 +60,12 @@ async def test_an_agent_whose_log_lost_its_end_goes_on_in_a_new_one_with_all_tha
         await settled(working, at)
         records = await working.log.read(at, after=0)
         await removed(working.connection, stream=subjects.LOG_STREAM, seqs=[one.seq for one in records[-4:]])
-        assert (await turn())["x-jettison"] == "bypass; LogRegression"
-        found = await turn()
-        assert (found["x-jettison"], found["x-jettison-conversation"] in names) == ("kept", False)
+        told = []
+        while (found := await turn())["x-jettison"] != "kept":
+            told.append(found["x-jettison"])
+            # who still writes down a view of before meets a log that has another end
+            assert told[-1] == "bypass; LogRegression" or (told[-1], len(told)) == ("bypass; Contended", 1), told
+        assert told[-1] == "bypass; LogRegression"
+        assert found["x-jettison-conversation"] not in names
         anew = await said_messages(address(found["x-jettison-conversation"]), log=working.log)
     assert [messages.decode(one.raw) for one in anew] == history[1:-1]
