@@ -172,7 +172,7 @@ page: .venv/.browser .venv/.axe
 	@touch $@
 
 list: .venv/.installed
-	@$(BIN)/python -m tests.programs.long_list
+	@$(BIN)/python -m tests.programs.long_list $(if $(COUNT),--count $(COUNT))
 
 .PHONY: drill
 drill: .venv/.installed

@@ -1,5 +1,7 @@
 """`make list`: how long `jettison ls` takes where the list has 100,000 conversations, each process from its start.
 
+And what it costs the page to read all of it for the first time. `COUNT=1000000` for more.
+
 The records are made up and written as a sweeper writes them; nothing of the conversations themselves is there.
 """
 
@@ -24,6 +26,22 @@ from protocol.ids import address
 
 AT_ONCE = 10_000
 TIMES = 5
+PAGE = """
+import asyncio, resource, sys, time
+from actors.cli.session import located
+from actors.host.bootstrap import runtime
+from actors.host.settings import Settings
+from actors.page.known_list import KnownList
+async def main():
+    async with runtime(located(Settings(data=sys.argv[1])), role="bench") as running:
+        known = KnownList(running.listing(), changes=running.changes, log=running.log)
+        began = time.process_time()
+        await known.refresh()
+        megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        print(f"page: all is read once in {time.process_time() - began:.1f} s of CPU time, {megabytes} MB")
+asyncio.run(main())
+"""
+
 SUBJECTS = ("Rechnung", "refund", "返金", "Payout", "Login", "facture")
 
 
@@ -61,6 +79,8 @@ async def measured(count: int) -> None:
             print(f"{count:,} records written in {time.perf_counter() - began:.1f} s")
             for arguments in ((), ("--page", "1000"), ("返金 77",), ("--sort", "tokens")):
                 await _times(Path(folder), *arguments)
+            page = (sys.executable, "-c", PAGE, folder)
+            print((await asyncio.to_thread(subprocess.run, page, capture_output=True, text=True, check=True)).stdout)
 
 
 async def _times(folder: Path, *arguments: str) -> None:
