@@ -37,13 +37,13 @@ async def overwritten(connection: NatsConnection, *, stream: str, subject: str, 
     return len(wanted)
 
 
-async def removed(connection: NatsConnection, *, stream: str, seqs: Sequence[int]) -> None:
-    """Overwrite the messages of *stream* at *seqs*, in that order; harmless where there is none.
+async def removed(connection: NatsConnection, *, stream: str, seqs: Sequence[int], at_once: int = AT_ONCE) -> None:
+    """Overwrite the messages of *stream* at *seqs*, so many *at_once*; harmless where there is none.
 
-    Raises as `overwritten` does.
+    With one at a time what is left never has a hole, also where one fails. Raises as `overwritten` does.
     """
-    for first in range(0, len(seqs), AT_ONCE):
-        batch = seqs[first : first + AT_ONCE]
+    for first in range(0, len(seqs), at_once):
+        batch = seqs[first : first + at_once]
         await asyncio.gather(*(_overwrite(connection, stream=stream, seq=seq) for seq in batch))
 
 

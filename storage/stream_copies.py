@@ -1,6 +1,7 @@
 """Copies of whole streams in files, as JetStream makes them: sound at one sequence, while others go on writing.
 
-A copy is the server's own archive of the stream. It opens in a server of the same or a newer version.
+A copy is the server's own archive of the stream. It opens in a server of the same or a newer version. The server copies
+block by block: what is taken out of the stream meanwhile is not in the copy, nor is what was written for it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from protocol.connection import TRANSIENT, reason_of
 from protocol.errors import Damaged, LogUnavailable, Rejected
 
 CHUNK_BYTES = 128 * 1024
+ROUNDS_MAX = 3
+"""Times that a log is copied, until nothing was taken out meanwhile."""
+
 ANSWER_SECONDS = 30.0
 """Between two parts of a copy, and for a server to open one."""
 
@@ -59,6 +63,27 @@ async def copied(connection: NatsConnection, stream: str, file: Path) -> StreamC
     return StreamCopy(
         stream=stream, config=begun["config"], state=begun["state"], bytes=size, sha256=digest.hexdigest()
     )
+
+
+async def copied_whole(connection: NatsConnection, stream: str, file: Path) -> StreamCopy:
+    """Do what `copied` does, out of which nothing was taken meanwhile: an archived log would be without its commit.
+
+    Raises as it, and `LogUnavailable` where somebody takes records out of *stream* all the time.
+    """
+    for _ in range(ROUNDS_MAX):
+        before = await _taken_out(connection, stream)
+        copy = await copied(connection, stream, file)
+        if await _taken_out(connection, stream) == before:
+            return copy
+    raise LogUnavailable(
+        f"records leave {stream} while it is copied: `retain`, `erase` or `repair` is at work; copy it afterwards"
+    )
+
+
+async def _taken_out(connection: NatsConnection, stream: str) -> int:
+    """Return how many of all records that *stream* ever had it has no more."""
+    state = (await _asked(connection, f"$JS.API.STREAM.INFO.{stream}", {}))["state"]
+    return int(state["last_seq"]) - int(state["messages"])
 
 
 async def _next(heard: Any) -> bytes:

@@ -113,8 +113,8 @@ class Archiving:
         # a snapshot of now: the first word does not need the archive
         await self.conversations.renew(at)
         stream = await places_of(self.connection).stream(subjects.LOG_STREAM, at)
-        # the newest first: what is left is a log's beginning, and who reads it meanwhile goes on with the archive
-        await removed(self.connection, stream=stream, seqs=[record.seq for record in reversed(gone)])
+        # the newest first, one by one: what is left is a log's beginning, and who reads it goes on with the archive
+        await removed(self.connection, stream=stream, seqs=[record.seq for record in reversed(gone)], at_once=1)
         return len(gone)
 
     async def _proved(self, at: Address, log: EventLog, *, upto: int) -> Head:

@@ -69,7 +69,7 @@ def backup(stack: StackOptions, folder: Path, *, keys: Path | None, as_json: boo
         objects = folder / OBJECTS
         # before the log: an anchor that is newer than the log would tell of a lost end
         new = await object_copies.anchors_copied(running.artifacts, objects)
-        streams = await _streams_copied(running, folder, keys)
+        streams = await streams_copied(running, folder, keys)
         # after the log: what a fact points to was stored before it
         new += await object_copies.artifacts_copied(running.artifacts, objects)
         count = sum(1 for _ in object_copies.kept(objects))
@@ -88,17 +88,19 @@ async def _parts(running: Runtime, streams: Sequence[str]) -> list[str]:
     return [name for one in streams for name in sorted(there) if name == one or name.startswith(f"{one}_")]
 
 
-async def _streams_copied(running: Runtime, folder: Path, keys: Path | None) -> list[StreamCopy]:
-    """Copy the streams; until all are there, those of the backup before stay.
+async def streams_copied(running: Runtime, folder: Path, keys: Path | None) -> list[StreamCopy]:
+    """Copy the streams to *folder*, that of keys to *keys*; until all are there, those of the backup before stay.
 
-    Raises `LogUnavailable` while shards move: one would be in two copies, or in none.
+    Raises `LogUnavailable` while shards move (one would be in two copies, or in none) and while records leave the log.
     """
     before = await layout_of(running.connection)
     copies = []
     for stream in await _parts(running, COPIED):
         partial = _partial(_file(folder, keys, stream))
         partial.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        copies.append(await stream_copies.copied(running.connection, stream, partial))
+        is_log = stream.startswith(subjects.LOG_STREAM)
+        how = stream_copies.copied_whole if is_log else stream_copies.copied
+        copies.append(await how(running.connection, stream, partial))
     after = await layout_of(running.connection)
     if after.moving or after != before:
         raise LogUnavailable(grows(after))

@@ -8,8 +8,10 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from nats.aio.msg import Msg
 
 from actors.audit.archiving import Archiving
 from actors.audit.retaining import FINISH_MS, wished
@@ -24,7 +26,6 @@ from protocol.ids import fresh_id, token
 from protocol.retention import Retention, seconds_of
 from storage import object_copies
 from storage.archives import PREFIX
-from storage.erasure import removed
 from storage.ports import Record
 from tests.audit.test_erasing import of_stack
 from tests.audit.test_undo_commands import told
@@ -144,15 +145,19 @@ async def an_agent_that_speaks_is_never_in_the_way(running: Runtime, archiver: A
 async def killed_before_it_left_the_stream(
     running: Runtime, archiver: Archiving, talk: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed when half was taken away, it leaves a log that reads as ever, and the next run ends it."""
+    """Ended when half was taken away, it leaves a log that reads as ever, without a hole; the next run ends it."""
     whole = await running.log.read(talk.at, after=0)
+    request, deleted = running.connection.request, 0
 
-    async def half(connection: object, *, stream: str, seqs: Sequence[int]) -> None:
-        await removed(running.connection, stream=stream, seqs=seqs[: len(seqs) // 2])
-        raise LogUnavailable("killed")
+    async def fails_once(subject: str, *rest: Any, **named: Any) -> Msg:
+        nonlocal deleted
+        deleted += "STREAM.MSG.DELETE" in subject
+        if deleted == len(whole) // 2 | 1 and "STREAM.MSG.DELETE" in subject:
+            raise TimeoutError
+        return await request(subject, *rest, **named)
 
-    with monkeypatch.context() as killing:
-        killing.setattr("actors.audit.archiving.removed", half)
+    with monkeypatch.context() as failing:
+        failing.setattr(running.connection, "request", fails_once)
         with pytest.raises(LogUnavailable):
             await archiver.archive(talk.at, idle_seconds=0.0, by="test")
     left = await in_stream(archiver, talk)

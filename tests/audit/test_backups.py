@@ -11,8 +11,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from nats.aio.client import Client as NatsConnection
 
-from actors.cli.backup import MANIFEST, Manifest, restore
+from actors.cli.backup import MANIFEST, Manifest, restore, streams_copied
 from actors.cli.compact import stack_for
 from actors.cli.options import StackOptions
 from actors.host.bootstrap import Runtime
@@ -20,10 +21,12 @@ from actors.host.settings import KeysSection, Settings
 from actors.runtime.listing import LISTS
 from protocol import codec, subjects
 from protocol.client import Client
-from protocol.errors import KeysUnavailable, Rejected
+from protocol.errors import KeysUnavailable, LogUnavailable, Rejected
 from protocol.facts import ConversationErased, MessagesAppended
 from protocol.formats import messages
-from protocol.ids import Address, Token, address
+from protocol.ids import Address, Token, address, fresh_id
+from storage import stream_copies
+from storage.erasure import removed
 from storage.queue_pause import paused
 from storage.rewrapping import rewrapped
 from storage.stream_copies import StreamCopy
@@ -104,6 +107,29 @@ async def test_a_backup_opens_with_the_wrapped_keys_and_the_tenants_key_together
         with pytest.raises(KeysUnavailable, match="restore the stream of keys"):
             await running.log.read(AT, after=0)
     assert hits(backup, planted) == {}
+
+
+async def test_a_backup_is_made_again_where_records_left_the_log_meanwhile(
+    running: Runtime, at: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would have neither what an archiver took away nor the commit that says where that is."""
+    one = stream_copies.copied
+    left = [await running.log.say(at, b"said", message_id=fresh_id(), headers={}) for _ in range(4)]
+    ends: list[int] = []
+
+    async def leaving(connection: NatsConnection, stream: str, file: Path) -> StreamCopy:
+        copy = await one(connection, stream, file)
+        if stream.startswith(subjects.LOG_STREAM) and left:
+            ends.append(await running.log.say(at, b"where they are", message_id=fresh_id(), headers={}))
+            await removed(connection, stream=stream, seqs=[left.pop()])
+        return copy
+
+    monkeypatch.setattr(stream_copies, "copied", leaving)
+    with pytest.raises(LogUnavailable, match="while it is copied"):
+        await streams_copied(running, tmp_path, None)
+    assert list(tmp_path.glob("*.stream")) == [], "the backup before stays"
+    log = next(one for one in await streams_copied(running, tmp_path, None) if one.stream == subjects.LOG_STREAM)
+    assert log.last_seq >= ends[-1]
 
 
 def test_a_restore_without_the_place_of_the_wrapped_keys_says_so_before_it_begins(tmp_path: Path) -> None:
