@@ -145,21 +145,21 @@ class ArchivedLog:
         if not any(ARCHIVE_HEADER in record.headers for record in batch):
             return list(batch)
         found: list[Record] = []
-        for record in batch:
+        coming = list(reversed(batch))  # the next one last; no recursion, for archives go on from each other endlessly
+        while coming:
+            record = coming.pop()
             archive = archive_in(record)
             if archive is not None:
-                if reached < archive.last:
-                    found += await self._fetched(at, archive, after=reached)
                 others = {name: text for name, text in record.headers.items() if name != ARCHIVE_HEADER}
                 record = replace(record, headers=others)
+                if reached < archive.last:
+                    older = opened(at, await self._archives.get(at, archive.sha256), archive)
+                    coming.append(record)
+                    coming += [one for one in reversed(older) if one.seq > reached]
+                    continue
             found.append(record)
             reached = record.seq
         return found
-
-    async def _fetched(self, at: Address, archive: Archive, *, after: int) -> list[Record]:
-        """Return the records of *archive* behind *after*, and those of an older one that it goes on from."""
-        records = opened(at, await self._archives.get(at, archive.sha256), archive)
-        return await self._whole(at, [record for record in records if record.seq > after], after)
 
     async def _behind(self, at: Address, after: int, time: str, lost: LogRegression) -> list[Record]:
         records = await self.read(at, after=0) if after else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import pytest
@@ -99,6 +100,19 @@ async def test_what_is_said_behind_an_archive_is_in_the_stream_and_is_archived_w
     assert len(kept.archives.bodies) == 3
     await kept.speak("later")
     assert [one.body for one in await kept.all()] == [*(one.body for one in wanted), b"later"]
+
+
+async def test_a_log_may_have_been_archived_any_number_of_times() -> None:
+    kept = Kept()
+    for _ in range(times := sys.getrecursionlimit()):
+        await kept.speak("a")
+        await kept.commit(b"archived", await kept.bundled())
+        await kept.take_away()
+    try:
+        found = len(await kept.all())
+    except RecursionError:
+        found = 0
+    assert found == 2 * times
 
 
 async def test_a_word_between_the_look_and_the_commit_keeps_everything_in_the_stream() -> None:
