@@ -170,6 +170,18 @@ def millis(time: str) -> int:
         return 0
 
 
+async def clock_ms(connection: NatsConnection) -> int:
+    """Return the clock of the log's server, in milliseconds since 1970. Raises `LogUnavailable`."""
+    try:
+        answer = await connection.request(f"$JS.API.STREAM.INFO.{subjects.LOG_STREAM}", b"", timeout=READ_SECONDS)
+    except TRANSIENT as error:
+        raise LogUnavailable(f"the log does not answer: {reason_of(error)}") from None
+    told = json.loads(answer.data)
+    if "ts" not in told:
+        raise LogUnavailable(f"the log's server tells no time: {told.get('error', {}).get('description', '')}")
+    return millis(told["ts"])
+
+
 def record_of(message: Raw) -> Record:
     """Return a message of the stream as a record; its subject says who wrote it."""
     side: Literal["said", "done"] = "said" if message.subject.endswith(".said") else "done"

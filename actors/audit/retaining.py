@@ -22,7 +22,7 @@ from protocol.history import Certificate
 from protocol.ids import Address
 from protocol.retention import Retention, seconds_of
 from storage.encrypted import EncryptedSnapshots
-from storage.jetstream_reads import millis
+from storage.jetstream_reads import clock_ms, millis
 from storage.queue_pause import paused
 from storage.sweep_ports import LogChanges
 
@@ -33,6 +33,9 @@ Wish = Literal["archive", "finish", "erase"]
 
 FINISH_MS = 7 * 86_400_000
 """So long it is looked whether an archived log left its stream: who was to take it out may have been killed."""
+
+CLOCK_SECONDS_MAX = 300.0
+"""Between this machine's clock and that of NATS: one that is years ahead would have everything erased."""
 
 ERASED_AT_ONCE = 20
 """While the actors are paused: then they work for a while."""
@@ -73,7 +76,10 @@ class Retaining:
     """By which this release writes."""
 
     async def due(self) -> list[Due]:
-        """Return what the list says is due. Raises `Unavailable`."""
+        """Return what the list says is due. Raises `Unavailable`, `Rejected` where this machine's clock is wrong."""
+        apart = time.time() - await clock_ms(self.archiving.connection) / 1000
+        if abs(apart) > CLOCK_SECONDS_MAX:
+            raise Rejected(f"this machine's clock and that of NATS are {apart:,.0f} s apart: what is idle is not known")
         found = await places(self.listing, changes=self.changes, log=self.archiving.log)
         opened = await self.listing.opener(found.sections)
         known = cache(lambda section: opened(section, About))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +22,7 @@ from actors.host.bootstrap import Runtime, runtime
 from actors.spill.policy_layers import Layers, TenantLayer
 from protocol import codec
 from protocol.client import Client, Conversation
-from protocol.errors import ArchiveDamaged, BadPolicy, LogUnavailable
+from protocol.errors import ArchiveDamaged, BadPolicy, LogUnavailable, Rejected
 from protocol.facts import ConversationArchived
 from protocol.ids import fresh_id, token
 from protocol.retention import Retention, seconds_of
@@ -76,6 +78,18 @@ def test_only_an_operator_says_how_long_and_for_each_tenant() -> None:
             layers.resolved(token("any"), model="", layer={"retention": asked})
     with pytest.raises(BadPolicy, match="retention"):
         Layers(service={"retention": {"erase_after": "soon"}}).retention(token("any"))
+
+
+async def test_nothing_is_due_by_a_clock_that_is_not_that_of_nats(
+    running: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await running.retaining().due() == []
+    now = time.time
+    for apart in (400 * 86_400.0, -3_600.0):
+        wrong = SimpleNamespace(time=lambda apart=apart: now() + apart, time_ns=time.time_ns)
+        monkeypatch.setattr("actors.audit.retaining.time", wrong)
+        with pytest.raises(Rejected, match="s apart"):
+            await running.retaining().due()
 
 
 class Racing:
