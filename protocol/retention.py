@@ -10,7 +10,7 @@ from .hooks import Section
 
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
-After = Annotated[str, msgspec.Meta(pattern=r"^([1-9][0-9]{0,4}[smhd])?$")]
+After = Annotated[str, msgspec.Meta(pattern=r"^([1-9][0-9]{0,4}[smhd])?$(?!\n)")]
 
 
 class Retention(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):

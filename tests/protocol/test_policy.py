@@ -135,6 +135,12 @@ def test_the_fingerprint_of_the_defaults_never_changes_unseen() -> None:
     assert policies.decode(policies.encode(kept)) == kept, "it is written where it says anything"
 
 
+@pytest.mark.parametrize("after", ["30", "0d", "-1d", "30D", "30d\n", "1.5h", "d"])
+def test_a_time_that_nobody_meant_is_refused(after: str) -> None:
+    with pytest.raises(BadPolicy, match="erase_after"):
+        policies.resolve([{"retention": {"erase_after": after}}])
+
+
 @pytest.mark.parametrize("raw", [b'{"\xf0reset": 1}', b"[" * 100_000, b"\xff", b""])
 def test_bytes_that_are_no_policy_are_refused(raw: bytes) -> None:
     with pytest.raises(BadPolicy):
