@@ -147,7 +147,8 @@ def _made(seen: Seen) -> tuple[ModelMessage, Any]:
             return message, None
         return replace(message, parts=list(message.parts[first:last])), seen.own["of"]
     if seen.own is not None:
-        return ModelMessagesTypeAdapter.validate_python([seen.own["message"]])[0], seen.own["of"]
+        restored = ModelMessagesTypeAdapter.validate_python([seen.own["message"]])[0]
+        return restored, seen.own["of"] if isinstance(restored, ModelRequest) else None
     turn = messages.read(seen.chat)
     if turn.role == "assistant":
         parts = [_answered(block) for block in turn.blocks]

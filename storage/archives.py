@@ -23,7 +23,7 @@ from protocol.ids import Address
 
 from . import record_lines
 from .ports import Archives, EventLog, Record
-from .s3 import BYTES_PER_SECOND_MIN, READ_SECONDS, S3Artifacts
+from .s3 import S3Artifacts, seconds_for
 
 ARCHIVE_HEADER = "Jettison-Archive"
 """On the commit that says it: the place of the newest record in the archive, how many it has, and its SHA-256."""
@@ -115,9 +115,9 @@ class ArchivedLog:
                 if found:
                     yield found
             return
-        except LogMoved:
-            raise
         except LogRegression as error:
+            if isinstance(error, LogMoved) or reached != after:
+                raise  # it moved, or lost the end of what was handed out already
             lost = error
         except ArchiveDamaged:
             stone = await self._tombstone(at, after=reached)
@@ -200,7 +200,7 @@ class S3Archives:
             "PutObject",
             key,
             lambda client, where: client.put_object(Bucket=where, Key=key, Body=body),
-            seconds=_seconds(len(body)),
+            seconds=seconds_for(len(body)),
         )
         return sha256
 
@@ -212,7 +212,7 @@ class S3Archives:
                 "GetObject",
                 key,
                 lambda client, where: client.get_object(Bucket=where, Key=key)["Body"].read(),
-                seconds=_seconds(BYTES_MAX),
+                seconds=seconds_for(BYTES_MAX),
             )
         except NotFound:
             raise _damaged(at, sha256, "is not in the store") from None
@@ -261,7 +261,3 @@ def _is_tombstone(record: Record) -> bool:
 
 def _folder(at: Address) -> str:
     return f"{PREFIX}{at.tenant}/{at.conversation}/"
-
-
-def _seconds(size: int) -> float:
-    return READ_SECONDS + size / BYTES_PER_SECOND_MIN

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import datetime
+from typing import TypeVar
 
 from nats.aio.client import Client as NatsConnection
 from nats.js.errors import APIError, NotFoundError
@@ -32,6 +33,8 @@ from .jetstream_reads import NO_STREAM, READ_SECONDS, Raw, leaders_message, read
 from .partitions import partition_at, stream_of
 from .places import Pinned, Places, places_of
 from .ports import Record
+
+T = TypeVar("T")
 
 
 class JetStreamLog:
@@ -147,26 +150,23 @@ class JetStreamLog:
 
     async def _get(self, at: Address, stream: str, *, first: int | None = None) -> Raw | None:
         """Return the first message of *at* from the sequence *first* on, the last one without it, from the leader."""
-        found: list[Raw | None] = []
 
-        async def attempt() -> int:
+        async def attempt() -> Raw | None:
             try:
-                found.append(await leaders_message(self._connection, stream, subjects.both(at), first=first))
+                return await leaders_message(self._connection, stream, subjects.both(at), first=first)
             except NotFoundError as error:
                 if error.err_code == STREAM_NOT_FOUND:
                     raise NotProvisioned(NO_STREAM, stream=stream) from None
-                found.append(None)
-            return 1
+                return None
 
         try:
-            await self._until(attempt, "read")
+            return await self._until(attempt, "read")
         except (Busy, OutcomeUnknown) as error:
             raise LogUnavailable(f"the log does not answer: {error}") from None
         except APIError as error:
             raise LogUnavailable(f"the log cannot be read: {error.description}") from None
-        return found[-1]
 
-    async def _until(self, attempt: Callable[[], Awaitable[int]], what: str) -> int:
+    async def _until(self, attempt: Callable[[], Awaitable[T]], what: str) -> T:
         return await until(attempt, connection=self._connection, deadline_seconds=self._patience_seconds, what=what)
 
     async def _from_leader(self, at: Address, stream: str, *, first: int) -> Record:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .s3 import ANCHORS_PREFIX, S3Artifacts
+from .archives import BYTES_MAX
+from .s3 import ANCHORS_PREFIX, S3Artifacts, seconds_for
 
 _NAME = re.compile(r"[\w.-]+(/[\w-]+)+")
 """An artifact's or an anchor's; no other name becomes a path."""
@@ -86,11 +87,11 @@ async def _body(store: S3Artifacts, name: str) -> bytes | None:
             return None
         return body
 
-    return await store.call("GetObject", name, fetched)
+    return await store.call("GetObject", name, fetched, seconds=seconds_for(BYTES_MAX))
 
 
 async def _stored(store: S3Artifacts, name: str, body: bytes) -> None:
     def put(client: Any, bucket: str) -> None:
         client.put_object(Bucket=bucket, Key=name, Body=body)
 
-    await store.call("PutObject", name, put)
+    await store.call("PutObject", name, put, seconds=seconds_for(len(body)))

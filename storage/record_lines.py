@@ -1,4 +1,4 @@
-"""Record lines: the records of a log as a bundle holds them."""
+"""Record lines: the records of a log as bytes, in a bundle and in an archive. Stored: the form is for ever."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .ports import Record
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """One record of the log as the bundle holds it."""
+    """One record of a log as it is stored."""
 
     seq: int
     side: Literal["said", "done"]

@@ -57,6 +57,11 @@ class S3Settings:
     secret_key: str = ""
 
 
+def seconds_for(size_bytes: int) -> float:
+    """Return how long a store may take for an object of *size_bytes*, at most."""
+    return READ_SECONDS + size_bytes / BYTES_PER_SECOND_MIN
+
+
 class S3Artifacts:
     """`Artifacts` in one bucket."""
 

@@ -14,7 +14,6 @@ from typing import Literal, NamedTuple
 
 from actors.core.listed import ERASED, About
 from actors.runtime.listed_places import places
-from actors.runtime.listing import Listing
 from actors.spill.policy_layers import Layers
 from protocol import codec
 from protocol.errors import BadEnvelope, Damaged, JettisonError, Rejected, Unavailable
@@ -69,7 +68,6 @@ class Retaining:
     archiving: Archiving
     erasing: Erasing
     snapshots: EncryptedSnapshots
-    listing: Listing
     changes: LogChanges
     layers: Layers
     rules: str
@@ -80,8 +78,8 @@ class Retaining:
         apart = time.time() - await clock_ms(self.archiving.connection) / 1000
         if abs(apart) > CLOCK_SECONDS_MAX:
             raise Rejected(f"this machine's clock and that of NATS are {apart:,.0f} s apart: what is idle is not known")
-        found = await places(self.listing, changes=self.changes, log=self.archiving.log)
-        opened = await self.listing.opener(found.sections)
+        found = await places(self.erasing.listing, changes=self.changes, log=self.archiving.log)
+        opened = await self.erasing.listing.opener(found.sections)
         known = cache(lambda section: opened(section, About))
         retention = cache(self.layers.retention)
         now_ms, out = time.time_ns() // 1_000_000, list[Due]()

@@ -59,7 +59,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False
     @property
     def condition(self) -> str:
         """Return how it stands, in a word or two."""
-        return self.fault or (f"waits for {self.waits_for}" if self.waits_for else "archived" * bool(self.idle_ms))
+        return self.fault or (f"waits for {self.waits_for}" if self.waits_for else "archived" if self.idle_ms else "")
 
 
 class Named(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):

@@ -234,8 +234,11 @@ def without_older(step: AccountStep, again: Collection[str], *, newer: int) -> A
     """Return *step* with the gist alone of what calls returned that *newer* made *again*: that tells how things are."""
     if step.level >= JOINED_LEVEL or not any(act.call in again and _is_long(act) for act in step.acts):
         return step
+    # nothing of a record: what the newer call returned has its fields
     acts = tuple(
-        msgspec.structs.replace(act, outcome=f"{_gist(act)} [again in #{newer}]".strip())
+        msgspec.structs.replace(
+            act, outcome=f"{_gist(act, by_fields=False, sought=_nothing)} [again in #{newer}]".strip()
+        )
         if act.call in again and _is_long(act)
         else act
         for act in step.acts
@@ -247,9 +250,7 @@ def _is_long(act: AccountAct) -> bool:
     return len(act.outcome) > OLDER_CHARS_MIN
 
 
-def joined(
-    steps: Sequence[AccountStep], *, told: Collection[str] = (), by_fields: bool = False, sought: Sought = _nothing
-) -> AccountStep:
+def joined(steps: Sequence[AccountStep], *, told: Collection[str], by_fields: bool, sought: Sought) -> AccountStep:
     """Return one step for several: what they called, about what and how often; of what was said, what is not *told*."""
     acts: dict[tuple[str, str, bool], AccountAct] = {}
     for act in (act for step in steps for act in step.acts):
@@ -287,7 +288,7 @@ def joined(
     )
 
 
-def _gist(act: AccountAct, *, by_fields: bool = False, sought: Sought = _nothing) -> str:
+def _gist(act: AccountAct, *, by_fields: bool, sought: Sought) -> str:
     """Return why *act* failed, the fields of a record that say most, or how its outcome is summed up.
 
     What was used is told whole where it is short.

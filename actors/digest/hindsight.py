@@ -164,7 +164,7 @@ class Hindsight:
     habits: frozenset[tuple[str, str, str]]
     """Tool, argument and value that most calls of the tool have, where the value is no name."""
     by_fields: bool
-    """Records are told by their fields."""
+    """Whether `digest.records` is `fields`: records are told by them, and all else as rules 3 tell it."""
     first_fields: dict[tuple[str, str, str], int]
     """Tool, field and value of records that tools returned, with the number of the first such call."""
 

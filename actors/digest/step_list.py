@@ -158,7 +158,7 @@ class AccountSteps:
             if joins:
                 self._join_looks(room)
             if joins or found:
-                due = []
+                due = []  # the steps are others now
             joins = False
         if self.tokens > room:
             self._join(room)
@@ -170,7 +170,7 @@ class AccountSteps:
         if not places:
             return []
         last, report = max(1, len(self.steps) - 1), self._last_report()
-        ages = [0.35 + 0.65 * ((last - place) / last) for place in places]
+        ages = [_age(place, last) for place in places]
         wanted = [
             coarseness * age - self.worths[place] + REPORTED * (place < report) + 0.5
             for place, age in zip(places, ages, strict=True)
@@ -182,10 +182,13 @@ class AccountSteps:
         ]
 
     def _due(self) -> list[float]:
-        """Return by place from which coarseness on a step becomes coarser, about."""
+        """Return by place from which coarseness on a step becomes coarser: never more than `ROUNDED` too late.
+
+        `_coarser_at` decides, by the same formula.
+        """
         last, report = max(1, len(self.steps) - 1), self._last_report()
         return [
-            (step.level + 0.5 + worth - REPORTED * (place < report)) / (0.35 + 0.65 * ((last - place) / last))
+            (step.level + 0.5 + worth - REPORTED * (place < report)) / _age(place, last)
             if step.level < JOINED_LEVEL - 1
             else math.inf
             for place, (step, worth) in enumerate(zip(self.steps, self.worths, strict=True))
@@ -252,6 +255,11 @@ class AccountSteps:
             if is_header(line) and self.headers.setdefault(line, step.first) != step.first:
                 lines[place] = "(as above):"
         return self.count("\n".join(lines)) + 1
+
+
+def _age(place: int, last: int) -> float:
+    """Return how old the step at *place* of 0 to *last* is: from 0.35, the newest, to 1."""
+    return 0.35 + 0.65 * ((last - place) / last)
 
 
 def _take(known: Counter[str], gone: Iterable[str]) -> None:

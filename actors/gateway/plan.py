@@ -236,7 +236,12 @@ class Planner:
         task.add_done_callback(self._ended)
         try:
             # not cancelled at the deadline: an append that was begun must come to its end
-            await asyncio.wait({task}, timeout=seconds)
+            try:
+                await asyncio.wait({task}, timeout=seconds)
+            except asyncio.CancelledError:
+                # the agent has left
+                task.add_done_callback(self._came_late)
+                raise
             if task.done():
                 return task.result()
             task.add_done_callback(self._came_late)
@@ -257,7 +262,7 @@ class Planner:
         """Remember that nobody was sent what *task* made."""
         plan = None if task.cancelled() or task.exception() else task.result()
         if self.keeper and plan and plan.kept and plan.context:
-            self.keeper.say_unsent(plan.kept, plan.context, "it came too late, and its request went on without it")
+            self.keeper.say_unsent(plan.kept, plan.context, "its request went on, or ended, without it")
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._late.discard(task)

@@ -137,8 +137,10 @@ class Reading:
                         self.heard.hear(event.data)
                     held += splice.heard(event)
                     if held and not number:
-                        await said(send, b"".join(held))
+                        first_out = b"".join(held)
+                        # before it is sent: a connection that breaks off there sends it no second time
                         held.clear()
+                        await said(send, first_out)
             finally:
                 # what came together goes on together, behind the first of it: a piece costs more to send than to read
                 if held:

@@ -196,7 +196,6 @@ class Runtime(Process):
             ),
             erasing=self.erasing(),
             snapshots=self.snapshots,
-            listing=self.listing(),
             changes=self.changes,
             layers=self.settings.layers,
             rules=self.settings.rules_written,

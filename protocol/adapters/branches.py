@@ -164,7 +164,8 @@ class Branches:
 
     async def _branch(self, client: Client, name: str) -> Branch:
         """Return the conversation *name*, with how far it goes where it is there already."""
-        branch = before = self._known.get(name)
+        before = self._known.get(name)
+        branch = before
         if branch is None or branch.talk.client is not client or not branch.is_sure:
             terms = self._terms
             talk = await client.open(
@@ -177,7 +178,8 @@ class Branches:
             )
             branch = Branch(talk=talk, reconnects=reconnects(client))
             await _find(branch)
-            branch.given = [one for one in before.given if one.said <= branch.said] if before else []
+            if before is not None and before.talk.client is client:
+                branch.given = [one for one in before.given if one.said <= branch.said]
         _hold(self._known, name, branch, most=BRANCHES_MAX)
         return branch
 

@@ -104,7 +104,7 @@ class Racing:
         return await self._archives.get(self._talk.at, sha256)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_an_archived_conversation_is_read_spoken_in_forked_and_erased_as_before(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

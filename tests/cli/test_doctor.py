@@ -41,13 +41,15 @@ async def test_a_wake_up_that_no_worker_takes_is_wrong_and_idle_workers_are_miss
 
         pulls = [wakes.slots(actor, credits=2, lane=lane) for actor in ACTORS if actor != "squeeze" for lane in LANES]
         tasks = [asyncio.ensure_future(anext(one)) for one in pulls]
-        async with asyncio.timeout(60):
-            while len(found := await queues_found(connection)) > 1 or found[0].warns:
-                pass
+        try:
+            async with asyncio.timeout(180):
+                while len(found := await queues_found(connection)) > 1 or found[0].warns:
+                    await asyncio.sleep(0.05)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
         assert found[0].detail.startswith("of spill, digest, cut take wake-ups"), "squeeze may be scaled to zero"
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def test_without_nats_the_doctor_says_what_it_did_not_look_at(tmp_path: Path) -> None:

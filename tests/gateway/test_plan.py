@@ -23,7 +23,7 @@ from protocol.context import Written
 from protocol.facts import ContextServed
 from protocol.ids import address, fresh_id
 from tests.conftest import done_facts
-from tests.gateway.model import Json, Reply, StrictModel
+from tests.gateway.model import Json, Reply, StrictModel, words
 from tests.gateway.provider import in_front_of, provider
 
 
@@ -71,8 +71,7 @@ async def test_a_view_that_came_too_late_is_told_by_the_log_as_one_that_no_model
         return found
 
     monkeypatch.setattr(Keeper, "view", viewed)
-    words = " ".join(f"word{number * 31 % 1009}" for number in range(8_000))
-    told: list[Json] = [{"role": "user", "content": f"run {fresh_id()[:8]}: {words}"}]
+    told: list[Json] = [{"role": "user", "content": f"run {fresh_id()[:8]}: {words(8_000)}"}]
 
     async def asked(url: str, how: str) -> Any:
         """Ask until it is done like that; return the headers."""
@@ -85,7 +84,7 @@ async def test_a_view_that_came_too_late_is_told_by_the_log_as_one_that_no_model
     model = StrictModel(window=1_000_000, replies=lambda run, turn: Reply(text="On."))
     section: Json = {"mode": "manage", "window": 40_000}
     async with (
-        asyncio.timeout(120),
+        asyncio.timeout(180),
         provider(model) as there,
         in_front_of(there, settings, planner=planner, **section) as url,
     ):

@@ -173,9 +173,10 @@ async def _erased(working: Runtime, llm: AsyncOpenAI, run: str, answers: list[An
     # its place, each of its answers, and what was told of it
     assert found.gateway >= 1 + len(answers) + 1
     # but what its gateway had still to tell, there is nothing left
-    live, ends = JetStreamSessions(working.connection), time.monotonic() + 60
+    live, ends = JetStreamSessions(working.connection), time.monotonic() + 180
     while await forgotten(working.connection, trunk) or trunk in {one.at for one in await live.newest(since_ms=0)}:
         assert time.monotonic() < ends
+        await asyncio.sleep(0.05)
     with pytest.raises(BadRequestError, match="unknown previous_response_id"):
         await asked(llm, run, results(answers[-1]), previous_response_id=answers[-1].id)
     again = await asked(llm, run, results(other), previous_response_id=other.id)

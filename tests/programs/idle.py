@@ -15,7 +15,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from actors.audit.evidence import Sources, verified
+from actors.audit.evidence import verified
+from actors.cli.verify import sources_of
 from actors.host.bootstrap import Runtime, runtime
 from actors.host.settings import Settings
 from actors.runtime.said_log import sayings
@@ -24,7 +25,6 @@ from protocol.facts import ConversationArchived
 from protocol.formats import messages
 from protocol.ids import Address
 from storage.archives import newest_archive
-from storage.s3 import S3Anchors
 from tests.audit.test_erasing import of_stack
 from tests.conftest import done_facts, settled
 from tests.stack import jettison_up
@@ -84,13 +84,7 @@ async def archives(settings: Settings, config: Path, ends: float, chance: random
 async def judged(running: Runtime, at: Address, said: list[str], told: Counter[str]) -> list[str]:
     """Return what is wrong with *at*."""
     state = await settled(running, at)
-    sources = Sources(
-        log=running.log,
-        snapshots=running.snapshots,
-        artifacts=running.artifacts,
-        anchors=S3Anchors(running.artifacts),
-    )
-    verdict = await verified(at, sources)
+    verdict = await verified(at, sources_of(running))
     records = await running.log.read(at, after=0)
     stored = await running.retaining().archiving.stored.read(at, after=0)
     told["commits that archive"] += sum(isinstance(fact, ConversationArchived) for fact in done_facts(records))

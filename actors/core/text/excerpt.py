@@ -106,8 +106,8 @@ class LookedAt:
     @cached_property
     def _pieces(self) -> tuple[list[str], str]:
         """Return the lines without what says little, long ones in sentences; and all of them joined."""
-        bare = zip(self._lines, without_numbers(self._lines), strict=True)
-        lines = [line for line, bare in bare if bare and not bare.isspace()]
+        pairs = zip(self._lines, without_numbers(self._lines), strict=True)
+        lines = [line for line, bare in pairs if bare and not bare.isspace()]
         lines = [_without_rights(line) if line[0] in _LISTED_KINDS and line[1:2] in _RIGHTS else line for line in lines]
         lines = [piece for line in lines for piece in ((line,) if len(line) <= SENTENCE_CHARS else _sentences(line))]
         return lines, "\n".join(lines)

@@ -56,8 +56,8 @@ _PLAIN = bytes(
 """Makes letters lower, and a space of what stands in no word but for line ends."""
 
 DIFFERENT_CHARS_MAX = 200_000
-"""Of the words of texts that are known, and as many before them: 5 MB in all. One conversation in the default window
-finds three quarters of what it looks back on again; 500,000 would be 9 MB and nine tenths."""
+"""Of the words of texts that are known, and as many before them: 5 MB in all, beside the texts. One conversation
+in the default window finds three quarters of what it looks back on again; 500,000 would be 9 MB and nine tenths."""
 
 WORDS_CHARS = 200
 """What keeping the words of a text takes beside them."""
