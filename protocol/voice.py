@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import math
 import time
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,7 +15,7 @@ from nats.aio.client import Client as NatsConnection
 from . import cipher, codec, semconv, subjects
 from .connection import publish
 from .envelopes import Repeatable, check_readable
-from .errors import Erased, LogUnavailable, NotPermitted, Rejected
+from .errors import LogUnavailable, NotPermitted, Rejected
 from .facts import MessagesAppended, SaidFact, SaidMessage
 from .ids import Address, fresh_id
 from .keys import JetStreamKeys, check_not_erased
@@ -32,6 +31,12 @@ DOUBTED_MAX = 8
 BELIEVED_SECONDS = 0.25
 """How long a look is believed that found no mark of an erasure. An erasure waits for longer between its mark and its
 last look at the log (`audit.erasing`): it finds whatever was confirmed within this time."""
+
+FRESH_SHARE = 0.5
+"""Of that time may be over when something is sent, so that its confirmation most often comes within the rest."""
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Goes on while a machine is suspended; Linux' monotonic clock stands still, and a look of before would be believed."""
 
 
 class Connected(Protocol):
@@ -66,8 +71,9 @@ class Voice:
     _broken_off: Repeatable[Batches] = field(default_factory=Repeatable)
     """What was confirmed of a large append whose later part was not."""
     _unmarked: float = -math.inf
-    """When the newest look began that found no mark of an erasure, by the monotonic clock."""
-    _looking: asyncio.Task[None] | None = None
+    """When the newest look began that found no mark of an erasure."""
+    _foreseeing: asyncio.Task[None] | None = None
+    """A look that was begun before anybody spoke."""
 
     async def say(self, facts: tuple[SaidFact, ...], *, at_ms: int, patience: float) -> int:
         """Publish one envelope, after all that was not confirmed before. Returns its stream sequence.
@@ -77,7 +83,7 @@ class Voice:
         tombstone then, and is told to nobody.
         """
         async with self._lock:
-            await self._check_not_erased(within=BELIEVED_SECONDS / 2)
+            await self._check_may_speak()
             said = self._repeated(facts)
             if said is None:
                 said = codec.Said(writer=self._writer, count=self.count + 1, facts=facts, at_ms=at_ms or now_ms())
@@ -110,7 +116,7 @@ class Voice:
             said = codec.Said(writer=writer, count=index, facts=facts, at_ms=at_ms or now_ms())
             check_readable(said)
             async with self._lock:
-                await self._check_not_erased(within=BELIEVED_SECONDS / 2)
+                await self._check_may_speak()
                 # said again, it is the same one at a later time
                 if all((one.writer, one.count) != (said.writer, said.count) for one in self._unconfirmed):
                     self._unconfirmed.append(said)
@@ -118,19 +124,23 @@ class Voice:
 
     def foresee(self) -> None:
         """Begin the look that comes before anything is said, for who will speak in a moment and has to wait first."""
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.ensure_future(self._foreseen())
+        if self._foreseeing is None or self._foreseeing.done():
+            self._foreseeing = asyncio.ensure_future(self._check_not_erased(within=BELIEVED_SECONDS * FRESH_SHARE))
+            # most often nobody waits for it any more when it has ended; who speaks looks again, and is told
+            self._foreseeing.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
-    async def _foreseen(self) -> None:
-        with suppress(Erased):  # who speaks looks again, and is told
-            await self._check_not_erased(within=BELIEVED_SECONDS / 2)
+    async def _check_may_speak(self) -> None:
+        """Raise `Erased` before something is sent. NATS is asked once, whether it answers or not."""
+        foreseeing = self._foreseeing
+        if foreseeing is None or foreseeing.done():
+            return await self._check_not_erased(within=BELIEVED_SECONDS * FRESH_SHARE)
+        await asyncio.wait({foreseeing})  # and not cancelled with who waits
+        foreseeing.result()
 
     async def _check_not_erased(self, *, within: float) -> None:
         """Raise `Erased`, unless a look that began *within* so many seconds found no mark of an erasure."""
-        looking = self._looking
-        if looking is not None and not looking.done() and looking is not asyncio.current_task():
-            await asyncio.wait({looking})
-        began = time.monotonic()
+        self._reconnected()
+        began = time.clock_gettime(_CLOCK)
         if began - self._unmarked >= within and await check_not_erased(self.client.connection, self.at):
             self._unmarked = began
 
@@ -143,7 +153,7 @@ class Voice:
         """Publish what is not confirmed, in order. What an earlier call could not confirm goes first."""
         while self._unconfirmed:
             said = self._unconfirmed[0]
-            self._look()
+            connected = self._reconnected()
             try:
                 seq = await self._publish(said, patience)
                 # an erasure leaves its mark, waits, then looks what is in the log: it finds this, or it is seen here
@@ -154,7 +164,7 @@ class Voice:
                 raise
             del self._unconfirmed[0]
             self.seq = max(self.seq, seq)
-            broke_off = self._look()
+            broke_off = self._reconnected() != connected
             self.newest = SaidAt(seq=seq, writer=said.writer, count=said.count)
             if broke_off:  # it may have been confirmed before
                 self._doubt()
@@ -162,7 +172,7 @@ class Voice:
 
     async def ask(self, verb: subjects.Verb, asked: Question, wait_seconds: float) -> tuple[Answer, bytes]:
         """Ask a service, which must have heard all of this where that matters. Raises as `service_call.ask`."""
-        self._look()
+        self._reconnected()
         doubted = self.doubted
         if isinstance(asked, ContextAsked | PolicyAsked):
             asked = msgspec.structs.replace(asked, upto_seq=self.seq, said=self.newest, doubted=doubted)
@@ -171,14 +181,14 @@ class Voice:
             self.doubted = tuple(one for one in self.doubted if one not in doubted)
         return answered
 
-    def _look(self) -> bool:
-        """Doubt the newest thing that was said, where the connection broke off since; tell whether it did."""
+    def _reconnected(self) -> int:
+        """Return how often the connection was made anew; what was learned and said before it was last is doubted."""
         connected = reconnects(self.client)
-        broke_off = connected != self._connected
-        self._connected = connected
-        if broke_off:
+        if connected != self._connected:
+            self._connected = connected
+            self._unmarked = -math.inf
             self._doubt()
-        return broke_off
+        return connected
 
     def _doubt(self) -> None:
         if self.newest and self.newest not in self.doubted:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import time
 
 import pytest
 from nats.aio.client import Client as NatsConnection
@@ -207,3 +209,58 @@ async def test_an_append_looks_once_whether_it_was_erased(
     await talk.append([user("one")])
     await talk.append([user("two")], key="k")
     assert looks == [talk.at]
+
+
+@pytest.mark.parametrize("says", [True, False], ids=["found none", "did not say"])
+async def test_a_look_that_was_begun_before_is_the_only_one_that_who_speaks_waits_for(
+    says: bool, client: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(voice, "BELIEVED_SECONDS", 0.0)
+    talk = await client.open(name)
+    order, answered = list[str](), asyncio.Event()
+
+    async def looks(connection: NatsConnection, at: Address) -> bool:
+        order.append("look")
+        await answered.wait()
+        return says
+
+    publish = talk._voice._publish
+
+    async def sends(said: codec.Said, patience: float) -> int:
+        order.append("send")
+        return await publish(said, patience)
+
+    monkeypatch.setattr("protocol.voice.check_not_erased", looks)
+    monkeypatch.setattr(talk._voice, "_publish", sends)
+    talk.foresee()
+    speaking = asyncio.ensure_future(talk.append([user("one")]))
+    await asyncio.sleep(0)  # it waits for the look
+    answered.set()
+    await speaking
+    assert order[:2] == ["look", "send"]
+
+
+async def test_no_look_is_believed_that_is_older_than_the_connection(
+    working: Runtime, client: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(voice, "BELIEVED_SECONDS", 1e9)
+    talk = await client.open(name)
+    await talk.append([user("one")])
+    await key_destroyed(working.connection, talk.at)
+    client.connection.stats["reconnects"] += 1
+    with pytest.raises(Erased, match="was erased"):
+        await talk.append([user("two")])
+
+
+async def test_a_look_is_not_believed_for_the_time_that_the_machine_was_suspended(
+    working: Runtime, client: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(voice, "BELIEVED_SECONDS", 600.0)
+    talk = await client.open(name)
+    await talk.append([user("one")])
+    await key_destroyed(working.connection, talk.at)
+    clock = time.clock_gettime
+    # for an hour, in which the monotonic clock stood still
+    monkeypatch.setattr(time, "clock_gettime", lambda which: clock(which) + 3600.0 * (which == time.CLOCK_BOOTTIME))
+    with pytest.raises(Erased, match="was erased"):
+        await talk.append([user("two")])
