@@ -42,10 +42,19 @@ class DaemonThreads(Executor):
 
     def _work(self) -> None:
         while (work := self._calls.get()) is not None:
-            future, call = work
-            if future.set_running_or_notify_cancel():
-                try:
-                    future.set_result(call())
-                except BaseException as error:
-                    future.set_exception(error)
+            _run(*work)
+            del work  # a client that only a waiting thread still knew would be taken apart while the process ends
             self._idle.release()
+
+
+def _run(future: Future[Any], call: Callable[[], Any]) -> None:
+    """Make *call* for *future*, unless it was cancelled."""
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        result = call()
+    except BaseException as error:
+        future.set_exception(error)
+        del future, call  # the error knows this frame by its traceback
+    else:
+        future.set_result(result)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -69,6 +70,7 @@ class S3Artifacts:
         self._settings = settings
         self._pool = DaemonThreads(THREADS, name="s3")
         self._made: Any = None
+        self._making = threading.Lock()
 
     async def prepare(self) -> None:
         """Create the bucket where it is missing, and have it encrypt. Raises `ArtifactsUnavailable`."""
@@ -177,28 +179,33 @@ class S3Artifacts:
 
     @property
     def _client(self) -> Any:
-        # boto3 takes half a second to import: only who stores artifacts pays
-        if self._made is None:
-            import boto3
-            from botocore.config import Config
+        # a client is for all threads at once, but boto3 makes them one after the other
+        with self._making:
+            if self._made is None:
+                self._made = _new_client(self._settings)
+            return self._made
 
-            settings = self._settings
-            self._made = boto3.client(
-                "s3",
-                endpoint_url=settings.endpoint or None,
-                region_name=settings.region,
-                aws_access_key_id=settings.access_key or None,
-                aws_secret_access_key=settings.secret_key or None,
-                config=Config(
-                    connect_timeout=2,
-                    read_timeout=CALL_SECONDS * 2,
-                    retries={"mode": "standard", "total_max_attempts": 2},
-                    signature_version="s3v4",
-                    s3={"addressing_style": "path"},
-                    max_pool_connections=THREADS,
-                ),
-            )
-        return self._made
+
+def _new_client(settings: S3Settings) -> Any:
+    # boto3 takes half a second to import: only who stores artifacts pays
+    import boto3
+    from botocore.config import Config
+
+    return boto3.client(
+        "s3",
+        endpoint_url=settings.endpoint or None,
+        region_name=settings.region,
+        aws_access_key_id=settings.access_key or None,
+        aws_secret_access_key=settings.secret_key or None,
+        config=Config(
+            connect_timeout=2,
+            read_timeout=CALL_SECONDS * 2,
+            retries={"mode": "standard", "total_max_attempts": 2},
+            signature_version="s3v4",
+            s3={"addressing_style": "path"},
+            max_pool_connections=THREADS,
+        ),
+    )
 
 
 class S3Anchors:

@@ -1,8 +1,10 @@
 """Real servers for the tests to talk to: a llama.cpp with a real model, and an LLM endpoint that follows a script."""
 
 import asyncio
+import fcntl
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -26,14 +28,26 @@ import pytest
 
 LOOPBACK = "127.0.0.1"
 LLAMA_READY_SECONDS = 180.0
+PORTS = range(20_000, 32_000)
+"""Below those that systems give to who asks for any: no connection that somebody else makes takes one of them."""
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
+    """Return a port that nobody listens on, and that is given to no other test until this process ends.
+
+    Whoever lets the kernel choose one, and closes it again, may be given the same as another who does that too.
+    """
+    claims = Path(tempfile.gettempdir()) / f"jettison-ports-{os.getuid()}"
+    claims.mkdir(exist_ok=True)
+    for port in random.sample(PORTS, len(PORTS)):
+        claim = os.open(claims / str(port), os.O_CREAT | os.O_RDWR, 0o600)  # locked until this process ends
+        with suppress(OSError), socket.socket() as probe:
+            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            probe.bind((LOOPBACK, port))
+            return port
+        os.close(claim)
+    raise AssertionError("every port is taken")
 
 
 def program(name: str) -> str:

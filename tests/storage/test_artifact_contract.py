@@ -3,9 +3,11 @@
 import asyncio
 import hashlib
 import random
+import threading
 import urllib.request
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
@@ -129,6 +131,25 @@ async def test_an_upload_by_url_is_an_artifact(running: Runtime, tenant: Token) 
 
     assert await asyncio.to_thread(upload) == 200
     assert await running.artifacts.get(tenant, sha256(body)) == body
+
+
+async def test_threads_that_ask_at_once_share_one_client(
+    settings: Settings, tenant: Token, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, another = [], threading.Barrier(2)
+    client: Any = boto3.client
+
+    def counted(*arguments: Any, **more: Any) -> Any:
+        made.append(threading.current_thread())
+        with suppress(threading.BrokenBarrierError):
+            another.wait(0.2)
+        return client(*arguments, **more)
+
+    monkeypatch.setattr(boto3, "client", counted)
+    store = S3Artifacts(S3Settings(endpoint=settings.s3.endpoint, access_key="a", secret_key="b"))
+    await asyncio.gather(*(store.upload_url(tenant, sha256(b"x"), size_bytes=1) for _ in range(4)))
+    store.close()
+    assert len(made) == 1
 
 
 async def test_a_store_that_is_down_is_bad_luck(tenant: Token) -> None:
