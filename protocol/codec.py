@@ -12,7 +12,7 @@ import hashlib
 import msgspec
 
 from .errors import UNREADABLE, BadEnvelope, UnknownRules
-from .facts import DoneFact, SaidFact
+from .facts import ConversationErased, DoneFact, SaidFact
 from .ids import Address
 
 RULES_VERSIONS = ("1", "2", "3")
@@ -66,6 +66,11 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="co
     policy: bytes = b""
     """The resolved policy, in the commit that adopts it."""
     hash: bytes = b""
+
+    @property
+    def is_tombstone(self) -> bool:
+        """Tell whether it is what an erased conversation leaves."""
+        return any(isinstance(fact, ConversationErased) for fact in self.facts)
 
 
 HASH_BYTES = 32

@@ -371,6 +371,8 @@ class ConversationArchived(_Fact, frozen=True, tag="ConversationArchived.1"):
     records: int
     last: int  # sequence of the newest record in it
     idle_ms: int  # when that was stored
+    objects: tuple[str, ...] | None = None
+    """SHA-256 of all artifacts that the log names up to there; None: too many, and the archives tell."""
 
 
 DoneFact = (

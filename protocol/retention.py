@@ -23,6 +23,6 @@ class Retention(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Without one for so long, it is erased, with a certificate, and nothing brings it back; empty: it is kept."""
 
 
-def seconds_of(after: str) -> int:
+def seconds_in(after: str) -> int:
     """Return the seconds of a time of `Retention`; 0 where it is empty."""
     return int(after[:-1]) * _SECONDS[after[-1]] if after else 0

@@ -16,14 +16,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
-from protocol import codec
-from protocol.errors import UNREADABLE, ArchiveDamaged, BadEnvelope, LogMoved, LogRegression, NotFound
-from protocol.facts import ConversationErased
-from protocol.ids import Address
+from protocol.errors import UNREADABLE, ArchiveDamaged, LogMoved, LogRegression, NotFound
+from protocol.ids import Address, Token
 
 from . import record_lines
 from .ports import Archives, EventLog, Record
 from .s3 import S3Artifacts, seconds_for
+from .tombstones import is_erasure
 
 ARCHIVE_HEADER = "Jettison-Archive"
 """On the commit that says it: the place of the newest record in the archive, how many it has, and its SHA-256."""
@@ -33,6 +32,8 @@ PREFIX = "archives.v1/"
 
 BYTES_MAX = 256 << 20
 """Of an archive, which is written and read in memory; a log with more new records stays in its stream."""
+
+_KEY = re.compile(re.escape(PREFIX) + r"([\w-]+)/([\w-]+)/[0-9a-f]{64}", re.ASCII)
 
 _HEADER = re.compile(r"(\d{1,16}) (\d{1,12}) ([0-9a-f]{64})")
 
@@ -171,7 +172,7 @@ class ArchivedLog:
     async def _tombstone(self, at: Address, *, after: int) -> list[Record]:
         """Return the tombstone of *at* and what is behind it: an erasure took the archive, and is not at its end."""
         records = await self._log.read(at, after=0)
-        stones = [index for index, record in enumerate(records) if _is_tombstone(record)]
+        stones = [index for index, record in enumerate(records) if is_erasure(record)]
         return [one for one in records[stones[0] :] if one.seq > after] if stones else []
 
 
@@ -221,12 +222,17 @@ class S3Archives:
     async def names(self, at: Address) -> list[str]:
         """See `Archives.names`."""
         prefix = _folder(at)
-        pages = await self._store.call(
-            "ListObjectsV2",
-            prefix,
-            lambda client, where: list(client.get_paginator("list_objects_v2").paginate(Bucket=where, Prefix=prefix)),
-        )
-        return sorted(one["Key"].removeprefix(prefix) for page in pages for one in page.get("Contents", ()))
+        return sorted([name.removeprefix(prefix) async for page in self._store.pages(prefix) for name in page])
+
+    async def addresses(self) -> AsyncIterator[Address]:
+        """See `Archives.addresses`."""
+        last: Address | None = None
+        async for page in self._store.pages(PREFIX):
+            for found in map(_KEY.fullmatch, page):
+                at = Address(Token(found[1]), Token(found[2])) if found else last
+                if at is not None and at != last:
+                    yield at
+                    last = at
 
     async def delete(self, at: Address, sha256: str) -> None:
         """See `Archives.delete`."""
@@ -248,15 +254,6 @@ def _damaged(at: Address, sha256: str, reason: str) -> ArchiveDamaged:
         address=str(at),
         sha256=sha256,
     )
-
-
-def _is_tombstone(record: Record) -> bool:
-    if record.side != "done" or b"ConversationErased" not in record.body:
-        return False
-    try:
-        return any(isinstance(fact, ConversationErased) for fact in codec.decode_commit(record.body).facts)
-    except BadEnvelope:
-        return False
 
 
 def _folder(at: Address) -> str:

@@ -177,6 +177,11 @@ class MemoryArchives:
         """See `Archives.names`."""
         return sorted(sha256 for owner, sha256 in self.bodies if owner == at)
 
+    async def addresses(self) -> AsyncIterator[Address]:
+        """See `Archives.addresses`."""
+        for at in sorted({at for at, _ in self.bodies}):
+            yield at
+
     async def delete(self, at: Address, sha256: str) -> None:
         """See `Archives.delete`."""
         self.bodies.pop((at, sha256), None)

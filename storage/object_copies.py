@@ -18,13 +18,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 async def sizes(store: S3Artifacts, prefix: str = "") -> dict[str, int]:
     """Return the bytes of each object below *prefix*, by its name. Raises `ArtifactsUnavailable`."""
-
-    def listed(client: Any, bucket: str) -> dict[str, int]:
-        pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-        return {one["Key"]: one["Size"] for page in pages for one in page.get("Contents", ())}
-
-    found = await store.call("ListObjectsV2", prefix, listed)
-    return {name: size for name, size in found.items() if _NAME.fullmatch(name)}
+    return {name: size async for page in store.pages(prefix) for name, size in page.items() if _NAME.fullmatch(name)}
 
 
 async def anchors_copied(store: S3Artifacts, folder: Path) -> int:

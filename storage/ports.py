@@ -153,6 +153,10 @@ class Archives(Protocol):
         """Return the SHA-256 of all that is kept of *at*, sorted; of one that nothing refers to as well."""
         ...
 
+    def addresses(self) -> AsyncIterator[Address]:
+        """Yield each conversation of which anything is kept, once."""
+        ...
+
     async def delete(self, at: Address, sha256: str) -> None:
         """Remove the bytes; harmless where there are none."""
         ...

@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from actors.core.state import is_tombstone
 from actors.runtime.task_group import together
 from protocol import codec
 from protocol.connection import heed_cancellation
@@ -28,6 +27,7 @@ from protocol.errors import (
 )
 from protocol.ids import Address, Token
 from storage.ports import Anchors, EventLog
+from storage.tombstones import is_erasure
 
 from .anchors import Book, Flaw, encode, extended, follow, known, numbers_needed, read
 from .heads import Head, earlier, moved, start
@@ -155,8 +155,8 @@ class Anchoring:
                 head = moved(head, record)
         except (Damaged, BadEnvelope):
             return None
-        if records and records[0].side == "done" and is_tombstone(first := codec.decode_commit(records[0].body)):
-            return head if first.hash == before.hash else None
+        if records and is_erasure(records[0]):
+            return head if codec.decode_commit(records[0].body).hash == before.hash else None
         anchor = next((mark.anchor for mark in reversed(book.marks(at.conversation))), 0)
         if any(repair.replaced(before, anchor=anchor) for repair in repairs_in(records)):
             return head

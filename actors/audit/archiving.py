@@ -33,7 +33,10 @@ from storage.places import places_of
 from storage.ports import Archives, EventLog, Keys, Record
 
 from .heads import Head
-from .verify import walked
+from .verify import mentioned, walked
+
+OBJECTS_MAX = 2_000
+"""That a commit names, 130 KB: where an archived log names more, who erases reads its archives."""
 
 Kept = Literal["", "in use", "work waits", "archived already", "erased", "too large", "somebody was faster"]
 """Why a conversation was left as it is; empty: it was not."""
@@ -73,8 +76,10 @@ class Archiving:
         body = await asyncio.to_thread(record_lines.written, records)
         if kept := _kept(state, records, len(body), idle_seconds):
             return Archived(address=str(at), kept=kept)
+        whole = await self.log.read(at, after=0)
         # from its first record on: a snapshot may hide what is wrong before it
-        await self._proved(at, self.log, upto=records[-1].seq)
+        await _proved(at, whole, upto=records[-1].seq)
+        objects = mentioned(at, whole)
         sha256 = await self.archives.put(at, body)
         if await self.archives.get(at, sha256) != body:
             raise ArchiveDamaged(f"the store gave other bytes of {at} back than it was given", address=str(at))
@@ -87,6 +92,7 @@ class Archiving:
             records=len(records),
             last=archive.last,
             idle_ms=millis(records[-1].time),
+            objects=tuple(sorted(objects)) if len(objects) <= OBJECTS_MAX else None,
         )
         if not await self.conversations.commit(at, state, (fact,), headers=archive.header()):
             # if ours landed all the same, the next run goes on
@@ -107,8 +113,9 @@ class Archiving:
             return 0
         upto = found[1].seq
         hidden = ArchivedLog(self.stored, archives=self.archives, without=gone[-1].seq)
-        through = await self._proved(at, EncryptedLog(hidden, keys=self.keys), upto=upto)
-        if through != await self._proved(at, self.log, upto=upto):
+        through = await EncryptedLog(hidden, keys=self.keys).read(at, after=0)
+        as_ever = await self.log.read(at, after=0)
+        if await _proved(at, through, upto=upto) != await _proved(at, as_ever, upto=upto):
             raise ArchiveDamaged(f"the archive of {at} holds another log than its stream", address=str(at))
         # a snapshot of now: the first word does not need the archive
         await self.conversations.renew(at)
@@ -117,14 +124,14 @@ class Archiving:
         await removed(self.connection, stream=stream, seqs=[record.seq for record in reversed(gone)], at_once=1)
         return len(gone)
 
-    async def _proved(self, at: Address, log: EventLog, *, upto: int) -> Head:
-        """Return the head of *log* at *upto*, which covers every byte up to there. Raises `Damaged`."""
-        records = [record for record in await log.read(at, after=0) if record.seq <= upto]
-        chain = await asyncio.to_thread(walked, at, records)
-        if chain.problem is not None or upto not in chain.at_seq:
-            why = chain.problem.reason if chain.problem else "it ends before"
-            raise ChainBroken(f"{at} is not archived, its log is not sound: {why}", address=str(at))
-        return chain.at_seq[upto]
+
+async def _proved(at: Address, records: Sequence[Record], *, upto: int) -> Head:
+    """Return the head at *upto*, which covers every byte of *records* up to there. Raises `Damaged`."""
+    chain = await asyncio.to_thread(walked, at, [record for record in records if record.seq <= upto])
+    if chain.problem is not None or upto not in chain.at_seq:
+        why = chain.problem.reason if chain.problem else "it ends before"
+        raise ChainBroken(f"{at} is not archived, its log is not sound: {why}", address=str(at))
+    return chain.at_seq[upto]
 
 
 def _kept(state: State, records: Sequence[Record], size: int, idle_seconds: float) -> Kept:

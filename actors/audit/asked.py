@@ -31,9 +31,7 @@ from protocol.history import (
 )
 from protocol.ids import Address
 from protocol.subjects import Verb
-from storage.encrypted import EncryptedSnapshots
 from storage.ports import Artifacts, EventLog, Record
-from storage.queue_pause import paused
 
 from .diff import diff
 from .erasing import Erasing
@@ -127,7 +125,6 @@ class Eraser(msgspec.Struct, frozen=True, kw_only=True):
     """Who erases what an agent asks to be erased, where its service's user may: an operator turns it on."""
 
     erasing: Erasing
-    snapshots: EncryptedSnapshots
 
     @property
     def verbs(self) -> Mapping[Verb, Answering]:
@@ -137,9 +134,7 @@ class Eraser(msgspec.Struct, frozen=True, kw_only=True):
     async def erase(self, at: Address, body: bytes) -> bytes:
         """Erase *at*; return the certificate. Raises `NotFound`, `NotPermitted`, `Contended`, `Unavailable`."""
         asked = _decoded(body, EraseAsked)
-        async with paused(self.erasing.connection):
-            objects = [await self.snapshots.artifact(at)]
-            return msgspec.json.encode(await self.erasing.erase(at, by=asked.by[:80] or "its agent", objects=objects))
+        return msgspec.json.encode(await self.erasing.erase(at, by=asked.by[:80] or "its agent"))
 
 
 def _rows(at: Address, records: Sequence[Record], asked: VersionsAsked) -> Iterator[Version]:

@@ -9,27 +9,31 @@ from __future__ import annotations
 
 import time
 from asyncio import sleep
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
 
 import msgspec
 from nats.aio.client import Client as NatsConnection
 
-from actors.core.state import is_tombstone
 from actors.runtime.listing import Listing
 from actors.runtime.said_log import sayings
 from protocol import codec, subjects
-from protocol.errors import BadEnvelope, Contended, NotFound
+from protocol.errors import ArchiveDamaged, BadEnvelope, Contended, NotFound
 from protocol.facts import ConversationErased
 from protocol.history import Certificate
 from protocol.ids import Address, fresh_id
 from protocol.limits import APPEND_ATTEMPTS_MAX
 from protocol.voice import BELIEVED_SECONDS
+from storage.encrypted import EncryptedSnapshots
 from storage.erasure import key_destroyed, overwritten
 from storage.gateway_forgetting import forgotten
 from storage.jetstream import JetStreamLog
 from storage.places import places_of
 from storage.ports import Archives, Artifacts, EventLog, Record
+from storage.queue_pause import paused
+from storage.sweep_ports import LogChanges
 
+from .sharing import Sharing, archived_objects
 from .verify import mentioned
 
 ROUNDS_MAX = 5
@@ -44,20 +48,48 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
     """Who erases; the actors are paused meanwhile (`storage.queue_pause`)."""
 
     connection: NatsConnection
+    stored: EventLog
+    """The log as its stream has it, without what is archived."""
     log: EventLog
+    changes: LogChanges
+    snapshots: EncryptedSnapshots
     artifacts: Artifacts
     archives: Archives
     listing: Listing
 
-    async def erase(self, at: Address, *, by: str, objects: Sequence[str] = ()) -> Certificate:
-        """Erase *at*, and *objects* that only its snapshots name. Again, it removes what came since.
+    async def erase(self, at: Address, *, by: str) -> Certificate:
+        """Erase *at*. Again, it removes what came since.
 
-        Raises `NotFound` where nothing ever was, `Contended`, `Unavailable`.
+        Raises `NotFound` where nothing ever was, `Contended`, `Unavailable`, and `Damaged` where a log of its tenant
+        cannot be read that may name the same objects.
         """
-        records, commit, seq = await self._entombed(at, by=by)
+        sharing = await self.look([at])
+        async with self.paused(sharing):
+            return await self.bury(at, by=by, sharing=sharing)
+
+    async def look(self, ats: Collection[Address]) -> Sharing:
+        """Find out, before any pause, which objects of *ats* are others' too. Raises `Unavailable`."""
+        sharing = Sharing(stored=self.stored, log=self.log, changes=self.changes)
+        await sharing.look(ats)
+        return sharing
+
+    @asynccontextmanager
+    async def paused(self, sharing: Sharing) -> AsyncIterator[None]:
+        """Pause the actors; what the log got since the look is read before and, where it is less, meanwhile."""
+        await sharing.again()
+        async with paused(self.connection):
+            await sharing.again()
+            yield
+
+    async def bury(self, at: Address, *, by: str, sharing: Sharing) -> Certificate:
+        """Erase *at* within a pause. Raises as `erase`."""
+        named, commit, seq = await self._entombed(at, by=by)
         fact = next(fact for fact in commit.facts if isinstance(fact, ConversationErased))
-        wanted = {*mentioned(at, records), *(one for one in objects if one)}
-        shared = await self._shared(at, wanted)
+        shared = await sharing.with_others(at, named)
+        gone = sorted({*(named - shared), *filter(None, [await self.snapshots.artifact(at)])})
+        # what names them goes after them: who begins again reads there what else there is
+        for sha256 in gone:
+            await self.artifacts.delete(at.tenant, sha256)
         place = places_of(self.connection)
         wake_stream = await place.stream(subjects.WAKE_STREAM, at)
         snapshots = await self._overwritten(await place.stream(subjects.SNAPSHOT_STREAM, at), subjects.snapshot(at))
@@ -67,17 +99,15 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
             wakes += await self._overwritten(subjects.SNAPSHOT_STREAM, subjects.begun(actor, at))
             for lane in subjects.LANES:
                 wakes += await self._overwritten(wake_stream, subjects.wake(actor, at, lane))
-        gone = sorted(wanted - shared)
-        for sha256 in gone:
-            await self.artifacts.delete(at.tenant, sha256)
         gateway = await forgotten(self.connection, at)
         await self.listing.forget({at})
-        # not before: who begins again reads with it what else there is
         keys = await key_destroyed(self.connection, at)
         await sleep(HEARD_SECONDS)
         archives = await self.archives.names(at)
         for sha256 in archives:
             await self.archives.delete(at, sha256)
+        records = await self._log_overwritten(at, keep=seq)
+        sharing.forget(at)
         return Certificate(
             address=str(at),
             at_ms=fact.at_ms,
@@ -88,7 +118,7 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
             said=fact.said,
             commits=fact.commits,
             messages=fact.messages,
-            records=await self._log_overwritten(at, keep=seq),
+            records=records,
             snapshots=snapshots,
             keys=keys,
             wakes=wakes,
@@ -99,16 +129,16 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
             archives=tuple(archives),
         )
 
-    async def _entombed(self, at: Address, *, by: str) -> tuple[list[Record], codec.Commit, int]:
-        """Return the rest of the log, its tombstone and the tombstone's place; append it if there is none."""
+    async def _entombed(self, at: Address, *, by: str) -> tuple[set[str], codec.Commit, int]:
+        """Return the objects that the log names, its tombstone and where that is; append it if there is none."""
         for _ in range(APPEND_ATTEMPTS_MAX):
-            records = await self.log.read(at, after=0)
+            records, named = await self._read(at)
             if not records:
                 raise NotFound(f"there is no conversation {at}", address=str(at))
             done = [record for record in records if record.side == "done"]
             there = _commit(done[-1]) if done else None
-            if there is not None and is_tombstone(there):
-                return records, there, done[-1].seq
+            if there is not None and there.is_tombstone:
+                return named, there, done[-1].seq
             commit = tombstone(at, records, by=by, at_ms=time.time_ns() // 1_000_000)
             # in plain text: the key goes, and it quotes nothing
             seq = await JetStreamLog(self.connection).append(
@@ -119,16 +149,20 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
                 headers={},
             )
             if seq is not None:
-                return records, commit, seq
+                return named, commit, seq
         raise Contended(f"other writers of {at} were faster, too often", address=str(at))
 
-    async def _shared(self, at: Address, wanted: set[str]) -> set[str]:
-        """Return the artifacts of *wanted* that another conversation of the tenant names."""
-        shared: set[str] = set()
-        for other in await self.log.addresses():
-            if other.tenant == at.tenant and other != at and wanted - shared:
-                shared |= wanted & mentioned(other, await self.log.read(other, after=0)).keys()
-        return shared
+    async def _read(self, at: Address) -> tuple[list[Record], set[str]]:
+        """Return the log, and the objects that it names; without its archive where that is lost, if the log knows."""
+        try:
+            records = await self.log.read(at, after=0)
+            return records, set(mentioned(at, records))
+        except ArchiveDamaged:
+            records = await self.stored.read(at, after=0)
+            archived = archived_objects(records)
+            if archived is None:
+                raise
+            return records, {*mentioned(at, records), *archived}
 
     async def _log_overwritten(self, at: Address, *, keep: int) -> int:
         count = 0

@@ -18,7 +18,8 @@ from protocol.errors import (
     NotFound,
 )
 from protocol.ids import Address, Token
-from storage.ports import Anchors, Artifacts, EventLog, Record, Snapshots
+from storage.ports import Anchors, Archives, Artifacts, EventLog, Record, Snapshots
+from storage.tombstones import is_erasure
 
 from .anchoring import book_of
 from .anchors import Book
@@ -45,6 +46,7 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     log: EventLog
     snapshots: Snapshots
     artifacts: Artifacts
+    archives: Archives
     anchors: Anchors
 
 
@@ -103,6 +105,9 @@ async def gathered(at: Address, sources: Sources, *, book: Book | None = None) -
     # the log last: what anchors and snapshots saw has to be in it
     snapshot = await _snapshot(at, sources)
     records, problems = await _records(at, sources.log)
+    if records and is_erasure(records[0]) and (left := await sources.archives.names(at)):
+        reason = f"it was erased, and {len(left)} of its archives are in the store: erase again"
+        problems.append(Problem(what="file", where="archive", reason=reason))
     if not records and not marks and not problems:
         raise NotFound(f"there is no conversation {at}", address=str(at))
     lost: dict[str, str] = {}

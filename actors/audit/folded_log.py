@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
 from actors.core.rewind import Transition
-from actors.runtime.fold import Decision, decisions, is_erasure
+from actors.runtime.fold import Decision, decisions
 from protocol.errors import BadEnvelope, ChainBroken
 from protocol.ids import Address
 from storage.ports import Record
+from storage.tombstones import is_erasure
 
 
 class Folded(Sequence[Record]):

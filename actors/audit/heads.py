@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import msgspec
 
-from actors.core.state import is_tombstone
 from protocol import codec
 from protocol.errors import ChainBroken, JettisonError
 from protocol.ids import Address
@@ -47,7 +46,7 @@ def moved(head: Head, record: Record) -> Head:
     if record.side == "said":
         return msgspec.structs.replace(head, said_hash=codec.roll(head.said_hash, record.body))
     commit = codec.decode_commit(record.body)
-    if commit.version > head.version and is_tombstone(commit):
+    if commit.version > head.version and commit.is_tombstone:
         # what it follows may be erased already; it vouches for the hashes
         return msgspec.structs.replace(head, version=commit.version, hash=commit.hash, said_hash=commit.said_hash)
     if commit.version != head.version + 1 or commit.prev_hash != head.hash:

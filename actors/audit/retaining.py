@@ -6,6 +6,7 @@ Without a policy nothing is done, and but for archiving and erasing nothing is e
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -13,22 +14,22 @@ from functools import cache
 from typing import Literal, NamedTuple
 
 from actors.core.listed import ERASED, About
-from actors.runtime.listed_places import places
+from actors.runtime.listed_places import Place, places
 from actors.spill.policy_layers import Layers
 from protocol import codec
-from protocol.errors import BadEnvelope, Damaged, JettisonError, Rejected, Unavailable
+from protocol.errors import BadEnvelope, Damaged, JettisonError, NotReady, Rejected, Unavailable
 from protocol.history import Certificate
 from protocol.ids import Address
-from protocol.retention import Retention, seconds_of
-from storage.encrypted import EncryptedSnapshots
+from protocol.retention import Retention, seconds_in
 from storage.jetstream_reads import clock_ms, millis
-from storage.queue_pause import paused
-from storage.sweep_ports import LogChanges
+from storage.tombstones import is_erasure
 
 from .archiving import Archived, Archiving, Kept
 from .erasing import Erasing
+from .sharing import Sharing
 
-Wish = Literal["archive", "finish", "erase"]
+Wish = Literal["archive", "finish", "erase", "erase again"]
+"""The last: somebody was killed who erased it, or who archived it meanwhile, or an agent spoke behind its tombstone."""
 
 FINISH_MS = 7 * 86_400_000
 """So long it is looked whether an archived log left its stream: who was to take it out may have been killed."""
@@ -36,8 +37,10 @@ FINISH_MS = 7 * 86_400_000
 CLOCK_SECONDS_MAX = 300.0
 """Between this machine's clock and that of NATS: one that is years ahead would have everything erased."""
 
-ERASED_AT_ONCE = 20
-"""While the actors are paused: then they work for a while."""
+UNLISTED = Place(0, 0)
+
+ERASED_AT_ONCE = 8
+"""While the actors are paused, half a second each: then they work for as long."""
 
 
 class Due(NamedTuple):
@@ -53,7 +56,7 @@ def wished(about: About, at_ms: int, retention: Retention, *, now_ms: int) -> Wi
     if about.fault == ERASED:
         return None
     idle = (now_ms - (about.idle_ms or at_ms)) / 1000
-    archive, erase = seconds_of(retention.archive_after), seconds_of(retention.erase_after)
+    archive, erase = seconds_in(retention.archive_after), seconds_in(retention.erase_after)
     if erase and idle >= erase:
         return "erase"
     if about.idle_ms:
@@ -67,8 +70,6 @@ class Retaining:
 
     archiving: Archiving
     erasing: Erasing
-    snapshots: EncryptedSnapshots
-    changes: LogChanges
     layers: Layers
     rules: str
     """By which this release writes."""
@@ -78,19 +79,25 @@ class Retaining:
         apart = time.time() - await clock_ms(self.archiving.connection) / 1000
         if abs(apart) > CLOCK_SECONDS_MAX:
             raise Rejected(f"this machine's clock and that of NATS are {apart:,.0f} s apart: what is idle is not known")
-        found = await places(self.erasing.listing, changes=self.changes, log=self.archiving.log)
+        found = await places(self.erasing.listing, changes=self.erasing.changes, log=self.archiving.log)
         opened = await self.erasing.listing.opener(found.sections)
         known = cache(lambda section: opened(section, About))
         retention = cache(self.layers.retention)
-        now_ms, out = time.time_ns() // 1_000_000, list[Due]()
+        now_ms, out, left = time.time_ns() // 1_000_000, list[Due](), dict[Address, bool]()
         for (tenant, conversation), place in found.all.items():
-            wanted = retention(tenant)
-            if wanted == Retention():
-                continue
             about = About() if place.section is None else known(place.section)[place.row]
-            if (wish := wished(about, place.at_ms, wanted, now_ms=now_ms)) is not None:
-                out.append(Due(Address(tenant=tenant, conversation=conversation), wish, wanted))
-        return out
+            at, wanted = Address(tenant=tenant, conversation=conversation), retention(tenant)
+            if about.fault == ERASED:
+                if now_ms - place.at_ms < FINISH_MS:
+                    left[at] = False
+            elif (wish := wished(about, place.at_ms, wanted, now_ms=now_ms)) is not None:
+                out.append(Due(at, wish, wanted))
+        async for at in self.archiving.archives.addresses():
+            place = found.all.get((at.tenant, at.conversation), UNLISTED)
+            if place.section is None or known(place.section)[place.row].fault == ERASED:
+                left[at] = True
+        again = [at for at, archived in left.items() if await self._is_left(at, archived=archived)]
+        return [*out, *(Due(at, "erase again", Retention()) for at in again)]
 
     async def round(self, *, by: str) -> AsyncIterator[tuple[Address, Archived | Certificate | JettisonError]]:
         """Do what is due, and yield what became of each, also what was wrong with it.
@@ -101,32 +108,42 @@ class Retaining:
             raise Rejected(f"rules.write is {self.rules}: releases of these rules cannot read an archived log")
         ending: list[Due] = []
         for one in await self.due():
-            if one.wish != "erase":
+            if one.wish in ("archive", "finish"):
                 yield one.at, await self._archived(one, by=by)
             elif kept := await self._kept_or_fault(one):
                 yield one.at, kept
             else:
                 ending.append(one)
+        sharing = await self.erasing.look([one.at for one in ending])
+        paused_seconds = 0.0
         for first in range(0, len(ending), ERASED_AT_ONCE):
-            async with paused(self.erasing.connection):
+            await asyncio.sleep(paused_seconds)
+            async with self.erasing.paused(sharing):
+                began = time.monotonic()
                 for one in ending[first : first + ERASED_AT_ONCE]:
-                    yield one.at, await self._erased(one, by=by)
+                    yield one.at, await self._erased(one, sharing, by=by)
+                paused_seconds = time.monotonic() - began
+
+    async def _is_left(self, at: Address, *, archived: bool) -> bool:
+        """Tell whether *at* was erased, and not all of it: an archive of it is in the store, or records behind that."""
+        records = await self.archiving.stored.read(at, after=0)
+        return any(map(is_erasure, records)) and (archived or len(records) > 1)
 
     async def _archived(self, due: Due, *, by: str) -> Archived | JettisonError:
         try:
             if due.wish == "finish":
                 gone = await self.archiving.finish(due.at)
                 return Archived(address=str(due.at), kept="" if gone else "archived already", removed=gone)
-            idle_seconds = seconds_of(due.retention.archive_after)
+            idle_seconds = seconds_in(due.retention.archive_after)
             return await self.archiving.archive(due.at, idle_seconds=idle_seconds, by=by)
         except (Damaged, BadEnvelope, Unavailable) as error:
             return error
 
-    async def _erased(self, due: Due, *, by: str) -> Archived | Certificate | JettisonError:
+    async def _erased(self, due: Due, sharing: Sharing, *, by: str) -> Archived | Certificate | JettisonError:
         if kept := await self._kept_or_fault(due):
             return kept
         try:
-            return await self.erasing.erase(due.at, by=by, objects=[await self.snapshots.artifact(due.at)])
+            return await self.erasing.bury(due.at, by=by, sharing=sharing)
         except (Damaged, Rejected, Unavailable) as error:
             return error
 
@@ -140,14 +157,16 @@ class Retaining:
 
     async def _kept(self, due: Due) -> Kept:
         """Return why what the list says is to be erased is not."""
+        if due.wish == "erase again":
+            return "" if await self._is_left(due.at, archived=True) else "erased"
         records = await self.archiving.stored.read(due.at, after=0)
         newest_ms = millis(records[-1].time) if records else 0
         try:
             state = await self.archiving.conversations.load(due.at)
-        except (Damaged, BadEnvelope):
-            since_ms = newest_ms  # a damaged one can be erased as well
+        except (Damaged, BadEnvelope, NotReady):
+            since_ms = newest_ms  # a damaged one can be erased as well, and a fork that was interrupted
         else:
             if state.erased:
                 return "erased"
             since_ms = state.position.idle_ms if state.archived else newest_ms
-        return "in use" if time.time() - since_ms / 1000 < seconds_of(due.retention.erase_after) else ""
+        return "in use" if time.time() - since_ms / 1000 < seconds_in(due.retention.erase_after) else ""

@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from actors.core.state import initial, is_tombstone, remember_writer
+from actors.core.state import initial, remember_writer
 from actors.runtime.fold import folded
 from actors.runtime.kept_states import opened
 from actors.spill.part import MISSING_UPLOAD
@@ -23,6 +23,7 @@ from protocol.facts import MessagesAppended, ToolOutputSpilled, ToolOutputTrimme
 from protocol.ids import Address
 from storage import partitions
 from storage.ports import Record
+from storage.tombstones import is_erasure
 
 from .anchors import Flaw, Mark
 from .heads import Head, earlier, moved, positions, start
@@ -107,7 +108,7 @@ class Chain(msgspec.Struct, kw_only=True):
         """Count by which rules *commit* was decided."""
         rules, order = commit.rules_version, codec.RULES_VERSIONS.index
         self.rules[rules] = self.rules.get(rules, 0) + 1
-        self.older_behind_newer += order(rules) < order(self.newest) and not is_tombstone(commit)
+        self.older_behind_newer += order(rules) < order(self.newest) and not commit.is_tombstone
         self.newest = max(self.newest, rules, key=order)
 
 
@@ -155,11 +156,7 @@ def verify(evidence: Evidence) -> Verified:
 
 def _tombstone(records: Sequence[Record]) -> codec.Commit | None:
     """Return the tombstone that the log begins with, if it was erased."""
-    try:
-        first = codec.decode_commit(records[0].body) if records and records[0].side == "done" else None
-    except BadEnvelope:
-        return None
-    return first if first is not None and is_tombstone(first) else None
+    return codec.decode_commit(records[0].body) if records and is_erasure(records[0]) else None
 
 
 def _against_tombstone(erased: codec.Commit, marks: Sequence[Mark]) -> Problem | None:
@@ -242,13 +239,13 @@ def walked(at: Address, records: Sequence[Record]) -> Chain:
         else:
             commit = codec.decode_commit(record.body)
             chain.count_rules(commit)
-            if is_tombstone(commit) and record is records[0]:
+            if commit.is_tombstone and record is records[0]:
                 # what it covers was erased
                 rolled, covered_seq, done_seq = commit.said_hash, commit.upto, record.seq
                 chain.covered[record.seq] = covered_seq
                 head = chain.at_seq[record.seq] = after
                 continue
-            if is_tombstone(commit) and (commit.version, commit.prev_hash) != (head.version + 1, head.hash):
+            if commit.is_tombstone and (commit.version, commit.prev_hash) != (head.version + 1, head.hash):
                 reason = "a tombstone does not follow what is left before it: erase again"
                 chain.problem = _at("commit", commit.version, done_seq + 1, record.seq, reason)
                 return chain

@@ -10,7 +10,6 @@ from actors.services.undo import Undo
 from protocol.errors import NotFound, Rejected
 from protocol.ids import Address, written_address
 from protocol.service_messages import ExpandAsked, ForkAsked, Rewound
-from storage.queue_pause import paused
 
 from .options import StackOptions
 from .session import connected, printed, shown
@@ -86,9 +85,7 @@ def erase(stack: StackOptions, conv: str, *, yes: bool) -> int:
         raise Rejected(f"nothing brings {at} back; say --yes", address=str(at))
 
     async def main(running: Runtime) -> int:
-        async with paused(running.connection):
-            found = await running.erasing().erase(at, by=running.by, objects=[await running.snapshots.artifact(at)])
-        printed(found)
+        printed(await running.erasing().erase(at, by=running.by))
         return 0
 
     return connected(main, stack, role="erase")

@@ -111,6 +111,7 @@ def sources_of(running: Runtime) -> Sources:
         log=running.log,
         snapshots=running.snapshots,
         artifacts=running.artifacts,
+        archives=running.archives,
         anchors=S3Anchors(running.artifacts),
     )
 

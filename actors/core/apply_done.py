@@ -45,7 +45,7 @@ from .packed_items import write_account, write_items
 from .pressure import begins
 from .rewind import Past, expanded, rewound
 from .spent import Day, with_call, with_rewriting
-from .state import State, is_tombstone, tombstone
+from .state import State, tombstone
 from .state_parts import OVERFLOW, Arrived, Digest, Episode
 from .trimmed import trimmed
 
@@ -58,7 +58,7 @@ def apply_done(state: State, commit: Commit, *, seq: int, size: int, past: Past 
 
     Raises `ChainBroken` if it does not follow, `PastNeeded` if it goes back to a version that *past* has not.
     """
-    if commit.version > state.version and is_tombstone(commit):
+    if commit.version > state.version and commit.is_tombstone:
         # what it follows is gone, for a reader who had seen it too
         return tombstone(commit, seq=seq)
     if commit.version != state.version + 1 or commit.prev_hash != state.hash:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from protocol.codec import Commit
-from protocol.facts import ConversationErased, DigestItem, MessageRepaired, RepairKind
+from protocol.facts import DigestItem, MessageRepaired, RepairKind
 from protocol.limits import WRITERS_REMEMBERED_MAX
 from protocol.policy import Policy
 
@@ -163,11 +163,6 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 def initial(genesis: bytes) -> State:
     """Return the state before anything was said."""
     return State(position=Position(hash=genesis, said_hash=genesis))
-
-
-def is_tombstone(commit: Commit) -> bool:
-    """Tell whether *commit* is what an erased conversation leaves."""
-    return any(isinstance(fact, ConversationErased) for fact in commit.facts)
 
 
 def tombstone(commit: Commit, *, seq: int) -> State:

@@ -174,7 +174,10 @@ class Runtime(Process):
 
         return Erasing(
             connection=self.connection,
+            stored=EncryptedLog(JetStreamLog(self.connection), keys=self.keys),
             log=self.log,
+            changes=self.changes,
+            snapshots=self.snapshots,
             artifacts=self.artifacts,
             archives=self.archives,
             listing=self.listing(),
@@ -195,8 +198,6 @@ class Runtime(Process):
                 conversations=self.conversations,
             ),
             erasing=self.erasing(),
-            snapshots=self.snapshots,
-            changes=self.changes,
             layers=self.settings.layers,
             rules=self.settings.rules_written,
         )
@@ -205,8 +206,7 @@ class Runtime(Process):
         """Return the same, and who erases."""
         from actors.audit.asked import Eraser
 
-        eraser = Eraser(erasing=self.erasing(), snapshots=self.snapshots)
-        return {**super().others(), **eraser.verbs}
+        return {**super().others(), **Eraser(erasing=self.erasing()).verbs}
 
 
 @asynccontextmanager

@@ -25,9 +25,10 @@ from protocol.ids import Address
 from protocol.limits import SNAPSHOT_BYTES, SNAPSHOT_COMMITS
 from protocol.voice import now_ms
 from storage.ports import EventLog, Snapshots
+from storage.tombstones import is_erasure
 
 from .copied import repaired_behind, repaired_since, still_missing
-from .fold import fold, folded, is_erasure, tokens_of
+from .fold import fold, folded, tokens_of
 from .handed import Doubts, Handed, with_remedy
 from .kept_states import KeptStates
 

@@ -11,14 +11,15 @@ from msgspec.structs import replace
 from actors.core.apply_done import apply_done
 from actors.core.apply_said import apply_said
 from actors.core.rewind import Past, Transition
-from actors.core.state import State, initial, is_tombstone
+from actors.core.state import State, initial
 from actors.core.text.count import Count
 from actors.model_info.tokens import counter, tokenizer_for
 from protocol import codec
-from protocol.errors import BadEnvelope, ChainBroken, Erased, NotFound, PastNeeded, Rejected
+from protocol.errors import ChainBroken, Erased, NotFound, PastNeeded, Rejected
 from protocol.facts import ConversationRewound, HistoryExpanded
 from protocol.ids import Address
 from storage.ports import Record
+from storage.tombstones import is_erasure
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +98,7 @@ def decisions(
         # by hash, not by sequence: an imported record has another sequence here than where it was said
         while unseen and commit.said_hash != state.position.said_hash:
             state = fold(state, (unseen.pop(0),))
-        if commit.said_hash != state.position.said_hash and not is_tombstone(commit):
+        if commit.said_hash != state.position.said_hash and not commit.is_tombstone:
             raise ChainBroken(f"the messages up to {commit.upto} are not those that were said", version=commit.version)
         changed = apply_done(state, commit, seq=record.seq, size=len(record.body), past=known)
         if needed is None or commit.version in needed:
@@ -160,14 +161,6 @@ def count_of(state: State) -> Count:
 def tokens_of(state: State) -> int:
     """Return the tokens of all that is in the view or waits for it."""
     return state.live_tokens + sum(entry.tokens for entry in state.arrived)
-
-
-def is_erasure(record: Record) -> bool:
-    """Tell whether *record* is the one commit that an erased conversation leaves."""
-    try:
-        return record.side == "done" and is_tombstone(codec.decode_commit(record.body))
-    except BadEnvelope:
-        return False
 
 
 def check_living(at: Address, records: Sequence[Record]) -> None:

@@ -13,8 +13,7 @@ from protocol import codec
 from protocol.errors import UNREADABLE, BadEnvelope, ChainBroken, LogMoved, LogRegression, UnknownRules
 from protocol.ids import Address
 from storage.ports import EventLog, Record, Snapshots
-
-from .fold import is_erasure
+from storage.tombstones import is_erasure
 
 log = logging.getLogger("jettison.conversations")
 

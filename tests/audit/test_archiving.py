@@ -16,16 +16,21 @@ import pytest
 from nats.aio.msg import Msg
 
 from actors.audit.archiving import Archiving
+from actors.audit.evidence import verified
+from actors.audit.forking import forked
+from actors.audit.importing import origin_headers
 from actors.audit.retaining import FINISH_MS, wished
+from actors.cli.verify import sources_of
 from actors.core.listed import ERASED, About
 from actors.host.bootstrap import Runtime, runtime
 from actors.spill.policy_layers import Layers, TenantLayer
 from protocol import codec
 from protocol.client import Client, Conversation
-from protocol.errors import ArchiveDamaged, BadPolicy, LogUnavailable, Rejected
+from protocol.errors import ArchiveDamaged, BadPolicy, LogUnavailable, NotReady, Rejected
 from protocol.facts import ConversationArchived
-from protocol.ids import fresh_id, token
-from protocol.retention import Retention, seconds_of
+from protocol.history import Certificate
+from protocol.ids import Address, address, fresh_id, token
+from protocol.retention import Retention, seconds_in
 from storage import object_copies
 from storage.archives import PREFIX
 from storage.ports import Record
@@ -65,7 +70,7 @@ def test_what_is_due_goes_by_the_last_word_or_step(about: About, days: int, wish
 
 
 def test_a_time_is_a_number_with_its_unit() -> None:
-    assert [seconds_of(one) for one in ("", "45s", "90m", "12h", "30d")] == [0, 45, 5_400, 43_200, 2_592_000]
+    assert [seconds_in(one) for one in ("", "45s", "90m", "12h", "30d")] == [0, 45, 5_400, 43_200, 2_592_000]
 
 
 def test_only_an_operator_says_how_long_and_for_each_tenant() -> None:
@@ -83,7 +88,7 @@ def test_only_an_operator_says_how_long_and_for_each_tenant() -> None:
 async def test_nothing_is_due_by_a_clock_that_is_not_that_of_nats(
     running: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert await running.retaining().due() == []
+    await running.retaining().due()  # whatever others left here
     now = time.time
     for apart in (400 * 86_400.0, -3_600.0):
         wrong = SimpleNamespace(time=lambda apart=apart: now() + apart, time_ns=time.time_ns)
@@ -96,8 +101,9 @@ class Racing:
     """`Archives` of a store that is slow enough for an agent to speak."""
 
     def __init__(self, running: Runtime, talk: Conversation) -> None:
-        self._archives, self._talk = running.archives, talk
-        self.put, self.names, self.delete = (getattr(running.archives, name) for name in ("put", "names", "delete"))
+        self._archives = store = running.archives
+        self._talk = talk
+        self.put, self.names, self.addresses, self.delete = store.put, store.names, store.addresses, store.delete
 
     async def get(self, at: object, sha256: str) -> bytes:
         await self._talk.append([user("just now")])
@@ -110,13 +116,12 @@ async def test_an_archived_conversation_is_read_spoken_in_forked_and_erased_as_b
 ) -> None:
     settings = of_stack(data)
     (data / "keys" / "kept.key").write_text(secrets.token_hex(32))
+    talk_policy = {"budget": {"window": 12_000, "reserve": 0}}
     async with (
         runtime(settings, role="test") as running,
         Client.connect(settings.nats.url, keys=running.tenants) as client,
     ):
-        talk = await client.open(
-            f"idle-{fresh_id()[:8]}", tenant="kept", policy={"budget": {"window": 12_000, "reserve": 0}}
-        )
+        talk = await client.open(f"idle-{fresh_id()[:8]}", tenant="kept", policy=talk_policy)
         for turn in range(4):
             large = "".join(f"line {number} of {turn}\n" for number in range(4_000))
             await talk.append([user(f"look {turn}"), assistant(None, f"c{turn}"), result(f"c{turn}", large)])
@@ -130,10 +135,13 @@ async def test_an_archived_conversation_is_read_spoken_in_forked_and_erased_as_b
 
         await killed_before_it_left_the_stream(running, archiver, talk, monkeypatch)
         assert await in_stream(archiver, talk) == 1, "the commit that says where the rest is"
+        beside = await client.open(f"beside-{fresh_id()[:8]}", tenant="kept", policy=talk_policy)
+        await beside.append([user("look"), assistant(None, "b"), result("b", "a line\n" * 40_000)])
         await goes_on(data, running, talk, before)
         await is_archived_again_by_policy(data, tmp_path, running, talk)
-        await damaged(data, running, talk)
+        await damaged(data, running, talk, beside)
         await erased(data, tmp_path, running, archiver, talk)
+        await erased_again(running, archiver, talk)
 
 
 async def in_stream(archiver: Archiving, talk: Conversation) -> int:
@@ -234,8 +242,8 @@ async def is_archived_again_by_policy(data: Path, tmp_path: Path, running: Runti
     assert len(kept) >= 2, "a backup has them"
 
 
-async def damaged(data: Path, running: Runtime, talk: Conversation) -> None:
-    """An archive with other bytes is refused and told, and put back it is as before."""
+async def damaged(data: Path, running: Runtime, talk: Conversation, beside: Conversation) -> None:
+    """An archive with other bytes is refused and told, holds up no erasure, and put back it is as before."""
     (newest, *_) = [
         fact.sha256
         for record in reversed(await running.log.read(talk.at, after=0))
@@ -256,6 +264,9 @@ async def damaged(data: Path, running: Runtime, talk: Conversation) -> None:
     assert (done.returncode, newest[:16] in done.stdout) == (3, True)
     async with runtime(of_stack(data), role="cold") as cold:
         assert (await cold.conversations.load(talk.at)).archived, "what does not need it goes on, from a snapshot"
+    await settled(running, beside.at)
+    certificate = await running.erasing().erase(beside.at, by="test")
+    assert len(certificate.artifacts) == 1, "another conversation's archive is damaged"
     await put(body)
     assert told(data, "verify", str(talk.at))["ok"] is True
 
@@ -263,10 +274,12 @@ async def damaged(data: Path, running: Runtime, talk: Conversation) -> None:
 async def erased(data: Path, tmp_path: Path, running: Runtime, archiver: Archiving, talk: Conversation) -> None:
     """`retention.erase_after` erases as `jettison erase` does, with proof, and takes the archives too."""
     names = await running.archives.names(talk.at)
+    fork = await interrupted_fork(running, talk)
     config = tmp_path / "erasing.toml"
     config.write_text('[tenants.kept.policy.retention]\nerase_after = "1s"\n')
     certificates: list[dict[str, object]] = []
-    while not (await running.conversations.load(talk.at)).erased:  # until the list has it, and its second is over
+    # until the list has them, and their second is over
+    while not {str(talk.at), str(fork)} <= {one["address"] for one in certificates}:
         done = jettison("retain", "--config", str(config), "--data", str(data))
         assert done.returncode in (0, UNAVAILABLE), done.stderr
         certificates += map(json.loads, done.stdout.splitlines())
@@ -277,3 +290,31 @@ async def erased(data: Path, tmp_path: Path, running: Runtime, archiver: Archivi
     verdict = told(data, "verify", str(talk.at))
     assert (verdict["ok"], verdict["erased"]) == (True, True)
     assert await in_stream(archiver, talk) == 1
+
+
+async def interrupted_fork(running: Runtime, talk: Conversation) -> Address:
+    """Begin a fork of *talk* as somebody does who is killed before its end."""
+    to = address(f"{talk.at.conversation}-half", "kept")
+    records = await running.log.read(talk.at, after=0)
+    first = forked(talk.at, records, version=1, new=to, name="half")[0]
+    await running.log.say(to, first.body, message_id=fresh_id(), headers=origin_headers(first))
+    with pytest.raises(NotReady, match="records of a copy are to come"):
+        await running.conversations.load(to)
+    return to
+
+
+async def erased_again(running: Runtime, archiver: Archiving, talk: Conversation) -> None:
+    """Of an erased conversation, what an archiver still stored that was killed then, and what was said, is removed."""
+    await running.archives.put(talk.at, b"planted by an archiver that was killed")
+    await archiver.stored.say(talk.at, b"planted by an agent", message_id=fresh_id(), headers={})
+    verdict = await verified(talk.at, sources_of(running))
+    assert not verdict.ok
+    assert {one.what for one in verdict.problems} == {"messages", "file"}
+    assert all(one.reason.endswith("erase again") for one in verdict.problems)
+    found = {at: became async for at, became in running.retaining().round(by="test")}
+    certificate = found[talk.at]
+    assert isinstance(certificate, Certificate)
+    assert (len(certificate.archives), certificate.records) == (1, 1)
+    assert await running.archives.names(talk.at) == []
+    assert (await verified(talk.at, sources_of(running))).ok
+    assert talk.at not in {one.at for one in await running.retaining().due()}

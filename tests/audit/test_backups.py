@@ -27,7 +27,6 @@ from protocol.formats import messages
 from protocol.ids import Address, Token, address, fresh_id
 from storage import stream_copies
 from storage.erasure import removed
-from storage.queue_pause import paused
 from storage.rewrapping import rewrapped
 from storage.stream_copies import StreamCopy
 from storage.streams import drift
@@ -55,8 +54,7 @@ async def texts(running: Runtime, at: Address) -> list[str]:
 
 
 async def erase(running: Runtime, at: Address) -> None:
-    async with paused(running.connection):
-        await running.erasing().erase(at, by="test")
+    await running.erasing().erase(at, by="test")
 
 
 async def test_a_backup_opens_with_the_wrapped_keys_and_the_tenants_key_together_and_no_other_way(

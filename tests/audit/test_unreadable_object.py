@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from actors.audit.bundle import Bundle
-from actors.audit.evidence import Sources, exported, verified
+from actors.audit.evidence import exported, verified
 from actors.audit.repairing import Repairing
+from actors.cli.verify import sources_of
 from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
 from protocol.client import Client
-from storage.s3 import S3Anchors
 from tests.builders import user
 from tests.conftest import settled
 
@@ -23,8 +23,7 @@ async def test_each_lost_object_is_named_and_put_back(
     for text in texts:
         await talk.append([user(text)])
     await settled(working, talk.at)
-    anchors = S3Anchors(working.artifacts)
-    sources = Sources(log=working.log, snapshots=working.snapshots, artifacts=working.artifacts, anchors=anchors)
+    sources = sources_of(working)
     copy: Bundle = await exported(talk.at, sources)
     gone, torn = sorted(copy.artifacts)[:2]
     await working.artifacts.delete(talk.at.tenant, gone)

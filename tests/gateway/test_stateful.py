@@ -23,7 +23,6 @@ from protocol.keys import JetStreamKeys
 from storage.gateway_forgetting import forgotten
 from storage.gateway_places import JetStreamPlaces
 from storage.gateway_sessions import JetStreamSessions
-from storage.queue_pause import paused
 from tests.conftest import done_facts
 from tests.gateway.model import Json, Reply, StrictModel, words
 from tests.gateway.provider import Answer, Provider, in_front_of, provider
@@ -168,8 +167,7 @@ async def _looked_on(working: Runtime, trunk: Address) -> None:
 async def _erased(working: Runtime, llm: AsyncOpenAI, run: str, answers: list[Any], trunk: Address) -> None:
     """Erase the conversation: no gateway knows it or its answers any more, and its branches are as they were."""
     other = await asked(llm, run, results(answers[-2]), previous_response_id=answers[-2].id)
-    async with paused(working.connection):
-        found = await working.erasing().erase(trunk, by="test")
+    found = await working.erasing().erase(trunk, by="test")
     # its place, each of its answers, and what was told of it
     assert found.gateway >= 1 + len(answers) + 1
     # but what its gateway had still to tell, there is nothing left

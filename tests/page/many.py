@@ -14,7 +14,7 @@ from actors.runtime.conversations import Conversations
 from actors.runtime.listing import Listing
 from protocol.ids import address
 from protocol.subjects import Actor
-from storage.memory import MemoryAnchors, MemoryArtifacts, MemoryKeys, MemoryLog, MemorySnapshots
+from storage.memory import MemoryAnchors, MemoryArchives, MemoryArtifacts, MemoryKeys, MemoryLog, MemorySnapshots
 from storage.memory_work import MemoryDeadLetters, MemoryKeptList, MemoryLogChanges
 from storage.ports import DeadLetter, Reason
 from tests.audit.recorded import recorded
@@ -53,7 +53,7 @@ async def crowded(
         )  # fmt: skip
         await letters.put(letter, headers={})
     app = page(
-        Sources(log=log, snapshots=snapshots, artifacts=artifacts, anchors=MemoryAnchors()),
+        Sources(log=log, snapshots=snapshots, artifacts=artifacts, archives=MemoryArchives(), anchors=MemoryAnchors()),
         Conversations(log=log, snapshots=snapshots, writer="page"),
         traces=Path("nowhere"),
         listed=KnownList(listing, changes=MemoryLogChanges(log), log=log, wait_seconds=wait_seconds),

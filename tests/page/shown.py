@@ -17,7 +17,7 @@ from actors.page.known_list import KnownList
 from actors.runtime.conversations import Conversations
 from actors.runtime.listing import Listing
 from protocol.ids import address
-from storage.memory import MemoryAnchors, MemoryArtifacts, MemoryKeys, MemoryLog, MemorySnapshots
+from storage.memory import MemoryAnchors, MemoryArchives, MemoryArtifacts, MemoryKeys, MemoryLog, MemorySnapshots
 from storage.memory_work import MemoryDeadLetters, MemoryKeptList, MemoryLogChanges
 from storage.ports import Record
 from tests.audit.recorded import serve, small
@@ -111,7 +111,9 @@ def app_over(
 ) -> ASGIApp:
     """Return the page over these stores."""
     snapshots = MemorySnapshots()
-    sources = Sources(log=log, snapshots=snapshots, artifacts=artifacts, anchors=MemoryAnchors())
+    sources = Sources(
+        log=log, snapshots=snapshots, artifacts=artifacts, archives=MemoryArchives(), anchors=MemoryAnchors()
+    )
     known = Conversations(log=log, snapshots=snapshots, writer="page")
     listed = KnownList(Listing(MemoryKeptList(), keys=MemoryKeys()), changes=MemoryLogChanges(log), log=log)
     return page(sources, known, traces=traces, listed=listed, letters=MemoryDeadLetters(), wait_seconds=wait)

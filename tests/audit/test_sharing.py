@@ -1,0 +1,156 @@
+"""What another conversation of a tenant names is not erased; who looks reads no archive, and little in a pause."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+import pytest
+
+from actors.audit.sharing import Sharing
+from protocol import codec
+from protocol.errors import ArchiveDamaged
+from protocol.facts import Claim, ConversationArchived, MessagesAppended, SaidMessage
+from protocol.ids import Address, address, fresh_id
+from storage import record_lines
+from storage.archives import Archive, ArchivedLog
+from storage.memory import MemoryArchives, MemoryLog
+from storage.memory_work import MemoryLogChanges
+from storage.ports import Record
+
+VICTIM, OTHER, THIRD = (address(name, "tests") for name in ("victim", "other", "third"))
+
+
+def sha(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()
+
+
+class Counting(MemoryLog):
+    """A log that knows what was read of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads: list[tuple[str, int]] = []
+
+    async def read(self, at: Address, *, after: int, time: str = "") -> list[Record]:
+        """See `EventLog.read`."""
+        self.reads.append((at.conversation, after))
+        return await super().read(at, after=after, time=time)
+
+
+class Tenant:
+    """Conversations of a tenant that name objects."""
+
+    def __init__(self) -> None:
+        self.stored, self.archives = Counting(), MemoryArchives()
+        self.log = ArchivedLog(self.stored, archives=self.archives)
+
+    async def name(self, at: Address, *objects: str) -> None:
+        """Say a message whose parts are *objects*."""
+        claims = tuple(Claim(pointer=f"/{one}", sha256=sha(one), bytes=9) for one in objects)
+        facts = (MessagesAppended(messages=(SaidMessage(raw=b"{}", claims=claims),)),)
+        body = codec.encode_said(codec.Said(writer=fresh_id(), count=1, facts=facts))
+        await self.stored.say(at, body, message_id=fresh_id(), headers={})
+
+    async def archive(self, at: Address, objects: Iterable[str] | None) -> str:
+        """Move the log of *at* into an archive; the commit says which *objects* it names. Return its SHA-256."""
+        records = await self.stored.read(at, after=0)
+        sha256 = await self.archives.put(at, record_lines.written(records))
+        archive = Archive(last=records[-1].seq, records=len(records), sha256=sha256)
+        fact = ConversationArchived(
+            at_ms=0,
+            by="test",
+            sha256=sha256,
+            bytes=0,
+            records=archive.records,
+            last=archive.last,
+            idle_ms=0,
+            objects=None if objects is None else tuple(map(sha, objects)),
+        )
+        commit = codec.seal(
+            codec.Commit(
+                version=1,
+                commit_id=fresh_id(),
+                writer="test",
+                upto=archive.last,
+                prev_hash=b"",
+                said_hash=b"",
+                policy_hash="",
+                rules_version=codec.RULES_VERSION,
+                tokenizer="",
+                facts=(fact,),
+            )
+        )
+        body = codec.encode_commit(commit)
+        await self.stored.append(at, body, expected_seq=0, commit_id=fresh_id(), headers=archive.header())
+        self.stored.remove(at, [record.seq for record in records])
+        return sha256
+
+    async def looked(self) -> Sharing:
+        """Return who looked for what the victim names."""
+        sharing = Sharing(stored=self.stored, log=self.log, changes=MemoryLogChanges(self.stored))
+        await sharing.look([VICTIM])
+        return sharing
+
+
+async def test_what_an_archived_log_names_is_known_without_its_archive() -> None:
+    tenant = Tenant()
+    await tenant.name(VICTIM, "own", "shared")
+    await tenant.name(OTHER, "shared")
+    lost = await tenant.archive(OTHER, ["shared"])
+    await tenant.archives.delete(OTHER, lost)
+    sharing = await tenant.looked()
+    assert await sharing.with_others(VICTIM, {sha("own"), sha("shared")}) == {sha("shared")}
+
+
+async def test_a_log_that_cannot_be_read_holds_up_who_names_objects_and_is_named() -> None:
+    tenant = Tenant()
+    await tenant.name(VICTIM, "own")
+    await tenant.name(OTHER, "shared")
+    lost = await tenant.archive(OTHER, None)
+    assert await (await tenant.looked()).with_others(VICTIM, {sha("own")}) == set(), "its archive is read"
+    await tenant.archives.delete(OTHER, lost)
+    sharing = await tenant.looked()
+    assert await sharing.with_others(VICTIM, set()) == set()
+    with pytest.raises(ArchiveDamaged, match=str(OTHER)):
+        await sharing.with_others(VICTIM, {sha("own")})
+    assert await sharing.with_others(OTHER, {sha("shared")}) == set(), "it holds up itself least of all"
+
+
+async def test_in_a_pause_only_what_came_since_is_read() -> None:
+    tenant = Tenant()
+    await tenant.name(VICTIM, "own", "shared")
+    for one in range(20):
+        await tenant.name(address(f"idle-{one}", "tests"), f"other {one}")
+    await tenant.name(OTHER, "other")
+    sharing = await tenant.looked()
+    await tenant.name(OTHER, "shared")
+    await tenant.name(THIRD, "own")
+    tenant.stored.reads.clear()
+    await sharing.again()
+    assert sorted(tenant.stored.reads) == [("other", 22), ("third", 0)]
+    assert await sharing.with_others(VICTIM, {sha("own"), sha("shared")}) == {sha("own"), sha("shared")}
+    tenant.stored.reads.clear()
+    await sharing.again()
+    assert tenant.stored.reads == []
+
+
+async def test_what_is_named_since_the_look_is_looked_for_everywhere() -> None:
+    tenant = Tenant()
+    await tenant.name(VICTIM, "own")
+    await tenant.name(OTHER, "late")
+    sharing = await tenant.looked()
+    await tenant.name(VICTIM, "late")
+    await sharing.again()
+    assert await sharing.with_others(VICTIM, {sha("own"), sha("late")}) == {sha("late")}
+
+
+async def test_of_two_that_are_erased_the_second_takes_what_both_name() -> None:
+    tenant = Tenant()
+    for at in (VICTIM, OTHER):
+        await tenant.name(at, "shared")
+    sharing = Sharing(stored=tenant.stored, log=tenant.log, changes=MemoryLogChanges(tenant.stored))
+    await sharing.look([VICTIM, OTHER])
+    assert await sharing.with_others(VICTIM, {sha("shared")}) == {sha("shared")}
+    sharing.forget(VICTIM)
+    assert await sharing.with_others(OTHER, {sha("shared")}) == set()
