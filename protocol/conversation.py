@@ -1,8 +1,4 @@
-"""A conversation as its agent holds it: append what was said, get the view for the next call.
-
-An append that returned is durable. One that raised `OutcomeUnknown` may still land; it is kept, sent
-again before anything newer, and stored once.
-"""
+"""A conversation as its agent holds it: append what was said, get the view for the next call."""
 
 from __future__ import annotations
 
@@ -20,6 +16,7 @@ from .context import Context, Written, context_of, has_all, written_of
 from .envelopes import batches_of
 from .errors import NotPermitted, Rejected, Unavailable
 from .facts import CompactionRequested, OverflowReported, SaidFact, UsageReported
+from .foreseen import Foreseen
 from .formats import messages
 from .formats.cache_marks import Marks
 from .history import (
@@ -127,6 +124,13 @@ class Conversation:
         """Begin what `append` waits for before it speaks, where it is sure to come: an erased conversation is told."""
         self._voice.foresee()
 
+    def ask_beside(self, asked: ContextAsked, after: Written) -> Foreseen | None:
+        """Ask what `written` does together with the next append under a key; None where other things come first."""
+        if self._voice.doubted or asked.budget not in (0, self._standing):
+            return None
+        self._asked = asked.budget
+        return self._voice.ask_beside(asked, after)
+
     async def check(self, wait_seconds: float) -> None:
         """Have the service look at what the conversation is opened with. Raises `BadPolicy`, `PolicyDiffers`."""
         if self._unchecked is None or self._unchecked == OpenAsked():
@@ -154,8 +158,7 @@ class Conversation:
 
     async def set_budget(self, budget: int) -> None:
         """Make *budget* the standing one: that of every view from now on, and what is compacted to; 0: the policy's."""
-        asked = CompactionRequested(budget=standing(budget), reason="set")
-        await self.say((asked,))
+        await self.say((CompactionRequested(budget=standing(budget), reason="set"),))
         self._standing = budget
 
     async def context(
@@ -230,8 +233,7 @@ class Conversation:
         A call comes with its results, so that `#4` is the account's step. Raises `BudgetRefused` with the tokens it
         would take, `NotFound`, `Rejected`.
         """
-        asked = ExpandAsked(messages=messages, artifact=artifact)
-        return await self._ask("expand", asked, Expanded)
+        return await self._ask("expand", ExpandAsked(messages=messages, artifact=artifact), Expanded)
 
     async def rewind(self, *, version: int = 0, upto: int = 0) -> Rewound:
         """Make the context that of an earlier *version* again, or of the newest one within the first *upto* messages.

@@ -54,6 +54,8 @@ class ContextAsked(msgspec.Struct, frozen=True, kw_only=True):
     """What it had said before its connection broke off: looked for in the log itself."""
     unsent: tuple[int, ...] = ()
     """Versions of views that it was handed before and that it gave no model: they came too late, or were of no use."""
+    coming: SaidAt | None = None
+    """What who asks says at the same time, at a place that it does not know yet (`seq` is 0): it is waited for."""
 
 
 class ReadAsked(msgspec.Struct, frozen=True, kw_only=True):

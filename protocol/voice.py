@@ -14,9 +14,11 @@ from nats.aio.client import Client as NatsConnection
 
 from . import cipher, codec, semconv, subjects
 from .connection import publish
+from .context import Written
 from .envelopes import Repeatable, check_readable
 from .errors import LogUnavailable, NotPermitted, Rejected
 from .facts import MessagesAppended, SaidFact, SaidMessage
+from .foreseen import Foreseen
 from .ids import Address, fresh_id
 from .keys import JetStreamKeys, check_not_erased
 from .service_call import Question, ask
@@ -74,6 +76,8 @@ class Voice:
     """When the newest look began that found no mark of an erasure."""
     _foreseeing: asyncio.Task[None] | None = None
     """A look that was begun before anybody spoke."""
+    _beside: Foreseen | None = None
+    """What is asked at the moment in which the next messages are sent under a key."""
 
     async def say(self, facts: tuple[SaidFact, ...], *, at_ms: int, patience: float) -> int:
         """Publish one envelope, after all that was not confirmed before. Returns its stream sequence.
@@ -111,6 +115,7 @@ class Voice:
     async def say_under(self, key: str, batches: Batches, *, at_ms: int, patience: float) -> None:
         """Say *batches* as the writer that *key* is: whoever says anything under it again repeats it."""
         writer = "k-" + hashlib.sha256(f"{self.at}/{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        beside, self._beside = self._beside, None
         for index, batch in enumerate(batches, 1):
             facts = (MessagesAppended(messages=batch),)
             said = codec.Said(writer=writer, count=index, facts=facts, at_ms=at_ms or now_ms())
@@ -120,7 +125,14 @@ class Voice:
                 # said again, it is the same one at a later time
                 if all((one.writer, one.count) != (said.writer, said.count) for one in self._unconfirmed):
                     self._unconfirmed.append(said)
-                await self._flush(patience)
+                await self._flush(patience, beside if index == len(batches) else None)
+
+    def ask_beside(self, asked: ContextAsked, after: Written) -> Foreseen:
+        """Ask for a view at the moment in which the next messages are sent under a key."""
+        self._beside = Foreseen(
+            asking=lambda coming: self.ask("context", coming, coming.wait_seconds), asked=asked, after=after
+        )
+        return self._beside
 
     def foresee(self) -> None:
         """Begin the look that comes before anything is said, for who will speak in a moment and has to wait first."""
@@ -149,10 +161,14 @@ class Voice:
         mine = [one for one in self._unconfirmed if one.writer == self._writer]
         return next((one for one in (*self._owed.taken(), *mine) if one.facts == facts), None)
 
-    async def _flush(self, patience: float) -> int:
+    async def _flush(self, patience: float, beside: Foreseen | None = None) -> int:
         """Publish what is not confirmed, in order. What an earlier call could not confirm goes first."""
         while self._unconfirmed:
             said = self._unconfirmed[0]
+            if beside and len(self._unconfirmed) == 1:
+                # once this waits for its confirmation: the question is behind it on the same connection
+                coming = SaidAt(seq=0, writer=said.writer, count=said.count)
+                asyncio.get_running_loop().call_soon(beside.begin, coming)
             connected = self._reconnected()
             try:
                 seq = await self._publish(said, patience)

@@ -24,11 +24,11 @@ from protocol.cipher import Key
 from protocol.client import Client, Conversation
 from protocol.context import Context, Written
 from protocol.errors import BudgetRefused, Erased, JettisonError, LogRegression, NotFound, Rejected
+from protocol.foreseen import Foreseen
 from protocol.formats.cache_marks import without_marks
-from protocol.ids import Token, address, fresh_id, token
+from protocol.ids import address, fresh_id, token
 from protocol.jsonbytes import decode, decode_value, encode_value
 from protocol.keys import JetStreamKeys
-from protocol.policy import Policy
 from protocol.service_messages import ContextAsked, ContextMeta
 from storage.gateway_sessions import GatewaySessions
 
@@ -39,7 +39,8 @@ from .callers import Caller
 from .canon import hash_of
 from .claims import Claims, Search
 from .dialects import dialect_of
-from .identity import Head, Hidden
+from .identity import Batch, Head, Hidden
+from .kept import Kept, budget_of, pays
 from .outside import Outside
 from .policies import Policies
 from .size import has_more_tokens
@@ -48,13 +49,9 @@ from .thinking import thinks, without_thinking
 log = logging.getLogger("jettison.gateway")
 
 TALKS_MAX = 4096
-ROUND_TOKENS = 1024
 
 COMPACTED_SHARE = 0.25
 """Of the usable tokens: what a history is made to have whose agent asks for it to be made shorter."""
-
-BYTES_PER_TOKEN_MIN = 3
-"""Of what is sent and not counted: rather too many tokens than too few."""
 
 HIDDEN_BYTES_MAX = 128 * 1024
 """Of the turns that one answer really took; of longer ones the log gets what the agent sends back."""
@@ -75,23 +72,6 @@ ASIDE_BYTES_MAX = 32 * 1024
 
 ANSWERED = (b'"assistant"', b'_call"', b'"reasoning"')
 """One of them is in whatever a model said, in each API."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Kept:
-    """A request whose messages are all in the log, or that is beside it; and its conversation."""
-
-    head: Head
-    caller: Caller
-    place: Token
-    talk: Conversation
-    hashes: Sequence[bytes]
-    beside: int
-    """Messages at the end of the request that are not in the log, and are sent as they came."""
-    policy: Policy
-    outside: int
-    alone: bool
-    """It was this process that spoke last in its log."""
 
 
 @dataclass(kw_only=True)
@@ -139,12 +119,7 @@ class Keeper:
                 head = await self._branched(asked, head, body)
             policy, layer = self.policies.of(asked.tenant, head, body)
             talk = await self._talk(asked.tenant, head.name, layer, body.model)
-            try:
-                await self._append(talk, head, body, passed=passed)
-            except Erased:
-                await self.claims.forget(asked.tenant, asked.place, head.name)
-                raise
-            return Kept(
+            kept = Kept(
                 head=head,
                 caller=caller,
                 place=asked.place,
@@ -155,6 +130,12 @@ class Keeper:
                 outside=asked.new.outside,
                 alone=bool(head.waiting),
             )
+            try:
+                foreseen = await self._append(kept, body, passed=passed, until=until)
+            except Erased:
+                await self.claims.forget(asked.tenant, asked.place, head.name)
+                raise
+            return dataclasses.replace(kept, foreseen=foreseen)
 
     async def _search(self, caller: Caller, body: Body, headers: Mapping[str, str], *, store: bool | None) -> Search:
         """Return what is looked for: where, and by which hashes."""
@@ -192,23 +173,15 @@ class Keeper:
 
         Raises `Rejected` if it were of anything else, `BudgetRefused`, `LogRegression` where the log lost some of it.
         """
-        budget = _budget(kept, body, counts=counts)
-        if kept.beside and budget:
-            # asked for twice in a row a budget would become the standing one, and an aside's is for it alone
-            note = self.claims.note(kept.head.name)
-            note.aside = not note.aside
-            budget -= note.aside
-        if less_than:
-            budget = min(budget or kept.policy.usable_tokens, less_than)
-        model = "" if self.policies.window else body.model
-        # an agent waits for the compaction only where it has no room without it
-        soon, after = not less_than, self._views.get(kept.head.name) if kept.alone else None
+        after = self._views.get(kept.head.name) if kept.alone else None
         try:
-            unsent = self.claims.note(kept.head.name).unsent
-            asked = ContextAsked(budget=budget, model=model, wait_seconds=wait_seconds, soon=soon, unsent=unsent)
-            context = await kept.talk.written(asked, after=after)
+            if kept.foreseen and not less_than:
+                asked = kept.foreseen.asked
+            else:
+                asked = self._question(kept, body, wait_seconds=wait_seconds, less_than=less_than, counts=counts)
+            context = await self._asked_beside(kept) or await kept.talk.written(asked, after=after)
             note = self.claims.note(kept.head.name)
-            note.unsent = tuple(one for one in note.unsent if one not in unsent)
+            note.unsent = tuple(one for one in note.unsent if one not in asked.unsent)
             if context.upto < kept.head.logged:
                 raise LogRegression(
                     f"{kept.head.logged} messages are in the log of {kept.head.name}, and {context.upto} left"
@@ -225,6 +198,45 @@ class Keeper:
             )
         self._views[kept.head.name] = context
         return context
+
+    def _question(
+        self, kept: Kept, body: Body, *, wait_seconds: float, less_than: int = 0, counts: bool = False
+    ) -> ContextAsked:
+        """Return the question for the view of what is kept."""
+        budget = budget_of(kept, body, counts=counts)
+        if kept.beside and budget:
+            # asked for twice in a row a budget would become the standing one, and an aside's is for it alone
+            note = self.claims.note(kept.head.name)
+            note.aside = not note.aside
+            budget -= note.aside
+        if less_than:
+            budget = min(budget or kept.policy.usable_tokens, less_than)
+        model = "" if self.policies.window else body.model
+        unsent = self.claims.note(kept.head.name).unsent
+        # an agent waits for the compaction only where it has no room without it
+        soon = not less_than
+        return ContextAsked(budget=budget, model=model, wait_seconds=wait_seconds, soon=soon, unsent=unsent)
+
+    def _ask_beside(self, kept: Kept, body: Body, *, until: float) -> Foreseen | None:
+        """Ask for the view together with what is appended next, where it will be asked for and nobody else spoke."""
+        after = self._views.get(kept.head.name)
+        if after is None or kept.beside or until == math.inf or not self.pays(kept, body):
+            return None
+        asked = self._question(kept, body, wait_seconds=max(0.0, until - time.monotonic()))
+        return kept.talk.ask_beside(asked, after)
+
+    async def _asked_beside(self, kept: Kept) -> Written | None:
+        """Return the view that was asked for with what was appended; None where it has to be asked for now."""
+        context = await kept.foreseen.written() if kept.foreseen else None
+        if context is None or context.upto >= kept.head.logged:
+            return context
+        # a service of an earlier release does not wait for what is coming
+        self.say_unsent(kept, context, "it came before what was said with it")
+        return None
+
+    def pays(self, kept: Kept, body: Body) -> bool:
+        """Tell whether a view is asked for."""
+        return pays(kept, body, changed=self.is_changed(kept))
 
     async def is_too_long(self, caller: Caller, body: Body) -> bool:
         """Tell whether a request surely does not fit its model's window as it came; to count it takes CPU time.
@@ -296,22 +308,38 @@ class Keeper:
         self._talks[head.name] = fork
         return replace(head, origin=None, waiting=(*((more,) if more else ()), *head.waiting))
 
-    async def _append(self, talk: Conversation, head: Head, body: Body, *, passed: bool) -> None:
+    async def _append(self, kept: Kept, body: Body, *, passed: bool, until: float) -> Foreseen | None:
+        """Append what waits to be; return the question for the view, where it was asked with the last of it."""
+        foreseen = None
         # what is not in the request was answered, so it is there
-        for batch in (one for one in head.waiting if one.end > body.skipped):
-            said: list[dict[str, Any]] = []
-            at, given = batch.start, body.given
-            # what stands in the first request of a conversation was thought without our tool
-            strips = passed or (batch.start == 0 and head.tools and self.policies.injects)
-            if strips and any(map(thinks, given(batch.start, batch.end))):
-                self.claims.note(head.name).changed = True
-            for start, end, turns in (*batch.real, (batch.end, batch.end, b"")):
-                new = [without_marks(decode(raw)) for raw in given(at, start)]
-                said += map(without_thinking, new) if strips else new
-                said += await self._opened(talk, turns) if turns else []
-                at = end
-            await talk.append(said, key=f"gateway/{batch.start}/{batch.key.hex()}")
-            self.claims.note(head.name).stored = batch.end
+        waiting = [one for one in kept.head.waiting if one.end > body.skipped]
+        try:
+            for batch in waiting:
+                said = await self._said(kept, batch, body, passed=passed)
+                if batch is waiting[-1]:
+                    foreseen = self._ask_beside(kept, body, until=until)
+                await kept.talk.append(said, key=f"gateway/{batch.start}/{batch.key.hex()}")
+                self.claims.note(kept.head.name).stored = batch.end
+        except BaseException:
+            if foreseen:
+                foreseen.give_up()
+            raise
+        return foreseen
+
+    async def _said(self, kept: Kept, batch: Batch, body: Body, *, passed: bool) -> list[dict[str, Any]]:
+        """Return the messages of *batch* as they go into the log."""
+        said: list[dict[str, Any]] = []
+        at, given, head = batch.start, body.given, kept.head
+        # what stands in the first request of a conversation was thought without our tool
+        strips = passed or (batch.start == 0 and head.tools and self.policies.injects)
+        if strips and any(map(thinks, given(batch.start, batch.end))):
+            self.claims.note(head.name).changed = True
+        for start, end, turns in (*batch.real, (batch.end, batch.end, b"")):
+            new = [without_marks(decode(raw)) for raw in given(at, start)]
+            said += map(without_thinking, new) if strips else new
+            said += await self._opened(kept.talk, turns) if turns else []
+            at = end
+        return said
 
     async def hide(self, kept: Kept, seen: Sequence[Mapping[str, Any]], real: Sequence[Mapping[str, Any]]) -> None:
         """Keep the messages that an answer really was, until its agent sends back *seen*. Raises `Unavailable`."""
@@ -350,16 +378,3 @@ class Keeper:
 def _name(headers: Mapping[str, str], body: Body) -> str:
     """Return a name that nobody else has: with the agent's own word at its beginning, where it says one."""
     return f"{headers.get('x-jettison-conversation') or body.api.name}-{fresh_id()[:12]}"
-
-
-def _budget(kept: Kept, body: Body, *, counts: bool) -> int:
-    """Return the tokens of a view for this call, 0 for the policy's own: less where its answer or tools need more."""
-    policy = kept.policy.budget
-    answer = min(body.answer_tokens, policy.window // 2) - policy.reserve
-    given = () if counts else body.messages[len(body.messages) - kept.beside :]
-    beside = sum(map(len, given)) // BYTES_PER_TOKEN_MIN
-    more = max(0, answer) + max(0, kept.outside - kept.head.outside) + beside
-    if not more:
-        return 0
-    # in steps, so that a budget is the same from call to call
-    return max(1, kept.policy.usable_tokens - -(-more // ROUND_TOKENS) * ROUND_TOKENS)

@@ -28,7 +28,8 @@ from .dialects import dialect_of
 from .ends import BrokenOff, Ends
 from .headers import forwarded, value_of
 from .incoming import Incoming
-from .plan import BYTES_PER_TOKEN, Plan, Planner, bypass
+from .kept import BYTES_PER_TOKEN
+from .plan import Plan, Planner, bypass
 from .reading import Reading, reads_in
 from .relay import pieces, refused, relayed
 from .sessions import Sessions

@@ -23,17 +23,13 @@ from .callers import Caller
 from .canon import hash_of
 from .dialects import dialect_of
 from .headers import Header
-from .keeper import Keeper, Kept
+from .keeper import Keeper
+from .kept import Kept
 from .thinking import Threads, raw_without_thinking, thoughts_in
 
 log = logging.getLogger("jettison.gateway")
 
 T = TypeVar("T")
-
-PAYS_SHARE = 0.25
-"""Of the usable tokens: a conversation that has less is sent as it came, and nobody is asked for a view of it."""
-
-BYTES_PER_TOKEN = 4
 
 NOTHING_ELSE_SECONDS = 30.0
 """Where there is nothing else to send: for a compaction that an agent asks for, a request that no window has room for
@@ -133,7 +129,7 @@ class Planner:
             store = False if counts else None
             kept = await keeper.kept(caller, whole, headers, store=store, passed=passed, until=until)
             at = str(kept.talk.at)
-            if not _pays(keeper, kept, whole):
+            if not keeper.pays(kept, whole):
                 return _plan(raw, whole, keeper, kept, whole.messages)
             context = await keeper.view(kept, whole, wait_seconds=wait_seconds, counts=counts)
             if counts:
@@ -277,12 +273,6 @@ def _thread_of(body: Body, caller: Caller, headers: Mapping[str, str]) -> bytes:
         return hashlib.blake2b(told + hash_of(decode(body.messages[0])), digest_size=16).digest()
     except BadMessage:
         return b""
-
-
-def _pays(keeper: Keeper, kept: Kept, body: Body) -> bool:
-    """Tell whether a view is asked for: once one was sent, always, so that its beginning stays the same."""
-    size = sum(map(len, body.messages)) / BYTES_PER_TOKEN
-    return body.earlier is not None or keeper.is_changed(kept) or size > PAYS_SHARE * kept.policy.usable_tokens
 
 
 def _of_view(raw: bytes, body: Body, keeper: Keeper, kept: Kept, context: Written) -> Plan:

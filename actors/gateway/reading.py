@@ -23,7 +23,8 @@ from .dialects import Called, Dialect, Json
 from .encodings import unfolding
 from .ends import BrokenOff, Ends
 from .headers import Header, returned, value_of
-from .keeper import BYTES_PER_TOKEN_MIN, Keeper, Kept
+from .keeper import Keeper
+from .kept import BYTES_PER_TOKEN_MIN, Kept
 from .plan import Plan
 from .relay import is_stream, pieces, said, started
 from .splice import Splice, splice_of

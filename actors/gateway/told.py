@@ -16,7 +16,8 @@ from protocol import semconv
 
 from .apis import Api, Host
 from .bodies import Body
-from .plan import BYTES_PER_TOKEN, Plan
+from .kept import BYTES_PER_TOKEN
+from .plan import Plan
 from .usage import Usage
 
 log = logging.getLogger("jettison.gateway.requests")

@@ -194,7 +194,7 @@ class ContextService:
                 return Answer(context=meta), await with_media(self.artifacts, at, state, shown)
             if asked.have:
                 # somebody else spoke after all
-                asked = msgspec.structs.replace(asked, have="", doubted=())
+                asked = msgspec.structs.replace(asked, have="", doubted=(), coming=None)
                 state = await self._answered(at, asked)
             else:
                 state = await self.conversations.load(at)
@@ -214,7 +214,7 @@ class ContextService:
             left = ends - time.monotonic()
             if left <= 0:
                 raise calls_open(at, state)
-            asked = msgspec.structs.replace(asked, wait_seconds=left, have="", doubted=())
+            asked = msgspec.structs.replace(asked, wait_seconds=left, have="", doubted=(), coming=None)
             await asyncio.sleep(POLL_SECONDS[-1])
 
     async def _settled(self, at: Address, asked: ContextAsked) -> State:
@@ -249,6 +249,11 @@ class ContextService:
 
     async def _heard(self, at: Address, asked: ContextAsked) -> State:
         """Return a state with all that who asks has said. Raises `LogRegression` where the log lost some of it."""
+        if asked.coming:
+            state = await heard.arriving(lambda upto: self.conversations.living(at, upto=upto), asked.coming)
+            if heard.reaches(state, asked.upto_seq):
+                await heard.check(self.log, at, state, asked)
+                return state
         if asked.have and asked.said and not asked.doubted:
             # where nobody else spoke, nothing behind it is waited for
             state = await self.conversations.living(at, upto=asked.upto_seq)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
 
 from actors.core.state import State
 from protocol import codec
-from protocol.errors import BadEnvelope, LogMoved, LogRegression
+from protocol.errors import BadEnvelope, LogMoved, LogRegression, NotReady
 from protocol.ids import Address
 from protocol.limits import WRITERS_REMEMBERED_MAX
 from protocol.service_messages import ContextAsked, SaidAt
@@ -16,6 +18,9 @@ from storage.ports import EventLog, Record
 LOST_SECONDS = 1.0
 """Of looks at a log that ends before what an agent said, before it is a loss: a leader that was just replaced may not
 know of it yet."""
+
+ARRIVES_SECONDS = 0.002
+"""Between two looks for what is said at the same time; most often it is there at the first."""
 
 
 def reaches(state: State, upto_seq: int) -> bool:
@@ -30,6 +35,21 @@ def lacks(state: State, said: SaidAt | None) -> bool:
     writers = dict(state.heard.writers)
     forgotten = said.writer not in writers and len(writers) >= WRITERS_REMEMBERED_MAX
     return not forgotten and writers.get(said.writer, 0) < said.count
+
+
+async def arriving(look: Callable[[int], Awaitable[State]], coming: SaidAt) -> State:
+    """Return the first state that has what is *coming*; *look* returns one with all up to a sequence, if it is there.
+
+    Raises `NotReady` where it does not come.
+    """
+    ends, upto = time.monotonic() + LOST_SECONDS, 1
+    while dict((state := await look(upto)).heard.writers).get(coming.writer, 0) < coming.count:
+        if time.monotonic() >= ends:
+            raise NotReady("what was to be said at the same time has not come")
+        if state.seq < upto:
+            await asyncio.sleep(ARRIVES_SECONDS)
+        upto = state.seq + 1
+    return state
 
 
 async def check(log: EventLog, at: Address, state: State, asked: ContextAsked) -> None:
