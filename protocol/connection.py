@@ -27,6 +27,7 @@ from .guarded import Guarded, is_final, told_of
 from .limits import HEADER_BYTES_RESERVED, PAYLOAD_BYTES_MAX
 from .login import Login, parted
 from .outages import Outage
+from .stored import stored
 from .subjects import LOG_STREAM
 
 log = logging.getLogger("jettison.nats")
@@ -205,11 +206,10 @@ async def publish(
     """
     assert "Nats-Msg-Id" in headers
     check_frame(body, headers)
-    jetstream, what = connection.jetstream(), f"publish to {subject.rpartition('.')[2]}"
+    what = f"publish to {subject.rpartition('.')[2]}"
 
     async def attempt() -> int:
-        ack = await jetstream.publish(subject, body, timeout=TRY_SECONDS, headers=dict(headers))
-        return ack.seq
+        return (await stored(connection, subject, body, headers=headers, seconds=TRY_SECONDS)).seq
 
     try:
         return await until(attempt, connection=connection, deadline_seconds=deadline_seconds, what=what)

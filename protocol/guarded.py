@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+import secrets
 import ssl
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,6 +27,9 @@ from .login import Login
 
 ASKED_MAX = 8192
 """Questions that are remembered until they are answered; an older one that is refused waits for its time."""
+
+UNSENT_BYTES_MAX = 65_536
+"""That the network has not taken yet, before what is published waits in nats-py, which bounds it."""
 
 CLOSE_SECONDS = 2.0
 """For what is still to be sent; what must arrive was confirmed before."""
@@ -60,6 +65,7 @@ class Guarded(NatsConnection):
         """The newest refusal that was somebody's answer."""
         self._deaf: NotPermitted | None = None
         self._is_ended = False
+        self._writes = False
 
     async def publish(
         self, subject: str, payload: bytes = b"", reply: str = "", headers: dict[str, Any] | None = None
@@ -72,6 +78,60 @@ class Guarded(NatsConnection):
             if len(self._asked) > ASKED_MAX:
                 self._asked.popitem(last=False)
         await super().publish(subject, payload, reply, headers)
+
+    async def _request_new_style(
+        self, subject: str, payload: bytes, timeout: float = 1, headers: dict[str, Any] | None = None
+    ) -> Msg:
+        """Ask as nats-py does, and wait for the answer itself and not for a future of a future."""
+        if self.is_draining_pubs:
+            raise nats.errors.ConnectionDrainingError
+        if not self._resp_sub_prefix:
+            await self._init_request_sub()
+        token = self._nuid.next().decode() + secrets.token_hex(2)
+        answer: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
+        self._resp_map[token] = answer
+        try:
+            await self.publish(subject, payload, f"{bytes(self._resp_sub_prefix or b'').decode()}{token}", headers)
+            async with asyncio.timeout(timeout):
+                return await answer
+        except TimeoutError:
+            raise nats.errors.TimeoutError from None
+        finally:
+            self._resp_map.pop(token, None)
+
+    async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
+        """Hand a message on; who never waits gets it here, and not from a task that has to be woken for it."""
+        subscription = self._subs.get(sid)
+        take = getattr(subscription._cb, "take", None) if subscription is not None else None
+        is_answer = self._resp_sub_prefix is not None and subject.startswith(self._resp_sub_prefix)
+        if subscription is None or not (take or is_answer):
+            return await super()._process_msg(sid, subject, reply, data, headers)
+        self.stats["in_msgs"] += 1
+        self.stats["in_bytes"] += len(data)
+        subscription._received += 1
+        message = self._build_message(sid, subject, reply, data, await self._process_headers(headers))
+        if take is not None:
+            take(message)
+        elif (answer := self._resp_map.get(message.subject.rpartition(".")[2])) is not None and not answer.done():
+            answer.set_result(message)
+
+    async def _flush_pending(self, force_flush: bool = False) -> Any:
+        """Write what was published where the network takes it; nats-py wakes a task of its own for that."""
+        writer = getattr(self._transport, "_io_writer", None)
+        if force_flush or writer is None or writer.transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
+            return await super()._flush_pending(force_flush)
+        if not self._writes:
+            self._writes = True
+            # behind all that runs now: what others publish meanwhile goes along
+            asyncio.get_running_loop().call_soon(self._write)
+        return None
+
+    def _write(self) -> None:
+        self._writes = False
+        writer = getattr(self._transport, "_io_writer", None)
+        if self._pending and writer is not None and self.is_connected and not writer.is_closing():
+            sent, self._pending, self._pending_data_size = self._pending, [], 0
+            writer.writelines(sent)
 
     @staticmethod
     def _parse_header_lines(raw: bytes) -> dict[str, str]:
@@ -192,6 +252,16 @@ def _header_name(name: bytes) -> str | None:
     """Return a header's name as text; None where it is none. All messages have the same few."""
     name = name.strip()
     return name.decode() if name.isascii() and not _BLANK.search(name.decode()) else None
+
+
+def prompt(take: Callable[[Msg], object]) -> Callable[[Msg], Awaitable[None]]:
+    """Return *take*, which neither waits nor raises, as a subscription's callback, called where a message is read."""
+
+    async def taken(message: Msg) -> None:
+        take(message)
+
+    taken.take = take  # type: ignore[attr-defined]
+    return taken
 
 
 def check(message: Msg) -> None:

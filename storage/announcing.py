@@ -13,6 +13,7 @@ from nats.aio.msg import Msg
 from protocol import subjects
 from protocol.connection import TRANSIENT
 from protocol.errors import LogUnavailable
+from protocol.guarded import prompt
 from protocol.ids import Address
 from protocol.service_messages import WORKING
 from protocol.subjects import Verb
@@ -91,11 +92,11 @@ class NatsRequests:
         try:
             for verb in subjects.VERBS:
 
-                async def take(message: Msg, verb: Verb = verb) -> None:
+                def take(message: Msg, verb: Verb = verb) -> None:
                     arrived.put_nowait(NatsRequest(verb, message, self._connection))
 
                 subject = subjects.ask_filter(verb)
-                subscriptions.append(await self._connection.subscribe(subject, subjects.CONTEXT_GROUP, cb=take))
+                subscriptions.append(await self._connection.subscribe(subject, subjects.CONTEXT_GROUP, cb=prompt(take)))
             while True:
                 yield await arrived.get()
         finally:

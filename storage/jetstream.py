@@ -28,6 +28,7 @@ from protocol.connection import (
 )
 from protocol.errors import Busy, Damaged, LogMoved, LogRegression, LogUnavailable, NotProvisioned, OutcomeUnknown
 from protocol.ids import Address
+from protocol.stored import stored
 
 from .jetstream_reads import NO_STREAM, READ_SECONDS, Raw, leaders_message, read_batch, record_of, subjects_page
 from .partitions import partition_at, stream_of
@@ -68,7 +69,7 @@ class JetStreamLog:
 
     async def _commit(self, at: Address, body: bytes, headers: dict[str, str]) -> int:
         try:
-            ack = await self._jetstream.publish(subjects.done(at), body, timeout=TRY_SECONDS, headers=headers)
+            ack = await stored(self._connection, subjects.done(at), body, headers=headers, seconds=TRY_SECONDS)
         except APIError as error:
             if error.err_code in WRONG_LAST_SEQUENCES:
                 return 0

@@ -90,7 +90,7 @@ class _Mailbox:
         self.prefix = prefix
         self.waiting: dict[str, asyncio.Queue[Msg]] = {}
 
-    async def take(self, message: Msg) -> None:
+    def take(self, message: Msg) -> None:
         """Give *message* to who asked; what comes after its end has nobody."""
         if (arrived := self.waiting.get(message.subject)) is not None:
             arrived.put_nowait(message)
@@ -105,7 +105,7 @@ async def _answers(connection: NatsConnection) -> AsyncIterator[tuple[str, async
     mailbox = _mailboxes.get(connection)
     if mailbox is None:
         mailbox = _Mailbox(connection.new_inbox())
-        await connection.subscribe(f"{mailbox.prefix}.*", cb=mailbox.take, pending_bytes_limit=64 << 20)
+        await connection.subscribe(f"{mailbox.prefix}.*", cb=guarded.prompt(mailbox.take))
         mailbox = _mailboxes.setdefault(connection, mailbox)
     inbox, arrived = f"{mailbox.prefix}.{fresh_id()}", asyncio.Queue[Msg]()
     mailbox.waiting[inbox] = arrived

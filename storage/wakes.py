@@ -22,6 +22,7 @@ from protocol import guarded, subjects
 from protocol.connection import TRANSIENT, check_there, heed_cancellation, reason_of
 from protocol.errors import PROVISION, Busy, LogUnavailable, NotProvisioned
 from protocol.ids import Address, fresh_id
+from protocol.stored import stored
 from protocol.subjects import Actor, Lane
 
 from .partitions import stream_of
@@ -123,9 +124,8 @@ class JetStreamWakes:
     ) -> bool:
         """See `Wakes.wake`."""
         try:
-            await self._jetstream.publish(
-                subjects.wake(actor, at, lane), body, headers={**headers, "Nats-Msg-Id": fresh_id()}, timeout=2
-            )
+            sent = {**headers, "Nats-Msg-Id": fresh_id()}
+            await stored(self._connection, subjects.wake(actor, at, lane), body, headers=sent, seconds=2.0)
         except APIError as error:
             if error.description == SLOT_FILLED:
                 return False
@@ -148,7 +148,7 @@ class JetStreamWakes:
         inbox = self._connection.new_inbox()
         # a queue of our own: a cancelled `next_msg` of nats-py may take a message along
         arrived: asyncio.Queue[Msg] = asyncio.Queue()
-        subscription = await self._connection.subscribe(inbox, cb=arrived.put)
+        subscription = await self._connection.subscribe(inbox, cb=guarded.prompt(arrived.put_nowait))
         queue = _Queue(stream=stream_of(subjects.WAKE_STREAM, partition), durable=subjects.durable(actor, lane))
         try:
             await self._check(queue)

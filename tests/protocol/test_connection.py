@@ -15,10 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nats.aio.client import Client as NatsConnection
+from nats.aio.msg import Msg
 
+from actors.host.settings import Settings
 from protocol.connection import PING_SECONDS, connect, heed_cancellation
 from protocol.errors import NotProvisioned
-from protocol.guarded import Guarded, header_lines
+from protocol.guarded import UNSENT_BYTES_MAX, Guarded, header_lines, prompt
+from protocol.ids import fresh_id
 from protocol.login import Login
 from tests.promises.harness import Server, one
 from tests.stack import free_port, listened_on
@@ -186,3 +189,41 @@ async def test_a_server_that_is_too_old_is_refused_at_once() -> None:
 async def test_a_server_of_somebodys_own_build_is_taken() -> None:
     async with of_version("dev") as url:
         await (await connect(url, name="test")).close()
+
+
+async def test_what_is_published_comes_whole_and_in_order_to_who_waits_and_to_who_does_not(settings: Settings) -> None:
+    """Also what the network does not take at once, and what is said at once with it."""
+    connection = await connect(settings.nats.url, name="test")
+    subject = f"test.order.{fresh_id()}"
+    at_once: list[bytes] = []
+    by_a_task: list[bytes] = []
+
+    async def wait(message: Msg) -> None:
+        await asyncio.sleep(0)
+        by_a_task.append(message.data)
+
+    await connection.subscribe(subject, cb=prompt(lambda message: at_once.append(message.data)))
+    await connection.subscribe(subject, cb=wait)
+    sizes = (1, 4 * UNSENT_BYTES_MAX, 1, 900_000, 17)
+    said = [str(index).encode().zfill(size) for index in range(6) for size in sizes]
+    async with asyncio.timeout(180):
+        await asyncio.gather(*(connection.publish(subject, body) for body in said))
+        while len(by_a_task) < len(said):
+            await asyncio.sleep(0.01)
+    await connection.close()
+    assert at_once == said
+    assert by_a_task == said
+
+
+async def test_an_answer_that_does_not_come_is_a_timeout_and_forgotten(settings: Settings) -> None:
+    connection = await connect(settings.nats.url, name="test")
+    subject = f"test.silent.{fresh_id()}"
+    asked = await connection.subscribe(subject)
+    with pytest.raises(nats.errors.TimeoutError):
+        await connection.request(subject, b"?", timeout=0.01)
+    await connection.publish((await asked.next_msg(timeout=180)).reply, b"late")
+    answering = asyncio.ensure_future(connection.request(subject, b"?", timeout=180))
+    await (await asked.next_msg(timeout=180)).respond(b"in time")
+    assert (await answering).data == b"in time"
+    assert not connection._resp_map
+    await connection.close()
