@@ -17,8 +17,8 @@ class Retention(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What `jettison retain` does with idle conversations, whenever they began; an operator's layers alone say it."""
 
     archive_after: After = ""
-    """Without a word or a step for so long (`45s`, `90m`, `12h`, `30d`), the log goes to the bucket, and reads as ever;
-    empty: it stays in its stream."""
+    """Without a word or a step for so long (`45s`, `90m`, `12h`, `30d`; `m` is minutes, a month is `30d`), the log goes
+    to the bucket, and reads as ever; empty: it stays in its stream."""
     erase_after: After = ""
     """Without one for so long, it is erased, with a certificate, and nothing brings it back; empty: it is kept."""
 

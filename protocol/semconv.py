@@ -66,6 +66,7 @@ GATEWAY_STATUS = "jettison.gateway.status"  # 2xx, 4xx …, none
 
 REASON = "jettison.reason"  # of a dead letter: fault, unreadable, damaged, deadly
 LANE = "jettison.lane"  # normal, priority
+RETENTION_OUTCOME = "jettison.retention.outcome"  # of an idle conversation: archived, erased, failed
 STORE_METHOD = "jettison.store.method"  # as in S3's own API
 VERB = "jettison.verb"  # what an agent asks the context service for
 
@@ -137,6 +138,8 @@ QUEUE_AGE = "jettison.queue.age"  # gauge, s; by stage and lane
 LOG_BYTES = "jettison.log.size"  # gauge, By
 LOG_REPLICAS_BEHIND = "jettison.log.replicas.behind"  # gauge, {replica}
 ANCHORS_AGE = "jettison.anchors.age"  # gauge, s
+RETENTION_CONVERSATIONS = "jettison.retention.conversations"  # counter, {conversation}; by outcome
+RETENTION_OVERDUE = "jettison.retention.overdue"  # gauge, s
 STORAGE_USED = "jettison.nats.storage.used"  # gauge, By
 STORAGE_LIMIT = "jettison.nats.storage.limit"  # gauge, By; where the account has one
 GATEWAY_PROMPT = "jettison.gateway.tokens.prompt"  # counter, {token}; by cache

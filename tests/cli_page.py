@@ -29,6 +29,11 @@ def commands() -> str:
     return "\n".join(_below(typer.main.get_command(app), "jettison"))
 
 
+def names() -> frozenset[str]:
+    """Return the names of all commands."""
+    return frozenset(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+
+
 def _below(group: Any, called: str) -> Iterator[str]:
     for name, command in group.commands.items():
         if hasattr(command, "commands"):

@@ -23,7 +23,9 @@ from actors.telemetry.service_metrics import (
     record_anchors,
     record_letter,
     record_log,
+    record_overdue,
     record_queue,
+    record_retained,
     record_served,
     record_storage,
 )
@@ -62,6 +64,8 @@ def record_everything() -> None:
     record_log(size_bytes=1, replicas_behind=0)
     record_storage(used_bytes=1, limit_bytes=1)
     record_anchors(age_seconds=1.0)
+    record_retained("archived")
+    record_overdue(age_seconds=1.0)
     record_failure("PutObject")
     sample = {str: "x", int: 1, float: 1.0}
     one = {field.name: sample[field.type] for field in msgspec.structs.fields(Counted)}

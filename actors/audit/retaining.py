@@ -44,11 +44,12 @@ ERASED_AT_ONCE = 8
 
 
 class Due(NamedTuple):
-    """What the list says is to be done with a conversation, and by which policy."""
+    """What the list says is to be done with a conversation, by which policy, and since when."""
 
     at: Address
     wish: Wish
     retention: Retention
+    since_ms: int
 
 
 def wished(about: About, at_ms: int, retention: Retention, *, now_ms: int) -> Wish | None:
@@ -62,6 +63,11 @@ def wished(about: About, at_ms: int, retention: Retention, *, now_ms: int) -> Wi
     if about.idle_ms:
         return "finish" if now_ms - at_ms < FINISH_MS else None
     return "archive" if archive and idle >= archive and not about.fault else None
+
+
+def _after_seconds(wish: Wish, retention: Retention) -> int:
+    after = {"archive": retention.archive_after, "erase": retention.erase_after}
+    return seconds_in(after.get(wish, ""))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,19 +93,19 @@ class Retaining:
         for (tenant, conversation), place in found.all.items():
             about = About() if place.section is None else known(place.section)[place.row]
             at, wanted = Address(tenant=tenant, conversation=conversation), retention(tenant)
-            if about.fault == ERASED:
-                if now_ms - place.at_ms < FINISH_MS:
-                    left[at] = False
+            if about.fault == ERASED and now_ms - place.at_ms < FINISH_MS:
+                left[at] = False
             elif (wish := wished(about, place.at_ms, wanted, now_ms=now_ms)) is not None:
-                out.append(Due(at, wish, wanted))
+                since_ms = about.idle_ms or place.at_ms or now_ms
+                out.append(Due(at, wish, wanted, since_ms + 1000 * _after_seconds(wish, wanted)))
         async for at in self.archiving.archives.addresses():
             place = found.all.get((at.tenant, at.conversation), UNLISTED)
             if place.section is None or known(place.section)[place.row].fault == ERASED:
                 left[at] = True
         again = [at for at, archived in left.items() if await self._is_left(at, archived=archived)]
-        return [*out, *(Due(at, "erase again", Retention()) for at in again)]
+        return [*out, *(Due(at, "erase again", Retention(), now_ms) for at in again)]
 
-    async def round(self, *, by: str) -> AsyncIterator[tuple[Address, Archived | Certificate | JettisonError]]:
+    async def round(self, *, by: str) -> AsyncIterator[tuple[Due, Archived | Certificate | JettisonError]]:
         """Do what is due, and yield what became of each, also what was wrong with it.
 
         Raises `Unavailable` where nothing can be done, `Rejected` while older releases are to read what is written.
@@ -109,9 +115,9 @@ class Retaining:
         ending: list[Due] = []
         for one in await self.due():
             if one.wish in ("archive", "finish"):
-                yield one.at, await self._archived(one, by=by)
+                yield one, await self._archived(one, by=by)
             elif kept := await self._kept_or_fault(one):
-                yield one.at, kept
+                yield one, kept
             else:
                 ending.append(one)
         sharing = await self.erasing.look([one.at for one in ending])
@@ -121,7 +127,7 @@ class Retaining:
             async with self.erasing.paused(sharing):
                 began = time.monotonic()
                 for one in ending[first : first + ERASED_AT_ONCE]:
-                    yield one.at, await self._erased(one, sharing, by=by)
+                    yield one, await self._erased(one, sharing, by=by)
                 paused_seconds = time.monotonic() - began
 
     async def _is_left(self, at: Address, *, archived: bool) -> bool:

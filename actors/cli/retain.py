@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
+from typing import NoReturn
 
 from actors.audit.archiving import Archived
 from actors.host.bootstrap import Runtime
+from actors.telemetry.service_metrics import OUTCOMES, record_overdue, record_retained
 from protocol.connection import heed_cancellation
 from protocol.errors import JettisonError, Unavailable
 from protocol.history import Certificate
+from protocol.voice import now_ms
 
 from .options import StackOptions
+from .probes import needs_of, probed
 from .session import connected, printed, said
 
 
@@ -22,48 +26,60 @@ def retain(stack: StackOptions, *, every: float, dry_run: bool, as_json: bool) -
     async def main(running: Runtime) -> int:
         if dry_run:
             return await _due(running, as_json=as_json)
-        while True:
-            try:
-                faults = await _round(running, as_json=as_json)
-            except Unavailable as error:
-                if not every:
-                    raise
-                said(f"nothing more was done: {error}")
-                faults = []
-            if not every:
-                if faults:
-                    raise faults[0]  # after all others were told, for the exit code
-                return 0
-            heed_cancellation()
-            await asyncio.sleep(every)
+        if every:
+            await _forever(running, every=every, as_json=as_json)
+        if faults := await _round(running, as_json=as_json):
+            raise faults[0]  # after all others were told, for the exit code
+        return 0
 
-    return connected(main, stack, role="retain")
+    return connected(main, stack, role="retain", probed=bool(every))
+
+
+async def _forever(running: Runtime, *, every: float, as_json: bool) -> NoReturn:
+    """Do what is due now and then, and answer probes."""
+    async with probed(running.settings.probe) as readiness:
+        with readiness.needs(needs_of(running, store=True)):
+            while True:
+                try:
+                    await _round(running, as_json=as_json)
+                except Unavailable as error:
+                    said(f"nothing more was done: {error}")
+                heed_cancellation()
+                await asyncio.sleep(every)
 
 
 async def _due(running: Runtime, *, as_json: bool) -> int:
-    for at, wish, _ in await running.retaining().due():
+    for due in await running.retaining().due():
         if as_json:
-            printed({"address": str(at), "due": wish})
+            printed({"address": str(due.at), "due": due.wish})
         else:
-            sys.stdout.write(f"{wish:8} {at}\n")
+            sys.stdout.write(f"{due.wish:8} {due.at}\n")
     return 0
 
 
 async def _round(running: Runtime, *, as_json: bool) -> list[JettisonError]:
     """Do what is due once, and tell it; return what was wrong."""
-    counts, faults = Counter[str](), list[JettisonError]()
-    async for at, became in running.retaining().round(by=running.by):
+    counts, faults, late_ms = Counter[str](), list[JettisonError](), now_ms()
+    for begun in OUTCOMES:
+        record_retained(begun, conversations=0)
+    async for due, became in running.retaining().round(by=running.by):
         if isinstance(became, JettisonError):
-            said(f"{at} is left as it is: {became}")
+            said(f"{due.at} is left as it is: {became}")
             faults.append(became)
+            late_ms = min(late_ms, due.since_ms)
+            record_retained("failed")
         elif isinstance(became, Certificate):
             counts["erased"] += 1
+            record_retained("erased")
             printed(became)  # the proof, in any case
         else:
             counts[f"left ({became.kept})" if became.kept else "archived"] += 1
+            record_retained("archived", conversations=not became.kept)
             _tell(became, as_json=as_json)
         sys.stdout.flush()  # who is killed in the next one has told of this one
-    said(", ".join(f"{count} {what}" for what, count in sorted(counts.items())) or "nothing was due")
+    record_overdue(age_seconds=(now_ms() - late_ms) / 1000 if faults else 0.0)
+    counts["failed"] = len(faults)
+    said(", ".join(f"{count} {what}" for what, count in sorted(counts.items()) if count) or "nothing was due")
     return faults
 
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 from protocol import semconv
 
 from .setup import gauge, histogram, metric_counter
+
+Outcome = Literal["archived", "erased", "failed"]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+"""Of an idle conversation that was due."""
 
 
 def record_served(verb: str, *, seconds: float, error: str = "") -> None:
@@ -46,3 +52,16 @@ def record_storage(*, used_bytes: int, limit_bytes: int) -> None:
 def record_anchors(*, age_seconds: float) -> None:
     """Say how old the newest anchor is of the tenant whose newest is the oldest."""
     gauge(semconv.ANCHORS_AGE, "s", "Since when a tenant has no newer anchor").set(age_seconds)
+
+
+def record_retained(outcome: Outcome, *, conversations: int = 1) -> None:
+    """Count idle conversations; none makes their count begin."""
+    about = "Idle conversations that `jettison retain` archived or erased, or failed to"
+    counted = metric_counter(semconv.RETENTION_CONVERSATIONS, "{conversation}", about)
+    counted.add(conversations, {semconv.RETENTION_OUTCOME: outcome})
+
+
+def record_overdue(*, age_seconds: float) -> None:
+    """Say since when the oldest conversation is due that a round could not archive or erase; 0: there is none."""
+    about = "Since when the oldest conversation is due that `jettison retain` fails to archive or to erase"
+    gauge(semconv.RETENTION_OVERDUE, "s", about).set(age_seconds)

@@ -311,7 +311,7 @@ async def erased_again(running: Runtime, archiver: Archiving, talk: Conversation
     assert not verdict.ok
     assert {one.what for one in verdict.problems} == {"messages", "file"}
     assert all(one.reason.endswith("erase again") for one in verdict.problems)
-    found = {at: became async for at, became in running.retaining().round(by="test")}
+    found = {due.at: became async for due, became in running.retaining().round(by="test")}
     certificate = found[talk.at]
     assert isinstance(certificate, Certificate)
     assert (len(certificate.archives), certificate.records) == (1, 1)

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from actors.cli.app import app
 from actors.host.bootstrap import ROLES
 from actors.host.settings import PREFIX, load
 from protocol.subjects import ACTORS
+from tests import cli_page
 from tests.stack import ROOT, program
 
 FOLDER = ROOT / "infra" / "compose"
@@ -56,7 +56,7 @@ def test_everything_that_is_mounted_is_there(name: str, made: Path) -> None:
 @pytest.mark.parametrize("name", OURS)
 def test_every_service_of_ours_runs_a_command_with_settings_and_secrets_of_ours(name: str, made: Path) -> None:
     command, *arguments = SERVICES[name]["command"]
-    assert command in {one.name or one.callback.__name__ for one in app.registered_commands if one.callback}
+    assert command in cli_page.names()
     assert command != "worker" or arguments[0] in ROLES
     given = {key: value for key, value in SERVICES[name]["environment"].items() if key.startswith(PREFIX)}
     there = mounts(name, made)

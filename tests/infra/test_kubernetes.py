@@ -19,12 +19,12 @@ import kubernetes_validate
 import pytest
 from ruamel.yaml import YAML
 
-from actors.cli.app import app
 from actors.host.bootstrap import ROLES
 from actors.host.embedded import EmbeddedStack
 from actors.host.settings import PREFIX, Settings, load
 from protocol import subjects
 from protocol.subjects import ACTORS, LANES
+from tests import cli_page
 from tests.stack import ROOT
 
 FOLDER = ROOT / "infra" / "kubernetes"
@@ -101,11 +101,10 @@ def test_every_command_and_every_setting_is_one_of_ours(overlay: str, tmp_path: 
         for name in files:
             (tmp_path / folder).mkdir(exist_ok=True)
             (tmp_path / folder / name).write_text(f"{name} of {folder}\n")
-    commands = {one.name or one.callback.__name__ for one in app.registered_commands if one.callback} | {"anchor"}
     for name, pod in pods(overlay):
         (container,) = pod["containers"]
         command, *arguments = container["args"]
-        assert command in commands, name
+        assert command in cli_page.names(), name
         assert command != "worker" or arguments[0] in ROLES
         settings = settings_of(overlay, container, tmp_path)
         assert settings.nats.password == "password of nats"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.cli.app import app
 from actors.host.settings import load
+from tests import cli_page
 from tests.stack import ROOT
 
 FOLDER = ROOT / "infra" / "systemd"
@@ -48,7 +48,7 @@ def test_systemd_has_nothing_to_say_of_a_unit_and_finds_a_key_that_it_does_not_k
 def test_every_unit_runs_a_command_of_ours_with_settings_of_ours(name: str, tmp_path: Path) -> None:
     text = (FOLDER / name).read_text()
     (command,) = re.findall(rf"^ExecStart={PROGRAM} (\w+)(?: %i)?$", text, re.MULTILINE)
-    assert command in {one.name or one.callback.__name__ for one in app.registered_commands if one.callback}
+    assert command in cli_page.names()
     credentials = dict(re.findall(r"^LoadCredential=(\w+):(\S+)$", text, re.MULTILINE))
     for credential in credentials:
         (tmp_path / credential).write_text(f"secret {credential}\n")

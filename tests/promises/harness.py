@@ -33,6 +33,9 @@ from tests.stack import LOOPBACK, ROOT, free_port, jettison_command, program
 DAMAGE = re.compile(r"corrupt|Critical write error|(?<!\[CTX_WAKE\] Stream state encountered internal )inconsisten")
 """In a server's log. Of the work queue it may have to count anew what is left: a sweep finds what is missing there."""
 
+LOST_STREAM = re.compile(r'Stream metafile "(.+)/meta\.inf": checksums do not match "[0-9a-f]*" vs "([0-9a-f]+)"')
+"""In a server's log: it was killed between the two files of a stream's configuration, and knows the stream no more."""
+
 only_in_chaos = pytest.mark.skipif("TESTS_CHAOS" not in os.environ, reason="takes long: `make chaos` runs it")
 
 
@@ -67,13 +70,36 @@ class Server:
             self.process.wait(timeout=180)
             self.process = None
 
-    async def gone(self, *, seconds: float) -> None:
-        """Kill it, and start it again after a while."""
+    async def gone(self, *, seconds: float, looks: bool = False) -> list[str]:
+        """Kill it, and start it again after a while; return the streams that were lost, where somebody *looks*."""
         self.kill()
         try:
             await asyncio.sleep(seconds)  # the fault lasts
+            return await self.looked() if looks else []
         finally:
             self.start()
+
+    async def looked(self) -> list[str]:
+        """Do for streams that a killed server does not know any more what `operations.md` says; return which.
+
+        To see them it is started for a moment, elsewhere: nobody is told meanwhile that there are no streams.
+        """
+        assert self.process is None
+        log = self.config.with_suffix(".look")
+        command = [program("nats-server"), "-c", str(self.config), "-p", str(free_port())]
+        with log.open("wb") as out:
+            looking = subprocess.Popen(command, env={**os.environ, **self.environment}, stderr=out, stdout=out)
+        try:
+            async with asyncio.timeout(180):
+                while b"Server is ready" not in log.read_bytes() and looking.poll() is None:
+                    await asyncio.sleep(0.05)
+        finally:
+            looking.kill()
+            looking.wait(timeout=180)
+        lost = LOST_STREAM.findall(log.read_text(errors="replace"))
+        for folder, checksum in lost:
+            Path(folder, "meta.sum").write_text(checksum)
+        return [Path(folder).name for folder, _ in lost]
 
     async def silent(self, *, seconds: float) -> None:
         """Stop it for a while, as a machine does that is out of memory or moved to another."""

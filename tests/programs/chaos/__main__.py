@@ -106,7 +106,7 @@ class Run:
             self.tally.violations += workers.died + [wrong for growth in growths for wrong in growth.wrong()]
             if self.options.spare and not growths:
                 self.tally.violations.append("no worker was judged: its caches were full too late, or never")
-            summary = self.summary(watch)
+            summary = self.summary(watch, servers)
             shown = msgspec.json.encode(summary).decode() if self.options.json else summary.table()
             sys.stdout.write(f"{shown}\n")
             self._keep_logs(data)
@@ -254,7 +254,7 @@ class Run:
         out.write(text + "\n")
         out.flush()
 
-    def summary(self, watch: Watch) -> Summary:
+    def summary(self, watch: Watch, servers: Servers) -> Summary:
         """Return the figures of the run."""
         tally = self.tally
         return Summary(
@@ -270,6 +270,7 @@ class Run:
             thieves_heard=sum(thief.heard for thief in self.tenants.thieves.values()),
             thieves_asked=sum(thief.asked for thief in self.tenants.thieves.values()),
             faults=dict(self.faults),
+            put_back=dict(Counter(servers.put_back)),
             appending=spent(tally.append_seconds),
             asking=spent(tally.ask_seconds),
             levels=dict(tally.levels),

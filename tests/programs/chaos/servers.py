@@ -37,6 +37,10 @@ class Servers:
     settings: Settings
     stack: EmbeddedStack
     nats: list[Server]
+    grows: bool = False
+    """A single server that is killed while its log grows may lose a stream; the operator puts it back."""
+    put_back: list[str] = field(default_factory=list)
+    """Streams that were."""
     _away: set[int] = field(default_factory=set)
 
     @property
@@ -65,7 +69,8 @@ class Servers:
         self._away.add(number)
         try:
             if kind == "nats":
-                await self.nats[number].gone(seconds=GONE_SECONDS if len(self.nats) > 1 else 0.0)
+                seconds, looks = (GONE_SECONDS, False) if len(self.nats) > 1 else (0.0, self.grows)
+                self.put_back += await self.nats[number].gone(seconds=seconds, looks=looks)
             else:
                 await self.nats[number].silent(seconds=SILENT_SECONDS)
         finally:
@@ -83,4 +88,4 @@ async def started(data: Path, *, cluster: bool, partitions: int = 1, most: int =
         else:
             nats = [await held.enter_async_context(one(folder, rights=rights, partitions=partitions))]
         there = at_server(settings, ",".join(server.url for server in nats), rights.operator)
-        yield Servers(settings=there, stack=stack, nats=nats)
+        yield Servers(settings=there, stack=stack, nats=nats, grows=most > partitions)

@@ -57,6 +57,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     thieves_heard: int
     thieves_asked: int
     faults: dict[str, int]
+    put_back: dict[str, int]
+    """Streams that a killed server did not know any more, which the operator put back (`operations.md`)."""
     appending: Spent
     asking: Spent
     levels: dict[str, int]
@@ -79,6 +81,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             "messages acknowledged": f"{self.messages:,}",
             "time": f"{self.seconds // 60:02}:{self.seconds % 60:02}",
             "faults": _counts(self.faults),
+            "lost streams put back": _counts(self.put_back),
             "appending": self.appending,
             "asking for a view": self.asking,
             "levels of the views": _counts(self.levels),
