@@ -9,12 +9,13 @@ import time
 import msgspec
 from nats.aio.client import Client as NatsConnection
 
-from . import guarded, semconv, subjects
+from . import semconv, subjects
 from .arguments import question_of
 from .connection import TRANSIENT
 from .errors import Busy, LogUnavailable, NotReady, Unavailable
 from .history import ArtifactsAsked, DiffAsked, EraseAsked, SearchAsked, VersionsAsked, WhereAsked, WhyAsked
 from .ids import Address
+from .mailbox import answers
 from .service_messages import (
     WAIT_SECONDS,
     WORKING,
@@ -81,28 +82,24 @@ async def ask(
 async def _ask_once(
     connection: NatsConnection, at: Address, verb: subjects.Verb, body: bytes, headers: dict[str, str]
 ) -> tuple[Answer, bytes]:
-    """Ask one service. Its own inbox each time: what a slow one says later must not mix with another's answer."""
+    """Ask one service."""
     if connection.is_closed:
         raise LogUnavailable("this client is closed; connect again")
-    inbox = connection.new_inbox()
-    subscription = await connection.subscribe(inbox)
     try:
-        await connection.publish(subjects.ask(verb, at), body, reply=inbox, headers=headers)
-        first = await subscription.next_msg(timeout=SILENCE_SECONDS)
-        while (status := (first.headers or {}).get("Status")) == WORKING:
-            first = await subscription.next_msg(timeout=SILENCE_SECONDS)
-        guarded.check(first)
-        if status == "503":
-            raise NotReady("nobody serves contexts; start `jettison up` or `jettison worker cut`")
-        answer = msgspec.json.decode(first.data, type=Answer)
-        if answer.fault is not None:
-            raise raised(answer.fault)
-        frames = [(await subscription.next_msg(timeout=SILENCE_SECONDS)).data for _ in range(answer.frames)]
-        return answer, b"".join(frames)
+        async with answers(connection) as arrived:
+            await connection.publish(subjects.ask(verb, at), body, reply=arrived.inbox, headers=headers)
+            first = await arrived.next(seconds=SILENCE_SECONDS)
+            while (status := (first.headers or {}).get("Status")) == WORKING:
+                first = await arrived.next(seconds=SILENCE_SECONDS)
+            if status == "503":
+                raise NotReady("nobody serves contexts; start `jettison up` or `jettison worker cut`")
+            answer = msgspec.json.decode(first.data, type=Answer)
+            if answer.fault is not None:
+                raise raised(answer.fault)
+            frames = [(await arrived.next(seconds=SILENCE_SECONDS)).data for _ in range(answer.frames)]
+            return answer, b"".join(frames)
     except TRANSIENT as error:
         raise _Silent(f"no answer to {verb} ({type(error).__name__}); is the service running?") from None
-    finally:
-        await subscription.unsubscribe()
 
 
 async def _check_alive(connection: NatsConnection) -> None:

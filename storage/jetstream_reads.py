@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
-from weakref import WeakKeyDictionary
 
 import msgspec
 import nats.errors
@@ -21,7 +18,8 @@ from nats.js.errors import APIError, ServiceUnavailableError
 from protocol import guarded, subjects
 from protocol.connection import STREAM_NOT_FOUND, TRANSIENT, check_there, reason_of
 from protocol.errors import PROVISION, LogUnavailable, NotPermitted, NotProvisioned
-from protocol.ids import Address, fresh_id
+from protocol.ids import Address
+from protocol.mailbox import answers
 
 from .ports import Record
 
@@ -83,38 +81,6 @@ async def leaders_message(connection: NatsConnection, stream: str, subject: str,
     return Raw(subject=one.subject, seq=one.seq, body=one.data, headers=headers, time=one.time)
 
 
-class _Mailbox:
-    """Where a connection hears answers of many messages: subscribing anew for each read cost a third of it."""
-
-    def __init__(self, prefix: str) -> None:
-        self.prefix = prefix
-        self.waiting: dict[str, asyncio.Queue[Msg]] = {}
-
-    def take(self, message: Msg) -> None:
-        """Give *message* to who asked; what comes after its end has nobody."""
-        if (arrived := self.waiting.get(message.subject)) is not None:
-            arrived.put_nowait(message)
-
-
-_mailboxes: WeakKeyDictionary[NatsConnection, _Mailbox] = WeakKeyDictionary()
-
-
-@asynccontextmanager
-async def _answers(connection: NatsConnection) -> AsyncIterator[tuple[str, asyncio.Queue[Msg]]]:
-    """Yield an inbox, and the queue in which its messages arrive."""
-    mailbox = _mailboxes.get(connection)
-    if mailbox is None:
-        mailbox = _Mailbox(connection.new_inbox())
-        await connection.subscribe(f"{mailbox.prefix}.*", cb=guarded.prompt(mailbox.take))
-        mailbox = _mailboxes.setdefault(connection, mailbox)
-    inbox, arrived = f"{mailbox.prefix}.{fresh_id()}", asyncio.Queue[Msg]()
-    mailbox.waiting[inbox] = arrived
-    try:
-        yield inbox, arrived
-    finally:
-        del mailbox.waiting[inbox]
-
-
 async def read_batch(
     connection: NatsConnection, at: Address, *, stream: str = subjects.LOG_STREAM, first: int, last: int = sys.maxsize
 ) -> list[Record]:
@@ -138,13 +104,10 @@ async def direct_batch(
     request = {"seq": first, "next_by_subj": subject, "batch": most, "max_bytes": READ_BYTES}
     found: list[Raw] = []
     try:
-        async with _answers(connection) as (inbox, arrived):
-            await connection.publish(f"$JS.API.DIRECT.GET.{stream}", json.dumps(request).encode(), reply=inbox)
+        async with answers(connection) as arrived:
+            await connection.publish(f"$JS.API.DIRECT.GET.{stream}", json.dumps(request).encode(), reply=arrived.inbox)
             while True:
-                async with asyncio.timeout(READ_SECONDS):
-                    message = await arrived.get()
-                guarded.check(message)
-                raw = _raw(message)
+                raw = _raw(await arrived.next(seconds=READ_SECONDS))
                 if raw is not None and raw.seq <= last:
                     found.append(raw)
                 if raw is None or raw.seq >= last:

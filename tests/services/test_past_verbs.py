@@ -264,3 +264,12 @@ async def test_a_look_is_not_believed_for_the_time_that_the_machine_was_suspende
     monkeypatch.setattr(time, "clock_gettime", lambda which: clock(which) + 3600.0 * (which == time.CLOCK_BOOTTIME))
     with pytest.raises(Erased, match="was erased"):
         await talk.append([user("two")])
+
+
+async def test_who_asks_again_subscribes_to_nothing_anew(working: Runtime, client: Client, name: str) -> None:
+    talk = await client.open(name, policy=layer())
+    await talk.append([user("one")])
+    await talk.context()
+    subscriptions = client.connection._sid
+    await talk.context()
+    assert client.connection._sid == subscriptions
