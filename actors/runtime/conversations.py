@@ -8,6 +8,7 @@ the tail is read again, because an agent may have spoken between our reading and
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 from weakref import WeakValueDictionary
@@ -19,7 +20,16 @@ from actors.core.state import State
 from actors.model_info.tokens import tokenizer_for
 from protocol import codec
 from protocol import policy as policies
-from protocol.errors import BadEnvelope, ChainBroken, Erased, LogMoved, LogRegression, NotReady, PastNeeded
+from protocol.errors import (
+    BadEnvelope,
+    ChainBroken,
+    Erased,
+    JettisonError,
+    LogMoved,
+    LogRegression,
+    NotReady,
+    PastNeeded,
+)
 from protocol.facts import DoneFact
 from protocol.ids import Address
 from protocol.limits import SNAPSHOT_BYTES, SNAPSHOT_COMMITS
@@ -32,12 +42,17 @@ from .fold import fold, folded, tokens_of
 from .handed import Doubts, Handed, with_remedy
 from .kept_states import KeptStates
 
+log = logging.getLogger("jettison.conversations")
+
 WARM_MAX = 512
 """Conversations whose state a process keeps, where they are small."""
 
 WARM_TOKENS_MAX = 16_000_000
 """Tokens of all kept states together, some 220 MB: a token takes about 14 bytes with all that is known of it. What does
 not grow with the window, the ledger first of all, takes up to 0.4 MB of each conversation."""
+
+LAST_SNAPSHOTS_SECONDS = 3.0
+"""How long a process that ends waits for the snapshots that it is writing."""
 
 BYTES_AT_ONCE_MAX = 65_536
 """Folded on the loop itself, a few milliseconds; more gets a thread, and other conversations go on."""
@@ -65,6 +80,7 @@ class Conversations:
         self._warm: LRUCache[Address, State] = LRUCache(WARM_TOKENS_MAX, getsizeof=_warm_tokens)
         self._seen: LRUCache[Address, _Seen] = LRUCache(WARM_MAX)
         self._reading: WeakValueDictionary[Address, asyncio.Lock] = WeakValueDictionary()
+        self._snapshots_begun: set[asyncio.Task[None]] = set()
 
     async def receive(self, at: Address, given: Handed | None, *, upto: int = 0) -> State:
         """Return what `load` does, which must go over the state that was *given* along, if one was.
@@ -162,8 +178,24 @@ class Conversations:
             at, body, expected_seq=state.position.done_seq, commit_id=commit.commit_id, headers=headers
         )
         if seq and _is_due(state, commit, len(body)):
-            await self._kept.keep(at, await self.load(at))
+            # of 64 views one would wait until a megabyte is compressed, encrypted and stored
+            task = asyncio.ensure_future(self._snapshot(at))
+            self._snapshots_begun.add(task)
+            task.add_done_callback(self._snapshots_begun.discard)
         return seq is not None
+
+    async def _snapshot(self, at: Address) -> None:
+        try:
+            await self._kept.keep(at, await self.load(at))
+        except JettisonError as error:
+            log.info("no snapshot of %s is kept: %s", at, error)
+
+    async def finished(self) -> None:
+        """Wait for the snapshots that are being written, for a moment: without one a log is read for longer."""
+        if self._snapshots_begun:
+            _, late = await asyncio.wait(self._snapshots_begun, timeout=LAST_SNAPSHOTS_SECONDS)
+            for task in late:
+                task.cancel()
 
     async def renew(self, at: Address) -> None:
         """Fold the whole log of *at* and keep that, whatever was kept before: its log was lost and imported again.

@@ -1,5 +1,7 @@
 """What a process keeps of its conversations is bounded in number and in size, and forgetting costs time only."""
 
+import asyncio
+
 import msgspec
 import pytest
 
@@ -10,7 +12,7 @@ from actors.runtime.kept_states import Snapshot
 from protocol import codec
 from protocol.facts import ContextServed, ConversationOpened, MessagesAppended, SaidMessage
 from protocol.formats import messages
-from protocol.ids import address
+from protocol.ids import Address, address
 from protocol.limits import SNAPSHOT_BYTES
 from storage.memory import MemoryLog, MemorySnapshots
 from tests.builders import policy, user, words
@@ -53,10 +55,29 @@ async def test_a_snapshot_follows_so_many_bytes_of_commits_whoever_commits_them(
         state = await known.load(at)
         served = ContextServed(upto=0, budget=1, profile="openai-chat", view_hash="x" * size, tokens=1, level="none")
         assert await known.commit(at, state, (served,), headers={}, adopt=None if state.policy else policy())
+        await known.finished()
         body = await snapshots.newest(at)
         kept.append(version_of(body) if body else 0)
     assert SNAPSHOT_BYTES == 512 * 1024
     assert kept == [0, 0, 3, 3, 5, 5]
+
+
+async def test_nobody_waits_for_a_snapshot() -> None:
+    log, at, order = MemoryLog(), TALKS[0], list[str]()
+
+    class Slow(MemorySnapshots):
+        async def put(self, at: Address, body: bytes) -> None:
+            await asyncio.sleep(0)
+            order.append("kept")
+
+    opened = codec.Said(writer="a", count=1, facts=(ConversationOpened(name="talk-0"),))
+    await log.say(at, codec.encode_said(opened), message_id="1", headers={})
+    known = Conversations(log=log, snapshots=Slow(), writer="w")
+    served = ContextServed(upto=0, budget=1, profile="openai-chat", view_hash="x" * 600_000, tokens=1, level="none")
+    assert await known.commit(at, await known.load(at), (served,), headers={}, adopt=policy())
+    order.append("committed")
+    await known.finished()
+    assert order == ["committed", "kept"]
 
 
 def version_of(snapshot: bytes) -> int:
