@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, compress, islice, pairwise
+from functools import cache
+from itertools import chain, islice, pairwise
 from typing import Literal
 
 from protocol.facts import DigestItem, Fate
@@ -110,7 +111,8 @@ def _gone(values: _Values, staying: Sequence[Entry], after: Digest | None) -> li
         stand = _in_account([item.value for item in found], staying, after)
     else:
         stand = _listed([item.value for item in found], staying, after)
-    reach = _reach(staying, after)
+    # a message has many values
+    reach = cache(_reach(staying, after))
     return [(item, reach(item.number)) for item, stands in zip(found, stand, strict=True) if not stands]
 
 
@@ -134,12 +136,9 @@ def _in_account(values: Iterable[str], staying: Sequence[Entry], after: Digest) 
     known = frozenset(chain.from_iterable(wanted)).intersection(words)
     # of words that stand nowhere, pairs need not be looked for
     maybe = [parts for parts in wanted if len(parts) > 1 and known.issuperset(parts)]
-    firsts = frozenset([word for parts in maybe for word in parts[:-1]])
     pairs = frozenset(chain.from_iterable(map(pairwise, maybe)))
     # `zip` makes one pair, and not as many as there are words
-    pairs = pairs.intersection(
-        compress(zip(words, islice(words, 1, None), strict=False), map(firsts.__contains__, words))
-    )
+    pairs = pairs.intersection(zip(words, islice(words, 1, None), strict=False)) if pairs else pairs
     return [pairs.issuperset(pairwise(parts)) if len(parts) > 1 else known.issuperset(parts) for parts in wanted]
 
 

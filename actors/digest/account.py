@@ -35,7 +35,7 @@ from .account_steps import LevelChars, is_cut, level_chars, step_of
 from .calls import TASK_LIST, speaker_of
 from .goal import TAIL_SHARE, goal_tokens, tail_units
 from .hindsight import Hindsight
-from .requests import REQUEST_TOKENS, said_again, said_before, within, without_repeats
+from .requests import REQUEST_TOKENS, folded, said_again, said_before, within, without_repeats
 from .step_list import AccountSteps
 from .tail import keeps_by_name, kept_tail
 from .trims import shown_tokens, trims_of, winnable_tokens
@@ -155,6 +155,8 @@ class _Ladder:
     requests: list[AccountRequest]
     asked_tokens: int
     """Of the requests alone, without their numbers."""
+    asked: set[str]
+    """What they say, and said before they were shortened, folded: what is new is looked for in none of them."""
     steps: AccountSteps
     requests_tokens: int = 0
     trims: dict[int, tuple[Trim, ...]] = field(default_factory=dict)
@@ -202,6 +204,7 @@ class _Ladder:
             staying_tokens=state.live_tokens - (state.digest.tokens if state.digest else 0),
             requests=requests,
             asked_tokens=sum(count(one.text) + REQUEST_TOKENS for one in requests),
+            asked={folded(one.text) for one in requests},
             prose=prose,
             prose_tokens=prose_tokens,
             requests_left_out=before.requests_left_out if before else 0,
@@ -216,11 +219,8 @@ class _Ladder:
     @property
     def tokens(self) -> int:
         """Return what a view costs by now, about."""
-        if not (self.leaving or self.state.digest):
-            return self.staying_tokens
-        return (
-            self.staying_tokens + self.prose_tokens + self.requests_tokens + self.steps.tokens + self.values_room + 100
-        )
+        told = self.prose_tokens + self.requests_tokens + self.steps.tokens + self.values_room + 100
+        return self.staying_tokens + (told if self.leaving or self.state.digest else 0)
 
     def descend(self) -> None:
         """Go down until the target is reached."""
@@ -325,7 +325,7 @@ class _Ladder:
     def _ask(self, unit: Unit) -> None:
         text = "\n".join(part.text.strip() for part in redacted_texts(unit.entries) if part.trust != "tool")
         before = self.requests
-        said = said_before(text, before)
+        said = said_before(text, before) if folded(text) in self.asked else None
         if said is not None:
             self.requests_tokens -= self.count(request_text(before[said]))
             self.requests[said] = said_again(before[said], unit.first)
@@ -333,6 +333,7 @@ class _Ladder:
             return
         speaker = speaker_of(unit.entries[0])
         request = without_repeats(AccountRequest(number=unit.first, text=text, speaker=speaker), before)
+        self.asked.add(folded(request.text))
         room = share_of(moving_tokens(self.state), REQUESTS_SHARE)
         asked = self.asked_tokens + self.count(request.text) + REQUEST_TOKENS
         if asked <= room:
@@ -341,6 +342,7 @@ class _Ladder:
             self.requests_tokens += self.count(request_text(request)) + 1
             return
         self.requests = list(within((*before, request), room, count=self.count))
+        self.asked.update(folded(one.text) for one in set(self.requests).difference(before))
         self.asked_tokens = sum(self.count(one.text) + REQUEST_TOKENS for one in self.requests)
         there = {one.number for one in self.requests}
         gone = [one.number for one in (*before, request) if one.number not in there]

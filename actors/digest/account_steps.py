@@ -232,18 +232,20 @@ def without_task_list(step: AccountStep) -> AccountStep:
 
 def without_older(step: AccountStep, again: Collection[str], *, newer: int) -> AccountStep:
     """Return *step* with the gist alone of what calls returned that *newer* made *again*: that tells how things are."""
-    if step.level >= JOINED_LEVEL or not any(act.call in again and _is_long(act) for act in step.acts):
+    if not any(call in again for call in long_calls(step)):
         return step
-    # nothing of a record: what the newer call returned has its fields
-    acts = tuple(
-        msgspec.structs.replace(
-            act, outcome=f"{_gist(act, by_fields=False, sought=_nothing)} [again in #{newer}]".strip()
-        )
-        if act.call in again and _is_long(act)
-        else act
-        for act in step.acts
-    )
-    return msgspec.structs.replace(step, acts=acts)
+    acts = list(step.acts)
+    for place, act in enumerate(acts):
+        if act.call in again and _is_long(act):
+            # nothing of a record: what the newer call returned has its fields
+            short = f"{_gist(act, by_fields=False, sought=_nothing)} [again in #{newer}]".strip()
+            acts[place] = msgspec.structs.replace(act, outcome=short)
+    return msgspec.structs.replace(step, acts=tuple(acts))
+
+
+def long_calls(step: AccountStep) -> list[str]:
+    """Return the calls of *step* whose outcome gives way where they are made again."""
+    return [act.call for act in step.acts if _is_long(act)] if step.level < JOINED_LEVEL else []
 
 
 def _is_long(act: AccountAct) -> bool:

@@ -54,6 +54,10 @@ _standings: Recent[str, tuple[int, int]] = Recent(STANDING_CHARS_MAX, weigh=lamb
 """By their text: how likely it is, and the characters of the text."""
 
 
+Sized = tuple[AccountRequest, int]
+"""A request and its tokens."""
+
+
 def without_repeats(new: AccountRequest, before: Sequence[AccountRequest]) -> AccountRequest:
     """Return *new* without the lines that an earlier request has: each run of them becomes a reference."""
     long = [line for line in map(str.strip, new.text.split("\n")) if len(line) >= REPEATED_CHARS_MIN]
@@ -92,44 +96,46 @@ def within(requests: Sequence[AccountRequest], room: int, *, count: Count) -> tu
 
     Words and questions leave before the task itself is shortened; what tells something leaves behind it.
     """
-    out = list(requests)
-    if _size(out, count) <= room or not out:
-        return tuple(out)
+    out = [(one, count(one.text) + REQUEST_TOKENS) for one in requests]
+    if _size(out) <= room or not out:
+        return tuple(requests)
     _lower(out, range(1, len(out) - 1), room, count)
-    _drop(out, room, count, standing_max=QUESTION)
+    _drop(out, room, standing_max=QUESTION)
     _lower(out, sorted({0, len(out) - 1}), room, count, least=int(room * TASK_SHARE))
-    _drop(out, room, count, standing_max=RULE)
+    _drop(out, room, standing_max=RULE)
     _lower(out, sorted({0, len(out) - 1}), room, count)
-    return tuple(out)
+    return tuple([one for one, _ in out])
 
 
-def _size(requests: Sequence[AccountRequest], count: Count) -> int:
-    return sum([count(one.text) + REQUEST_TOKENS for one in requests])
+def _size(out: list[Sized]) -> int:
+    return sum([tokens for _, tokens in out])
 
 
-def _lower(out: list[AccountRequest], places: Sequence[int], room: int, count: Count, *, least: int = 0) -> None:
+def _lower(out: list[Sized], places: Sequence[int], room: int, count: Count, *, least: int = 0) -> None:
     """Shorten those of *out* at *places* to one height, not below *least*, if all together need more than *room*."""
-    if _size(out, count) <= room:
-        return
-    sizes = {place: count(out[place].text) + REQUEST_TOKENS for place in places}
-    fixed = _size(out, count) - sum(sizes.values())
-    height = max(least, water_level(list(sizes.values()), max(0, room - fixed)))
-    for place in places:
-        if sizes[place] > height:
-            out[place] = _shortened(out[place], height, count)
-
-
-def _drop(out: list[AccountRequest], room: int, count: Count, *, standing_max: int) -> None:
-    """Take those out that say least, the oldest first, until *out* needs no more than *room*; never the ends."""
-    used = _size(out, count)
+    used = _size(out)
     if used <= room:
         return
-    order = sorted((_known_standing(one.text), place) for place, one in enumerate(out[1:-1], 1))
+    sizes = [out[place][1] for place in places]
+    height = max(least, water_level(sizes, max(0, room - (used - sum(sizes)))))
+    for place in places:
+        one, tokens = out[place]
+        if tokens > height:
+            short = _shortened(one, height, count)
+            out[place] = (short, count(short.text) + REQUEST_TOKENS)
+
+
+def _drop(out: list[Sized], room: int, *, standing_max: int) -> None:
+    """Take those out that say least, the oldest first, until *out* needs no more than *room*; never the ends."""
+    used = _size(out)
+    if used <= room:
+        return
+    order = sorted((_known_standing(one.text), place) for place, (one, _) in enumerate(out[1:-1], 1))
     gone = set()
     for standing, place in order:
         if used <= room or standing > standing_max:
             break
-        used -= count(out[place].text) + REQUEST_TOKENS
+        used -= out[place][1]
         gone.add(place)
     out[:] = [one for place, one in enumerate(out) if place not in gone]
 
@@ -160,17 +166,13 @@ def _standing(text: str) -> int:
 
 def said_before(text: str, before: Sequence[AccountRequest]) -> int | None:
     """Return the place of the first of *before* in which a user said *text* word for word; None where none is."""
-    said = text.strip()
-    folded, plain = said.casefold(), said.isascii()
-    for place, one in enumerate(before):
-        if plain and len(one.text) < len(said) and one.text.isascii():
-            continue
-        other = one.text.strip()
-        # folding changes the length of some letters, but of none of ASCII
-        alike = len(other) == len(said) or not (plain and other.isascii())
-        if alike and other.casefold() == folded:
-            return place
-    return None
+    said = folded(text)
+    return next((place for place, one in enumerate(before) if folded(one.text) == said), None)
+
+
+def folded(text: str) -> str:
+    """Return what a user said without what does not tell two requests apart."""
+    return text.strip().casefold()
 
 
 def said_again(request: AccountRequest, number: int) -> AccountRequest:

@@ -19,6 +19,7 @@ from .account_steps import (
     is_known,
     is_report,
     joined,
+    long_calls,
     with_reruns,
     without_older,
     without_task_list,
@@ -63,10 +64,10 @@ class AccountSteps:
     reports: list[bool] = field(default_factory=list)
     headers: dict[str, int] = field(default_factory=dict)
     """Names of columns, and the first step that has them."""
-    calls: Counter[str] = field(default_factory=Counter)
+    long: Counter[str] = field(default_factory=Counter)
     answered: Counter[str] = field(default_factory=Counter)
-    """How often each call stands in a step that is not joined, and how often with its outcome: most are never made
-    again, and then no step has to be looked at."""
+    """How often each call stands in a step that is not joined with a long outcome, and how often with any: of most
+    that are made again nothing long is left, and then no step has to be looked at."""
     pieces: Counter[str] = field(default_factory=Counter)
     """How often joined steps tell each piece of what was said."""
     tokens: int = 0
@@ -75,15 +76,15 @@ class AccountSteps:
     def add(self, step: AccountStep) -> None:
         """Let *step* be the newest; of calls that it made again, older ones tell little from now on."""
         step = with_reruns(step, self.answered)
-        made = (act.call for act in step.acts if act.outcome and not act.changes and act.call in self.calls)
+        made = (act.call for act in step.acts if act.outcome and not act.changes and act.call in self.long)
         self._shorten_older(set(filter(is_known, made)), newer=step.first)
         self._append(step)
 
     def _shorten_older(self, again: set[str], *, newer: int) -> None:
         """Let older steps tell little of the calls that *newer* made *again*; behind the last of them nobody looks."""
-        left = sum(self.calls[call] for call in again)
+        left = sum(self.long[call] for call in again)
         for place, older in enumerate(self.steps) if left else ():
-            there = sum([act.call in again for act in older.acts]) if older.level < JOINED_LEVEL else 0
+            there = sum(map(again.__contains__, long_calls(older)))
             if there and (short := without_older(older, again, newer=newer)) is not older:
                 self.put(slice(place, place + 1), short)
             left -= there
@@ -123,8 +124,7 @@ class AccountSteps:
     def _known(self, step: AccountStep) -> tuple[tuple[Counter[str], list[str]], ...]:
         if step.level >= JOINED_LEVEL:
             return ((self.pieces, pieces_of(step)),)
-        calls = [act.call for act in step.acts]
-        return (self.calls, calls), (self.answered, [act.call for act in step.acts if act.outcome])
+        return (self.long, long_calls(step)), (self.answered, [act.call for act in step.acts if act.outcome])
 
     def forget_task_list(self) -> None:
         """Take the assistant's own list of tasks out of the steps: there is a newer one."""

@@ -37,8 +37,8 @@ SLICE_CHARS_MAX = 8
 _SLICE = re.compile(rf"[\d:]{{2,{SLICE_CHARS_MAX}}}")
 """A slice in a program (`1::6`), or a time of day: no address."""
 
-AT_ONCE = 150
-"""Values that are looked for in one pass."""
+AT_ONCE = 400
+"""Values that are looked for in one pass: a pass costs as much with a hundred."""
 
 TITLE_CHARS_MAX = 80
 _LINK = re.compile(r"\[([^\[\]\n]+)\]\(([^()\s]+)\)")
@@ -87,7 +87,9 @@ def values_beside(
         for item in known
         if item.category in KINDS and (len(item.value) > SLICE_CHARS_MAX or not _SLICE.fullmatch(item.value))
     ]
-    wanted = _untold(ranked(some, newest, most=CANDIDATES_MAX), told)
+    best = ranked(some, newest, most=CANDIDATES_MAX)
+    # what stood beside others, nobody knows any more: most are older than the messages that leave
+    wanted = _untold([item for item in best if item.number in entries or item.value in earlier], told)
     chosen: list[AccountValue] = []
     shapes: Counter[str] = Counter()
     said = ""

@@ -59,11 +59,12 @@ DIFFERENT_CHARS_MAX = 200_000
 """Of the words of texts that are known, and as many before them: 5 MB in all, beside the texts. One conversation
 in the default window finds three quarters of what it looks back on again; 500,000 would be 9 MB and nine tenths."""
 
-WORDS_CHARS = 200
-"""What keeping the words of a text takes beside them."""
+WORDS_CHARS, WORD_CHARS = 200, 7
+"""What keeping the words of a text takes beside them, and the characters of a word: to add them up takes as long as
+to find them."""
 
 _different: Recent[str, frozenset[str]] = Recent(
-    DIFFERENT_CHARS_MAX, weigh=lambda words: WORDS_CHARS + sum(map(len, words))
+    DIFFERENT_CHARS_MAX, weigh=lambda words: WORDS_CHARS + WORD_CHARS * len(words)
 )
 
 _STACK = re.compile(r"\s*File \".+\", line \d+|\s+at \S+.*[:(]\d+")
@@ -111,11 +112,11 @@ def different_words(text: str) -> frozenset[str]:
     """Return the words of *text*, each once; they stay known, since each compaction looks back on the same texts."""
     found = _different.get(text)
     if found is None:
-        if text.isascii():
-            runs = set(_plain(text).split())
-            found = frozenset([word for run in runs if len(word := run.strip(_AT_ENDS)) > 1 or word.isdigit()])
-        else:
-            found = frozenset(words_of(text))
+        lines = [text] if text.isascii() else text.split("\n")
+        # no word goes over a line's end, and most lines are plain
+        runs = set(_plain("\n".join([line for line in lines if line.isascii()])).split())
+        found = frozenset([word for run in runs if len(word := run.strip(_AT_ENDS)) > 1 or word.isdigit()])
+        found = found.union(*(WORD.findall(line.lower()) for line in lines if not line.isascii()))
         _different.put(text, found)
     return found
 
