@@ -1,5 +1,7 @@
 """Archivers that are killed, two at a time, while agents speak now and then: every word stays, once, in its order.
 
+Others are erased just when an archiver is at them: in the end nothing is left of these but a tombstone.
+
 python -m tests.programs.idle [SECONDS]      (`make idle`; servers on loopback, all below a temporary folder)
 """
 
@@ -46,6 +48,19 @@ async def speaks(client: Client, name: str, ends: float, chance: random.Random) 
         assert view.messages[-1]["content"] == said[-1], "a view has the newest word"
         await asyncio.sleep(chance.choice((0.05, IDLE_SECONDS, 2 * IDLE_SECONDS, 6 * IDLE_SECONDS)))
     return talk.at, said
+
+
+async def is_erased(running: Runtime, client: Client, ends: float, chance: random.Random) -> list[Address]:
+    """Speak, and erase it all when an archiver may be at it, again and again until it *ends*; return the erased."""
+    gone = list[Address]()
+    while time.monotonic() < ends:
+        talk = await client.open(f"doomed-{chance.randrange(10**9)}", policy=POLICY)
+        await talk.append([{"role": "user", "content": chance.randbytes(60_000).hex()}])
+        await talk.context(wait_seconds=60)
+        await asyncio.sleep(chance.uniform(1.0, 4.0) * IDLE_SECONDS)
+        await running.erasing().erase(talk.at, by="test")
+        gone.append(talk.at)
+    return gone
 
 
 async def archives(settings: Settings, config: Path, ends: float, chance: random.Random) -> Counter[str]:
@@ -99,6 +114,20 @@ async def judged(running: Runtime, at: Address, said: list[str], told: Counter[s
     ]
 
 
+async def left(running: Runtime, gone: list[Address], told: Counter[str]) -> list[str]:
+    """Have the next round end what was left of those that are *gone*; return what is wrong with them then."""
+    told["erased"] += len(gone)
+    async for due, _ in running.retaining().round(by="test"):
+        told["erased again"] += due.wish == "erase again"
+    verdicts = [await verified(at, sources_of(running)) for at in gone]
+    stored = [await running.archives.names(at) for at in gone]
+    return [
+        f"{verdict.address}: {verdict.first}, archives: {names}"
+        for verdict, names in zip(verdicts, stored, strict=True)
+        if names or not (verdict.ok and verdict.erased)
+    ]
+
+
 async def main(seconds: float) -> int:
     """Return the exit code."""
     with tempfile.TemporaryDirectory(prefix="jettison-idle-") as folder:
@@ -110,10 +139,14 @@ async def main(seconds: float) -> int:
                 async with Client.connect(settings.nats.url, keys=running.tenants, patience=90) as client:
                     talks = [speaks(client, f"idle-{one}", ends, random.Random(one)) for one in range(CONVERSATIONS)]
                     archivers = [archives(settings, config, ends, random.Random(-one)) for one in (1, 2)]
-                    said, told = await asyncio.gather(asyncio.gather(*talks), asyncio.gather(*archivers))
+                    erasers = [is_erased(running, client, ends, random.Random(f"eraser {one}")) for one in (1, 2)]
+                    said, told, gone = await asyncio.gather(
+                        asyncio.gather(*talks), asyncio.gather(*archivers), asyncio.gather(*erasers)
+                    )
                 counts = sum(told, Counter[str]())
             async with runtime(settings, role="judge") as fresh:
                 wrong = [one for at, words in said for one in await judged(fresh, at, words, counts)]
+                wrong += await left(fresh, [at for some in gone for at in some], counts)
         counts["words"] = sum(len(words) for _, words in said)
         sys.stdout.write("".join(f"{line}\n" for line in (dict(counts), *wrong, f"{len(wrong)} violations")))
         return bool(wrong or counts["faults"] or not counts["commits that archive"])
