@@ -26,6 +26,7 @@ from .adapters.pieces import regrouped, split
 from .formats import messages
 from .formats.neutral import Called, Media, Resulted, as_object, url_of, words
 from .jsonbytes import encode
+from .newest import Newest
 
 __all__ = ["JettisonPlugin", "from_view", "to_atoms"]
 
@@ -47,7 +48,7 @@ class JettisonPlugin(BasePlugin):
     def __init__(self, url: str, **options: Unpack[Options]) -> None:
         super().__init__(name="jettison")
         self.adapter = Adapter(url, framework="google-adk", **options)
-        self._calls: dict[tuple[str, str], _Call] = {}
+        self._calls: Newest[tuple[str, str], _Call] = Newest(CALLS_MAX)
 
     async def close(self) -> None:
         """Close the connection, as the runner does at its end."""
@@ -59,8 +60,6 @@ class JettisonPlugin(BasePlugin):
         asking = await Asking.of(self.adapter, str(callback_context.session.id), to_atoms(own))
         llm_request.contents = from_view(asking.shown)
         self._calls[_key(callback_context)] = _Call(asking, own)
-        while len(self._calls) > CALLS_MAX:
-            del self._calls[next(iter(self._calls))]
 
     async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> None:
         """Report what the provider counted; append the answer that ends a run, which no later call would bring."""

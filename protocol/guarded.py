@@ -10,7 +10,6 @@ import asyncio
 import re
 import secrets
 import ssl
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from nats.aio.msg import Msg
 
 from .errors import NotPermitted
 from .login import Login
+from .newest import Newest
 
 ASKED_MAX = 8192
 """Questions that are remembered until they are answered; an older one that is refused waits for its time."""
@@ -60,7 +60,7 @@ class Guarded(NatsConnection):
         self.refused = ""
         """Why the server does not let this user in; empty while it does."""
         self._encrypts = encrypts
-        self._asked: OrderedDict[str, str] = OrderedDict()
+        self._asked: Newest[str, str] = Newest(ASKED_MAX)
         self._heard = ""
         """The newest refusal that was somebody's answer."""
         self._deaf: NotPermitted | None = None
@@ -75,8 +75,6 @@ class Guarded(NatsConnection):
             if self._deaf is not None:
                 raise self._deaf
             self._asked[reply] = subject
-            if len(self._asked) > ASKED_MAX:
-                self._asked.popitem(last=False)
         await super().publish(subject, payload, reply, headers)
 
     async def _request_new_style(

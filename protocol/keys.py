@@ -11,7 +11,6 @@ import hashlib
 import os
 import re
 import secrets
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -36,6 +35,7 @@ from .errors import (
     NotProvisioned,
 )
 from .ids import Address, Token
+from .newest import Newest
 
 T = TypeVar("T")
 
@@ -181,7 +181,7 @@ class JetStreamKeys:
         self._tenants = tenants
         self._direct = read == "direct"
         self._patience_seconds = patience_seconds
-        self._known: OrderedDict[Address, cipher.Key] = OrderedDict()
+        self._known: Newest[Address, cipher.Key] = Newest(KEPT_MAX)
 
     @property
     def wraps(self) -> bool:
@@ -203,7 +203,7 @@ class JetStreamKeys:
     async def known(self, at: Address) -> cipher.Key | None:
         """Return the key of *at*; None if nobody made one. Raises as `key` does."""
         if found := self._known.get(at):
-            self._known.move_to_end(at)
+            self._known[at] = found
             return found
         body = await self._stored(at)
         if body is None:
@@ -308,8 +308,6 @@ class JetStreamKeys:
 
     def _remembered(self, at: Address, secret: bytes) -> cipher.Key:
         key = self._known[at] = cipher.Key(secret)
-        if len(self._known) > KEPT_MAX:
-            self._known.popitem(last=False)
         return key
 
 

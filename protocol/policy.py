@@ -14,7 +14,7 @@ import msgspec
 
 from .errors import UNREADABLE, BadPolicy
 from .hooks import Condition, Count, Hook, Section, Share, Tokens
-from .policy_words import allowed, key_of, known
+from .policy_words import allowed, key_of, meant
 from .presets import PRESETS, Preset, merge
 from .retention import Retention
 
@@ -155,7 +155,9 @@ class Digest(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Of a list of values, for sentences in which a user told what no other request has words for."""
     secrets: Literal["handle", "show"] = "handle"
     records: Literal["lines", "fields"] = "lines"
-    """What an account tells of a JSON object that a tool looked up: lines that mattered, or fields that say most."""
+    """What an account tells of a JSON object that a tool looked up: lines that mattered, or fields that say most.
+    With `fields` an account is told as rules 3 tell it in all else too: what counts as failed, how coarse a few steps
+    become, what joined ones say, and how low a small window goes."""
     categories: dict[str, Count] = msgspec.field(default_factory=dict)
     """Most items of a category; 0 leaves it out. Not named: ranked by worth alone."""
 
@@ -357,7 +359,7 @@ def converted(layer: Mapping[str, Any]) -> Policy:
         return msgspec.convert(layer, Policy, strict=False)
     except msgspec.ValidationError as error:
         key = key_of(str(error))
-        raise BadPolicy(f"policy: {error}{allowed(Policy, key)}{known(Policy, str(error))}", key=key) from None
+        raise BadPolicy(f"policy: {error}{allowed(Policy, key)}{meant(Policy, str(error))}", key=key) from None
 
 
 def encode(policy: Policy) -> bytes:

@@ -24,7 +24,7 @@ def allowed(document: type, key: str) -> str:
     return f"; allowed: {', '.join(words)}" if words else ""
 
 
-def known(document: type, error: str) -> str:
+def meant(document: type, error: str) -> str:
     """Return what msgspec's *error* of an unknown field of *document* may have meant, as the end of a sentence."""
     if "unknown field" not in error:
         return ""

@@ -21,6 +21,7 @@ from .formats.cache_marks import without_marks
 from .ids import Address
 from .keys import check_not_erased
 from .limits import CLAIM_BYTES_MIN, ENVELOPE_BYTES_MAX, INLINE_BYTES_MAX
+from .newest import Newest
 from .service_call import ask
 from .service_messages import WAIT_SECONDS, UploadAsked
 
@@ -112,7 +113,7 @@ class Uploads:
     def __init__(self, connection: NatsConnection, at: Address) -> None:
         self._connection = connection
         self._at = at
-        self._known: dict[str, bool] = {}
+        self._known: Newest[str, bool] = Newest(UPLOADS_REMEMBERED_MAX)
         self._down_until = 0.0
 
     async def stored(self, body: bytes, *, seconds: float = WAIT_SECONDS) -> str:
@@ -130,18 +131,13 @@ class Uploads:
             except ArtifactsUnavailable:
                 self._down_until = time.monotonic() + DOWN_SECONDS
                 raise
-            self._remember(sha256, True)
+            self._known[sha256] = True
         return sha256
 
     def keep_inline(self, bodies: Iterable[bytes]) -> None:
         """Remember that *bodies* went into the log with their message."""
         for body in bodies:
-            self._remember(hashlib.sha256(body).hexdigest(), False)
-
-    def _remember(self, sha256: str, there: bool) -> None:
-        while len(self._known) >= UPLOADS_REMEMBERED_MAX:
-            del self._known[next(iter(self._known))]
-        self._known[sha256] = there
+            self._known[hashlib.sha256(body).hexdigest()] = False
 
 
 async def stored(url: str, body: bytes) -> None:

@@ -20,7 +20,7 @@ from .arguments import plain
 from .errors import UNREADABLE, Rejected
 from .fact_parts import ToldTool
 from .jsonbytes import without_surrogates
-from .policy_words import known
+from .policy_words import meant
 from .service_messages import ReadAsked
 
 READ_TOOL = "read_artifact"
@@ -120,7 +120,7 @@ def read_asked(arguments: str | Mapping[str, Any]) -> ReadAsked:
             call = msgspec.convert(arguments, type=_Call, strict=False)
     except UNREADABLE as error:
         raise Rejected(
-            f"the arguments of {READ_TOOL} cannot be used: {error}{known(_Call, str(error))}"[:200]
+            f"the arguments of {READ_TOOL} cannot be used: {error}{meant(_Call, str(error))}"[:200]
         ) from None
     return ReadAsked(
         key=call.key,

@@ -15,7 +15,7 @@ from protocol.connection import TRANSIENT, reason_of
 from protocol.errors import PROVISION, LogUnavailable, NotProvisioned
 from protocol.subjects import ACTORS, LANES, Actor, Lane
 
-from .places import places_of
+from .known_layout import known_layout
 from .streams import ACK_WAIT_SECONDS
 
 SECONDS = 1.0
@@ -59,7 +59,9 @@ async def kept_log(connection: NatsConnection) -> LogState:
     """Return how the log is kept. Raises `LogUnavailable`, `NotProvisioned`."""
     try:
         jetstream = connection.jetstream(timeout=SECONDS)
-        found = [await jetstream.stream_info(one) for one in await places_of(connection).streams(subjects.LOG_STREAM)]
+        found = [
+            await jetstream.stream_info(one) for one in await known_layout(connection).streams(subjects.LOG_STREAM)
+        ]
     except NotFoundError:
         raise NotProvisioned(f"the log is not on this server; {PROVISION}") from None
     except (APIError, *TRANSIENT) as error:
@@ -79,7 +81,7 @@ async def room(connection: NatsConnection) -> Room:
 
 
 async def _queue(connection: NatsConnection, actor: Actor, lane: Lane) -> Queue:
-    streams = await places_of(connection).streams(subjects.WAKE_STREAM)
+    streams = await known_layout(connection).streams(subjects.WAKE_STREAM)
     parts = [await _part(connection, stream, actor, lane) for stream in streams]
     return Queue(
         actor=actor,

@@ -17,7 +17,7 @@ from protocol import subjects
 from protocol.connection import TRANSIENT, reason_of
 from protocol.errors import LogUnavailable
 
-from .places import places_of
+from .known_layout import known_layout
 
 MONITOR_SECONDS = 3.0
 
@@ -41,7 +41,7 @@ async def looked_at(connection: NatsConnection, *, replicas: int) -> LogCopies:
     """Return the ways in which the log may lose facts; it should have *replicas* copies. Raises `LogUnavailable`."""
     parts = [
         await _looked_at(connection, stream, replicas=replicas)
-        for stream in await places_of(connection).streams(subjects.LOG_STREAM)
+        for stream in await known_layout(connection).streams(subjects.LOG_STREAM)
     ]
     return LogCopies(
         replicas=min(part.replicas for part in parts), hazards=tuple(one for part in parts for one in part.hazards)

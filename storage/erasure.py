@@ -54,13 +54,8 @@ async def key_destroyed(connection: NatsConnection, at: Address) -> int:
     """
     jetstream, subject, count = connection.jetstream(timeout=ANSWER_SECONDS), subjects.key(at), 0
     for _ in range(ROUNDS_MAX):
-        try:
-            if (await jetstream.get_msg(subjects.KEY_STREAM, subject=subject)).data == DESTROYED:
-                return count
-        except NotFoundError:
-            pass
-        except (APIError, *TRANSIENT) as error:
-            raise LogUnavailable(f"the key of {at} cannot be read: {reason_of(error)}") from None
+        if await _is_destroyed(connection, at):
+            return count
         count += await overwritten(connection, stream=subjects.KEY_STREAM, subject=subject)
         try:
             # refused where somebody was faster and made a key: then that one goes too
@@ -71,6 +66,18 @@ async def key_destroyed(connection: NatsConnection, at: Address) -> int:
         except TRANSIENT:
             continue  # looked at again: it may have landed
     raise Contended(f"the key of {at} cannot be destroyed: others make new ones", address=str(at))
+
+
+async def _is_destroyed(connection: NatsConnection, at: Address) -> bool:
+    try:
+        newest = await connection.jetstream(timeout=ANSWER_SECONDS).get_msg(
+            subjects.KEY_STREAM, subject=subjects.key(at)
+        )
+    except NotFoundError:
+        return False
+    except (APIError, *TRANSIENT) as error:
+        raise LogUnavailable(f"the key of {at} cannot be read: {reason_of(error)}") from None
+    return newest.data == DESTROYED
 
 
 async def _sequences(connection: NatsConnection, *, stream: str, subject: str) -> list[int]:

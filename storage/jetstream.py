@@ -31,8 +31,8 @@ from protocol.ids import Address
 from protocol.stored import stored
 
 from .jetstream_reads import NO_STREAM, READ_SECONDS, Raw, leaders_message, read_batch, record_of, subjects_page
+from .known_layout import KnownLayout, Pinned, known_layout
 from .partitions import partition_at, stream_of
-from .places import Pinned, Places, places_of
 from .ports import Record
 
 T = TypeVar("T")
@@ -42,12 +42,12 @@ class JetStreamLog:
     """`EventLog` on the stream `CTX_LOG`, or its parts."""
 
     def __init__(
-        self, connection: NatsConnection, *, patience_seconds: float = 30.0, places: Places | Pinned | None = None
+        self, connection: NatsConnection, *, patience_seconds: float = 30.0, layout: KnownLayout | Pinned | None = None
     ) -> None:
         self._connection = connection
         self._jetstream = connection.jetstream(timeout=READ_SECONDS)
         self._patience_seconds = patience_seconds
-        self._places = places or places_of(connection)
+        self._layout = layout or known_layout(connection)
 
     async def say(self, at: Address, body: bytes, *, message_id: str, headers: Mapping[str, str]) -> int:
         """See `EventLog.say`."""
@@ -82,7 +82,7 @@ class JetStreamLog:
 
     async def batches(self, at: Address, *, after: int, time: str = "", upto: int = 0) -> AsyncIterator[list[Record]]:
         """See `EventLog.batches`: `READ_BATCH` records or `READ_BYTES` at a time."""
-        partition = (await self._places.layout()).partition(at)
+        partition = (await self._layout.layout()).partition(at)
         if after and partition_at(after) != partition:
             raise LogMoved(f"{at} moved to partition {partition}; it is read anew", address=str(at), seq=after)
         stream = stream_of(subjects.LOG_STREAM, partition)
@@ -97,7 +97,7 @@ class JetStreamLog:
                 return
         newest = await self._get(at, stream)
         head = newest.seq if newest else 0
-        if head < max(after, 1) and (await self._places.again()).partition(at) != partition:
+        if head < max(after, 1) and (await self._layout.again()).partition(at) != partition:
             async for batch in self.batches(at, after=after, time=time):
                 yield batch
             return
@@ -122,7 +122,7 @@ class JetStreamLog:
 
     async def head(self, at: Address) -> int:
         """See `EventLog.head`."""
-        return await self._head(at, await self._places.stream(subjects.LOG_STREAM, at))
+        return await self._head(at, await self._layout.stream(subjects.LOG_STREAM, at))
 
     async def _head(self, at: Address, stream: str) -> int:
         message = await self._get(at, stream)
@@ -131,7 +131,7 @@ class JetStreamLog:
     async def addresses(self) -> list[Address]:
         """See `EventLog.addresses`."""
         found: set[Address] = set()
-        for stream in await self._places.streams(subjects.LOG_STREAM):
+        for stream in await self._layout.streams(subjects.LOG_STREAM):
             listed, total = 0, 1
             while listed < total:
                 page, total = await subjects_page(self._connection, stream=stream, offset=listed)

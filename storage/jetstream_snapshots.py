@@ -14,7 +14,7 @@ from protocol.errors import LogUnavailable, NotPermitted
 from protocol.ids import Address
 
 from .jetstream_reads import READ_SECONDS, leaders_message
-from .places import places_of
+from .known_layout import known_layout
 
 log = logging.getLogger("jettison.snapshots")
 
@@ -31,7 +31,7 @@ class JetStreamSnapshots:
         self._refused = ""
         self._connection = connection
         self._jetstream = connection.jetstream(timeout=READ_SECONDS)
-        self._places = places_of(connection)
+        self._layout = known_layout(connection)
         self._refused_until = 0.0
 
     @property
@@ -51,7 +51,7 @@ class JetStreamSnapshots:
         if time.monotonic() < self._refused_until:
             return None
         try:
-            stream = await self._places.stream(subjects.SNAPSHOT_STREAM, at)
+            stream = await self._layout.stream(subjects.SNAPSHOT_STREAM, at)
             message = await leaders_message(self._connection, stream, subjects.snapshot(at))
         except NotPermitted as error:
             if time.monotonic() >= self._refused_until:

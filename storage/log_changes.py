@@ -22,9 +22,9 @@ from protocol.connection import PAUSE_SECONDS, TRANSIENT, reason_of
 from protocol.errors import PROVISION, UNREADABLE, LogUnavailable, NotProvisioned
 
 from .jetstream_reads import direct_batch, millis
+from .known_layout import known_layout
 from .partitions import partition_at, stream_of
-from .places import places_of
-from .sweep_ports import Change, Mark
+from .sweep_ports import LogChange, SweepMark
 
 NEXT = "$JS.API.CONSUMER.MSG.NEXT"
 PAGE = 500
@@ -42,9 +42,9 @@ class JetStreamLogChanges:
 
     async def partitions(self) -> int:
         """See `LogChanges.partitions`."""
-        return (await places_of(self._connection).layout()).partitions
+        return (await known_layout(self._connection).layout()).partitions
 
-    async def after(self, seq: int, *, upto: int) -> AsyncIterator[Change]:
+    async def after(self, seq: int, *, upto: int) -> AsyncIterator[LogChange]:
         """See `LogChanges.after`."""
         if seq >= upto:
             return
@@ -72,7 +72,7 @@ class JetStreamLogChanges:
                 await subscription.unsubscribe()
                 await self._jetstream.delete_consumer(stream, name)
 
-    async def _pages(self, name: str, inbox: str, subscription: Subscription) -> AsyncIterator[Change]:
+    async def _pages(self, name: str, inbox: str, subscription: Subscription) -> AsyncIterator[LogChange]:
         """Yield the messages that the consumer has now."""
         request = json.dumps({"batch": PAGE, "no_wait": True}).encode()
         while True:
@@ -84,7 +84,7 @@ class JetStreamLogChanges:
                     return  # a status: nothing is left
                 metadata = message.metadata
                 at_ms = int(metadata.timestamp.timestamp() * 1000)
-                yield Change(seq=metadata.sequence.stream, at=subjects.address_of(message.subject), at_ms=at_ms)
+                yield LogChange(seq=metadata.sequence.stream, at=subjects.address_of(message.subject), at_ms=at_ms)
                 if not metadata.num_pending:
                     return
 
@@ -100,26 +100,26 @@ class JetStreamLogChanges:
             raise LogUnavailable(f"the log's changes cannot be read: {error.description}") from None
         return (found.seq or 0) > upto
 
-    async def tail(self, seq: int, *, most: int, partition: int = 0) -> list[Change]:
+    async def tail(self, seq: int, *, most: int, partition: int = 0) -> list[LogChange]:
         """See `LogChanges.tail`: one direct request, which an auditor may make too."""
         stream = stream_of(subjects.LOG_STREAM, partition)
         found = await direct_batch(self._connection, stream, subjects.LOG_SUBJECTS, first=seq + 1, most=most)
-        return [Change(seq=one.seq, at=subjects.address_of(one.subject), at_ms=millis(one.time)) for one in found]
+        return [LogChange(seq=one.seq, at=subjects.address_of(one.subject), at_ms=millis(one.time)) for one in found]
 
-    async def mark(self, partition: int = 0) -> tuple[Mark, int]:
+    async def mark(self, partition: int = 0) -> tuple[SweepMark, int]:
         """See `LogChanges.mark`; one that cannot be read says nothing."""
         try:
             found = await self._jetstream.get_last_msg(subjects.SNAPSHOT_STREAM, subjects.sweep(partition))
         except NotFoundError:
-            return Mark(), 0
+            return SweepMark(), 0
         except (APIError, *TRANSIENT) as error:
             raise LogUnavailable(f"the sweepers' mark cannot be read: {reason_of(error)}") from None
         try:
-            return msgspec.json.decode(found.data or b"", type=Mark), found.seq or 0
+            return msgspec.json.decode(found.data or b"", type=SweepMark), found.seq or 0
         except UNREADABLE:
-            return Mark(), found.seq or 0
+            return SweepMark(), found.seq or 0
 
-    async def put_mark(self, mark: Mark, *, expected: int, partition: int = 0) -> int:
+    async def put_mark(self, mark: SweepMark, *, expected: int, partition: int = 0) -> int:
         """See `LogChanges.put_mark`."""
         headers = {"Nats-Expected-Last-Subject-Sequence": str(expected)}
         try:

@@ -13,7 +13,7 @@ from protocol.subjects import Actor, Lane, Verb
 from .list_ports import Document
 from .memory import MemoryLog
 from .ports import BegunWork, DeadLetter, Request, Slot, StoredLetter
-from .sweep_ports import Change, Mark
+from .sweep_ports import LogChange, SweepMark
 
 
 @dataclass
@@ -159,29 +159,29 @@ class MemoryLogChanges:
 
     def __init__(self, log: MemoryLog) -> None:
         self._log = log
-        self._mark, self._revision = Mark(), 0
+        self._mark, self._revision = SweepMark(), 0
 
     async def partitions(self) -> int:
         """See `LogChanges.partitions`."""
         return 1
 
-    async def after(self, seq: int, *, upto: int) -> AsyncIterator[Change]:
+    async def after(self, seq: int, *, upto: int) -> AsyncIterator[LogChange]:
         """See `LogChanges.after`."""
         everything = self._log.everything()
         newest = {(at, record.side): record.seq for at, record in everything}
         for at, record in everything:
             if seq < record.seq <= upto and (seq or newest[at, record.side] == record.seq):
-                yield Change(seq=record.seq, at=at)
+                yield LogChange(seq=record.seq, at=at)
 
-    async def tail(self, seq: int, *, most: int, partition: int = 0) -> list[Change]:
+    async def tail(self, seq: int, *, most: int, partition: int = 0) -> list[LogChange]:
         """See `LogChanges.tail`."""
-        return [Change(seq=one.seq, at=at) for at, one in self._log.everything() if one.seq > seq][:most]
+        return [LogChange(seq=one.seq, at=at) for at, one in self._log.everything() if one.seq > seq][:most]
 
-    async def mark(self, partition: int = 0) -> tuple[Mark, int]:
+    async def mark(self, partition: int = 0) -> tuple[SweepMark, int]:
         """See `LogChanges.mark`."""
         return self._mark, self._revision
 
-    async def put_mark(self, mark: Mark, *, expected: int, partition: int = 0) -> int:
+    async def put_mark(self, mark: SweepMark, *, expected: int, partition: int = 0) -> int:
         """See `LogChanges.put_mark`."""
         if expected != self._revision:
             return 0

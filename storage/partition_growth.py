@@ -18,9 +18,9 @@ from protocol.errors import PROVISION, Busy, LogUnavailable, NotProvisioned, Out
 from protocol.ids import fresh_id
 
 from .erasure import removed
+from .known_layout import PARTITIONS_KEY, TARGET_KEY, config_of, layout_beside
 from .partition_streams import check_computes_shards, parts_of
 from .partitions import PARTITIONED, Layout, grown, stream_of, target_in, target_told
-from .places import PARTITIONS_KEY, TARGET_KEY, config_of, layout_beside
 from .streams import STREAMS, consumers, made_or_updated, provision
 
 ANSWER_SECONDS = 5.0

@@ -12,8 +12,8 @@ from protocol import guarded, subjects
 from protocol.connection import TRANSIENT
 from protocol.errors import Rejected
 
+from .known_layout import PARTITIONS_KEY
 from .partitions import PARTITIONED, Layout, first_seq, stream_of
-from .places import PARTITIONS_KEY
 
 ANSWER_SECONDS = 5.0
 

@@ -18,8 +18,8 @@ from protocol import subjects
 from protocol.connection import TRANSIENT, heed_cancellation, reason_of
 from protocol.errors import LogUnavailable, Rejected
 
+from .known_layout import known_layout
 from .partitions import grows
-from .places import places_of
 
 PAUSE_SECONDS = 15.0
 """After so long without a word from who asked for it, work goes on."""
@@ -30,7 +30,7 @@ ANSWER_SECONDS = 5.0
 @asynccontextmanager
 async def paused(connection: NatsConnection) -> AsyncIterator[None]:
     """Keep every consumer of the work queue paused meanwhile. Raises `LogUnavailable`, `Rejected`."""
-    layout = await places_of(connection).layout()
+    layout = await known_layout(connection).layout()
     if layout.moving:
         raise LogUnavailable(grows(layout))
     consumers: list[str] = []

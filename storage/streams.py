@@ -34,9 +34,9 @@ from protocol import subjects
 from protocol.connection import TRANSIENT, check_there, reason_of
 from protocol.errors import LogUnavailable, NotProvisioned, Rejected
 
+from .known_layout import layout_beside, layout_of
 from .partition_streams import check_computes_shards, leaders_spread, parts_of
 from .partitions import ONE, Layout, grown, grows
-from .places import layout_beside, layout_of
 
 ACK_WAIT_SECONDS = 15.0
 """A worker that is silent for so long has lost its slot; work that takes longer says so every third."""

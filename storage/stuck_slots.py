@@ -20,7 +20,7 @@ from protocol.connection import TRANSIENT, reason_of
 from protocol.errors import LogUnavailable
 from protocol.subjects import ACTORS, LANES, Actor, Lane
 
-from .places import places_of
+from .known_layout import known_layout
 
 log = logging.getLogger("jettison.wakes")
 
@@ -40,7 +40,7 @@ class JetStreamStuckSlots:
     async def free(self) -> int:
         """See `StuckSlots.free`. Where there is none it costs two requests for each consumer."""
         freed = 0
-        streams = await places_of(self._connection).streams(subjects.WAKE_STREAM)
+        streams = await known_layout(self._connection).streams(subjects.WAKE_STREAM)
         for actor in ACTORS:
             for stream, lane in product(streams, LANES):
                 try:

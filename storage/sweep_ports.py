@@ -11,7 +11,7 @@ import msgspec
 from protocol.ids import Address
 
 
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
+class SweepMark(msgspec.Struct, frozen=True, kw_only=True):
     """How far a sweep came. It is disposable: without it the next sweep looks at every conversation once."""
 
     seq: int = 0
@@ -23,7 +23,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class LogChange:
     """The log got a record of a conversation."""
 
     seq: int
@@ -42,7 +42,7 @@ class LogChanges(Protocol):
         """Return in how many partitions the log is; each has sequences of its own, which tell it."""
         ...
 
-    def after(self, seq: int, *, upto: int) -> AsyncIterator[Change]:
+    def after(self, seq: int, *, upto: int) -> AsyncIterator[LogChange]:
         """Yield what the log got after *seq* and up to *upto*, in its order.
 
         After 0 each side of a conversation comes once, by its newest record. Close the iterator. Raises
@@ -50,15 +50,15 @@ class LogChanges(Protocol):
         """
         ...
 
-    async def tail(self, seq: int, *, most: int, partition: int = 0) -> list[Change]:
+    async def tail(self, seq: int, *, most: int, partition: int = 0) -> list[LogChange]:
         """Return the first *most* records after *seq*, or fewer where they are large, as some replica has them."""
         ...
 
-    async def mark(self, partition: int = 0) -> tuple[Mark, int]:
+    async def mark(self, partition: int = 0) -> tuple[SweepMark, int]:
         """Return the newest mark and its revision; 0 where there is none."""
         ...
 
-    async def put_mark(self, mark: Mark, *, expected: int, partition: int = 0) -> int:
+    async def put_mark(self, mark: SweepMark, *, expected: int, partition: int = 0) -> int:
         """Keep *mark* if the revision is still *expected*; return the new revision, 0 if another sweeper was faster."""
         ...
 

@@ -25,8 +25,8 @@ from protocol.ids import Address, fresh_id
 from protocol.stored import stored
 from protocol.subjects import Actor, Lane
 
+from .known_layout import known_layout
 from .partitions import stream_of
-from .places import places_of
 from .ports import Slot
 from .streams import UNLIMITED
 
@@ -138,7 +138,7 @@ class JetStreamWakes:
 
     async def partitions(self) -> int:
         """See `Wakes.partitions`."""
-        return (await places_of(self._connection).layout()).partitions
+        return (await known_layout(self._connection).layout()).partitions
 
     async def slots(
         self, actor: Actor, *, credits: int, lane: Lane = "normal", partition: int = 0
@@ -174,7 +174,7 @@ class JetStreamWakes:
         """See `Wakes.untaken`."""
         durable = subjects.durable(actor, "normal")
         try:
-            streams = await places_of(self._connection).streams(subjects.WAKE_STREAM)
+            streams = await known_layout(self._connection).streams(subjects.WAKE_STREAM)
             found = [await self._jetstream.consumer_info(stream, durable) for stream in streams]
         except (APIError, *TRANSIENT) as error:
             raise LogUnavailable(f"the queue of {actor} is not known: {reason_of(error)}") from None

@@ -74,7 +74,7 @@ async def working(settings: Settings) -> AsyncIterator[Runtime]:
 
 @pytest.fixture(scope="session")
 async def client(settings: Settings) -> AsyncIterator[Client]:
-    async with Client.connect(settings.nats.url) as connected:
+    async with Client.connect(settings.nats.url, patience=180) as connected:
         yield connected
 
 
@@ -111,7 +111,7 @@ async def served(running: Runtime, seconds: float = 180.0) -> None:
     async with asyncio.timeout(seconds):
         while True:
             try:
-                await running.connection.request(subjects.ask("read", address("probe")), b"{}", timeout=5)
+                await running.connection.request(subjects.ask("read", address("probe")), b"{}", timeout=seconds)
                 return
             except nats.errors.NoRespondersError:
                 await asyncio.sleep(0.02)

@@ -51,7 +51,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="pro
     path: tuple[bytes, ...]
 
 
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
+class AnchorMark(msgspec.Struct, frozen=True, kw_only=True):
     """A head that an anchor vouches for."""
 
     anchor: int
@@ -76,10 +76,10 @@ class Book(msgspec.Struct, frozen=True, kw_only=True):
     newest: int = 0
     """Number of the newest one that is there, sound or not."""
 
-    def marks(self, conversation: str) -> tuple[Mark, ...]:
+    def marks(self, conversation: str) -> tuple[AnchorMark, ...]:
         """Return every head of *conversation* in these anchors, in order."""
         return tuple(
-            Mark(anchor=anchor.seal.number, head=head)
+            AnchorMark(anchor=anchor.seal.number, head=head)
             for anchor in self.anchors
             for head in anchor.heads
             if head.conversation == conversation
@@ -162,7 +162,7 @@ def read(tenant: Token, bodies: Mapping[int, bytes]) -> Book:
     return msgspec.structs.replace(book, anchors=tuple(good), flaws=tuple(flaws))
 
 
-def proven(at: Address, proof: Proof) -> Mark | Flaw:
+def proven(at: Address, proof: Proof) -> AnchorMark | Flaw:
     """Return the head that *proof* vouches for, or what is wrong with it."""
     number = proof.seal.number
     reached = merkle.climbed(_leaf(at.tenant, proof.head), index=proof.index, size=proof.seal.size, along=proof.path)
@@ -172,7 +172,7 @@ def proven(at: Address, proof: Proof) -> Mark | Flaw:
         return Flaw(anchor=number, reason="does not match its hash")
     if reached != proof.seal.root:
         return Flaw(anchor=number, reason="does not cover this head: the path does not lead to the root")
-    return Mark(anchor=number, head=proof.head)
+    return AnchorMark(anchor=number, head=proof.head)
 
 
 def known(book: Book, at: Address) -> Head:

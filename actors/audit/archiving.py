@@ -29,7 +29,7 @@ from storage.archives import BYTES_MAX, Archive, ArchivedLog, left_behind, newes
 from storage.encrypted import EncryptedLog
 from storage.erasure import removed
 from storage.jetstream_reads import millis
-from storage.places import places_of
+from storage.known_layout import known_layout
 from storage.ports import Archives, EventLog, Keys, Record
 
 from .heads import Head
@@ -119,7 +119,7 @@ class Archiving:
             raise ArchiveDamaged(f"the archive of {at} holds another log than its stream", address=str(at))
         # a snapshot of now: the first word does not need the archive
         await self.conversations.renew(at)
-        stream = await places_of(self.connection).stream(subjects.LOG_STREAM, at)
+        stream = await known_layout(self.connection).stream(subjects.LOG_STREAM, at)
         # the newest first, one by one: what is left is a log's beginning, and who reads it goes on with the archive
         await removed(self.connection, stream=stream, seqs=[record.seq for record in reversed(gone)], at_once=1)
         return len(gone)

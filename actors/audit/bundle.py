@@ -21,7 +21,7 @@ from protocol.ids import Address, written_address
 from storage import record_lines
 from storage.ports import Record
 
-from .anchors import Flaw, Mark, Proof, decode_proof, encode, proven
+from .anchors import AnchorMark, Flaw, Proof, decode_proof, encode, proven
 from .heads import moved, start
 from .verify import Evidence, Problem, Verified, mentioned, verify
 
@@ -162,7 +162,7 @@ def evidence(bundle: Bundle) -> Evidence:
     return Evidence(
         at=bundle.at,
         records=bundle.records,
-        marks=[one for one in seen if isinstance(one, Mark)],
+        marks=[one for one in seen if isinstance(one, AnchorMark)],
         flaws=flaws,
         snapshot=bundle.snapshot,
         lost=lost,

@@ -28,7 +28,7 @@ from storage.encrypted import EncryptedSnapshots
 from storage.erasure import key_destroyed, overwritten
 from storage.gateway_forgetting import forgotten
 from storage.jetstream import JetStreamLog
-from storage.places import places_of
+from storage.known_layout import known_layout
 from storage.ports import Archives, Artifacts, EventLog, Record
 from storage.queue_pause import paused
 from storage.sweep_ports import LogChanges
@@ -90,9 +90,9 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
         # what names them goes after them: who begins again reads there what else there is
         for sha256 in gone:
             await self.artifacts.delete(at.tenant, sha256)
-        place = places_of(self.connection)
-        wake_stream = await place.stream(subjects.WAKE_STREAM, at)
-        snapshots = await self._overwritten(await place.stream(subjects.SNAPSHOT_STREAM, at), subjects.snapshot(at))
+        layout = known_layout(self.connection)
+        wake_stream = await layout.stream(subjects.WAKE_STREAM, at)
+        snapshots = await self._overwritten(await layout.stream(subjects.SNAPSHOT_STREAM, at), subjects.snapshot(at))
         wakes = letters = 0
         for actor in subjects.ACTORS:
             letters += await self._overwritten(subjects.DEAD_LETTER_STREAM, subjects.dead_letter(actor, at))
@@ -167,7 +167,7 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
     async def _log_overwritten(self, at: Address, *, keep: int) -> int:
         count = 0
         for _ in range(ROUNDS_MAX):
-            stream = await places_of(self.connection).stream(subjects.LOG_STREAM, at)
+            stream = await known_layout(self.connection).stream(subjects.LOG_STREAM, at)
             found = await overwritten(self.connection, stream=stream, subject=subjects.both(at), keep=keep)
             count += found
             if not found:

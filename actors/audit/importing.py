@@ -48,7 +48,17 @@ async def imported(
     for sha256 in sorted(bundle.artifacts):
         await artifacts.put(at.tenant, bundle.artifacts[sha256])
     done_seq = max((record.seq for record in there if record.side == "done"), default=0)
-    for record in wanted[len(there) :]:
+    await _write(log, at, wanted[len(there) :], done_seq=done_seq)
+    after = await log.read(at, after=0)
+    if [(one.side, one.body) for one in after[: len(wanted)]] != [(one.side, one.body) for one in wanted]:
+        raise Contended(f"somebody wrote to {at} during the import; its log is another now", address=str(at))
+    present = min(len(there), len(wanted))  # it may have gone on here since an earlier import
+    return Imported(address=str(at), records=len(wanted) - present, present=present, artifacts=len(bundle.artifacts))
+
+
+async def _write(log: EventLog, at: Address, records: Sequence[Record], *, done_seq: int) -> None:
+    """Write *records* behind a log whose newest commit is at *done_seq*, in their order. Raises `Contended`."""
+    for record in records:
         headers = origin_headers(record)
         if record.side == "said":
             await log.say(at, record.body, message_id=fresh_id(), headers=headers)
@@ -57,11 +67,6 @@ async def imported(
         if landed is None:
             raise Contended(f"somebody wrote to {at} during the import; it is not complete", address=str(at))
         done_seq = landed
-    after = await log.read(at, after=0)
-    if [(one.side, one.body) for one in after[: len(wanted)]] != [(one.side, one.body) for one in wanted]:
-        raise Contended(f"somebody wrote to {at} during the import; its log is another now", address=str(at))
-    present = min(len(there), len(wanted))  # it may have gone on here since an earlier import
-    return Imported(address=str(at), records=len(wanted) - present, present=present, artifacts=len(bundle.artifacts))
 
 
 async def appended(

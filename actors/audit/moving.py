@@ -23,9 +23,9 @@ from protocol.ids import Address, fresh_id
 from storage.archives import left_behind
 from storage.erasure import overwritten, removed
 from storage.jetstream import JetStreamLog
+from storage.known_layout import FRESH_SECONDS, Pinned
 from storage.partition_growth import begun, ended, frozen, listening, thawed, wanted
 from storage.partitions import Layout, partition_at, shard_of, stream_of
-from storage.places import FRESH_SECONDS, Pinned
 from storage.ports import Record
 from storage.wakes import JetStreamWakes
 
@@ -162,7 +162,7 @@ class Moving:
 
     def _log(self, partition: int) -> JetStreamLog:
         """Return the log as one partition has it."""
-        return JetStreamLog(self._connection, places=Pinned(partition))
+        return JetStreamLog(self._connection, layout=Pinned(partition))
 
 
 def _is_beginning(there: Sequence[Record], records: Sequence[Record]) -> bool:

@@ -17,7 +17,7 @@ from protocol.errors import BadEnvelope, Rejected
 from protocol.ids import Address
 from storage.ports import Record
 
-from .anchors import Mark
+from .anchors import AnchorMark
 from .heads import ORIGIN_HEADER, positions
 from .repairs import repairs_in
 from .verify import Evidence, Problem, verify, walked
@@ -68,7 +68,7 @@ def plan(
     at: Address,
     records: Sequence[Record],
     *,
-    marks: Sequence[Mark],
+    marks: Sequence[AnchorMark],
     copies: Sequence[Sequence[Record]],
     snapshot: bytes = b"",
 ) -> Plan:
@@ -114,7 +114,7 @@ def dense(records: Sequence[Record]) -> tuple[Record, ...]:
     )
 
 
-def _candidate(at: Address, records: tuple[Record, ...], marks: Sequence[Mark], *, moved: bool) -> _Candidate:
+def _candidate(at: Address, records: tuple[Record, ...], marks: Sequence[AnchorMark], *, moved: bool) -> _Candidate:
     placed = dense(records) if moved else records
     chain = walked(at, placed)
     good = {seq for seq, head in chain.at_seq.items() if seq}
@@ -137,7 +137,7 @@ def _candidate(at: Address, records: tuple[Record, ...], marks: Sequence[Mark], 
     )
 
 
-def _gone(best: _Candidate, problem: Problem | None, marks: Sequence[Mark]) -> tuple[tuple[int, int, int], ...]:
+def _gone(best: _Candidate, problem: Problem | None, marks: Sequence[AnchorMark]) -> tuple[tuple[int, int, int], ...]:
     """Return the end that anchors or a snapshot saw and *best* has not."""
     end = best.records[-1].seq if best.records else 0
     if marks and not best.anchored and end < marks[-1].head.seq:

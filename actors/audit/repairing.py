@@ -23,7 +23,7 @@ from protocol.facts import ConversationRepaired
 from protocol.ids import Address
 from storage.erasure import overwritten, removed
 from storage.jetstream import JetStreamLog
-from storage.places import places_of
+from storage.known_layout import known_layout
 from storage.ports import Record
 
 from .anchoring import Anchoring, book_of
@@ -135,7 +135,7 @@ class Repairing(msgspec.Struct, frozen=True, kw_only=True):
         await imported(copy, log=self.sources.log, artifacts=self.sources.artifacts)
 
     async def _stream(self, at: Address) -> str:
-        return await places_of(self.connection).stream(subjects.LOG_STREAM, at)
+        return await known_layout(self.connection).stream(subjects.LOG_STREAM, at)
 
 
 def repaired(at: Address, wanted: Plan, *, by: str, export: str, at_ms: int) -> codec.Commit:

@@ -19,7 +19,7 @@ from protocol.facts import ConversationArchived, MessagesAppended, ToolOutputSpi
 from protocol.ids import Address, Token
 from storage.archives import newest_archive
 from storage.ports import EventLog, Record
-from storage.sweep_ports import Change, LogChanges
+from storage.sweep_ports import LogChange, LogChanges
 
 AT_ONCE = 8
 """Logs that are read at the same time."""
@@ -54,7 +54,7 @@ class Sharing:
         """Read what the log got since. Raises `LogUnavailable`."""
         ends, changed = await self._ends_now(), set[Address]()
         for partition, end in ends.items():
-            changes = cast("AsyncGenerator[Change]", self._changes.after(self._ends.get(partition, 0), upto=end))
+            changes = cast("AsyncGenerator[LogChange]", self._changes.after(self._ends.get(partition, 0), upto=end))
             async with aclosing(changes):
                 changed |= {change.at async for change in changes if change.at.tenant in self._sought}
         await self._read(changed)

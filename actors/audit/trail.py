@@ -131,23 +131,24 @@ def touches(decision: Decision) -> tuple[Touch, ...]:
             if was is not now and _differ(was, now):
                 found.append(_touch(decision, number, was, now))
     if before.digest != after.digest:
-        was_tokens = before.digest.tokens if before.digest else 0
-        now_tokens = after.digest.tokens if after.digest else 0
-        fact = _named(decision.commit, DIGEST)
-        name, did = _name(fact), known(fact).did or _name(fact)
-        did = did if after.digest or isinstance(fact, ConversationRewound) else "cut"
-        found.append(
-            Touch(
-                number=DIGEST,
-                role="digest",
-                version=decision.commit.version,
-                did=did,
-                fact=name,
-                before_tokens=was_tokens,
-                after_tokens=now_tokens,
-            )
-        )
+        found.append(_digest_touch(decision))
     return tuple(found)
+
+
+def _digest_touch(decision: Decision) -> Touch:
+    """Return the change of the digest, which *decision* did change."""
+    before, after = decision.before.digest, decision.after.digest
+    fact = _named(decision.commit, DIGEST)
+    is_cut = after is None and not isinstance(fact, ConversationRewound)
+    return Touch(
+        number=DIGEST,
+        role="digest",
+        version=decision.commit.version,
+        did="cut" if is_cut else known(fact).did or _name(fact),
+        fact=_name(fact),
+        before_tokens=before.tokens if before else 0,
+        after_tokens=after.tokens if after else 0,
+    )
 
 
 def fact_about(commit: codec.Commit, number: int) -> object | None:
@@ -175,7 +176,7 @@ def _touch(decision: Decision, number: int, was: Entry | None, now: Entry | None
     if was is None or (now is not None and len(now.shown) < len(was.shown)):
         did = "restored"
     elif now is not None:
-        did = _kept_as(did, decision, was, now)
+        did = _kept_as(did, fact, decision, was, now)
     some = now or was
     return Touch(
         number=number,
@@ -188,17 +189,22 @@ def _touch(decision: Decision, number: int, was: Entry | None, now: Entry | None
     )
 
 
-def _kept_as(did: str, decision: Decision, was: Entry, now: Entry) -> str:
+def _kept_as(did: str, fact: object | None, decision: Decision, was: Entry, now: Entry) -> str:
     """Return the change of a message that stays: it is never cut or digested as a whole."""
     if was.shown == now.shown:
         return "repaired" if was.answers != now.answers else "noted"
-    state = decision.before
-    if did == "spilled" and state.policy is not None:
-        new = {one.pointer for one in now.shown} - {one.pointer for one in was.shown}
-        parts = [part for part in was.parts if part.pointer in new and not part.sha256]
-        large = any(over_cap(was, part, state.policy, state.usable_tokens) for part in parts)
-        return "spilled" if large or not parts else "shortened"
-    return "shortened" if did in ("cut", "digested", "squeezed", "summarized") else did
+    if did == "spilled":
+        return "spilled" if _is_over_cap(decision.before, was, now) else "shortened"
+    return "shortened" if known(fact).tokens == "fewer" else did
+
+
+def _is_over_cap(state: State, was: Entry, now: Entry) -> bool:
+    """Tell whether what is shown otherwise of a message now was over its cap, as far as *state* knows one."""
+    if state.policy is None:
+        return True
+    new = {one.pointer for one in now.shown} - {one.pointer for one in was.shown}
+    parts = [part for part in was.parts if part.pointer in new and not part.sha256]
+    return not parts or any(over_cap(was, part, state.policy, state.usable_tokens) for part in parts)
 
 
 def _named(commit: codec.Commit, number: int) -> object | None:

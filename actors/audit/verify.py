@@ -25,7 +25,7 @@ from storage import partitions
 from storage.ports import Record
 from storage.tombstones import is_erasure
 
-from .anchors import Flaw, Mark
+from .anchors import AnchorMark, Flaw
 from .heads import Head, earlier, moved, positions, start
 from .repairs import Repaired, as_verdict, repairs_in
 
@@ -52,7 +52,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     at: Address
     records: Sequence[Record]
-    marks: Sequence[Mark] = ()
+    marks: Sequence[AnchorMark] = ()
     """What anchors vouch for, in order."""
     flaws: Sequence[Flaw] = ()
     """Anchors that vouch for nothing."""
@@ -159,7 +159,7 @@ def _tombstone(records: Sequence[Record]) -> codec.Commit | None:
     return codec.decode_commit(records[0].body) if records and is_erasure(records[0]) else None
 
 
-def _against_tombstone(erased: codec.Commit, marks: Sequence[Mark]) -> Problem | None:
+def _against_tombstone(erased: codec.Commit, marks: Sequence[AnchorMark]) -> Problem | None:
     """Compare what anchors saw with what the tombstone follows; what lies before that is gone on purpose."""
     follows = {erased.version - 1: erased.prev_hash, erased.version: erased.hash}
     for mark in marks:
@@ -301,7 +301,7 @@ def _at(what: What, version: int, first_seq: int, last_seq: int, reason: str) ->
 
 
 def _against_anchors(
-    at: Address, marks: Sequence[Mark], chain: Chain, records: Sequence[Record]
+    at: Address, marks: Sequence[AnchorMark], chain: Chain, records: Sequence[Record]
 ) -> tuple[int, Problem | None]:
     """Return up to where anchors vouch for the log, and where it first is not what one of them saw.
 
@@ -329,7 +329,7 @@ def _against_anchors(
     return sure_seq, None
 
 
-def _differs(mark: Mark, here: Head | None, *, sure: Head, chain: Chain, last_seq: int) -> Problem:
+def _differs(mark: AnchorMark, here: Head | None, *, sure: Head, chain: Chain, last_seq: int) -> Problem:
     """Say what happened between the head *sure* and the one that *mark* saw."""
     saw, number = mark.head, mark.anchor
     if last_seq == 0:

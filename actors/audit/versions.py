@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import cast
 
@@ -20,6 +20,7 @@ from protocol.history import Version
 from protocol.ids import Address
 from storage.ports import Record
 
+from .folded_log import Folded
 from .loss import loss, recorded
 from .trail import reasons, stage_of, touches, trace_of, trail
 
@@ -44,14 +45,13 @@ class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
         return self.view is not None and self.view.hash == self.served.view_hash
 
 
-def versions(at: Address, records: Iterable[Record], *, losses: bool = False, after: int = 0) -> Iterator[Version]:
+def versions(at: Address, records: Sequence[Record], *, losses: bool = False, after: int = 0) -> Iterator[Version]:
     """Yield a row for each version behind *after*.
 
     What each step lost is counted anew and named if *losses* are asked for.
 
     Raises `ChainBroken`, `BadEnvelope` where the log is damaged, after the rows before it.
     """
-    records = tuple(records)
     unsent = unsent_views(records)
     for decision in trail(at, records):
         if decision.commit.version > after:
@@ -59,9 +59,8 @@ def versions(at: Address, records: Iterable[Record], *, losses: bool = False, af
             yield replace(row, reasons=(*row.reasons, UNSENT)) if row.version in unsent else row
 
 
-def served(at: Address, records: Iterable[Record], *, version: int | None = None) -> Rebuilt:
+def served(at: Address, records: Sequence[Record], *, version: int | None = None) -> Rebuilt:
     """Rebuild the context that was served at *version*, or the newest one. Raises `NotFound` if none was."""
-    records = tuple(records)
     others: list[int] = []
     newest: Decision | None = None
     for decision in trail(at, records, upto=version):
@@ -77,13 +76,17 @@ def served(at: Address, records: Iterable[Record], *, version: int | None = None
 
 def unsent_views(records: Iterable[Record]) -> frozenset[int]:
     """Return the versions of the views that no model got, as who asked for them says in a later one's fact."""
-    found: set[int] = set()
+    commits = (one.commit for one in records.commits) if isinstance(records, Folded) else _serving(records)
+    served = (fact for commit in commits for fact in commit.facts if isinstance(fact, ContextServed))
+    return frozenset(version for fact in served for version in fact.unsent)
+
+
+def _serving(records: Iterable[Record]) -> Iterator[codec.Commit]:
+    """Yield the commits of *records* that may serve a view."""
     for record in records:
         if record.side == "done" and _SERVED in record.body:
             with suppress(BadEnvelope):  # told by who folds it
-                facts = codec.decode_commit(record.body).facts
-                found.update(*(fact.unsent for fact in facts if isinstance(fact, ContextServed)))
-    return frozenset(found)
+                yield codec.decode_commit(record.body)
 
 
 def served_fact(decision: Decision) -> ContextServed | None:

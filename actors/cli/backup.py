@@ -14,9 +14,9 @@ from actors.host.bootstrap import Runtime
 from protocol import subjects
 from protocol.errors import LogUnavailable, Rejected
 from storage import object_copies, stream_copies
+from storage.known_layout import layout_of
 from storage.partition_streams import check_computes_shards
 from storage.partitions import ONE, Layout, grows, told
-from storage.places import layout_of
 from storage.queue_pause import paused
 from storage.stream_copies import StreamCopy
 from storage.streams import provision

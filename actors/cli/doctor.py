@@ -16,9 +16,9 @@ from protocol.errors import JettisonError, KeysUnavailable, NotPermitted, NotPro
 from protocol.ids import Token, written_address
 from protocol.keys import FolderKeys, JetStreamKeys, newest_is_wrapped
 from storage.durability import filled, is_synced, looked_at, trouble
+from storage.known_layout import known_layout
 from storage.partition_streams import computes_shards, leaders_away
 from storage.partitions import Layout, grows
-from storage.places import places_of
 from storage.streams import consumers, drift, streams
 
 from . import UNREACHABLE
@@ -108,7 +108,7 @@ async def _streams(running: Runtime, settings: Settings) -> list[Finding]:
         is_refused = isinstance(error, NotPermitted) and "subject" in error.fields
         fix = OPERATOR_ALONE if is_refused else NO_JETSTREAM_FIX
         return [Finding(what="jetstream", ok=False, detail=await _why(running, error), fix=fix)]
-    layout = await places_of(running.connection).layout()
+    layout = await known_layout(running.connection).layout()
     if layout.moving:
         fix = f"jettison repartition {layout.partitions}, unless somebody runs it"
         return [Finding(what="partitions", ok=False, detail=grows(layout), fix=fix)]

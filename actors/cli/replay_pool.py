@@ -185,7 +185,10 @@ def _failed(source: str, error: Exception) -> Failed:
 @contextmanager
 def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     """Start processes that end with this one, however it ends, and at once if what they do is not wanted any more."""
-    context = multiprocessing.get_context("fork" if _may_fork() else "spawn")
+    forks = _may_fork()
+    if forks:
+        counter("o200k_base")  # loaded once for all: a copy has it
+    context = multiprocessing.get_context("fork" if forks else "spawn")
     theirs, ours = context.Pipe(duplex=False)
     pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin, initargs=(theirs, ours))
     try:
@@ -202,12 +205,9 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
 def _may_fork() -> bool:
     """Tell whether a copy of this process is a sound one: no other thread holds a lock that it would wait for.
 
-    It has loaded what each needs already, a second of CPU time, the tokenizer too. Nobody forks on macOS.
+    It has loaded what each needs already, a second of CPU time. Nobody forks on macOS.
     """
-    if sys.platform != "linux" or threading.active_count() > 1:
-        return False
-    counter("o200k_base")
-    return True
+    return sys.platform == "linux" and threading.active_count() == 1
 
 
 def _begin(alive: Connection, held: Connection) -> None:

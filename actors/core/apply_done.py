@@ -37,8 +37,8 @@ from protocol.facts import (
 
 from .account_text import without_steps
 from .admit import admit
-from .entry import Entry, Noted, Shown
-from .flow import after_stage
+from .entry import Entry, Noted, ShownPart
+from .flow import after_stage, begun
 from .in_force import in_force
 from .ledger import Ledger, remembered
 from .packed_items import write_account, write_items
@@ -46,7 +46,7 @@ from .pressure import begins
 from .rewind import Past, expanded, rewound
 from .spent import Day, with_call, with_rewriting
 from .state import State, tombstone
-from .state_parts import OVERFLOW, Arrived, Digest, Episode
+from .state_parts import OVERFLOW, Arrived, Digest
 from .trimmed import trimmed
 
 SERVED_REMEMBERED_MAX = 8
@@ -155,8 +155,7 @@ def _reset(state: State, fact: PolicySet) -> State:
     )
     if not state.live or not begins(state):
         return state
-    episode = Episode(boundary=state.live[-1].number, stage="digest", before=state.live_tokens)
-    return replace(state, agenda=replace(state.agenda, episode=episode))
+    return begun(state, "trigger", boundary=state.live[-1].number)
 
 
 def _served(state: State, fact: ContextServed) -> State:
@@ -191,11 +190,13 @@ def _show(state: State, facts: Sequence[ToolOutputSpilled | ToolOutputTrimmed]) 
 
     def changed(entry: Entry) -> Entry:
         # all at once: a result may have thousands of parts
-        new: dict[str, Shown] = {}
+        new: dict[str, ShownPart] = {}
         for fact in by_number.get(entry.number, ()):
             owed = isinstance(fact, ToolOutputTrimmed) and fact.owed
             new.pop(fact.pointer, None)
-            new[fact.pointer] = Shown(pointer=fact.pointer, raw=fact.text.encode(), tokens=fact.text_tokens, owed=owed)
+            new[fact.pointer] = ShownPart(
+                pointer=fact.pointer, raw=fact.text.encode(), tokens=fact.text_tokens, owed=owed
+            )
         others = (one for one in entry.shown if one.pointer not in new)
         return replace(entry, shown=(*others, *new.values())) if new else entry
 

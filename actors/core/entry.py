@@ -64,7 +64,7 @@ class PartSize(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=Fa
     sha256: str = ""
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
+class ShownPart(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """A part's text in the view, where it is not what was said."""
 
     pointer: str
@@ -126,7 +126,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
     boundary: bool = False
     leading: bool = False
     """An instruction before anybody else spoke; it is never parted from the head of the conversation."""
-    shown: tuple[Shown, ...] = ()
+    shown: tuple[ShownPart, ...] = ()
     answers: tuple[str, ...] = ()
     """Call ids of a batch without all its results that a written one must close, after the real ones."""
     looked: bool = False
@@ -180,7 +180,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
     def with_shown(self, pointer: str, text: str, tokens: int) -> Entry:
         """Return the entry with another text at *pointer*."""
         others = tuple(one for one in self.shown if one.pointer != pointer)
-        shown = Shown(pointer=pointer, raw=text.encode(), tokens=tokens)
+        shown = ShownPart(pointer=pointer, raw=text.encode(), tokens=tokens)
         return msgspec.structs.replace(self, shown=(*others, shown))
 
     @cached_property

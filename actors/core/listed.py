@@ -100,7 +100,7 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="lis
         return sum(len(one.places) for one in self.sections)
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="list.1", tag_field="kind"):
+class ListHead(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="list.1", tag_field="kind"):
     """What holds for all chunks: how far in the log they are, and which there are."""
 
     seqs: tuple[int, ...] = ()
@@ -174,6 +174,6 @@ def _weight(row: Listed) -> int:
     return 256 + 4 * (len(about.name) + len(about.model) + len(about.why)) + 64 * len(about.days)
 
 
-def is_scattered(head: Head) -> bool:
+def is_scattered(head: ListHead) -> bool:
     """Tell whether so many chunks were begun since the last merging that most of what is kept may be outdated."""
     return head.last - head.first + 1 > 2 * head.merged + CHUNKS_SPARE

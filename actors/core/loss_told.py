@@ -101,11 +101,7 @@ def _flat(text: str) -> str:
 
 def _asked(text: str) -> tuple[str, list[str]]:
     """Return what a user said on one line, and its sentences: each compaction asks for those of all requests."""
-    found = _of_requests.get(text)
-    if found is None:
-        found = (_flat(text), sentences_of(text))
-        _of_requests.put(text, found)
-    return found
+    return _of_requests.found(text, lambda text: (_flat(text), sentences_of(text)))
 
 
 def _fate(category: str, judged: Iterable[tuple[int, bool]], reach: Reach) -> Fate:

@@ -42,11 +42,7 @@ def texts_of(entries: Iterable[Entry]) -> list[MessageText]:
     """Return the texts of *entries* as they are shown, in order."""
     out: list[MessageText] = []
     for entry in entries:
-        parts = _read.get(entry)
-        if parts is None:
-            parts = _parts(entry)
-            _read.put(entry, parts)
-        out += parts
+        out += _read.found(entry, _parts)
     return out
 
 
@@ -57,12 +53,12 @@ def redacted_texts(entries: Iterable[Entry]) -> list[MessageText]:
     """
     out: list[MessageText] = []
     for entry in entries:
-        parts = _redacted.get(entry)
-        if parts is None:
-            parts = tuple(map(_without_secrets, texts_of((entry,))))
-            _redacted.put(entry, parts)
-        out += parts
+        out += _redacted.found(entry, _safe_parts)
     return out
+
+
+def _safe_parts(entry: Entry) -> tuple[MessageText, ...]:
+    return tuple(map(_without_secrets, texts_of((entry,))))
 
 
 def _without_secrets(part: MessageText) -> MessageText:
@@ -81,28 +77,26 @@ _redacted: Recent[Entry, tuple[MessageText, ...]] = Recent(READ_CHARS_MAX, weigh
 def _parts(entry: Entry) -> tuple[MessageText, ...]:
     parts: list[MessageText] = []
     calls = iter(zip(entry.call_ids, entry.call_names, strict=True))
-    trust: Trust
     for part in messages.parse(shown_message(entry)).parts:
         if part.kind == "arguments":
             call, tool = next(calls, ("", ""))
-            trust, instructs = "assistant", False
-        elif part.kind == "text":
-            role = said_by(entry, part.pointer)
-            trust = "tool" if role == "tool" else "assistant" if role == "assistant" else "user"
-            result = result_of(entry, part.pointer)
-            call, tool = result.call if result else "", ""
-            instructs = role in messages.INSTRUCTION_ROLES
-        else:
-            continue
-        parts.append(
-            MessageText(
-                number=entry.number,
-                trust=trust,
-                text=part.text,
-                instructs=instructs,
-                call=call,
-                open=entry.open,
-                tool=tool,
+            arguments = MessageText(
+                number=entry.number, trust="assistant", text=part.text, call=call, open=entry.open, tool=tool
             )
-        )
+            parts.append(arguments)
+        elif part.kind == "text":
+            parts.append(_said(entry, part))
     return tuple(parts)
+
+
+def _said(entry: Entry, part: messages.Part) -> MessageText:
+    """Return a text that somebody said, or that a tool returned."""
+    role, result = said_by(entry, part.pointer), result_of(entry, part.pointer)
+    return MessageText(
+        number=entry.number,
+        trust="tool" if role == "tool" else "assistant" if role == "assistant" else "user",
+        text=part.text,
+        instructs=role in messages.INSTRUCTION_ROLES,
+        call=result.call if result else "",
+        open=entry.open,
+    )

@@ -1,4 +1,4 @@
-"""Raw items: those of a digest or a ledger as the bytes that a snapshot has of them.
+"""Packed: the items of a digest or a ledger, and accounts, as the bytes that a snapshot has of them.
 
 A state holds thousands of items for as long as it is warm, and only a compaction reads them. As objects they take
 six times as much and were more than half of a state; to read them takes a hundredth of a compaction.
@@ -7,6 +7,7 @@ six times as much and were more than half of a state; to read them takes a hundr
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -15,52 +16,50 @@ from protocol.facts import DigestItem
 
 from .text.recent import Recent
 
+Value = TypeVar("Value")
+
 NO_ITEMS = b"\x90"
 """An empty list in MessagePack."""
 
 READ_KEPT = 3
 """And as many before: a compaction reads ledger, digest before and digest after several times, and then none again."""
 
-_ITEMS = msgspec.msgpack.Decoder(tuple[DigestItem, ...])
+
+class _Packed(Generic[Value]):
+    """How values of one type are packed; of the newest ones it is remembered what they are."""
+
+    def __init__(self, kind: type[Value]) -> None:
+        self._decoder = msgspec.msgpack.Decoder(kind)
+        self._read: Recent[bytes, Value] = Recent(READ_KEPT)
+
+    def write(self, value: Value) -> bytes:
+        raw = msgspec.msgpack.encode(value)
+        self._read.put(raw, value)
+        return raw
+
+    def read(self, raw: bytes) -> Value:
+        return self._read.found(raw, self._decoder.decode)
 
 
-_read: Recent[bytes, tuple[DigestItem, ...]] = Recent(READ_KEPT)
+_items = _Packed(tuple[DigestItem, ...])
+_accounts = _Packed(Account)
 
 
 def write_items(items: Iterable[DigestItem]) -> bytes:
     """Return *items* as bytes; equal ones as equal bytes. Who reads them next need not decode them."""
-    items = tuple(items)
-    raw = msgspec.msgpack.encode(items)
-    _read.put(raw, items)
-    return raw
+    return _items.write(tuple(items))
 
 
 def read_items(raw: bytes) -> tuple[DigestItem, ...]:
     """Return the items in *raw*."""
-    items = _read.get(raw)
-    if items is None:
-        items = _ITEMS.decode(raw)
-        _read.put(raw, items)
-    return items
-
-
-_ACCOUNT = msgspec.msgpack.Decoder(Account)
-
-
-_accounts: Recent[bytes, Account] = Recent(READ_KEPT)
+    return _items.read(raw)
 
 
 def write_account(account: Account) -> bytes:
     """Return *account* as bytes; equal ones as equal bytes. Who reads it next need not decode it."""
-    raw = msgspec.msgpack.encode(account)
-    _accounts.put(raw, account)
-    return raw
+    return _accounts.write(account)
 
 
 def read_account(raw: bytes) -> Account:
     """Return the account in *raw*."""
-    account = _accounts.get(raw)
-    if account is None:
-        account = _ACCOUNT.decode(raw)
-        _accounts.put(raw, account)
-    return account
+    return _accounts.read(raw)

@@ -43,8 +43,13 @@ def cut(state: State, *, count: Count) -> tuple[HistoryCut | CompactionDeclined,
         return (CompactionDeclined(boundary=boundary, stage="cut", reason=str(refused)[:300]),)
     if plan.level == "none":
         return (CompactionDeclined(boundary=boundary, stage="cut", reason="nothing that may be dropped"),)
+    return (_told(state, plan, boundary),)
+
+
+def _told(state: State, plan: Plan, boundary: int) -> HistoryCut:
+    """Return the fact that *plan* is carried out."""
     leaving = _unsaid_by(plan, state.live)
-    fact = HistoryCut(
+    return HistoryCut(
         boundary=boundary,
         dropped=plan.dropped,
         trimmed=plan.trimmed,
@@ -55,7 +60,6 @@ def cut(state: State, *, count: Count) -> tuple[HistoryCut | CompactionDeclined,
         ledger=changes(state.ledger, known_after(state, leaving)) if leaving else (),
         fates=_fates(state, plan),
     )
-    return (fact,)
 
 
 def _unsaid_by(plan: Plan, entries: Sequence[Entry]) -> tuple[Entry, ...]:

@@ -115,7 +115,8 @@ FAILED_CHARS = 300
 """Of the words in which a failed call says why, before anything else."""
 
 ANSWER_CHARS = 32
-"""An outcome of so few stands where steps are joined, too: it costs less than its call."""
+"""An outcome of so few stands where steps are joined, too: it costs less than its call. A figure, a name
+or a date fits, and hardly a line of a listing."""
 
 JOINED_HEADS_MAX = 8
 OTHERS = "other calls"

@@ -22,7 +22,8 @@ _WORD_WORTH = 0.4
 """Of a field that only says a word, as a status does."""
 
 _SPOKEN_OF_WORTH = 0.5
-"""Of a field whose name somebody says."""
+"""Of a field whose name somebody says. Half of what a name or a figure in it is worth: with it a field of plain words
+still weighs less than one that holds a name."""
 
 _SOUGHT_MAX, _NAMES_MAX, _FRAME_CHARS = 3.0, 12, 12
 CHARS_MAX = 4000

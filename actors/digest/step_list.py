@@ -43,7 +43,8 @@ RECORD_LATER = 12
 
 COARSENESS_MAX = 6.0
 FEW_STEPS, COARSER_MAX = 64, 4.0
-"""Few steps become coarser than that before any are joined: each is a large part of the run."""
+"""Few steps become coarser than that before any are joined: each is a large part of the run. Up to 16 of them go the
+whole four further and 64 go one: set on the eight runs in small windows whose readers missed what was joined."""
 
 COARSENESS_STEP = 0.25
 

@@ -85,7 +85,11 @@ class Gateway:
             assert caller is not None
             work = self.managed.answer(asked, api, read, caller, send, counts=asked.path in COUNTERS)
             await self._ended(work, host, send)
-            return
+        else:
+            await self._as_it_came(asked, api, host, no, send)
+
+    async def _as_it_came(self, asked: Incoming, api: Api | None, host: Host, no: _No | None, send: Send) -> None:
+        """Pass a request on that is not managed, or tell its agent *no*."""
         told = TakenAsItCame(
             api=api if asked.method == "POST" else None,
             host=host,

@@ -25,7 +25,7 @@ CLAIMS_MAX = 8
 
 CLAIM_PAUSE_SECONDS = 0.02
 
-NOTES_MAX = 4096
+UNWRITTEN_MAX = 4096
 
 READ_BYTES_MAX = 16 * 2**20
 """Of documents, as they are written, that a process remembers."""
@@ -57,7 +57,7 @@ class Search:
 
 
 @dataclass
-class Note:
+class Unwritten:
     """What this process knows of a conversation and is not in its document yet."""
 
     stored: int = 0
@@ -83,16 +83,16 @@ class Claims:
     """The documents, and what is to be written into them with the next claim."""
 
     places: GatewayPlaces
-    _notes: LRUCache[str, Note] = field(default_factory=lambda: LRUCache(NOTES_MAX))
+    _unwritten: LRUCache[str, Unwritten] = field(default_factory=lambda: LRUCache(UNWRITTEN_MAX))
     _read: LRUCache[tuple[str, Token], _Read] = field(
         default_factory=lambda: LRUCache(READ_BYTES_MAX, getsizeof=lambda one: one.size)
     )
 
-    def note(self, name: str) -> Note:
+    def unwritten(self, name: str) -> Unwritten:
         """Return what is known of the conversation *name*."""
-        found = self._notes.get(name)
+        found = self._unwritten.get(name)
         if found is None:
-            found = self._notes[name] = Note()
+            found = self._unwritten[name] = Unwritten()
         return found
 
     async def claimed(self, asked: Search, *, soon: Callable[[str], None] = lambda _: None) -> Head:
@@ -196,9 +196,9 @@ class Claims:
         return replace(known, heads=tuple(map(self._noted, known.heads))), revision
 
     def _noted(self, head: Head) -> Head:
-        note = self._notes.get(head.name)
-        if note is None:
+        unwritten = self._unwritten.get(head.name)
+        if unwritten is None:
             return head
-        waiting = tuple(one for one in head.waiting if one.end > note.stored)
-        origin = None if note.begun else head.origin
-        return replace(head, waiting=waiting, changed=head.changed or note.changed, origin=origin)
+        waiting = tuple(one for one in head.waiting if one.end > unwritten.stored)
+        origin = None if unwritten.begun else head.origin
+        return replace(head, waiting=waiting, changed=head.changed or unwritten.changed, origin=origin)

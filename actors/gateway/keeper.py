@@ -29,6 +29,7 @@ from protocol.formats.cache_marks import without_marks
 from protocol.ids import address, fresh_id, token
 from protocol.jsonbytes import decode, decode_value, encode_value
 from protocol.keys import JetStreamKeys
+from protocol.limits import UNSENT_MAX
 from protocol.service_messages import ContextAsked, ContextMeta
 from storage.gateway_sessions import GatewaySessions
 
@@ -55,9 +56,6 @@ COMPACTED_SHARE = 0.25
 
 HIDDEN_BYTES_MAX = 128 * 1024
 """Of the turns that one answer really took; of longer ones the log gets what the agent sends back."""
-
-UNSENT_MAX = 20
-"""Views of one conversation that no model got, of which the next one's entry in the log says so."""
 
 HASHES_MAX = 65_536
 
@@ -180,8 +178,8 @@ class Keeper:
             else:
                 asked = self._question(kept, body, wait_seconds=wait_seconds, less_than=less_than, counts=counts)
             context = await self._asked_beside(kept) or await kept.talk.written(asked, after=after)
-            note = self.claims.note(kept.head.name)
-            note.unsent = tuple(one for one in note.unsent if one not in asked.unsent)
+            unwritten = self.claims.unwritten(kept.head.name)
+            unwritten.unsent = tuple(one for one in unwritten.unsent if one not in asked.unsent)
             if context.upto < kept.head.logged:
                 raise LogRegression(
                     f"{kept.head.logged} messages are in the log of {kept.head.name}, and {context.upto} left"
@@ -203,19 +201,17 @@ class Keeper:
         self, kept: Kept, body: Body, *, wait_seconds: float, less_than: int = 0, counts: bool = False
     ) -> ContextAsked:
         """Return the question for the view of what is kept."""
-        budget = budget_of(kept, body, counts=counts)
+        budget, unwritten = budget_of(kept, body, counts=counts), self.claims.unwritten(kept.head.name)
         if kept.beside and budget:
             # asked for twice in a row a budget would become the standing one, and an aside's is for it alone
-            note = self.claims.note(kept.head.name)
-            note.aside = not note.aside
-            budget -= note.aside
+            unwritten.aside = not unwritten.aside
+            budget -= unwritten.aside
         if less_than:
             budget = min(budget or kept.policy.usable_tokens, less_than)
         model = "" if self.policies.window else body.model
-        unsent = self.claims.note(kept.head.name).unsent
         # an agent waits for the compaction only where it has no room without it
         soon = not less_than
-        return ContextAsked(budget=budget, model=model, wait_seconds=wait_seconds, soon=soon, unsent=unsent)
+        return ContextAsked(budget=budget, model=model, wait_seconds=wait_seconds, soon=soon, unsent=unwritten.unsent)
 
     def _ask_beside(self, kept: Kept, body: Body, *, until: float) -> Foreseen | None:
         """Ask for the view together with what is appended next, where it will be asked for and nobody else spoke."""
@@ -269,16 +265,16 @@ class Keeper:
     def say_unsent(self, kept: Kept, context: ContextMeta, why: str) -> None:
         """Remember that no model got a view that the log says was served: the next view's entry in it says so."""
         log.info("no model got the view of %s at version %d: %s", kept.talk.at, context.version, why)
-        note = self.claims.note(kept.head.name)
-        note.unsent = tuple(dict.fromkeys((*note.unsent, context.version)))[-UNSENT_MAX:]
+        unwritten = self.claims.unwritten(kept.head.name)
+        unwritten.unsent = tuple(dict.fromkeys((*unwritten.unsent, context.version)))[-UNSENT_MAX:]
 
     def say_changed(self, kept: Kept) -> None:
         """Remember that a view was sent that is not what the agent had sent."""
-        self.claims.note(kept.head.name).changed = True
+        self.claims.unwritten(kept.head.name).changed = True
 
     def is_changed(self, kept: Kept) -> bool:
         """Tell whether one ever was."""
-        return kept.head.changed or self.claims.note(kept.head.name).changed
+        return kept.head.changed or self.claims.unwritten(kept.head.name).changed
 
     def _hash(self, raw: bytes) -> bytes:
         # by their hash, since a history has megabytes; processors know this one, twice as fast as the others
@@ -304,7 +300,7 @@ class Keeper:
                 self._forks_from = time.monotonic() + FORKS_PAUSE_SECONDS
             await self.claims.forget(asked.tenant, asked.place, head.name)
             return await self.claims.claimed(dataclasses.replace(asked, answered=len(asked.chain)))
-        self.claims.note(head.name).begun = True
+        self.claims.unwritten(head.name).begun = True
         self._talks[head.name] = fork
         return replace(head, origin=None, waiting=(*((more,) if more else ()), *head.waiting))
 
@@ -319,7 +315,7 @@ class Keeper:
                 if batch is waiting[-1]:
                     foreseen = self._ask_beside(kept, body, until=until)
                 await kept.talk.append(said, key=f"gateway/{batch.start}/{batch.key.hex()}")
-                self.claims.note(kept.head.name).stored = batch.end
+                self.claims.unwritten(kept.head.name).stored = batch.end
         except BaseException:
             if foreseen:
                 foreseen.give_up()
@@ -333,7 +329,7 @@ class Keeper:
         # what stands in the first request of a conversation was thought without our tool
         strips = passed or (batch.start == 0 and head.tools and self.policies.injects)
         if strips and any(map(thinks, given(batch.start, batch.end))):
-            self.claims.note(head.name).changed = True
+            self.claims.unwritten(head.name).changed = True
         for start, end, turns in (*batch.real, (batch.end, batch.end, b"")):
             new = [without_marks(decode(raw)) for raw in given(at, start)]
             said += map(without_thinking, new) if strips else new
@@ -347,7 +343,7 @@ class Keeper:
         one = Hidden(seen=tuple(map(hash_of, seen)), turns=turns, messages=len(real))
         if not seen or len(turns) > HIDDEN_BYTES_MAX:
             return
-        self.claims.note(kept.head.name).changed = True
+        self.claims.unwritten(kept.head.name).changed = True
 
         def hidden(head: Head) -> Head | None:
             # one that went on meanwhile went on without this answer

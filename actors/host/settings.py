@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -268,19 +268,21 @@ def load(
     except msgspec.ValidationError as error:
         key = key_of(str(error))
         raise BadPolicy(f"settings: {error}{_whose(key, environment, file)}", key=key) from None
+    _check(settings, lambda key: _whose(key, environment, file))
+    return _without_password_in_url(settings)
+
+
+def _check(settings: Settings, whose: Callable[[str], str]) -> None:
+    """Raise `BadPolicy` for what no type tells; *whose* says where the value of a key came from."""
     if settings.rules_written not in codec.RULES_WRITTEN:
-        whose = _whose("rules.write", environment, file)
         allowed = ", ".join(codec.RULES_WRITTEN)
-        raise BadPolicy(
-            f"settings: rules.write must be one of {allowed}, not {settings.rules.write}{whose}", key="rules.write"
-        )
-    settings = _without_password_in_url(settings)
+        told = f"settings: rules.write must be one of {allowed}, not {settings.rules.write}{whose('rules.write')}"
+        raise BadPolicy(told, key="rules.write")
     try:
         settings.layers.check()
     except BadPolicy as error:
-        whose = _whose(f"policy.{error.fields['key']}", environment, file)
-        raise BadPolicy(f"{error}{whose}", **error.fields) from None
-    return settings
+        key = f"policy.{error.fields['key']}"
+        raise BadPolicy(f"{error}{whose(key)}", **error.fields) from None
 
 
 def _without_password_in_url(settings: Settings) -> Settings:

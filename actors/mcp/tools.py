@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from protocol.errors import UNREADABLE, Rejected
-from protocol.policy_words import known
+from protocol.policy_words import meant
 from protocol.tools import READ_ARTIFACT, READ_TOOL
 
 INSTRUCTIONS = (
@@ -113,7 +113,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
             found = msgspec.convert(given, self.takes, strict=False)
         except (*UNREADABLE, TypeError) as error:
             raise Rejected(
-                f"the arguments of {self.name} cannot be used: {error}{known(self.takes, str(error))}"[:200]
+                f"the arguments of {self.name} cannot be used: {error}{meant(self.takes, str(error))}"[:200]
             ) from None
         for one in msgspec.structs.fields(self.takes):
             value = getattr(found, one.name)

@@ -13,7 +13,7 @@ import importlib.util
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import tiktoken
 
@@ -131,16 +131,13 @@ class TokenCounter:
         return self._block(block) - self._block(last) + self._block(f"{last}\n")
 
     def _block(self, text: str) -> int:
-        known: Recent[Any, int] = self._values
-        key: str | bytes = text
-        if len(text) > _VALUE_CHARS_MAX:
-            known = self._hashes
-            key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        tokens = known.get(key)
-        if tokens is None:
-            tokens = len(self._encoding.encode_ordinary(text))
-            known.put(key, tokens)
-        return tokens
+        if len(text) <= _VALUE_CHARS_MAX:
+            return self._values.found(text, self._encoded)
+        key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        return self._hashes.found(key, lambda _: self._encoded(text))
+
+    def _encoded(self, text: str) -> int:
+        return len(self._encoding.encode_ordinary(text))
 
 
 @lru_cache(maxsize=2)

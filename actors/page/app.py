@@ -173,14 +173,15 @@ class _Guard:
                     there.setdefault(name, value)
             await send(message)
 
-        headers = dict(scope["headers"])
-        if not scope["query_string"].isascii():
-            unread = PlainTextResponse("A query has ASCII characters only; escape the others.", status_code=400)
-            await unread(scope, receive, guarded)
-            return
-        asked_from = headers.get(b"sec-fetch-site", b"none")
-        if asked_from not in (b"none", b"same-origin") and headers.get(b"sec-fetch-dest") != b"document":
-            refused = PlainTextResponse("Another site's page may not ask for this.", status_code=403)
-            await refused(scope, receive, guarded)
-            return
-        await self._app(scope, receive, guarded)
+        await (_refusal(scope) or self._app)(scope, receive, guarded)
+
+
+def _refusal(scope: Scope) -> Response | None:
+    """Return the answer to what is refused whatever it asks for; None to all else."""
+    if not scope["query_string"].isascii():
+        return PlainTextResponse("A query has ASCII characters only; escape the others.", status_code=400)
+    headers = dict(scope["headers"])
+    asked_from = headers.get(b"sec-fetch-site", b"none")
+    if asked_from not in (b"none", b"same-origin") and headers.get(b"sec-fetch-dest") != b"document":
+        return PlainTextResponse("Another site's page may not ask for this.", status_code=403)
+    return None

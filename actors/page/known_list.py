@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from actors.core.listed import Head, Listed
+from actors.core.listed import Listed, ListHead
 from actors.model_info.prices import price_of
 from actors.runtime.listed_places import name_at, newer, saved_tokens
 from actors.runtime.listing import Listing
@@ -158,7 +158,7 @@ class KnownList:
         """Of the list that is being read: those that are known, and all."""
         self._revision = 0
         self._refreshed = float("-inf")
-        self.head: Head | None = None
+        self.head: ListHead | None = None
         """How far the kept list goes; None where none is kept, or this user may not read it."""
         self.is_behind = False
         """The log got more since than was looked at."""
@@ -191,7 +191,7 @@ class KnownList:
         if time.monotonic() - self._refreshed < REFRESH_SECONDS:
             return
         await self._read()
-        tail, is_all = await newer(self.head or Head(), self._changes)
+        tail, is_all = await newer(self.head or ListHead(), self._changes)
         self.is_behind = not is_all
         # a list that is made anew, or that nobody keeps here
         others = await self._log.addresses() if self.head is None or not is_all else []

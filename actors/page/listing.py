@@ -14,12 +14,13 @@ from actors.core.known_facts import STAGES
 from protocol.errors import Rejected, Unavailable
 from protocol.history import Version
 from protocol.semconv import Outcome
+from protocol.subjects import ACTORS
 from storage.gateway_sessions import Live
 
 from .access import sees, tenants_of
 from .change_rows import Undoing, undoings
 from .conversation_cache import Story
-from .known_list import Condition, ListAsked, Sort
+from .known_list import Condition, ListAsked, Row, Sort
 from .overview import now_of
 from .site import Page, Site, address_in, link, paged, whole
 
@@ -47,8 +48,8 @@ SORTS_TOLD: dict[Sort, str] = {
     "saved": "tokens saved",
 }
 
-CHARTED = ("spill", "digest", "squeeze", "cut", "expand", "rewind")
-"""Stages that have a mark in the chart; `chart.js` has the same order."""
+CHARTED = (*ACTORS, "expand", "rewind")
+"""Stages that have a mark in the chart; `page.css` has their colours."""
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
@@ -58,17 +59,12 @@ async def conversations(request: Request, site: Site) -> Response:
     await site.list.refresh()
     progress = site.list.progress
     asked = _asked(request)
-    first = (max(whole(request, "page", default=1), 1) - 1) * CONVERSATIONS_SHOWN
-    found, total = await site.list.page(asked, first=first, most=CONVERSATIONS_SHOWN)
-    pages = max(1, -(-total // CONVERSATIONS_SHOWN))
-    if first and not found:
-        first = (pages - 1) * CONVERSATIONS_SHOWN
-        found, total = await site.list.page(asked, first=first, most=CONVERSATIONS_SHOWN)
+    page = await _page(site, asked, number=max(whole(request, "page", default=1), 1))
     return site.answer(
         request,
         "conversations.html",
-        rows=await site.glances.rows(found),
-        page=Page(items=found, number=first // CONVERSATIONS_SHOWN + 1, pages=pages, total=total),
+        rows=await site.glances.rows(page.items),
+        page=page,
         asked=asked,
         counts=await site.list.counts(asked.tenants) if site.list.head else {},
         age=progress or _age(site),
@@ -77,6 +73,16 @@ async def conversations(request: Request, site: Site) -> Response:
         sorts=SORTS_TOLD,
         live=[one for one in await _live(site) if sees(request, one.at)],
     )
+
+
+async def _page(site: Site, asked: ListAsked, *, number: int) -> Page[Row]:
+    """Return page *number* of what is *asked* for; the last one where there are fewer."""
+    found, total = await site.list.page(asked, first=(number - 1) * CONVERSATIONS_SHOWN, most=CONVERSATIONS_SHOWN)
+    pages = max(1, -(-total // CONVERSATIONS_SHOWN))
+    if not found and number > 1:
+        number = pages
+        found, total = await site.list.page(asked, first=(number - 1) * CONVERSATIONS_SHOWN, most=CONVERSATIONS_SHOWN)
+    return Page(items=found, number=number, pages=pages, total=total)
 
 
 def _asked(request: Request) -> ListAsked:
@@ -142,7 +148,7 @@ async def conversation(request: Request, site: Site) -> Response:
 
 
 async def chart(request: Request, site: Site) -> Response:
-    """Answer with the columns of the chart: version, tokens, usable, trigger, target, stage."""
+    """Answer with the columns of the chart: version, tokens, usable, trigger, target, stage, and all that it marks."""
     story = await site.story(request)
     columns = {
         "version": [row.version for row in story.rows],
@@ -151,6 +157,7 @@ async def chart(request: Request, site: Site) -> Response:
         "trigger": [mark.trigger for mark in story.marks],
         "target": [mark.target for mark in story.marks],
         "stage": [_stage_applied(row) for row in story.rows],
+        "marked": CHARTED,
     }
     return Response(msgspec.json.encode(columns), media_type="application/json")
 
@@ -177,9 +184,9 @@ def _origin(story: Story) -> list[tuple[int, str, Undoing]]:
     return found
 
 
-def _stage_applied(row: Version) -> int:
-    """Return the place in `CHARTED` of the stage that changed the view, from 1; 0: none did."""
-    return CHARTED.index(row.stage) + 1 if row.outcome == "applied" and row.stage in CHARTED else 0
+def _stage_applied(row: Version) -> str:
+    """Return the stage that changed the view, of those that have a mark; empty: none did."""
+    return row.stage if row.outcome == "applied" and row.stage in CHARTED else ""
 
 
 def _summary(story: Story) -> dict[str, int]:

@@ -27,7 +27,7 @@ LETTERS_SHOWN = 100
 KEYS_SHOWN = 40
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class PolicyChange(msgspec.Struct, frozen=True, kw_only=True):
     """One policy of a conversation: since which version, by whom, and what it changed."""
 
     version: int
@@ -96,7 +96,7 @@ async def policy(request: Request, site: Site) -> Response:
     )
 
 
-def changes(story: Story) -> list[Change]:
+def changes(story: Story) -> list[PolicyChange]:
     """Return each policy that *story* had, oldest first."""
     adopted = [one for one in story.folded.commits if one.commit.policy]
     before: list[Any] = [None, *(policies.decode(one.commit.policy) for one in adopted)]
@@ -105,7 +105,7 @@ def changes(story: Story) -> list[Change]:
         fact = next((fact for fact in one.commit.facts if isinstance(fact, PolicySet)), None)
         keys = differing(old, new)[:KEYS_SHOWN] if old else ()
         found.append(
-            Change(
+            PolicyChange(
                 version=one.commit.version,
                 time=one.record.time,
                 by=fact.by if fact else "",

@@ -24,7 +24,8 @@ log = logging.getLogger("jettison.worker")
 REPUBLISHED_SEQ = "Nats-Sequence"
 """Header of what a stream republishes: where it lies there. An agent may have written one too; then more is read."""
 
-SEQ_DIGITS_MAX = 20
+SEQ_DIGITS_MAX = 16
+"""Those of 2**53, which no sequence reaches (`storage/partitions.py`): a longer number was told by no server."""
 
 
 @dataclass
@@ -72,7 +73,7 @@ def said_seq(slot: Slot) -> int:
     Who reads up to it need not ask where the log ends: what came behind it is seen when the slot is free.
     """
     told = slot.headers.get(REPUBLISHED_SEQ, "") if slot.deliveries <= 1 else ""
-    return int(told) if told.isascii() and told.isdigit() and len(told) < SEQ_DIGITS_MAX else 0
+    return int(told) if told.isascii() and told.isdigit() and len(told) <= SEQ_DIGITS_MAX else 0
 
 
 async def give_back(slot: Slot, seconds: float) -> None:

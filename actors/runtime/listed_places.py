@@ -13,11 +13,11 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from actors.core.listed import About, Chunk, Head, Listed, Named, Section
+from actors.core.listed import About, Chunk, Listed, ListHead, Named, Section
 from protocol.errors import NotPermitted, NotProvisioned
 from protocol.ids import Address, Token, name_of
 from storage.ports import EventLog
-from storage.sweep_ports import Change, LogChanges
+from storage.sweep_ports import LogChange, LogChanges
 
 from .listing import HEAD, Listing, Opened, decoded
 
@@ -43,7 +43,7 @@ class Place(NamedTuple):
 class Places(msgspec.Struct, frozen=True, kw_only=True):
     """All conversations, and how far the list goes that they are of."""
 
-    head: Head
+    head: ListHead
     all: dict[Name, Place]
     is_kept: bool = True
     """A list is kept here, and may be read."""
@@ -79,15 +79,15 @@ async def places(listing: Listing, *, changes: LogChanges, log: EventLog) -> Pla
         documents = await listing.documents()
     except (NotPermitted, NotProvisioned):
         documents = []
-    head = next((decoded(one.body, Head) for one in documents if one.name == HEAD), None)
+    head = next((decoded(one.body, ListHead) for one in documents if one.name == HEAD), None)
     chunks = [decoded(one.body, Chunk) or Chunk() for one in documents if one.name != HEAD]
-    tail, is_all = await newer(head or Head(), changes)
+    tail, is_all = await newer(head or ListHead(), changes)
     # a list that is made anew, or that nobody keeps here
     others = await log.addresses() if head is None or not is_all else []
-    return Places(head=head or Head(), all=gathered(chunks, tail, others), is_kept=head is not None)
+    return Places(head=head or ListHead(), all=gathered(chunks, tail, others), is_kept=head is not None)
 
 
-async def newer(head: Head, changes: LogChanges) -> tuple[list[Change], bool]:
+async def newer(head: ListHead, changes: LogChanges) -> tuple[list[LogChange], bool]:
     """Return what the log got since the list was written, and whether that is all of it."""
     parts = [
         await changes.tail(head.seq(partition), most=TAIL_MAX, partition=partition)
@@ -96,7 +96,7 @@ async def newer(head: Head, changes: LogChanges) -> tuple[list[Change], bool]:
     return [change for part in parts for change in part], all(len(part) < TAIL_MAX for part in parts)
 
 
-def gathered(chunks: Iterable[Chunk], tail: Iterable[Change], others: Iterable[Address]) -> dict[Name, Place]:
+def gathered(chunks: Iterable[Chunk], tail: Iterable[LogChange], others: Iterable[Address]) -> dict[Name, Place]:
     """Return each conversation once: where it is kept furthest in its log, or that the log has more."""
     found: dict[Name, Place] = {}
     for chunk in chunks:

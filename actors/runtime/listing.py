@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from actors.core.listed import About, Chunk, Head, Listed, Named, Section, cut, is_scattered, together
+from actors.core.listed import About, Chunk, Listed, ListHead, Named, Section, cut, is_scattered, together
 from protocol.cipher import Key
 from protocol.errors import UNREADABLE, Damaged, Erased, KeysUnavailable
 from protocol.ids import Address, Token
@@ -59,7 +59,7 @@ class Listing:
         self._keys = keys
         self._open_chunk: _Open | None = None
 
-    async def head(self) -> Head:
+    async def head(self) -> ListHead:
         """Return what holds for all of it, as the leader has it; of a list that was never written, its beginning."""
         return (await self._head())[0]
 
@@ -130,10 +130,10 @@ class Listing:
         keys = {tenant: await self._key(tenant) for tenant in {one.tenant for one in sections}}
         return Opened(keys)
 
-    async def told(self, document: Document) -> tuple[Head | None, list[Listed]]:
+    async def told(self, document: Document) -> tuple[ListHead | None, list[Listed]]:
         """Return what a document is: the head, or the records of a chunk."""
         if document.name == HEAD:
-            return decoded(document.body, Head), []
+            return decoded(document.body, ListHead), []
         return None, await self.opened(document.body)
 
     async def opened(self, body: bytes) -> list[Listed]:
@@ -159,9 +159,9 @@ class Listing:
                 kept.append(one)
         return await self._put(int(document.name), rows, kept, expected=document.revision)
 
-    async def _head(self) -> tuple[Head, int]:
+    async def _head(self) -> tuple[ListHead, int]:
         found = await self._kept.find(HEAD)
-        return (decoded(found.body, Head) or Head(), found.revision) if found else (Head(), 0)
+        return (decoded(found.body, ListHead) or ListHead(), found.revision) if found else (ListHead(), 0)
 
     async def _put(self, number: int, rows: Sequence[Listed], closed: Sequence[Section], *, expected: int) -> int:
         by_tenant: dict[Token, list[Listed]] = {}
@@ -257,7 +257,7 @@ def _names(document: Document, gone: Collection[Address]) -> bool:
     return document.name != HEAD and any(place in gone for place, _ in _places(document))
 
 
-_Kind = TypeVar("_Kind", Chunk, Head)
+_Kind = TypeVar("_Kind", Chunk, ListHead)
 
 
 def decoded(body: bytes, kind: type[_Kind]) -> _Kind | None:

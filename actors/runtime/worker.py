@@ -214,12 +214,8 @@ class Worker:
         slot = delivery.slot
         if delivery.is_free:
             # found on the second look; whoever takes the slot meets it again, and can give it up
-            log.error(
-                "%s of %s failed: %s",
-                self.actor,
-                slot.at,
-                error if isinstance(error, JettisonError) else type(error).__name__,
-            )
+            told = error if isinstance(error, JettisonError) else type(error).__name__
+            log.error("%s of %s failed: %s", self.actor, slot.at, told)
             return await self._put_back(delivery, 0.0)
         await self.quarantine.end(delivery)
         attempts = self._failures.add(slot.at)
@@ -229,6 +225,11 @@ class Worker:
             log.exception("%s of %s failed (%d of %d)", self.actor, slot.at, attempts, ATTEMPTS_MAX)
         if attempts < ATTEMPTS_MAX:
             return await give_back(slot, pause(attempts))
+        await self._give_up(delivery, error, attempts)
+
+    async def _give_up(self, delivery: Delivery, error: Exception, attempts: int) -> None:
+        """Put a dead letter in the place of a slot whose work failed in so many *attempts*."""
+        slot = delivery.slot
         letter = letter_of(slot, error, actor=self.actor, attempts=attempts, state=delivery.state, worker=self.name)
         try:
             # first the letter, then the slot: a crash in between writes it twice, and loses nothing

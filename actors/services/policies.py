@@ -19,6 +19,7 @@ from protocol.formats import messages
 from protocol.ids import Address
 from protocol.limits import APPEND_ATTEMPTS_MAX
 from protocol.service_messages import OpenAsked, Opening, PolicyAsked, PolicyChanged
+from protocol.subjects import FIRST_ACTOR
 
 KEYS_TOLD_MAX = 5
 
@@ -70,7 +71,7 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
         for _ in range(APPEND_ATTEMPTS_MAX):
             state = await self.conversations.living(at)
             if state.policy is None:
-                raise NotReady(f"{at} has no policy yet: no worker has seen it", actor="spill")
+                raise NotReady(f"{at} has no policy yet: no worker has seen it", actor=FIRST_ACTOR)
             layer = merged(state.terms.layer, asked.policy)
             found = self.layers.resolved(at.tenant, model=state.terms.model, layer=layer)
             keys = differing(state.policy, found.policy)

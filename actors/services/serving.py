@@ -15,12 +15,10 @@ from actors.runtime.registry import asks_model
 from protocol.errors import BudgetRefused, CallsOpen
 from protocol.facts import ContextServed
 from protocol.ids import Address
+from protocol.limits import UNSENT_MAX
 from protocol.service_messages import ContextAsked, ContextMeta
 
 CALLS_TOLD_MAX = 20
-
-UNSENT_MAX = 50
-"""Views that a caller may say at once that no model got."""
 
 
 def budget_of(asked: ContextAsked, state: State) -> int:

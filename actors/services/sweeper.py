@@ -37,7 +37,7 @@ from protocol.outages import Outage
 from protocol.subjects import FIRST_ACTOR
 from protocol.tracing import traced
 from storage.ports import DeadLetter, DeadLetters, EventLog, Wakes
-from storage.sweep_ports import Change, LogChanges, Mark, StuckSlots
+from storage.sweep_ports import LogChange, LogChanges, StuckSlots, SweepMark
 
 log = logging.getLogger("jettison.sweeper")
 
@@ -112,7 +112,7 @@ class Sweeper:
         end = await self.log.end(partition)
         if mark.seq > end:
             # the log was made anew, or lost its end: what the mark says is of another one
-            mark = Mark()
+            mark = SweepMark()
         listed = await self._listed(partition, end=end)
         if everything or not mark.upto:
             mark = msgspec.structs.replace(mark, seq=0, upto=end)
@@ -130,15 +130,15 @@ class Sweeper:
         if not await self._list(round_, seq=reached, partition=partition):
             return msgspec.structs.replace(round_.swept, freed=freed, complete=False)
         unsettled = tuple(str(at) for at in round_.unsettled)
-        next_mark = Mark(seq=reached, upto=end, unsettled=unsettled)
+        next_mark = SweepMark(seq=reached, upto=end, unsettled=unsettled)
         done = await self.changes.put_mark(next_mark, expected=claimed, partition=partition)
         complete = bool(done) and reached >= mark.upto
         return msgspec.structs.replace(round_.swept, freed=freed, complete=complete)
 
-    async def _new(self, mark: Mark, round_: _Round) -> int:
+    async def _new(self, mark: SweepMark, round_: _Round) -> int:
         """Visit what changed; return the sequence up to which everything was."""
         reached = mark.seq
-        changed = cast("AsyncGenerator[Change]", self.changes.after(mark.seq, upto=mark.upto))
+        changed = cast("AsyncGenerator[LogChange]", self.changes.after(mark.seq, upto=mark.upto))
         try:
             async with aclosing(changed):
                 async for change in changed:
@@ -191,13 +191,13 @@ class _Round:
         # to look at one may be enough to die of it
         self._deadly = {letter.at for letter in letters if letter.reason == "deadly"}
         self._seen: set[Address] = set()
-        self.changed: dict[Address, Change] = {}
+        self.changed: dict[Address, LogChange] = {}
         self.rows: dict[Address, Listed] = {}
         """Records that the list has not got yet."""
         self.unsettled: list[Address] = []
         self.swept = Swept()
 
-    def change(self, change: Change) -> None:
+    def change(self, change: LogChange) -> None:
         """Take note of a change; of one that was visited before, only when it was."""
         self.changed[change.at] = change
         if (row := self.rows.get(change.at)) is not None:
@@ -241,7 +241,7 @@ class _Round:
         if change is None and at not in self._sweeper.unlisted:
             return
         self._sweeper.unlisted.discard(at)
-        change = change or Change(seq=seq, at=at)
+        change = change or LogChange(seq=seq, at=at)
         self.rows[at] = Listed(at=at, seq=seq or change.seq, at_ms=change.at_ms or at_ms, about=told)
 
     def _count(self, **more: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -15,6 +15,7 @@ from actors.core.text.error_text import error_text
 from actors.core.text.kinds import kind_of
 from protocol.facts import ToolOutputSpilled, ToolOutputTrimmed
 from protocol.formats import messages
+from protocol.policy import Policy
 
 from .labels import lead_files, lead_unstored, media_type, refusal
 from .part import Large, pointer_text, spilled_part, trimmed_part
@@ -30,29 +31,22 @@ def large_parts(state: State) -> tuple[Large, ...]:
     policy = state.policy
     if policy is None:
         return ()
-    found: list[Large] = []
-    for entry, usable in state.coming:
-        groups = whole_results(entry, policy, usable)
-        together = {part.pointer for group in groups for part in group}
-        for group in groups:
-            cap = part_cap_tokens(entry, group[0], policy, usable)
-            one = as_one(group)
-            found.append(
-                Large(entry=entry, part=one, policy=policy, cap=cap, usable=usable, may_stay=False, together=group)
-            )
-        found += [
-            Large(
-                entry=entry,
-                part=part,
-                policy=policy,
-                cap=part_cap_tokens(entry, part, policy, usable),
-                usable=usable,
-                may_stay=not part.sha256 and not over_cap(entry, part, policy, usable),
-            )
-            for part in oversized(entry, policy, usable)
-            if part.pointer not in together
-        ]
-    return tuple(found)
+    return tuple(large for entry, usable in state.coming for large in _large_in(entry, policy, usable))
+
+
+def _large_in(entry: Entry, policy: Policy, usable: int) -> Iterator[Large]:
+    """Yield the same of one message: first the results that leave as a whole."""
+    groups = whole_results(entry, policy, usable)
+    together = {part.pointer for group in groups for part in group}
+    for group in groups:
+        cap = part_cap_tokens(entry, group[0], policy, usable)
+        one = as_one(group)
+        yield Large(entry=entry, part=one, policy=policy, cap=cap, usable=usable, may_stay=False, together=group)
+    for part in oversized(entry, policy, usable):
+        if part.pointer not in together:
+            cap = part_cap_tokens(entry, part, policy, usable)
+            may_stay = not part.sha256 and not over_cap(entry, part, policy, usable)
+            yield Large(entry=entry, part=part, policy=policy, cap=cap, usable=usable, may_stay=may_stay)
 
 
 def as_one(group: tuple[PartSize, ...]) -> PartSize:

@@ -65,18 +65,23 @@ def next_ask(state: State, answers: Answers = (), *, count: Count) -> NextAsk | 
     if told:
         return retelling(state, answers, count=count)
     task: Task = "summarize" if way == "summarize" else "squeeze"
-    wish = Wish(
+    history = _input(state, state.digest, task, count=count)
+    found = walked(state, _wish(state, task), history, answers, window=window_tokens(state), count=count)
+    if not isinstance(found, Walked):
+        return found
+    return _judged(state, found.asked, answers, task, found.prose, count=count)
+
+
+def _wish(state: State, task: Task) -> Wish:
+    """Return what is asked of the model."""
+    assert state.policy is not None
+    return Wish(
         prompt=PROMPTS[state.policy.squeeze.prompt_version][task],
         size=_size(state),
         tokens_max=answer_tokens_max(state),
         so_far="notes" if task == "squeeze" else "summary",
         last="Now write the shorter notes." if task == "squeeze" else "Now write the one summary of all of it.",
     )
-    history = _input(state, state.digest, task, count=count)
-    found = walked(state, wish, history, answers, window=window_tokens(state), count=count)
-    if not isinstance(found, Walked):
-        return found
-    return _judged(state, found.asked, answers, task, found.prose, count=count)
 
 
 def recorded_answers(fact: DigestSqueezed | HistorySummarized) -> Answers:

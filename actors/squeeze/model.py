@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 import stamina
+from cachetools import LRUCache
 
 from actors.model_info.prices import cost_microdollars
 from actors.telemetry.setup import llm_span
@@ -83,7 +84,7 @@ class OpenAiModel:
     def __init__(self, settings: ModelSettings) -> None:
         self._settings = settings
         self._client: AsyncOpenAI | None = None
-        self._dialects: dict[str, _Dialect] = {}
+        self._dialects: LRUCache[str, _Dialect] = LRUCache(DIALECTS_MAX)
 
     async def answer(self, asked: Ask, *, deadline_seconds: float, attempts: int) -> Completion:
         """See `Model.answer`."""
@@ -120,7 +121,7 @@ class OpenAiModel:
                     other = dialect.after(f"{error.param} {error.message}")
                     if other is None:
                         raise
-                    self._remember(asked.model, other)
+                    self._dialects[asked.model] = other
         except openai.APIConnectionError as error:
             raise ModelUnavailable(type(error).__name__, attempts=attempt) from None
         except openai.APIStatusError as error:
@@ -162,11 +163,6 @@ class OpenAiModel:
                 cost_microdollars=answer.cost_microdollars,
             )
             return answer
-
-    def _remember(self, model: str, dialect: _Dialect) -> None:
-        self._dialects[model] = dialect
-        if len(self._dialects) > DIALECTS_MAX:
-            del self._dialects[next(iter(self._dialects))]
 
     async def close(self) -> None:
         """Close the connections to the endpoint."""

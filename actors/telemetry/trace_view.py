@@ -136,10 +136,7 @@ def find_spans(folder: Path, conversation: str) -> Found:
         for line in _lines(folder)
         if conversation.encode() in line  # cheap; most lines are about others
         for _, one in _spans(line) or ()
-        if any(
-            attribute.key == semconv.GEN_AI_CONVERSATION_ID and attribute.value.string_value == conversation
-            for attribute in one.attributes
-        )
+        if _is_about(conversation, one)
     }
     rows: dict[tuple[str, str], SpanRow] = {}
     damaged = 0
@@ -150,6 +147,11 @@ def find_spans(folder: Path, conversation: str) -> Found:
             continue
         rows |= {(one.trace_id, one.span_id): _row(service, one) for service, one in spans if one.trace_id in traces}
     return Found(rows=tuple(sorted(rows.values(), key=_order)), damaged_lines=damaged)
+
+
+def _is_about(conversation: str, one: _Span) -> bool:
+    named = (each for each in one.attributes if each.key == semconv.GEN_AI_CONVERSATION_ID)
+    return any(each.value.string_value == conversation for each in named)
 
 
 def _lines(folder: Path) -> Iterator[bytes]:

@@ -17,6 +17,7 @@ from ..client import Client, Conversation
 from ..context import Context
 from ..errors import NotFound
 from ..formats.messages import Profile
+from ..newest import Newest
 from ..voice import reconnects
 from .atoms import Atom, Seen, carrying, chained, parted, restored
 
@@ -100,10 +101,10 @@ class Branches:
 
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
-        self._known: dict[str, Branch] = {}
+        self._known: Newest[str, Branch] = Newest(BRANCHES_MAX)
         self._guards: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._asked: dict[str, Branch] = {}
-        self._newest: dict[str, Branch] = {}
+        self._asked: Newest[str, Branch] = Newest(CALLS_MAX)
+        self._newest: Newest[str, Branch] = Newest(BRANCHES_MAX)
 
     async def said(self, client: Client, name: str, atoms: Sequence[Atom]) -> Branch:
         """Append what is new of *atoms* to the conversation that they continue, and return that.
@@ -116,7 +117,7 @@ class Branches:
                 branch = await self._branch(client, candidate)
                 if (found := branch.continues(chains)) is not None:
                     await _append(branch, atoms[found[0] :])
-                    _hold(self._newest, name, branch, most=BRANCHES_MAX)
+                    self._newest[name] = branch
                     return branch
         raise AssertionError("the last candidate is named by the whole list")
 
@@ -141,7 +142,7 @@ class Branches:
         if shown.branch is None:
             return
         for call in filter(None, calls):
-            _hold(self._asked, call, shown.branch, most=CALLS_MAX)
+            self._asked[call] = shown.branch
 
     async def reads(self, client: Client, name: str, call: str) -> Conversation:
         """Return the conversation that the model of *call* reads in: the one it saw, else the newest of that *name*."""
@@ -156,7 +157,7 @@ class Branches:
         """Return the view of a conversation whose list nobody has: as a session that is opened again has it."""
         async with self._guards.setdefault(name, asyncio.Lock()):
             branch = await self._branch(client, name)
-            _hold(self._newest, name, branch, most=BRANCHES_MAX)
+            self._newest[name] = branch
         context = await branch.talk.context(unfinished=True)
         seen = tuple(_seen(message, (), 0) for message in context.messages)
         _give(branch, seen)
@@ -180,16 +181,8 @@ class Branches:
             await _find(branch)
             if before is not None and before.talk.client is client:
                 branch.given = [one for one in before.given if one.said <= branch.said]
-        _hold(self._known, name, branch, most=BRANCHES_MAX)
+        self._known[name] = branch
         return branch
-
-
-def _hold(held: dict[str, Branch], key: str, branch: Branch, *, most: int) -> None:
-    """Put *branch* at the end of *held*, and leave out the oldest of more than *most*."""
-    held.pop(key, None)
-    held[key] = branch
-    while len(held) > most:
-        del held[next(iter(held))]
 
 
 async def _find(branch: Branch) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from actors.audit import anchors, merkle
 from actors.audit.anchoring import Anchored, Anchoring, book_of
-from actors.audit.anchors import Book, Flaw, Mark, proven
+from actors.audit.anchors import AnchorMark, Book, Flaw, proven
 from actors.audit.erasing import tombstone
 from actors.audit.heads import Head, start
 from actors.host.bootstrap import Runtime
@@ -115,7 +115,7 @@ def test_only_the_newest_two_full_anchors_back_have_to_be_read() -> None:
 def test_a_proof_proves_its_own_conversation_and_head_alone() -> None:
     book = anchors.read(AT.tenant, recorded().anchors)
     proof = book.proofs(AT.conversation)[-1]
-    assert proven(AT, proof) == Mark(anchor=proof.seal.number, head=book.heads[AT.conversation])
+    assert proven(AT, proof) == AnchorMark(anchor=proof.seal.number, head=book.heads[AT.conversation])
     other = msgspec.structs.replace(proof, head=msgspec.structs.replace(proof.head, version=1))
     assert isinstance(proven(AT, other), Flaw)
     assert isinstance(proven(address("aaa", "tests"), proof), Flaw)

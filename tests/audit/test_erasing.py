@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors.audit.anchors import Mark
+from actors.audit.anchors import AnchorMark
 from actors.audit.erasing import tombstone
 from actors.audit.folded_log import Folded
 from actors.audit.heads import Head, moved, start
@@ -118,10 +118,10 @@ def test_a_log_that_is_damaged_can_be_buried() -> None:
 
 def test_a_tombstone_that_does_not_follow_what_an_anchor_saw_is_found() -> None:
     talk = recorded()
-    stone, mark = buried(talk), Mark(anchor=1, head=last_head(talk))
+    stone, mark = buried(talk), AnchorMark(anchor=1, head=last_head(talk))
     sound = verify(Evidence(at=AT, records=[stone], marks=[mark]))
     assert (sound.ok, sound.erased) == (True, True)
-    other = Mark(
+    other = AnchorMark(
         anchor=1,
         head=Head(**{**{name: getattr(mark.head, name) for name in mark.head.__struct_fields__}, "hash": b"?" * 32}),
     )

@@ -12,9 +12,9 @@ from protocol.ids import Address, address, fresh_id
 from storage import record_lines
 from storage.archives import Archive
 from storage.jetstream import JetStreamLog
+from storage.known_layout import known_layout
 from storage.partition_growth import begun, wanted
 from storage.partitions import ONE, first_seq, grown
-from storage.places import places_of
 from storage.streams import drift, provision
 from tests.audit.test_erasing import hits
 from tests.promises.harness import Rights, at_server, one, said_body, told_by
@@ -70,7 +70,7 @@ async def restored_elsewhere(parted: Settings, settings: Settings, running: Runt
         await emptied(running)
         await provision(running.connection, partitions=partitions)
         await told(parted, "restore", str(folder), code=0)
-        assert await places_of(running.connection).again() == FOUR
+        assert await known_layout(running.connection).again() == FOUR
         assert [await running.log.read(at, after=0) for at in TALKS] == before
         assert await drift(running.connection) == []
 

@@ -150,7 +150,7 @@ async def _looked_on(working: Runtime, trunk: Address) -> None:
     assert [
         word for word in (b"Look.", b"call_", b'"function_call"', TOLD[:40].encode()) if word in b"".join(kept)
     ] == []
-    live, ends = JetStreamSessions(working.connection), time.monotonic() + 30
+    live, ends = JetStreamSessions(working.connection), time.monotonic() + 180
     while trunk not in {one.at for one in await live.newest(since_ms=0)}:
         assert time.monotonic() < ends
         await asyncio.sleep(0.1)

@@ -62,6 +62,8 @@ class Site:
     def __init__(self, url: str, shared: Page) -> None:
         self.url = url.rstrip("/")
         self._page = shared
+        # Playwright gives up after 30 seconds; it draws by software here, and others may use the machine
+        shared.set_default_timeout(180_000)
 
     @asynccontextmanager
     async def page(

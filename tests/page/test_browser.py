@@ -185,5 +185,5 @@ async def test_the_list_follows_what_happens(site: Site, log: MemoryLog) -> None
         await row.get_by_role("link").focus()
         talk.play(user(words(900)))
         await fill(log, MemoryArtifacts(), talk, first=known)
-        await row.get_by_role("cell").get_by_text(f"{talk.state.live_tokens:,}", exact=True).wait_for(timeout=60_000)
+        await row.get_by_role("cell").get_by_text(f"{talk.state.live_tokens:,}", exact=True).wait_for()
         assert await page.evaluate("document.activeElement.textContent") == str(talk.at), "the focus is kept"

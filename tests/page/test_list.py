@@ -11,7 +11,7 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
-from actors.core.listed import NOT_READ, About, Head, Listed
+from actors.core.listed import NOT_READ, About, Listed, ListHead
 from actors.core.spent import Day
 from actors.model_info.prices import price_of
 from actors.page.known_list import KnownList, ListAsked
@@ -127,7 +127,7 @@ class Held(Listing):
         self.may = asyncio.Event()
         self.parts = 0
 
-    async def told(self, document: Document) -> tuple[Head | None, list[Listed]]:
+    async def told(self, document: Document) -> tuple[ListHead | None, list[Listed]]:
         if self.parts:
             await self.may.wait()
         self.parts += 1

@@ -220,12 +220,12 @@ async def test_a_squeeze_survives_what_is_said_meanwhile_without_a_second_call(a
         Client.connect(apart.nats.url) as client,
         workers(apart, llm, "spill", "digest", "squeeze", "cut") as running,
     ):
-        talk = await client.open(f"meanwhile-{fresh_id()}", policy=policy(attempts=1, deadline_seconds=20.0))
+        talk = await client.open(f"meanwhile-{fresh_id()}", policy=policy(attempts=1, deadline_seconds=180.0))
         await talk.append(SAMPLE[:42])
         await asked(llm)
         for number in range(3):
             # what is said, and what is served: both come between the question and its answer
             await talk.append([{"role": "user", "content": f"meanwhile {number}"}])
-        await settled(running, talk.at, seconds=20)
+        await settled(running, talk.at)
         assert len(await squeeze_outcomes(running, talk)) == len(llm.requests) == 1
         assert (await running.conversations.load(talk.at)).messages == 45

@@ -131,7 +131,7 @@ async def test_a_disk_that_others_fill_loses_nothing_and_a_restart_with_room_goe
             server.kill()
             server.start()
             await (await connected(server.url)).close()
-            patient = JetStreamLog(connection, patience_seconds=20.0)
+            patient = JetStreamLog(connection, patience_seconds=180.0)
             wanted.append(await patient.say(at, bodies[-1], message_id=late, headers={}))
             kept = await patient.read(at, after=0)
             assert [(record.seq, record.body) for record in kept] == list(zip(wanted, bodies, strict=True))

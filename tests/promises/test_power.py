@@ -98,7 +98,7 @@ async def written(url: str, *, writers: int, stopping: asyncio.Event) -> dict[in
 async def found(url: str, *, writers: int) -> dict[int, bytes]:
     """Return what the log holds."""
     connection = await connected(url)
-    log = JetStreamLog(connection, patience_seconds=30.0)
+    log = JetStreamLog(connection, patience_seconds=180.0)
     out: dict[int, bytes] = {}
     for number in range(writers):
         out |= {record.seq: record.body for record in await log.read(address(f"c{number}"), after=0)}
@@ -189,7 +189,7 @@ async def test_a_cluster_that_loses_its_leader_again_and_again_loses_and_doubles
     async with three(tmp_path) as servers:
         url = ",".join(server.url for server in servers)
         connection = await connect(url, name="writers")
-        log = JetStreamLog(connection, patience_seconds=40.0)
+        log = JetStreamLog(connection, patience_seconds=180.0)
         stopping = asyncio.Event()
         landed: dict[str, list[bytes]] = {f"c{number}": [] for number in range(4)}
         longest = 0.0

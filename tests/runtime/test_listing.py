@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.core import listed
-from actors.core.listed import About, Head, Listed, about
+from actors.core.listed import About, Listed, ListHead, about
 from actors.runtime.listed_places import Wanted, chosen, places
 from actors.runtime.listing import HEAD, LISTS, Listing, decoded
 from protocol.errors import KeysUnavailable
@@ -125,7 +125,7 @@ async def test_a_log_that_is_behind_its_list_is_another_one() -> None:
     listing = Listing(MemoryKeptList(), keys=MemoryKeys())
     await listing.record([row(1)], seq=9)
     await listing.begin_anew()
-    assert await listing.head() == Head()
+    assert await listing.head() == ListHead()
     assert await rows_of(listing) == {}
 
 
@@ -139,4 +139,4 @@ def test_a_record_says_what_the_state_says() -> None:
 
 def test_no_name_of_a_conversation_is_the_place_of_the_lists_key() -> None:
     assert token(LISTS) != LISTS
-    assert decoded(b"\xc1", Head) is None
+    assert decoded(b"\xc1", ListHead) is None

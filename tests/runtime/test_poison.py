@@ -20,7 +20,7 @@ from tests.conftest import settled
 SECRET = "the payout of Mrs Smith"
 
 
-async def letter(running: Runtime, at: Address, actor: Actor = "spill", *, seconds: float = 40.0) -> StoredLetter:
+async def letter(running: Runtime, at: Address, actor: Actor = "spill", *, seconds: float = 180.0) -> StoredLetter:
     """Wait for the dead letter of *at*."""
     ends = time.monotonic() + seconds
     while True:

@@ -90,7 +90,7 @@ async def next_slot(running: Runtime, at: Address) -> Slot:
 
 async def test_what_is_under_way_is_finished_within_the_grace(running: Runtime, client: Client) -> None:
     talk = await client.open(f"finished-{fresh_id()}")
-    worker = slow(running, SlowEffects, grace_seconds=60.0)
+    worker = slow(running, SlowEffects, grace_seconds=180.0)
     async with at_it(worker) as task:
         await begun(worker, talk.at)
         # the grace is the longest that it may take
@@ -103,7 +103,7 @@ async def test_what_is_under_way_is_finished_within_the_grace(running: Runtime, 
 
 async def test_nothing_new_is_taken_in_the_grace(running: Runtime, client: Client) -> None:
     talk = await client.open(f"first-{fresh_id()}")
-    worker = slow(running, SlowEffects, grace_seconds=60.0)
+    worker = slow(running, SlowEffects, grace_seconds=180.0)
     async with at_it(worker) as task:
         await begun(worker, talk.at)
         task.cancel()
@@ -136,7 +136,7 @@ async def test_what_takes_longer_is_handed_back_and_goes_on_at_once(running: Run
 
 async def test_a_second_signal_ends_the_grace(running: Runtime, client: Client) -> None:
     talk = await client.open(f"twice-{fresh_id()}")
-    worker = slow(running, VerySlowEffects, grace_seconds=60.0)
+    worker = slow(running, VerySlowEffects, grace_seconds=180.0)
     async with at_it(worker) as task:
         await begun(worker, talk.at)
         task.cancel()

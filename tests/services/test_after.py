@@ -56,8 +56,8 @@ async def test_who_passes_a_view_on_gets_its_bytes_with_the_instructions(setting
         policy = layer(window=4000, shape={"profile": "anthropic-messages"})
         talk = await client.open(f"after-{fresh_id()}", policy=policy)
         await talk.append(said[:4])
-        first = await talk.written(ContextAsked(wait_seconds=30.0))
+        first = await talk.written(ContextAsked(wait_seconds=180.0))
         await talk.append(said[4:6])
-        second = await talk.written(ContextAsked(wait_seconds=30.0), after=first)
+        second = await talk.written(ContextAsked(wait_seconds=180.0), after=first)
         assert second.same == 4
         assert [*map(decode, second.raw)] == said[:6]

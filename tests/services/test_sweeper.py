@@ -26,7 +26,7 @@ from protocol.facts import MessagesAppended, SaidMessage
 from protocol.ids import Address, address, fresh_id
 from storage.ports import DeadLetter, Slot
 from storage.streams import provision
-from storage.sweep_ports import Mark
+from storage.sweep_ports import SweepMark
 from tests.conftest import at_work, chatter, layer, settled
 from tests.promises.harness import told_by
 
@@ -49,7 +49,7 @@ async def idle(apart: Settings) -> AsyncIterator[Runtime]:
         for stream in (subjects.WAKE_STREAM, subjects.DEAD_LETTER_STREAM, subjects.SNAPSHOT_STREAM):
             await jetstream.purge_stream(stream)
         end = await running.log.end()
-        await running.changes.put_mark(Mark(seq=end, upto=end), expected=0)
+        await running.changes.put_mark(SweepMark(seq=end, upto=end), expected=0)
         await running.listing().record([], seq=end)
         yield running
 
@@ -154,7 +154,7 @@ async def test_a_sweep_without_news_reads_nothing_of_the_conversations(idle: Run
     await lost(idle)
     end = await idle.log.end()
     _, revision = await idle.changes.mark()
-    await idle.changes.put_mark(Mark(seq=end, upto=end), expected=revision)
+    await idle.changes.put_mark(SweepMark(seq=end, upto=end), expected=revision)
     before = idle.connection.stats["in_bytes"]
     assert await sweeper.sweep() == Swept()
     assert idle.connection.stats["in_bytes"] - before < 20_000
@@ -242,7 +242,7 @@ async def test_many_sweepers_sweep_as_often_as_one(idle: Runtime) -> None:
 
 async def test_a_log_that_lost_its_end_is_swept_from_the_beginning(idle: Runtime) -> None:
     _, revision = await idle.changes.mark()
-    await idle.changes.put_mark(Mark(seq=10**9, upto=10**9), expected=revision)
+    await idle.changes.put_mark(SweepMark(seq=10**9, upto=10**9), expected=revision)
     places = await said(idle, 2)
     await lost(idle)
     swept = await idle.sweeper().sweep()

@@ -17,10 +17,10 @@ from protocol.client import Client
 from protocol.errors import Damaged, Rejected
 from protocol.ids import Address, Token, address
 from protocol.subjects import LOG_STREAM
-from storage import places
+from storage import known_layout as layouts
+from storage.known_layout import known_layout
 from storage.partition_streams import computes_shards
 from storage.partitions import ONE, SHARDS, Layout, grown, partition_at, shard_of, told
-from storage.places import places_of
 from storage.streams import drift, provision
 from tests.conftest import at_work, chatter, layer, settled
 from tests.promises.harness import Rights, at_server, one, told_by
@@ -78,7 +78,7 @@ async def test_a_server_that_computes_no_shards_is_refused_partitions(running: R
 async def test_a_log_grows_while_agents_speak_and_who_moves_it_is_killed(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(places, "FRESH_SECONDS", 0.2)
+    monkeypatch.setattr(layouts, "FRESH_SECONDS", 0.2)
     monkeypatch.setattr(moving, "SEEN_SECONDS", 0.5)
     at_all = [address(f"grows-{number}") for number in range(5)]
     async with one(tmp_path, rights=Rights(include=SHARDS_FILE.read_text()), partitions=1) as server:
@@ -90,7 +90,7 @@ async def test_a_log_grows_while_agents_speak_and_who_moves_it_is_killed(
                 await grown_for(busy, steps)
             ended.set()
             said = await asyncio.gather(*speaking)
-            layout = await places_of(busy.connection).again()
+            layout = await known_layout(busy.connection).again()
             assert layout == grown(ONE, 2)
             assert await drift(busy.connection) == []
             for at, count in zip(at_all, said, strict=True):

@@ -34,7 +34,7 @@ from storage.ports import (
     StoredLetter,
 )
 from storage.streams import provision
-from storage.sweep_ports import LogChanges, Mark
+from storage.sweep_ports import LogChanges, SweepMark
 
 BOTH = ["memory", "nats"]
 ASKED = ReadAsked(key="k")
@@ -152,12 +152,12 @@ async def test_changes_come_in_order_and_from_the_beginning_once_for_each_side(
 async def test_of_two_marks_on_the_same_one_the_first_is_kept(changed: tuple[EventLog, LogChanges]) -> None:
     _, changes = changed
     _, revision = await changes.mark()
-    ours = Mark(seq=7, upto=9, unsettled=("default/a",))
+    ours = SweepMark(seq=7, upto=9, unsettled=("default/a",))
     landed = await changes.put_mark(ours, expected=revision)
     assert landed
-    assert await changes.put_mark(Mark(seq=8), expected=revision) == 0
+    assert await changes.put_mark(SweepMark(seq=8), expected=revision) == 0
     assert await changes.mark() == (ours, landed)
-    assert await changes.put_mark(Mark(), expected=landed)
+    assert await changes.put_mark(SweepMark(), expected=landed)
 
 
 async def test_of_two_writers_of_a_document_the_first_is_kept_and_what_was_replaced_is_gone(

@@ -34,7 +34,8 @@ FIELDS_MIN = 4
 """A line of so many fields is shortened by leaving fields out."""
 
 CLAUSE_WORDS_MIN = 5
-"""Between two commas, on average: more words are a clause of a sentence, and no field."""
+"""Between two commas, on average: more words are a clause of a sentence, and no field. A column of a table is mostly a
+word or two, the fields of a record up to four with their name."""
 
 FILL_SHARE = 0.2
 """Of the room, for what stands between lines that were chosen."""

@@ -110,15 +110,15 @@ def words_of(text: str) -> list[str]:
 
 def different_words(text: str) -> frozenset[str]:
     """Return the words of *text*, each once; they stay known, since each compaction looks back on the same texts."""
-    found = _different.get(text)
-    if found is None:
-        lines = [text] if text.isascii() else text.split("\n")
-        # no word goes over a line's end, and most lines are plain
-        runs = set(_plain("\n".join([line for line in lines if line.isascii()])).split())
-        found = frozenset([word for run in runs if len(word := run.strip(_AT_ENDS)) > 1 or word.isdigit()])
-        found = found.union(*(WORD.findall(line.lower()) for line in lines if not line.isascii()))
-        _different.put(text, found)
-    return found
+    return _different.found(text, _each_once)
+
+
+def _each_once(text: str) -> frozenset[str]:
+    lines = [text] if text.isascii() else text.split("\n")
+    # no word goes over a line's end, and most lines are plain
+    runs = set(_plain("\n".join([line for line in lines if line.isascii()])).split())
+    found = frozenset([word for run in runs if len(word := run.strip(_AT_ENDS)) > 1 or word.isdigit()])
+    return found.union(*(WORD.findall(line.lower()) for line in lines if not line.isascii()))
 
 
 def words_of_each(lines: Sequence[str]) -> list[list[str]]:

@@ -35,6 +35,14 @@ class Recent(Generic[Key, Value]):
                 self.put(key, known)
         return known
 
+    def found(self, key: Key, find: Callable[[Key], Value]) -> Value:
+        """Return what was found for *key*, or what *find* finds now."""
+        known = self.get(key)
+        if known is None:
+            known = find(key)
+            self.put(key, known)
+        return known
+
     def put(self, key: Key, value: Value) -> None:
         """Remember *value* for *key*; what weighs more than all may is not kept."""
         weight = self._weigh(value) if self._weigh else 1

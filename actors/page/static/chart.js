@@ -3,7 +3,6 @@
 "use strict";
 
 (() => {
-  const STAGES = ["spill", "digest", "squeeze", "cut", "expand", "rewind"];
   const HEIGHT = 300;
   // versions are counted: there is none between two
   const WHOLE = [0, 1, 2, 3, 4, 5, 6].flatMap((power) => [1, 2, 5].map((step) => step * 10 ** power));
@@ -28,11 +27,8 @@
   }
 
   function draw(columns) {
-    const there = STAGES.filter((_, index) => columns.stage.includes(index + 1));
-    const marks = there.map((stage) => {
-      const code = STAGES.indexOf(stage) + 1;
-      return columns.tokens.map((tokens, index) => (columns.stage[index] === code ? tokens : null));
-    });
+    const there = columns.marked.filter((stage) => columns.stage.includes(stage));
+    const marks = there.map((stage) => columns.tokens.map((tokens, index) => (columns.stage[index] === stage ? tokens : null)));
     if (plot) plot.destroy();
     place.textContent = "";
     place.setAttribute("role", "img");

@@ -29,7 +29,7 @@ from protocol import subjects
 from protocol.connection import TRANSIENT
 from protocol.errors import Unavailable
 from protocol.ids import Address, address, fresh_id
-from storage.places import places_of
+from storage.known_layout import known_layout
 from storage.streams import consumers
 from tests.programs.chaos.agent import Tally, insisted, play
 from tests.programs.chaos.audit import audited
@@ -207,7 +207,7 @@ class Run:
     async def _in_the_end(self, running: Runtime, poisoned: set[Address]) -> None:
         """Check what must hold when all is quiet."""
         ends = time.monotonic() + SETTLE_SECONDS
-        layout = await places_of(running.connection).again()
+        layout = await known_layout(running.connection).again()
         if layout.moving or layout.partitions != (self.options.grow_to or self.options.partitions):
             self.tally.violations.append(f"there are {layout.partitions} partitions, moving: {layout.moving}")
         while (left := await _filled(running)) and time.monotonic() < ends:
@@ -294,14 +294,14 @@ class Run:
 async def _hasty(running: Runtime) -> None:
     """Let the slots of killed workers come back sooner: each takes a dozen along, and all agents would wait."""
     jetstream = running.connection.jetstream()
-    for stream in await places_of(running.connection).streams(subjects.WAKE_STREAM):
+    for stream in await known_layout(running.connection).streams(subjects.WAKE_STREAM):
         for wanted in consumers():
             await jetstream.add_consumer(stream, wanted.evolve(ack_wait=CHAOS_ACK_WAIT_SECONDS))
 
 
 async def _filled(running: Runtime) -> int:
     """Return how many slots are filled, of all partitions."""
-    streams = await places_of(running.connection).streams(subjects.WAKE_STREAM)
+    streams = await known_layout(running.connection).streams(subjects.WAKE_STREAM)
     found = [await running.connection.jetstream().stream_info(stream) for stream in streams]
     return sum(one.state.messages for one in found)
 

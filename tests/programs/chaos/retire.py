@@ -15,7 +15,7 @@ from actors.host.bootstrap import Runtime
 from actors.services.sweeper import SWEEP_SECONDS
 from protocol import subjects
 from protocol.ids import Address, Token
-from storage.places import places_of
+from storage.known_layout import known_layout
 from tests.programs.chaos.speech import TENANT_CONVERSATIONS
 
 REST_SECONDS = SWEEP_SECONDS * 4
@@ -53,7 +53,7 @@ class Retirement:
         jetstream = running.connection.jetstream(timeout=30)
         for at in self._ended[tenant]:
             # a snapshot without its log would be one that is ahead of it
-            layout = await places_of(running.connection).layout()
+            layout = await known_layout(running.connection).layout()
             await jetstream.purge_stream(layout.stream(subjects.SNAPSHOT_STREAM, at), subject=subjects.snapshot(at))
             await jetstream.purge_stream(subjects.KEY_STREAM, subject=subjects.key(at))
             await jetstream.purge_stream(layout.stream(subjects.LOG_STREAM, at), subject=subjects.both(at))

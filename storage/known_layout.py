@@ -1,4 +1,4 @@
-"""Places: which stream of this server has what is kept of a conversation, as the streams themselves tell."""
+"""KnownLayout: which stream of this server has what is kept of a conversation, as the streams themselves tell."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Pinned:
         return [stream_of(stream, self._partition)]
 
 
-class Places:
-    """The layout of one server, as one connection knows it; made by `places_of` alone."""
+class KnownLayout:
+    """The layout of one server, as one connection knows it; made by `known_layout` alone."""
 
     def __init__(self, connection: NatsConnection) -> None:
         self._connection = connection
@@ -92,9 +92,9 @@ class Places:
         return (await self.layout()).streams(stream)
 
 
-def places_of(connection: NatsConnection) -> Places:
+def known_layout(connection: NatsConnection) -> KnownLayout:
     """Return what is known of the server behind *connection*; shared by all who use it."""
-    return _places.setdefault(connection, Places(connection))
+    return _by_connection.setdefault(connection, KnownLayout(connection))
 
 
 async def layout_of(connection: NatsConnection) -> Layout:
@@ -141,4 +141,4 @@ async def config_of(
         raise LogUnavailable(f"it is not known {what}: {reason_of(error)}") from None
 
 
-_places: WeakKeyDictionary[NatsConnection, Places] = WeakKeyDictionary()
+_by_connection: WeakKeyDictionary[NatsConnection, KnownLayout] = WeakKeyDictionary()
