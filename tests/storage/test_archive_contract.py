@@ -49,3 +49,13 @@ async def test_names_are_sorted_and_what_is_deleted_is_gone(archives: Archives, 
     assert await archives.names(at) == sorted(others)
     with pytest.raises(ArchiveDamaged):
         await archives.get(at, first)
+
+
+async def test_each_conversation_of_which_anything_is_kept_is_named_once(archives: Archives, at: Address) -> None:
+    other = address(f"{at.conversation}x")
+    names = [await archives.put(at, b"%d" % number) for number in range(3)]
+    await archives.put(other, b"another's")
+    assert [one async for one in archives.addresses() if one in (at, other)] == [at, other]
+    for name in names:
+        await archives.delete(at, name)
+    assert [one async for one in archives.addresses() if one in (at, other)] == [other]
