@@ -48,6 +48,12 @@ async def there() -> None:
     return
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have real servers asked for as long as it takes: on a busy machine more than a probe waits."""
+    monkeypatch.setattr("actors.host.readiness.ASK_SECONDS", 180.0)
+
+
 async def test_a_process_is_ready_while_what_it_needs_is_there() -> None:
     readiness = Readiness()
     async with asked(readiness) as client:
@@ -90,12 +96,14 @@ async def test_an_answer_is_kept_for_the_probes_that_follow_it() -> None:
     assert len(begun) == 1
 
 
+@pytest.mark.usefixtures("patient")
 async def test_real_servers_are_asked_and_say_how_the_queues_are(running: Runtime) -> None:
     readiness = Readiness()
     with readiness.needs(needs_of(running, store=True, watches=True, anchors=True)):
         assert await readiness.told() == (True, dict.fromkeys(("nats", "s3", "queues", "storage", "anchors"), "ok"))
 
 
+@pytest.mark.usefixtures("patient")
 async def test_a_service_beside_a_sweeper_of_its_own_says_how_old_the_anchors_are(running: Runtime) -> None:
     readiness = Readiness()
     with readiness.needs(needs_of(running, store=True, anchors=True)):
