@@ -28,8 +28,9 @@ import pytest
 
 LOOPBACK = "127.0.0.1"
 LLAMA_READY_SECONDS = 180.0
-PORTS = range(20_000, 32_000)
-"""Below those that systems give to who asks for any: no connection that somebody else makes takes one of them."""
+PORTS = range(7_000, 10_000)
+"""Below those that stacks choose (`actors/host/stack_folder.py`), and those that systems give to who asks for any: no
+server of another test and no connection takes one of them."""
 ROOT = Path(__file__).resolve().parent.parent
 
 
