@@ -54,8 +54,7 @@ LEAST_SHARE = 0.4
 """Of the account's room: so much the steps keep, though the target is lower; then the newest units give way."""
 
 REACHED_SHARE = 0.6
-"""The same, where the target is reached, and only the next compaction would come sooner. Halfway from what they keep
-in need to what they have when they are written anew: one long answer took all the rest in runs that were read."""
+"""The same, where the target is reached, and only the next compaction would come sooner: halfway to the share above."""
 
 ABOVE = "[the message above]"
 """Stands for what a user said and that stays in the view."""
