@@ -258,7 +258,7 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
         )
     finally:
         await sandbox.close()
-        await conversations.finished()
+        await conversations.snapshots_due.finished()
         await connection.close()
         artifacts.close()
         if model is not None:

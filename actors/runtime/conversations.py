@@ -8,7 +8,6 @@ the tail is read again, because an agent may have spoken between our reading and
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 from weakref import WeakValueDictionary
@@ -20,19 +19,10 @@ from actors.core.state import State
 from actors.model_info.tokens import tokenizer_for
 from protocol import codec
 from protocol import policy as policies
-from protocol.errors import (
-    BadEnvelope,
-    ChainBroken,
-    Erased,
-    JettisonError,
-    LogMoved,
-    LogRegression,
-    NotReady,
-    PastNeeded,
-)
+from protocol.errors import BadEnvelope, ChainBroken, Erased, LogMoved, LogRegression, NotReady, PastNeeded
 from protocol.facts import DoneFact
 from protocol.ids import Address
-from protocol.limits import SNAPSHOT_BYTES, SNAPSHOT_COMMITS
+from protocol.limits import SNAPSHOT_COMMITS
 from protocol.voice import now_ms
 from storage.ports import EventLog, Snapshots
 from storage.tombstones import is_erasure
@@ -41,8 +31,7 @@ from .copied import repaired_behind, repaired_since, still_missing
 from .fold import fold, folded, tokens_of
 from .handed import Doubts, Handed, with_remedy
 from .kept_states import KeptStates
-
-log = logging.getLogger("jettison.conversations")
+from .snapshots_due import SnapshotsDue
 
 WARM_MAX = 512
 """Conversations whose state a process keeps, where they are small."""
@@ -50,9 +39,6 @@ WARM_MAX = 512
 WARM_TOKENS_MAX = 16_000_000
 """Tokens of all kept states together, some 220 MB: a token takes about 14 bytes with all that is known of it. What does
 not grow with the window, the ledger first of all, takes up to 0.4 MB of each conversation."""
-
-LAST_SNAPSHOTS_SECONDS = 3.0
-"""How long a process that ends waits for the snapshots that it is writing."""
 
 BYTES_AT_ONCE_MAX = 65_536
 """Folded on the loop itself, a few milliseconds; more gets a thread, and other conversations go on."""
@@ -80,7 +66,7 @@ class Conversations:
         self._warm: LRUCache[Address, State] = LRUCache(WARM_TOKENS_MAX, getsizeof=_warm_tokens)
         self._seen: LRUCache[Address, _Seen] = LRUCache(WARM_MAX)
         self._reading: WeakValueDictionary[Address, asyncio.Lock] = WeakValueDictionary()
-        self._snapshots_begun: set[asyncio.Task[None]] = set()
+        self.snapshots_due = SnapshotsDue(kept=self._kept, load=self.load)
 
     async def receive(self, at: Address, given: Handed | None, *, upto: int = 0) -> State:
         """Return what `load` does, which must go over the state that was *given* along, if one was.
@@ -177,25 +163,9 @@ class Conversations:
         seq = await self._log.append(
             at, body, expected_seq=state.position.done_seq, commit_id=commit.commit_id, headers=headers
         )
-        if seq and _is_due(state, commit, len(body)):
-            # of 64 views one would wait until a megabyte is compressed, encrypted and stored
-            task = asyncio.ensure_future(self._snapshot(at))
-            self._snapshots_begun.add(task)
-            task.add_done_callback(self._snapshots_begun.discard)
+        if seq:
+            self.snapshots_due.committed(at, state, commit, size_bytes=len(body))
         return seq is not None
-
-    async def _snapshot(self, at: Address) -> None:
-        try:
-            await self._kept.keep(at, await self.load(at))
-        except JettisonError as error:
-            log.info("no snapshot of %s is kept: %s", at, error)
-
-    async def finished(self) -> None:
-        """Wait for the snapshots that are being written, for a moment: without one a log is read for longer."""
-        if self._snapshots_begun:
-            _, late = await asyncio.wait(self._snapshots_begun, timeout=LAST_SNAPSHOTS_SECONDS)
-            for task in late:
-                task.cancel()
 
     async def renew(self, at: Address) -> None:
         """Fold the whole log of *at* and keep that, whatever was kept before: its log was lost and imported again.
@@ -209,12 +179,6 @@ class Conversations:
         self._warm.pop(at, None)
         self._keep(at, state, records[-1].time)
         self._doubts.forget(at)
-
-
-def _is_due(state: State, commit: codec.Commit, size: int) -> bool:
-    """Tell whether a snapshot follows *commit*, by the log alone: of many workers, who commits keeps it."""
-    before = state.position.done_bytes
-    return commit.version % SNAPSHOT_COMMITS == 0 or (before + size) // SNAPSHOT_BYTES > before // SNAPSHOT_BYTES
 
 
 def _warm_tokens(state: State) -> int:

@@ -55,7 +55,7 @@ async def test_a_snapshot_follows_so_many_bytes_of_commits_whoever_commits_them(
         state = await known.load(at)
         served = ContextServed(upto=0, budget=1, profile="openai-chat", view_hash="x" * size, tokens=1, level="none")
         assert await known.commit(at, state, (served,), headers={}, adopt=None if state.policy else policy())
-        await known.finished()
+        await known.snapshots_due.finished()
         body = await snapshots.newest(at)
         kept.append(version_of(body) if body else 0)
     assert SNAPSHOT_BYTES == 512 * 1024
@@ -76,7 +76,7 @@ async def test_nobody_waits_for_a_snapshot() -> None:
     served = ContextServed(upto=0, budget=1, profile="openai-chat", view_hash="x" * 600_000, tokens=1, level="none")
     assert await known.commit(at, await known.load(at), (served,), headers={}, adopt=policy())
     order.append("committed")
-    await known.finished()
+    await known.snapshots_due.finished()
     assert order == ["committed", "kept"]
 
 
