@@ -17,6 +17,7 @@ Token = NewType("Token", str)
 """An id in its safe form: `[A-Za-z0-9_-]{1,64}`."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _ENCODED_PREFIX, _HASHED_PREFIX = "e--", "h--"
 _ENCODED_BYTES_MAX = (ID_CHARS_MAX - len(_ENCODED_PREFIX)) * 3 // 4
 
@@ -78,6 +79,11 @@ def written_address(text: str) -> Address:
 def fresh_id() -> str:
     """Return 128 unguessable bits: a squatted message id would make another's message vanish."""
     return secrets.token_urlsafe(16)
+
+
+def is_sha256(text: str) -> bool:
+    """Tell whether *text* is a SHA-256 in hex, as artifacts are named."""
+    return _SHA256.fullmatch(text) is not None
 
 
 def _typed(name: str) -> Token:

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from protocol.ids import is_sha256
+
 from .archives import BYTES_MAX
 from .s3 import ANCHORS_PREFIX, S3Artifacts, seconds_for
 
 _NAME = re.compile(r"[\w.-]+(/[\w-]+)+")
 """An artifact's or an anchor's; no other name becomes a path."""
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 async def sizes(store: S3Artifacts, prefix: str = "") -> dict[str, int]:
@@ -70,7 +71,7 @@ def kept(folder: Path) -> Iterator[str]:
 
 def _fits(name: str, body: bytes) -> bool:
     last = name.rpartition("/")[2]
-    return not _SHA256.fullmatch(last) or hashlib.sha256(body).hexdigest() == last
+    return not is_sha256(last) or hashlib.sha256(body).hexdigest() == last
 
 
 async def _body(store: S3Artifacts, name: str) -> bytes | None:

@@ -7,7 +7,6 @@ anchors, up to the newest of them; the verdict counts what stands behind it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
@@ -20,7 +19,7 @@ from actors.spill.part import MISSING_UPLOAD
 from protocol import codec
 from protocol.errors import UNREADABLE, BadEnvelope, JettisonError, UnknownRules
 from protocol.facts import MessagesAppended, ToolOutputSpilled, ToolOutputTrimmed
-from protocol.ids import Address
+from protocol.ids import Address, is_sha256
 from storage import partitions
 from storage.ports import Record
 from storage.tombstones import is_erasure
@@ -32,8 +31,6 @@ from .repairs import Repaired, as_verdict, repairs_in
 What = Literal[
     "commit", "rules", "messages", "order", "truncated", "rewritten", "gone", "snapshot", "artifact", "anchor", "file"
 ]
-
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -214,7 +211,7 @@ def mentioned(at: Address, records: Iterable[Record]) -> dict[str, Mention]:
                 number += 1
                 for claim in message.claims:
                     claimed[number, claim.pointer] = claim.sha256
-                    if not _SHA256.fullmatch(claim.sha256):
+                    if not is_sha256(claim.sha256):
                         continue  # an agent may announce anything
                     found.setdefault(claim.sha256, Mention(version=version, seq=record.seq))
     return found

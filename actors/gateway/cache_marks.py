@@ -10,15 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from protocol.errors import BadMessage
-from protocol.formats.cache_marks import MARKS_KEPT, MARKS_MAX, marks_of, with_mark, without_marks
+from protocol.formats.cache_marks import MARK_AS_SENT, MARKS_KEPT, MARKS_MAX, marks_of, with_mark, without_marks
 from protocol.jsonbytes import decode, encode
-
-MARK = b'"cache_control"'
 
 
 def marks_in(raw: bytes) -> int:
     """Return how many marks there are in JSON, or a few more where a text has the word."""
-    return raw.count(MARK)
+    return raw.count(MARK_AS_SENT)
 
 
 def marked(messages: Sequence[bytes], *, like: Sequence[bytes], elsewhere: int) -> list[bytes]:
@@ -26,8 +24,8 @@ def marked(messages: Sequence[bytes], *, like: Sequence[bytes], elsewhere: int) 
 
     Nothing is marked where the agent marked nothing.
     """
-    mark = next((found for raw in reversed(like) if MARK in raw and (found := _last_mark(raw))), None)
-    out = [encode(without_marks(decode(raw))) if MARK in raw else raw for raw in messages]
+    mark = next((found for raw in reversed(like) if MARK_AS_SENT in raw and (found := _last_mark(raw))), None)
+    out = [encode(without_marks(decode(raw))) if MARK_AS_SENT in raw else raw for raw in messages]
     left = min(MARKS_KEPT, MARKS_MAX - elsewhere)
     for at in range(len(out) - 1, -1, -1):
         if mark is None or left <= 0:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -45,7 +44,7 @@ from protocol.errors import (
 )
 from protocol.facts import ContextServed
 from protocol.history import ArtifactsAsked, SearchAsked
-from protocol.ids import Address, written_address
+from protocol.ids import Address, is_sha256, written_address
 from protocol.limits import APPEND_ATTEMPTS_MAX, REPLY_CHUNK_BYTES
 from protocol.service_messages import (
     WORKING_SECONDS,
@@ -82,7 +81,6 @@ POLL_SECONDS = (0.002, 0.004, 0.008, 0.016, 0.032, 0.05)
 """Looks at the log while actors work; a look costs 0.2 ms."""
 
 WAIT_SECONDS_MAX = 60.0
-_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 
 PRIORITY_AFTER_SECONDS = (0.25, 1.0)
 """When an agent has waited so long, its conversation goes before all that nobody waits for; again after each second.
@@ -314,7 +312,7 @@ class ContextService:
 
     async def _upload(self, at: Address, request: Request) -> tuple[Answer, bytes]:
         asked = _decoded(request.body, UploadAsked)
-        if not _SHA256.match(asked.sha256):
+        if not is_sha256(asked.sha256):
             # it becomes a key of the store: `../other-tenant/…` must not
             raise BadEnvelope("an upload is named by its SHA-256 in hex", sha256=asked.sha256[:80])
         if asked.bytes <= 0:

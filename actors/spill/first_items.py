@@ -10,8 +10,9 @@ from itertools import accumulate
 from typing import Any
 
 from actors.core.text.count import Count
+from actors.core.text.fit import FIT_CHARS_PER_TOKEN
 from actors.core.text.kinds import parsed_json
-from actors.core.text.preview import FIT_CHARS_PER_TOKEN, preview
+from actors.core.text.preview import preview
 from actors.core.text.shorten.by_kind import Shorter
 from protocol.formats import messages
 

@@ -8,8 +8,9 @@ from itertools import islice
 
 from actors.core.extract import values_of
 from actors.core.text.count import Count
+from actors.core.text.fit import FIT_CHARS_PER_TOKEN, fits
 from actors.core.text.kinds import Kind
-from actors.core.text.preview import FIT_CHARS_PER_TOKEN, preview
+from actors.core.text.preview import preview
 from actors.core.text.shorten.by_kind import Shorter, shorten_text, shortener
 from protocol.formats import messages
 
@@ -81,7 +82,7 @@ def shown_words(text: str, *, index: float, count: Count) -> Shorter:
 
 
 def _words_within(text: str, *, room: int, index: float, count: Count) -> str:
-    if len(text) <= room * FIT_CHARS_PER_TOKEN and count(text) <= room:
+    if fits(text, tokens_max=room, count=count):
         return text
     opening, closing = ends_of(text)
     left = room - count(opening) - count(closing) - GAP_TOKENS

@@ -14,7 +14,8 @@ import msgspec
 from ..jsonbytes import decode, json_copy
 
 MARK = "cache_control"
-_MARK = b'"cache_control"'
+MARK_AS_SENT = b'"cache_control"'
+"""In whatever has a mark, and hardly in anything else."""
 
 _MARKABLE = frozenset(("text", "image", "image_url", "document", "file", "tool_result"))
 
@@ -45,7 +46,7 @@ NO_MARKS = Marks()
 
 def marks_in(raw: bytes) -> int:
     """Return the number of cache marks in a block or a message, and in the blocks inside it."""
-    return sum(1 for _ in marks_of(decode(raw))) if _MARK in raw else 0
+    return sum(1 for _ in marks_of(decode(raw))) if MARK_AS_SENT in raw else 0
 
 
 def without_marks(message: Mapping[str, Any]) -> dict[str, Any]:

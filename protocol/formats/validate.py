@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,8 +10,7 @@ from . import anthropic
 from .anthropic import THINKING
 from .cache_marks import MARKS_MAX
 from .messages import ANTHROPIC, CHAT, INSTRUCTION_ROLES, RESPONSES, Message, Profile, parse, takes
-
-_IDENT = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+from .neutral import IDENT
 
 
 def problems(view: Sequence[Mapping[str, Any]], profile: Profile = CHAT) -> list[str]:
@@ -155,7 +153,7 @@ def _block_flaws(blocks: list[dict[str, Any]], role: str) -> Iterator[str]:
             yield "reasoning without its signature"
         if kind == "tool_use" and not isinstance(block.get("input"), dict):
             yield "arguments that are no object"
-        if kind in ("tool_use", "tool_result") and not _IDENT.fullmatch(block.get("id") or block["tool_use_id"]):
+        if kind in ("tool_use", "tool_result") and not IDENT.fullmatch(block.get("id") or block["tool_use_id"]):
             yield "an id with other characters"
         if kind == "tool_result" and isinstance(block.get("content"), list):
             yield from _block_flaws(block["content"], role) if block["content"] else ()

@@ -6,8 +6,16 @@ from collections.abc import Callable
 
 from .count import Count
 
+FIT_CHARS_PER_TOKEN = 8
+"""Hardly a text has more characters a token; what is longer is not counted to see whether it fits."""
+
 CHARS_LESS_MIN = 20
 """At each step, so that it comes to an end."""
+
+
+def fits(text: str, *, tokens_max: int, count: Count) -> bool:
+    """Tell whether *text* has at most *tokens_max* tokens."""
+    return len(text) <= tokens_max * FIT_CHARS_PER_TOKEN and count(text) <= tokens_max
 
 
 def fitted(shown: Callable[[int], str], *, chars: int, tokens_max: int, count: Count, least: int, tries: int) -> str:

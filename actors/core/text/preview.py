@@ -9,13 +9,11 @@ import re2
 from protocol.formats import messages
 
 from .count import Count
-from .fit import fitted
+from .fit import fits, fitted
 from .patterns import ERROR_WORDS
 
 ERROR_LINES_MAX = 12
 LINE_CHARS_MAX = 400
-FIT_CHARS_PER_TOKEN = 8
-"""Hardly a text has more characters a token; what is longer is not counted to see whether it fits."""
 HEAD_SHARE = 0.55
 
 _ERROR = re2.compile(b"(?i)" + ERROR_WORDS)
@@ -28,7 +26,7 @@ def preview(text: str, *, tokens_max: int, count: Count) -> str:
     space; too small a bound gives an empty text. Lone surrogates are replaced: what is shown becomes a fact.
     """
     text = messages.without_surrogates(text)
-    if len(text) <= tokens_max * FIT_CHARS_PER_TOKEN and count(text) <= tokens_max:
+    if fits(text, tokens_max=tokens_max, count=count):
         return text
     # four characters a token at first, of a denser text all it has; counted and narrowed until it fits
     chars = min(tokens_max * 4, len(text))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import cache
 
 from actors.core.text.count import Count
+from actors.core.text.fit import fits
 from actors.core.text.kinds import Kind, kind_of
 from actors.core.text.preview import preview
 from protocol.formats import messages
@@ -26,7 +27,6 @@ from .trace import shorten_trace
 READ_CHARS_MAX = 1_000_000
 """Of a larger text only the ends and its errors are shown: its lines are not looked at one by one."""
 
-FIT_CHARS_PER_TOKEN = 8
 LINES_MIN = 8
 """A text of fewer lines is one of characters."""
 
@@ -45,7 +45,7 @@ def shortener(text: str, kind: Kind, *, count: Count) -> Shorter:
         return _WAYS[kind](text, count=count)
 
     def shorter(tokens_max: int) -> str:
-        if len(text) <= tokens_max * FIT_CHARS_PER_TOKEN and count(text) <= tokens_max:
+        if fits(text, tokens_max=tokens_max, count=count):
             return text
         short = looked_at()(tokens_max) if len(text) <= READ_CHARS_MAX else ""
         if not short or count(short) > tokens_max or len(short) > len(text):

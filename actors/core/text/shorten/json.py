@@ -16,9 +16,8 @@ from actors.core.text.kinds import parsed_json
 from protocol.formats import messages
 
 from .lines import Shorter, is_telling
+from .table import FEW_VALUES, RARE_SHARE
 
-RARE_SHARE = 0.1
-FEW_VALUES = 8
 FIELDS_MAX = 40
 """Looked at for rare values; without a bound the work would be rows times fields."""
 ROW_CHARS_MAX = 2000

@@ -13,6 +13,8 @@ FEW_VALUES = 8
 """A column with at most this many different values names a state; a rare one of them is telling."""
 
 RARE_SHARE = 0.1
+"""Of the rows: a value that as many have at most is rare."""
+
 COLUMNS_MAX = 40
 
 
