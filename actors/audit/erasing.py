@@ -75,16 +75,17 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
 
     @asynccontextmanager
     async def paused(self, sharing: Sharing) -> AsyncIterator[None]:
-        """Pause the actors; what the log got since the look is read before and, where it is less, meanwhile."""
+        """Pause the actors; what the log got since the look is read before, and once more in `bury`."""
         await sharing.again()
         async with paused(self.connection):
-            await sharing.again()
             yield
 
     async def bury(self, at: Address, *, by: str, sharing: Sharing) -> Certificate:
         """Erase *at* within a pause. Raises as `erase`."""
         named, commit, seq = await self._entombed(at, by=by)
         fact = next(fact for fact in commit.facts if isinstance(fact, ConversationErased))
+        # behind the tombstone: of two that are erased at once, one sees that of the other
+        await sharing.again()
         shared = await sharing.with_others(at, named)
         gone = sorted({*(named - shared), *filter(None, [await self.snapshots.artifact(at)])})
         # what names them goes after them: who begins again reads there what else there is
@@ -107,7 +108,6 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
         for sha256 in archives:
             await self.archives.delete(at, sha256)
         records = await self._log_overwritten(at, keep=seq)
-        sharing.forget(at)
         return Certificate(
             address=str(at),
             at_ms=fact.at_ms,

@@ -20,6 +20,7 @@ from protocol.ids import Address, Token
 from storage.archives import newest_archive
 from storage.ports import EventLog, Record
 from storage.sweep_ports import LogChange, LogChanges
+from storage.tombstones import is_erasure
 
 AT_ONCE = 8
 """Logs that are read at the same time."""
@@ -45,13 +46,13 @@ class Sharing:
         """Find who names the objects of *ats*. Raises `LogUnavailable`."""
         self._ends = await self._ends_now()
         for at in ats:
-            for name in await self._objects(at):
+            for name in (await self._objects(at))[0]:
                 self._sought.setdefault(at.tenant, {})[name] = 0
         self._reached.clear()
         await self._read(await self._all())
 
     async def again(self) -> None:
-        """Read what the log got since. Raises `LogUnavailable`."""
+        """Read what the log got since; who has a tombstone by now names nothing. Raises `LogUnavailable`."""
         ends, changed = await self._ends_now(), set[Address]()
         for partition, end in ends.items():
             changes = cast("AsyncGenerator[LogChange]", self._changes.after(self._ends.get(partition, 0), upto=end))
@@ -77,12 +78,6 @@ class Sharing:
         own = self._names.get(at, ())
         return {name for name in names if sought[name] > (name in own)}
 
-    def forget(self, at: Address) -> None:
-        """Count no more what *at* names: it was erased."""
-        for name in self._names.pop(at, ()):
-            self._sought[at.tenant][name] -= 1
-        self._faults.pop(at, None)
-
     async def _ends_now(self) -> dict[int, int]:
         return {one: await self._stored.end(one) for one in range(await self._changes.partitions())}
 
@@ -94,19 +89,28 @@ class Sharing:
         room = asyncio.Semaphore(AT_ONCE)
 
         async def one(at: Address) -> None:
+            sought = self._sought[at.tenant]
             async with room:
-                names = await self._objects(at) & self._sought[at.tenant].keys()
-            known = self._names.setdefault(at, set()) if names else set[str]()
-            for name in names - known:
-                self._sought[at.tenant][name] += 1
-            known |= names
+                names, is_erased = await self._objects(at)
+            if is_erased:
+                # also where who erases it is not at the end: of two at once neither would take what both name
+                for name in self._names.pop(at, ()):
+                    sought[name] -= 1
+            elif names := names & sought.keys():
+                known = self._names.setdefault(at, set())
+                for name in names - known:
+                    sought[name] += 1
+                known |= names
 
         async with together() as group:
             for at in ats:
                 group.create_task(one(at))
 
-    async def _objects(self, at: Address) -> set[str]:
-        """Return what *at* names that was not read before; what is wrong with it is kept. Raises `LogUnavailable`."""
+    async def _objects(self, at: Address) -> tuple[set[str], bool]:
+        """Return what *at* names that was not read before, and whether it has a tombstone; what is wrong is kept.
+
+        Raises `LogUnavailable`.
+        """
         self._faults.pop(at, None)
         try:
             try:
@@ -118,10 +122,10 @@ class Sharing:
             names = await asyncio.to_thread(named, records)
         except (Damaged, KeysUnavailable, ArtifactsUnavailable) as error:
             self._faults[at] = error
-            return set()
+            return set(), False
         if records:
             self._reached[at] = records[-1].seq
-        return names
+        return names, any(map(is_erasure, records))
 
 
 def named(records: Sequence[Record]) -> set[str]:

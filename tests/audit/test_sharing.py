@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from actors.audit.erasing import tombstone
 from actors.audit.sharing import Sharing
 from protocol import codec
 from protocol.errors import ArchiveDamaged
@@ -86,6 +87,11 @@ class Tenant:
         self.stored.remove(at, [record.seq for record in records])
         return sha256
 
+    async def entomb(self, at: Address) -> None:
+        """Append the tombstone of *at*; an erasure goes on from there."""
+        stone = codec.encode_commit(tombstone(at, await self.stored.read(at, after=0), by="test", at_ms=7))
+        assert await self.stored.append(at, stone, expected_seq=0, commit_id=fresh_id(), headers={})
+
     async def looked(self) -> Sharing:
         """Return who looked for what the victim names."""
         sharing = Sharing(stored=self.stored, log=self.log, changes=MemoryLogChanges(self.stored))
@@ -151,6 +157,23 @@ async def test_of_two_that_are_erased_the_second_takes_what_both_name() -> None:
         await tenant.name(at, "shared")
     sharing = Sharing(stored=tenant.stored, log=tenant.log, changes=MemoryLogChanges(tenant.stored))
     await sharing.look([VICTIM, OTHER])
+    await tenant.entomb(VICTIM)
+    await sharing.again()
     assert await sharing.with_others(VICTIM, {sha("shared")}) == {sha("shared")}
-    sharing.forget(VICTIM)
+    await tenant.entomb(OTHER)
+    await sharing.again()
     assert await sharing.with_others(OTHER, {sha("shared")}) == set()
+
+
+async def test_two_that_are_erased_at_once_by_two_leave_nothing_that_only_they_name() -> None:
+    """Neither waits for the other: a conversation with a tombstone needs its objects no more."""
+    tenant = Tenant()
+    for at in (VICTIM, OTHER):
+        await tenant.name(at, "shared")
+    first, second = await tenant.looked(), await tenant.looked()
+    for at in (VICTIM, OTHER):
+        await tenant.entomb(at)
+    for sharing in (first, second):
+        await sharing.again()
+    assert await first.with_others(VICTIM, {sha("shared")}) == set()
+    assert await second.with_others(OTHER, {sha("shared")}) == set()
