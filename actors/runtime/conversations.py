@@ -8,7 +8,7 @@ the tail is read again, because an agent may have spoken between our reading and
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
@@ -24,7 +24,7 @@ from protocol.facts import DoneFact
 from protocol.ids import Address
 from protocol.limits import SNAPSHOT_COMMITS
 from protocol.voice import now_ms
-from storage.ports import EventLog, Snapshots
+from storage.ports import EventLog, Record, Snapshots
 from storage.tombstones import is_erasure
 
 from .copied import repaired_behind, repaired_since, still_missing
@@ -76,9 +76,9 @@ class Conversations:
         warm = self._warm.get(at)
         if given is not None and warm is not None and given.version > warm.version + SNAPSHOT_COMMITS:
             # this process was away for long: a snapshot was kept since
-            kept, time_of_kept = await self._kept.newest(at)
-            if kept.seq > warm.seq:
-                self._keep(at, kept, time_of_kept)
+            kept = await self._kept.newest(at)
+            if kept.state.seq > warm.seq:
+                self._keep(at, kept.state, kept.time)
         # whoever was faster did not read on for us
         state = await self.load(at, upto=upto if warm is None or warm.seq < upto else 0)
         if given is not None:
@@ -111,11 +111,12 @@ class Conversations:
         began_ms = now_ms()
         state, seen = self._warm.get(at), self._seen.get(at)  # not taken out: four actors and a service load at once
         stored = seen.time if state is not None and seen is not None and seen.seq == state.seq else ""
+        behind: list[Record] | None = None
         if state is None:
-            state, stored = await self._kept.newest(at)
+            state, stored, behind = await self._kept.newest(at)
         missing = 0
         try:
-            async for records in self._log.batches(at, after=state.seq, time=stored, upto=upto):
+            async for records in self._batches(at, state.seq, stored, upto, behind):
                 missing = still_missing(records, missing, fresh=not state.seq)
                 large = sum(len(record.body) for record in records) > BYTES_AT_ONCE_MAX
                 state = await asyncio.to_thread(fold, state, records) if large else fold(state, records)
@@ -134,6 +135,16 @@ class Conversations:
             raise NotReady(f"{at} is being written: {missing} records of a copy are to come", copying=missing)
         self._keep(at, state, stored, at_ms=began_ms)
         return state
+
+    async def _batches(
+        self, at: Address, after: int, time: str, upto: int, known: list[Record] | None
+    ) -> AsyncIterator[list[Record]]:
+        """Yield what the log has *after* a record; it is *known* where a kept state was just held against it."""
+        if known is None:
+            async for records in self._log.batches(at, after=after, time=time, upto=upto):
+                yield records
+        elif known:
+            yield known
 
     def _keep(self, at: Address, state: State, stored: str, *, at_ms: int = 0) -> None:
         """Keep *state*, unless another task read further meanwhile; its newest record is that of the time *stored*."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -39,6 +40,14 @@ def opened(body: bytes) -> State | None:
     return _STATE.decode(snapshot.state) if snapshot.schema == STATE_SCHEMA else None
 
 
+class KeptState(NamedTuple):
+    """A state, the time of its newest record, and what its log has behind it; None: nobody looked."""
+
+    state: State
+    time: str = ""
+    behind: list[Record] | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class KeptStates:
     """The snapshots of all conversations, each checked against its log."""
@@ -46,12 +55,9 @@ class KeptStates:
     log: EventLog
     snapshots: Snapshots
 
-    async def newest(self, at: Address) -> tuple[State, str]:
-        """Return the newest state that is kept of *at* and the time of its newest record, else the first of all.
-
-        Raises as `Conversations.load`.
-        """
-        start = initial(codec.genesis(at)), ""
+    async def newest(self, at: Address) -> KeptState:
+        """Return the newest state that is kept of *at*, else the first of all. Raises as `Conversations.load`."""
+        start = KeptState(initial(codec.genesis(at)))
         body = await self.snapshots.newest(at)
         if body is None:
             return start
@@ -79,7 +85,7 @@ class KeptStates:
             # most often a commit did not see a message before it; or the log lost messages, and goes on with others
             log.info("the newest messages of a snapshot of %s are not sure; folding the log", at)
             return start
-        return state, heard[-1].time
+        return KeptState(state, time=heard[-1].time, behind=newest[len(heard) :])
 
     def _opened(self, at: Address, body: bytes) -> State | None:
         """Return the state in a snapshot; None where it is of another schema or damaged."""

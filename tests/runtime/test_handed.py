@@ -136,6 +136,28 @@ async def test_who_was_away_for_long_takes_the_snapshot_that_was_kept_since() ->
     assert await known.receive(AT, at_version(HEAD.version)) == HEAD
 
 
+class ToldLog(MemoryLog):
+    """Remembers what was read from it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[int] = []
+
+    async def read(self, at: Address, *, after: int, time: str = "") -> list[Record]:
+        found = await super().read(at, after=after, time=time)
+        self.told += [one.seq for one in found]
+        return found
+
+
+async def test_what_lies_behind_a_kept_state_is_read_once() -> None:
+    log, snapshots, early = await filled(RECORDS, ToldLog()), MemorySnapshots(), folded(AT, RECORDS[:4])
+    assert isinstance(log, ToldLog)
+    assert early.version
+    await KeptStates(log=log, snapshots=snapshots).keep(AT, early)
+    assert await Conversations(log=log, snapshots=snapshots, writer="w").load(AT) == HEAD
+    assert [seq for seq in log.told if seq > early.seq] == [one.seq for one in RECORDS if one.seq > early.seq]
+
+
 async def test_a_log_that_moves_while_a_snapshot_is_held_against_it_is_read_from_its_beginning() -> None:
     log, snapshots = await filled(RECORDS, MovingLog()), MemorySnapshots()
     await KeptStates(log=log, snapshots=snapshots).keep(AT, HEAD)
