@@ -1,80 +1,25 @@
-"""Account: a compaction goes down a ladder, each rung only as far as the target needs.
-
-Old results are shortened in place to their outcome; then old units become steps of the account; then old steps become
-coarser and are joined. The agent's own words and the arguments of its calls go last; what the user said is kept
-longest, within `REQUESTS_SHARE`.
-Work is linear: a compaction reads what is live and the account before it, never older messages again.
-"""
+"""Account: the fact by which a compaction tells what was asked and done, instead of the messages themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import cache
 
 import msgspec
 
-from actors.core.account_text import FORM, account_text, request_text
-from actors.core.entry import MESSAGE_TOKENS, Entry
+from actors.core.account_text import FORM
+from actors.core.entry import Entry
 from actors.core.ledger import Ledger, changes, known_after
 from actors.core.loss import fates
-from actors.core.message_texts import redacted_texts, texts_of
 from actors.core.packed_items import NO_ITEMS, write_account
-from actors.core.pins import pinned_numbers
-from actors.core.pressure import fixed_tokens, gain_tokens_min, moving_tokens, target_tokens
+from actors.core.pressure import gain_tokens_min
 from actors.core.state import State
 from actors.core.state_parts import Digest
 from actors.core.text.count import Count
 from actors.core.trimmed import trimmed
-from actors.core.units import Unit, instructions, units
-from protocol.account import Account, AccountRequest, Trim
+from protocol.account import Account
 from protocol.facts import CompactionDeclined, HistoryAccounted
-from protocol.policy import share_of
 
-from .account_steps import LevelChars, is_cut, level_chars, step_of
-from .calls import TASK_LIST, speaker_of
-from .goal import TAIL_SHARE, goal_tokens, tail_units
-from .hindsight import Hindsight
-from .requests import REQUEST_TOKENS, folded, said_again, said_before, within, without_repeats
-from .step_list import AccountSteps
-from .tail import keeps_by_name, kept_tail
-from .trims import shown_tokens, trims_of, winnable_tokens
-from .values import values_beside
-
-REQUESTS_SHARE = 0.3
-"""Of what the instructions leave of the budget: what the user said, together."""
-
-VALUES_SHARE = 0.055
-"""Of what the instructions leave of the budget: values that no step tells, each with what it stood beside."""
-
-REWRITTEN_SHARE = 0.8
-"""Of the account's room: how far it is written anew when that is used up; until then it only grows at its end."""
-
-LEAST_SHARE = 0.4
-"""Of the account's room: so much the steps keep, though the target is lower; then the newest units give way."""
-
-REACHED_SHARE = 0.6
-"""The same, where the target is reached, and only the next compaction would come sooner: halfway to the share above."""
-
-ABOVE = "[the message above]"
-"""Stands for what a user said and that stays in the view."""
-
-SPARE_TOKENS_MIN = 160
-"""Left of the target after the last rung, from which on more is told of what was shortened last."""
-
-SPARE_CHARS = 3
-"""Characters that a spare token has room for, at most: what does not fit is taken back."""
-
-TOLD_MORE_MAX = 4
-"""Steps of which more is told, the newest that were shortened."""
-
-FIRST_TRIM_FACTOR = 4
-"""Results are first shortened to so many times the characters of an outcome, and in a second walk to these."""
-
-HARD_SHARE = 0.8
-"""Of the usable tokens: up to here the newest units stay whole, though the target is lower."""
-
-TRIES_MAX, TITLES_TOKENS = 4, 20
+from .ladder import Ladder
 
 
 def tell_as_account(state: State, *, count: Count) -> tuple[HistoryAccounted | CompactionDeclined, ...]:
@@ -83,7 +28,7 @@ def tell_as_account(state: State, *, count: Count) -> tuple[HistoryAccounted | C
     boundary = state.episode.boundary
     # the same texts are weighed at every rung
     count = cache(count)
-    ladder = _Ladder.of(state, count)
+    ladder = Ladder.of(state, count)
     ladder.descend()
     if not ladder.trims and not ladder.leaving:
         return (CompactionDeclined(boundary=boundary, stage="digest", reason="nothing older than the kept units"),)
@@ -134,267 +79,3 @@ def _with_ledger(state: State, fact: HistoryAccounted, leaving: tuple[Entry, ...
         ledger=changes(state.ledger, known),
         fates=fates(state, changed, staying, after=shown),
     )
-
-
-@dataclass(kw_only=True)
-class _Ladder:
-    """One walk down: what is left of the live units, and what the account says by now."""
-
-    state: State
-    count: Count
-    older: tuple[Unit, ...]
-    """Units that may leave, the oldest first; at the end those of the tail but the newest one."""
-    tail: int
-    """How many of them are the tail's."""
-    hindsight: Hindsight
-    levels: tuple[LevelChars, ...]
-    room: int
-    """Tokens of the steps."""
-    staying_tokens: int
-    """Of all that stays beside the digest."""
-    requests: list[AccountRequest]
-    asked_tokens: int
-    """Of the requests alone, without their numbers."""
-    asked: set[str]
-    """What they say, and said before they were shortened, folded: what is new is looked for in none of them."""
-    steps: AccountSteps
-    requests_tokens: int = 0
-    trims: dict[int, tuple[Trim, ...]] = field(default_factory=dict)
-    leaving: list[Entry] = field(default_factory=list)
-    prose: str = ""
-    prose_tokens: int = 0
-    requests_left_out: int = 0
-    left_out_through: int = 0
-    values_room: int = 0
-    """Tokens of the values that no step tells."""
-    trimmed_last: tuple[Unit, int] | None = None
-    """The unit that was shortened last, and the characters of its results."""
-    left: dict[int, Unit] = field(default_factory=dict)
-    """The units that became steps now, by the message they begin with."""
-
-    @classmethod
-    def of(cls, state: State, count: Count) -> _Ladder:
-        assert state.policy is not None
-        before = state.digest.account if state.digest else None
-        pins = pinned_numbers(state, state.live)
-        every = units(state.live)[len(instructions(state.live)) :]
-        free = [unit for unit in every[:-1] if not any(entry.number in pins for entry in unit.entries)]
-        room = share_of(max(0, goal_tokens(state) - fixed_tokens(state)), TAIL_SHARE)
-        if keeps_by_name(state):
-            kept = kept_tail(state, pins)
-            free = [unit for unit in free if not kept or unit.first < kept[0].first]
-            tail = 0
-        else:
-            tail = tail_units(every, free, room)
-        requests = [one for one in before.requests if one.text != ABOVE] if before else []
-        prose = state.digest.prose if state.digest else ""
-        prose_tokens = count(prose)
-        room_tokens = max(0, share_of(moving_tokens(state), state.policy.digest.cap) - prose_tokens)
-        by_fields = state.policy.digest.records == "fields"
-        hindsight, levels = Hindsight.of(state.live, requests, by_fields=by_fields), level_chars(room_tokens)
-        ladder = cls(
-            state=state,
-            count=count,
-            older=tuple(free),
-            tail=tail,
-            hindsight=hindsight,
-            levels=levels,
-            steps=AccountSteps(count=count, hindsight=hindsight, levels=levels),
-            room=room_tokens,
-            staying_tokens=state.live_tokens - (state.digest.tokens if state.digest else 0),
-            requests=requests,
-            asked_tokens=sum(count(one.text) + REQUEST_TOKENS for one in requests),
-            asked={folded(one.text) for one in requests},
-            prose=prose,
-            prose_tokens=prose_tokens,
-            requests_left_out=before.requests_left_out if before else 0,
-            left_out_through=before.left_out_through if before else 0,
-            values_room=share_of(moving_tokens(state), VALUES_SHARE),
-        )
-        for step in before.steps if before else ():
-            ladder.steps.add(step)
-        ladder.requests_tokens = sum(count(request_text(one)) + 1 for one in requests)
-        return ladder
-
-    @property
-    def tokens(self) -> int:
-        """Return what a view costs by now, about."""
-        told = self.prose_tokens + self.requests_tokens + self.steps.tokens + self.values_room + 100
-        return self.staying_tokens + (told if self.leaving or self.state.digest else 0)
-
-    def descend(self) -> None:
-        """Go down until the target is reached."""
-        target = goal_tokens(self.state)
-        old = self.older[: len(self.older) - self.tail]
-        self._descend(old, target)
-        if self.tokens > target:
-            reached = self.hindsight.by_fields and self.tokens <= target_tokens(self.state)
-            kept = share_of(self.room, REACHED_SHARE if reached else LEAST_SHARE)
-            self.steps.rewrite(max(kept, self.steps.tokens - (self.tokens - target)))
-        # the newest units are shortened only where the view would be near its end
-        self._descend(self.older[len(old) :], max(target, share_of(self.state.usable_tokens, HARD_SHARE)))
-        self._tell_more(target)
-
-    def _tell_more(self, target: int) -> None:
-        """Tell more of what was shortened last, where that went far below *target*: rungs are coarse."""
-        spare = target - self.tokens
-        if spare < SPARE_TOKENS_MIN:
-            return
-        if self.left:
-            self._tell_more_of_steps(min(spare, self.room - self.steps.tokens))
-        elif self.trimmed_last is not None:
-            unit, chars = self.trimmed_last
-            self._trim(unit, chars + SPARE_CHARS * spare)
-            if self.tokens > target:
-                self._trim(unit, chars)
-
-    def _tell_more_of_steps(self, spare: int) -> None:
-        """Tell more of what the newest steps returned, in *spare* tokens together."""
-        finest, *others = self.levels
-        steps = [(place, step) for place, step in enumerate(self.steps.steps) if step.first in self.left]
-        cut = [(place, step) for place, step in steps if not step.level and is_cut(step)][-TOLD_MORE_MAX:]
-        for number, (place, step) in enumerate(cut):
-            before = self.steps.tokens
-            more = SPARE_CHARS * spare // (len(cut) - number)
-            if more <= 0:
-                return
-            most = msgspec.structs.replace(finest, outcome=finest.outcome + more)
-            self.steps.put(slice(place, place + 1), step_of(self.left[step.first], self.hindsight, (most, *others)))
-            if self.steps.tokens - before > spare:
-                self.steps.put(slice(place, place + 1), step)
-            spare -= self.steps.tokens - before
-
-    def _descend(self, some: Sequence[Unit], target: int) -> None:
-        chars = self.levels[0].outcome
-        # what leaves is estimated; older rules, which a release still writes while it goes out, shorten all first
-        sooner = self._leave_sooner(some, target) if self.hindsight.by_fields else 0
-        if sooner:
-            some = some[sooner:]
-            self.trimmed_last = (some[-1], chars) if some else None
-        for most in (FIRST_TRIM_FACTOR * chars, chars):
-            for unit in some:
-                if self.tokens <= target and not sooner:
-                    return
-                self._trim(unit, most)
-                self.trimmed_last = (unit, most)
-        for unit in some:
-            if self.tokens <= target:
-                return
-            self._leave(unit)
-
-    def _leave_sooner(self, some: Sequence[Unit], target: int) -> int:
-        """Let those of *some* leave at once that would leave however short the others are; return how many."""
-        wins = [winnable_tokens(unit, self.levels[0].outcome) for unit in some]
-        left = sum(wins)
-        for place, unit in enumerate(some):
-            if self.tokens - left <= target:
-                return place
-            self._leave(unit)
-            left -= wins[place]
-        return len(some)
-
-    def _trim(self, unit: Unit, chars: int) -> None:
-        """Shorten the results of *unit* in place to their outcome."""
-        for entry in unit.entries:
-            trims = trims_of(entry, self.hindsight, chars=chars, count=self.count)
-            if trims:
-                before = self.trims.pop(entry.number, ())
-                self.staying_tokens -= sum(trim.tokens for trim in before) - shown_tokens(entry, before)
-                self.trims[entry.number] = trims
-                self.staying_tokens += sum(trim.tokens for trim in trims) - shown_tokens(entry, trims)
-
-    def _leave(self, unit: Unit) -> None:
-        """Let *unit* become a step of the account, or a request."""
-        for entry in unit.entries:
-            trims = self.trims.pop(entry.number, ())
-            self.staying_tokens -= entry.tokens + sum(trim.tokens for trim in trims) - shown_tokens(entry, trims)
-            self.leaving.append(entry)
-        if unit.opens_block:
-            self._ask(unit)
-            return
-        step = step_of(unit, self.hindsight, self.levels)
-        if any(act.target == TASK_LIST for act in step.acts):
-            self.steps.forget_task_list()
-        if not step.said and not step.acts:
-            return
-        self.left[step.first] = unit
-        self.steps.add(step)
-        if self.steps.tokens > self.room:
-            self.steps.rewrite(share_of(self.room, REWRITTEN_SHARE))
-
-    def _ask(self, unit: Unit) -> None:
-        text = "\n".join(part.text.strip() for part in redacted_texts(unit.entries) if part.trust != "tool")
-        before = self.requests
-        said = said_before(text, before) if folded(text) in self.asked else None
-        if said is not None:
-            self.requests_tokens -= self.count(request_text(before[said]))
-            self.requests[said] = said_again(before[said], unit.first)
-            self.requests_tokens += self.count(request_text(self.requests[said]))
-            return
-        speaker = speaker_of(unit.entries[0])
-        request = without_repeats(AccountRequest(number=unit.first, text=text, speaker=speaker), before)
-        self.asked.add(folded(request.text))
-        room = share_of(moving_tokens(self.state), REQUESTS_SHARE)
-        asked = self.asked_tokens + self.count(request.text) + REQUEST_TOKENS
-        if asked <= room:
-            self.requests = [*before, request]
-            self.asked_tokens = asked
-            self.requests_tokens += self.count(request_text(request)) + 1
-            return
-        self.requests = list(within((*before, request), room, count=self.count))
-        self.asked.update(folded(one.text) for one in set(self.requests).difference(before))
-        self.asked_tokens = sum(self.count(one.text) + REQUEST_TOKENS for one in self.requests)
-        there = {one.number for one in self.requests}
-        gone = [one.number for one in (*before, request) if one.number not in there]
-        self.requests_left_out += len(gone)
-        self.left_out_through = max([self.left_out_through, *gone])
-        self.requests_tokens = sum(self.count(request_text(one)) + 1 for one in self.requests)
-
-    def told_room(self) -> int:
-        """Return the tokens of the account: what the target leaves, or more where it leaves less than steps keep.
-
-        What fills a view is often one result that can be shortened with the next answer; what steps lose is lost.
-        """
-        room = target_tokens(self.state) - self.staying_tokens
-        if not self.hindsight.by_fields:
-            return room
-        kept = self.tokens - self.staying_tokens - max(0, self.steps.tokens - share_of(self.room, LEAST_SHARE))
-        return max(room, min(kept, self.state.usable_tokens - self.staying_tokens))
-
-    def told_within(self, room: int, through: int, known: Ledger) -> tuple[Account, int]:
-        """Return the account, and its tokens: at most *room*, if making the steps coarser can do that."""
-        for _ in range(TRIES_MAX):
-            told = self.told(through, known)
-            tokens = self.count(account_text(told, prose=self.prose, through=through)) + MESSAGE_TOKENS
-            if tokens <= room or len(self.steps.steps) < 2:
-                break
-            # what a text costs is known only when it is written: titles and joints are estimated before
-            self.steps.rewrite(self.steps.tokens - (tokens - room) - TITLES_TOKENS)
-        return told, tokens
-
-    def told(self, through: int, known: Ledger) -> Account:
-        """Return the account up to message *through*; of what a user said and stays, it says where that stands."""
-        gone = frozenset(entry.number for entry in self.leaving)
-        spoken = (entry for entry in self.state.live if entry.role == "user" and entry.number <= through)
-        stays = (one.number for one in spoken if one.number not in gone and not one.leading)
-        above = [AccountRequest(number=number, text=ABOVE) for number in stays]
-        requests = sorted((*self.requests, *above), key=lambda one: one.number)
-        account = Account(
-            requests=tuple(requests),
-            steps=tuple(self.steps.steps),
-            requests_left_out=self.requests_left_out,
-            left_out_through=self.left_out_through,
-        )
-        before = self.state.digest.account if self.state.digest else None
-        staying = [part.text for part in texts_of(entry for entry in self.state.live if entry.number not in gone)]
-        values = values_beside(
-            known,
-            self.leaving,
-            before.values if before else (),
-            told=account,
-            standing="\n".join((account_text(account, prose=self.prose, through=through), *staying)),
-            room=self.values_room,
-            count=self.count,
-            by_fields=self.hindsight.by_fields,
-        )
-        return msgspec.structs.replace(account, values=values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Sequence
 
 import msgspec
@@ -12,7 +13,6 @@ from actors.core.message_texts import MessageText, redacted_texts
 from actors.core.text.error_text import error_text
 from actors.core.text.excerpt import GAP, excerpt, sentences_excerpt
 from actors.core.text.line_worths import Sought
-from actors.core.text.table import is_summary
 from actors.core.units import Unit
 from protocol.account import AccountAct, AccountStep
 
@@ -39,7 +39,6 @@ from .calls import (
     writes_task_list,
 )
 from .hindsight import Hindsight
-from .pieces import PIECES, pieces, told_shortly
 from .records import is_record, record_in, record_text, shorter_record, without_known
 
 
@@ -90,19 +89,19 @@ REASON_HEAD = 0.78
 RECORD_LEAST_CHARS, RECORD_CHARS = 290, 140
 """A record that was looked up is not shortened below this; where steps are joined, below that."""
 
-REASON_CHARS = 120
-"""Of why something failed, where steps are joined."""
+SMALL_WIN_CHARS = 80
+"""Of an outcome: it is not shortened for less, since a line in its middle is lost by that."""
 
 REPORT_BYTES_MIN, REPORT_WORTH = 500, 3.4
 SPOKEN_WORTH = 2.4
 """Levels that an answer to somebody is kept finer: the assistant's own words go last."""
 
+FINDING_CHARS_MIN, FINDING_CHARS = 190, 280
+"""Of what was said before calls: more tells what was found, and so much of that stays while the step is not joined."""
+
 MATTERS_WORTH = 1.0
 """From which on a step did more than look: it changed something, failed, was used, or told the user something."""
 INSTRUCTS_WORTH = 2.0
-
-OLDER_CHARS_MIN = 160
-"""Of the outcome of a call that was made again later: a longer one gives way to its gist."""
 
 NOTHING = "(no output)"
 OUTPUT = "output"
@@ -114,17 +113,10 @@ TITLE_CHARS_MAX = 120
 FAILED_CHARS = 300
 """Of the words in which a failed call says why, before anything else."""
 
-ANSWER_CHARS = 32
-"""An outcome of so few stands where steps are joined, too: it costs less than its call. A figure, a name
-or a date fits, and hardly a line of a listing."""
-
-JOINED_HEADS_MAX = 8
-OTHERS = "other calls"
-
-
-def _nothing(_: str) -> float:
-    """Seek no word."""
-    return 0.0
+_FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_FENCES = "\n```\n{}\n```"
+PROGRAM_SHARE, PROGRAM_CHARS_MIN = 0.1, 80
+"""Of what was said, for programs in it; in less than these characters a program says nothing."""
 
 
 def level_chars(tokens: int) -> tuple[LevelChars, ...]:
@@ -193,10 +185,14 @@ def coarser(step: AccountStep, level: int, hindsight: Hindsight, levels: Sequenc
         if hindsight.by_fields and is_record(act.outcome):
             least = RECORD_LEAST_CHARS
         room = max(least, int(most.outcome * share) + spare)
+        if hindsight.by_fields and level < JOINED_LEVEL - 1 and len(act.outcome) <= room + SMALL_WIN_CHARS:
+            room = len(act.outcome)
         short = _shorter_outcome(act, room, sought, by_fields=hindsight.by_fields)
         acts.append(msgspec.structs.replace(act, call=one_line(call) if level >= 2 else call, outcome=short))
     spoken = max(REPORT_CHARS if is_report(step) else SPOKEN_CHARS, most.said * SPOKEN_MORE)
-    words = _words(step.said, most.said if acts else spoken, step.last, hindsight)
+    if acts:
+        spoken = max(most.said, FINDING_CHARS if hindsight.by_fields and tells_finding(step) else 0)
+    words = _words(step.said, spoken, step.last, hindsight)
     return msgspec.structs.replace(
         step, said=one_line(words) if level >= 2 else words, acts=tuple(acts), level=min(level, len(levels) - 1)
     )
@@ -220,8 +216,24 @@ def _words(text: str, chars: int, number: int, hindsight: Hindsight) -> str:
     """Return what an assistant said in at most *chars* characters: of many lines, those that mattered."""
     if len(text) <= chars or not chars:
         return text if chars else ""
+    if hindsight.by_fields and (programs := _FENCED.findall(text)):
+        return _words_first(_FENCED.sub("\n", text), programs, chars, number, hindsight)
     shortened = sentences_excerpt if text.count("\n") < WORDS_LINES_MIN else excerpt
     return shortened(text, chars=chars, sought=hindsight.seeker(after=number), clauses=hindsight.by_fields)
+
+
+def _words_first(words: str, programs: Sequence[str], chars: int, number: int, hindsight: Hindsight) -> str:
+    """Return *words* in at most *chars* characters, and of the *programs* between them what there is room for.
+
+    A program is often sent again, and run; why it was written, and what for, is said once.
+    """
+    told = _words(words.strip(), chars - int(chars * PROGRAM_SHARE), number, hindsight)
+    left = chars - len(told) - len(_FENCES)
+    if left < PROGRAM_CHARS_MIN:
+        return f"{told.rstrip(f' {GAP}')} {GAP}"
+    program = "\n".join(program.strip("`\n ") for program in programs)
+    short = excerpt(program, chars=left, sought=hindsight.seeker(after=number), clauses=True)
+    return f"{told}{_FENCES.format(short)}"
 
 
 def without_task_list(step: AccountStep) -> AccountStep:
@@ -229,82 +241,6 @@ def without_task_list(step: AccountStep) -> AccountStep:
     if all(act.target != TASK_LIST for act in step.acts):
         return step
     return msgspec.structs.replace(step, acts=tuple(act for act in step.acts if act.target != TASK_LIST))
-
-
-def without_older(step: AccountStep, again: Collection[str], *, newer: int) -> AccountStep:
-    """Return *step* with the gist alone of what calls returned that *newer* made *again*: that tells how things are."""
-    if not any(call in again for call in long_calls(step)):
-        return step
-    acts = list(step.acts)
-    for place, act in enumerate(acts):
-        if act.call in again and _is_long(act):
-            # nothing of a record: what the newer call returned has its fields
-            short = f"{_gist(act, by_fields=False, sought=_nothing)} [again in #{newer}]".strip()
-            acts[place] = msgspec.structs.replace(act, outcome=short)
-    return msgspec.structs.replace(step, acts=tuple(acts))
-
-
-def long_calls(step: AccountStep) -> list[str]:
-    """Return the calls of *step* whose outcome gives way where they are made again."""
-    return [act.call for act in step.acts if _is_long(act)] if step.level < JOINED_LEVEL else []
-
-
-def _is_long(act: AccountAct) -> bool:
-    return len(act.outcome) > OLDER_CHARS_MIN
-
-
-def joined(steps: Sequence[AccountStep], *, told: Collection[str], by_fields: bool, sought: Sought) -> AccountStep:
-    """Return one step for several: what they called, about what and how often; of what was said, what is not *told*."""
-    acts: dict[tuple[str, str, bool], AccountAct] = {}
-    for act in (act for step in steps for act in step.acts):
-        head = act.call.split(None, 1)[0] if act.call else ""
-        key = (head, act.target, act.failed)
-        before = acts.get(key)
-        times = act.times + (before.times if before else 0)
-        acts[key] = AccountAct(
-            call=head,
-            outcome=_gist(act, by_fields=by_fields, sought=sought),
-            target=act.target,
-            changes=act.changes,
-            failed=act.failed,
-            times=times,
-            used=act.used,
-        )
-    ranked = sorted(acts.values(), key=lambda act: (-act.changes, -act.failed, -act.times, -act.used))
-    others = [act for act in ranked if act.call == OTHERS] + ranked[JOINED_HEADS_MAX:]
-    kept = set(ranked[:JOINED_HEADS_MAX]).difference(others)
-    rest = sum(act.times for act in dict.fromkeys(others))
-    said = [
-        piece
-        for step in steps
-        if step.said and (not step.acts or step.level >= JOINED_LEVEL)
-        for piece in (step.said.split(PIECES) if step.level >= JOINED_LEVEL else [told_shortly(step.said)])
-    ]
-    speakers = {step.speaker for step in steps}
-    return AccountStep(
-        first=steps[0].first,
-        last=steps[-1].last,
-        speaker=speakers.pop() if len(speakers) == 1 else "",
-        said=pieces(said, told),
-        acts=(*(act for act in acts.values() if act in kept), *([AccountAct(call=OTHERS, times=rest)] if rest else [])),
-        level=JOINED_LEVEL,
-    )
-
-
-def _gist(act: AccountAct, *, by_fields: bool, sought: Sought) -> str:
-    """Return why *act* failed, the fields of a record that say most, or how its outcome is summed up.
-
-    What was used is told whole where it is short.
-    """
-    if act.failed:
-        return clipped(act.outcome.split("\n", 1)[0], REASON_CHARS, head=REASON_HEAD)
-    if by_fields and is_record(act.outcome):
-        return shorter_record(act.outcome, chars=RECORD_CHARS, sought=sought)
-    if by_fields and len(act.outcome) <= ANSWER_CHARS and GAP not in act.outcome and act.outcome != NOTHING:
-        return one_line(act.outcome)
-    last = act.outcome.rsplit("\n", 1)[-1]
-    short = len(last) <= REASON_CHARS and (is_summary(last) or (act.used >= USED_MIN and last == act.outcome))
-    return last if short else ""
 
 
 def with_reruns(step: AccountStep, before: Collection[str]) -> AccountStep:
@@ -320,6 +256,11 @@ def with_reruns(step: AccountStep, before: Collection[str]) -> AccountStep:
 def is_report(step: AccountStep) -> bool:
     """Tell whether the assistant told at length what it had found: that stands for the steps before it."""
     return step.level < JOINED_LEVEL and not step.acts and len(step.said.encode("utf-8", "replace")) >= REPORT_BYTES_MIN
+
+
+def tells_finding(step: AccountStep) -> bool:
+    """Tell whether the assistant said before its calls what it had found: longer than what it was about to do."""
+    return step.level < JOINED_LEVEL and len(step.said) >= FINDING_CHARS_MIN
 
 
 def worth(step: AccountStep) -> float:

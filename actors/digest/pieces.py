@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 
 from actors.core.account_text import JOINED_LEVEL
 from actors.core.text.excerpt import sentences_excerpt
+from actors.core.text.line_worths import Sought
 from actors.core.text.phrases import telling
 from protocol.account import AccountStep
 
@@ -19,9 +20,9 @@ _MORE = re.compile(r"\((\d+) more\)")
 _FIGURE = re.compile(r"\d")
 
 
-def told_shortly(said: str) -> str:
-    """Return what was *said* in little room."""
-    return sentences_excerpt(said, chars=PIECE_CHARS, sought=lambda _: 0.0)
+def told_shortly(said: str, sought: Sought | None) -> str:
+    """Return what was *said* in little room: what mattered, where it is told which words were *sought*."""
+    return sentences_excerpt(said, chars=PIECE_CHARS, sought=sought or (lambda _: 0.0), clauses=sought is not None)
 
 
 def pieces_of(step: AccountStep) -> list[str]:

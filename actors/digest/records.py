@@ -27,6 +27,15 @@ still weighs less than one that holds a name."""
 
 _SOUGHT_MAX, _NAMES_MAX, _FRAME_CHARS = 3.0, 12, 12
 CHARS_MAX = 4000
+ENTRIES_MIN = 2
+"""Of a field that has several: fewer say little of it."""
+
+SOME_CHARS_MIN = 200
+"""Of a record: in less, short fields say more than some entries of a long one."""
+
+USED_WORTH_MIN = 0.5
+"""Of a word: less is one that a user said, or that stands in many results."""
+
 FIELDS_MIN = 4
 
 
@@ -78,12 +87,38 @@ def shorter_record(text: str, *, chars: int, sought: Sought) -> str:
     fields = [field for field in _parted(text[1:-1]) if field != GAP]
     worths = [_worth(field, sought) / (_FRAME_CHARS + len(field)) for field in fields]
     left = chars - len(f"{{, {GAP}}}")
-    kept = set()
+    kept = {}
     for place in sorted(range(len(fields)), key=lambda place: (-worths[place], place)):
-        if worths[place] > 0 and len(fields[place]) + 2 <= left:
-            left -= len(fields[place]) + 2
-            kept.add(place)
-    return f"{{{', '.join([*(fields[place] for place in sorted(kept)), GAP])}}}"
+        field = fields[place]
+        if len(field) + 2 > left:
+            field = _some_of(field, left - 2) if chars >= SOME_CHARS_MIN else ""
+        if worths[place] > 0 and field:
+            left -= len(field) + 2
+            kept[place] = field
+    return f"{{{', '.join([*(kept[place] for place in sorted(kept)), GAP])}}}"
+
+
+def used_worth(text: str, sought: Sought) -> float:
+    """Return what those values of a record's *text* are worth together that the assistant used later."""
+    words = {word for field in _parted(text[1:-1]) for word in words_of(field.partition(" ")[2])}
+    worths = (sought(word) for word in words if not word.isdecimal())
+    return sum(sorted(worth for worth in worths if worth >= USED_WORTH_MIN))
+
+
+def _some_of(field: str, chars: int) -> str:
+    """Return the name of *field* with the first of its entries, in at most *chars*; nothing where it has no two."""
+    start = next((place for place, mark in enumerate(field) if mark in "(["), len(field))
+    entries = _parted(field[start + 1 : -1]) if field[-1:] in (")", "]") else []
+    some = []
+    left = chars - start - len(f"(, {GAP})")
+    for entry in entries:
+        left -= len(entry) + 2
+        if left < 0:
+            break
+        some.append(entry)
+    if len(some) < ENTRIES_MIN or GAP in some:
+        return ""
+    return f"{field[: start + 1]}{', '.join([*some, GAP])}{field[-1]}"
 
 
 def _worth(field: str, sought: Sought) -> float:

@@ -18,14 +18,12 @@ from .account_steps import (
     coarser,
     is_known,
     is_report,
-    joined,
-    long_calls,
     with_reruns,
-    without_older,
     without_task_list,
     worth,
 )
 from .hindsight import Hindsight
+from .joined_steps import joined, long_calls, without_older
 from .pieces import pieces_of
 from .records import is_record
 
@@ -40,6 +38,9 @@ SPOKEN_LATER = 20
 
 RECORD_LATER = 12
 """The same for a record that was looked up: it has to fit a shorter text then."""
+
+BRIEF_WORTH, BRIEF_LATER = 4.0, 200
+"""Of the first that an assistant says where several speak, besides: it tells the others what to do, and how."""
 
 COARSENESS_MAX = 6.0
 FEW_STEPS, COARSER_MAX = 64, 4.0
@@ -95,11 +96,22 @@ class AccountSteps:
     def _append(self, step: AccountStep) -> None:
         size = self._size(step)
         self.tokens += size
+        brief = BRIEF_WORTH * (not self.steps and self._is_brief(step))
         self._know(step)
         self.steps.append(step)
         self.sizes.append(size)
-        self.worths.append(worth(step))
+        self.worths.append(worth(step) + brief)
         self.reports.append(is_report(step))
+
+    def _is_brief(self, step: AccountStep) -> bool:
+        """Tell whether *step*, the first one, tells other assistants what to do."""
+        return self.hindsight.by_fields and step.level < JOINED_LEVEL and bool(step.speaker) and not step.acts
+
+    def drop_newest(self) -> None:
+        """Take the newest step out."""
+        newest = slice(len(self.steps) - 1, len(self.steps))
+        self._forget(newest)
+        del self.steps[newest], self.sizes[newest], self.worths[newest], self.reports[newest]
 
     def put(self, places: slice, step: AccountStep) -> None:
         """Let *step* stand for the steps at *places*."""
@@ -107,7 +119,8 @@ class AccountSteps:
         self._forget(places)
         self.tokens += size
         self._know(step)
-        self.steps[places], self.sizes[places], self.worths[places] = [step], [size], [worth(step)]
+        brief = BRIEF_WORTH * (places.start == 0 and self._is_brief(step))
+        self.steps[places], self.sizes[places], self.worths[places] = [step], [size], [worth(step) + brief]
         self.reports[places] = [is_report(step)]
 
     def _know(self, step: AccountStep) -> None:
@@ -230,6 +243,7 @@ class AccountSteps:
         kept = max(sum(self.worths[place : place + 2]), SPOKEN_LATER * (not one.acts or not other.acts))
         if self.hindsight.by_fields and any(is_record(act.outcome) for step in (one, other) for act in step.acts):
             kept += RECORD_LATER
+        kept += BRIEF_LATER * (place == 0 and self._is_brief(one))
         return (other.last - one.first + 1) * (1 + 2 * kept)
 
     def _join_at(self, place: int) -> None:

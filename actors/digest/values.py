@@ -10,7 +10,7 @@ from functools import cache
 
 from actors.core.account_text import step_text
 from actors.core.entry import Entry
-from actors.core.extract import ranked
+from actors.core.extract import SPOKEN, ranked
 from actors.core.ledger import Ledger
 from actors.core.message_texts import MessageText, redacted_texts
 from actors.core.text.count import Count
@@ -53,6 +53,8 @@ _PROGRAM = re.compile(
 """A line of a program, or of where it was when it failed: who needs a name in it reads the file."""
 
 _JOINT = re.compile(r"[\s。、，；！？]")
+_MARKS = re.compile(r"[/=;,&?|\"'(){}\[\]<>]")
+"""Where a long word may be parted, as an address is one."""
 
 
 def values_beside(
@@ -92,16 +94,17 @@ def values_beside(
     wanted = _untold([item for item in best if item.number in entries or item.value in earlier], told)
     chosen: list[AccountValue] = []
     shapes: Counter[str] = Counter()
+    links: Counter[int] = Counter()
     said = ""
     for item in _not_in(standing, wanted):
         found = _found(item, earlier, lines_of(item.number), rows=by_fields)
-        if (
-            found is None
-            or item.value in said
-            or (by_fields and item.category in ("symbol", "setting", "status") and _PROGRAM.search(found.text))
-        ):
+        if found is None or item.value in said or (by_fields and _is_of_program(item, found)):
             continue
-        # of sums that stand in the same words, a few say what they are
+        if by_fields and _is_link(item, found):
+            links[item.number] += 1
+            if links[item.number] > ALIKE_MAX:
+                continue
+        # of links in one message, and of sums that stand in the same words, a few say what they are
         if shapes or item.category == "amount":
             (shape,) = shapes_of([found.text])
             shapes[shape] += item.category == "amount"
@@ -114,6 +117,16 @@ def values_beside(
         said = f"{said}\n{found.text}"
         chosen.append(found)
     return tuple(sorted(chosen, key=lambda one: (one.number, one.value)))
+
+
+def _is_of_program(item: DigestItem, found: AccountValue) -> bool:
+    """Tell whether a name stands in a line of a program."""
+    return item.category in ("symbol", "setting", "status") and bool(_PROGRAM.search(found.text))
+
+
+def _is_link(item: DigestItem, found: AccountValue) -> bool:
+    """Tell whether a value is an address, or a part of one, that at most one message named."""
+    return item.category in ("url", "host") and "://" in found.text and item.uses <= SPOKEN
 
 
 def _untold(items: Iterable[DigestItem], told: Account) -> list[DigestItem]:
@@ -171,9 +184,18 @@ def _fragment(line: str, value: str, *, rows: bool) -> str:
     start = max(0, at - BESIDE_CHARS)
     stop = min(len(line), end + BESIDE_CHARS)
     before, behind = line[start:at], line[end:stop]
-    if start and (joint := _JOINT.search(before)):
-        before = before[joint.end() :]
-    if stop < len(line) and (joint := _JOINT.search(behind[::-1])):
-        behind = behind[: len(behind) - joint.end()]
+    if start:
+        before = _whole_words(before, rows=rows)
+    if stop < len(line):
+        behind = _whole_words(behind[::-1], rows=rows)[::-1]
     told = one_line(f"{before}{value}{behind}")
     return told.strip(",") if rows else told
+
+
+def _whole_words(text: str, *, rows: bool) -> str:
+    """Return *text* without the word that it begins in the middle of."""
+    joint = _JOINT.search(text)
+    if joint is None and rows:
+        joint = _MARKS.search(text)
+        return text[joint.end() :] if joint else ""
+    return text[joint.end() :] if joint else text

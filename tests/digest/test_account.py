@@ -165,6 +165,7 @@ def test_the_beginning_of_an_account_stays_while_it_grows() -> None:
     play(of, *looks(50, 12))
     after = told(of)
     assert before != after
+    assert not [fact for fact in of.facts if type(fact).__name__ == "HistoryCut"]
     assert before.split("\n", 3)[:3] == after.split("\n", 3)[:3]
     assert after.rsplit("\n", 1)[-1].startswith("[So far up to #")
 

@@ -44,8 +44,14 @@ FEW_LINES = 12
 """Of so few, nothing is kept back: what stands between them says little more."""
 
 _WIDE = re.compile(r"(?<=\S) {3,}")
+_NUMBER = re.compile(r"\s*\d+[:|]?")
+"""Of a line of a file, before it; behind it stands the line's indentation."""
+
 SENTENCE_CHARS, PIECE_CHARS_MIN = 200, 40
 """A longer line of prose is read by its sentences; a shorter sentence stands with the next one."""
+
+MARK_CHARS_MAX = 8
+"""Of the number of an item, or another mark before a sentence."""
 
 _LISTED_KINDS, _RIGHTS = "-dlbcps", "-rwxsStT"
 _LISTED = re.compile(
@@ -77,7 +83,7 @@ class LookedAt:
     """A text whose lines are weighed once, for excerpts of several lengths."""
 
     def __init__(self, text: str, sought: Sought, *, clauses: bool) -> None:
-        lines = [_without_gaps(line) if GAP in line else line for line in readable_lines(text)]
+        lines = [_without_gaps(line) if GAP in line else line for line in readable_lines(text, indented=clauses)]
         self._lines = [line for line in lines if line and not line.isspace()]
         self._whole = "\n".join(self._lines)
         self._sought = sought
@@ -132,12 +138,14 @@ def _without_gaps(line: str) -> str:
 def sentences_excerpt(text: str, *, chars: int, sought: Sought, clauses: bool = False) -> str:
     """Return the sentences of what somebody said that matter, in their order, in at most *chars* characters.
 
-    *clauses* as for `excerpt`.
+    *clauses* as for `excerpt`; the number of an item then stands with it.
     """
     text = messages.without_surrogates(" ".join(text.split()))
     if len(text) <= chars:
         return text
     parts = [part for part in _SENTENCE_END.split(text[:READ_CHARS_MAX]) if part]
+    if clauses:
+        parts = _with_words(parts)
     worths = [worth + _told_worth(part) for worth, part in zip(line_worths(parts, sought), parts, strict=True)]
     shown = [_clipped(part, sought, max(60, chars - 4), clauses=clauses) for part in parts]
     return _rendered(shown, _chosen(shown, worths, chars)).replace("\n", " ")
@@ -162,13 +170,29 @@ def _sentences(line: str) -> list[str]:
     return pieces
 
 
+def _with_words(parts: list[str]) -> list[str]:
+    """Return *parts* with those in front of what follows that have no word, as the number of an item has none."""
+    out: list[str] = []
+    marks = ""
+    for part in parts:
+        if len(part) <= MARK_CHARS_MAX and not any(map(str.isalpha, part)):
+            marks += f"{part} "
+            continue
+        out.append(f"{marks}{part}")
+        marks = ""
+    return [*out, marks.rstrip()] if marks else out
+
+
 def _told_worth(said: str) -> float:
     kinds = {kind for kind, _ in telling(said.encode())}
     return _TOLD_WORTH * len(kinds) + _FIGURE_WORTH * min(3, len(_FIGURES.findall(said)))
 
 
-def readable_lines(text: str) -> list[str]:
-    """Return the lines of a result as a person reads them: no blank ones, no colours, JSON without its marks."""
+def readable_lines(text: str, *, indented: bool = False) -> list[str]:
+    """Return the lines of a result as a person reads them: no blank ones, no colours, JSON without its marks.
+
+    Columns stand two spaces apart; with *indented* a line of a file stays as far behind its number as it stood.
+    """
     text = messages.without_surrogates(text)
     if len(text) > READ_CHARS_MAX:
         half = READ_CHARS_MAX // 2
@@ -181,9 +205,17 @@ def readable_lines(text: str) -> list[str]:
         text = _ANSI.sub("", text)
     if len(text) > BASE64_CHARS_MIN:
         text = without_base64(text)
-    # columns that are filled up with spaces stay apart by two
     lines = [line.rstrip() for line in text.replace("\r", "\n").split("\n") if line and not line.isspace()]
-    return [_WIDE.sub("  ", line) if "   " in line.lstrip() else line for line in lines] if "   " in text else lines
+    if "   " in text:
+        lines = [_narrow(line, indented=indented) if "   " in line.lstrip() else line for line in lines]
+    return lines
+
+
+def _narrow(line: str, *, indented: bool) -> str:
+    """Return *line* with its columns two spaces apart, however far they were filled up."""
+    number = _NUMBER.match(line) if indented else None
+    start = len(line) - len(line[number.end() :].lstrip()) if number else 0
+    return f"{line[:start]}{_WIDE.sub('  ', line[start:])}"
 
 
 def is_header(line: str) -> bool:

@@ -1,0 +1,128 @@
+"""Joined steps: one step of the account that stands for several, and what is left of a call that was made again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from actors.core.account_text import JOINED_LEVEL
+from actors.core.text.excerpt import GAP
+from actors.core.text.line_worths import Sought
+from actors.core.text.table import is_summary
+from protocol.account import AccountAct, AccountStep
+
+from .account_steps import NOTHING, REASON_HEAD, RECORD_CHARS, RECORD_LEAST_CHARS, USED_MIN, tells_finding
+from .calls import clipped, one_line
+from .pieces import pieces, pieces_of, told_shortly
+from .records import is_record, shorter_record, used_worth
+
+WANTED_MAX, WANTED_WORTH = 2, 2.0
+"""Records in a joined step of which more is told, at most, and what their used values are worth: two names at least."""
+
+REASON_CHARS = 120
+"""Of why something failed, where steps are joined."""
+
+OLDER_CHARS_MIN = 160
+"""Of the outcome of a call that was made again later: a longer one gives way to its gist."""
+
+ANSWER_CHARS = 32
+"""An outcome of so few stands where steps are joined, too: it costs less than its call. A figure, a name
+or a date fits, and hardly a line of a listing."""
+
+JOINED_HEADS_MAX = 8
+OTHERS = "other calls"
+
+
+def joined(steps: Sequence[AccountStep], *, told: Collection[str], by_fields: bool, sought: Sought) -> AccountStep:
+    """Return one step for several: what they called, about what and how often; of what was said, what is not *told*."""
+    acts: dict[tuple[str, str, bool], AccountAct] = {}
+    wanted = _wanted_records(steps, sought) if by_fields else ()
+    for act in (act for step in steps for act in step.acts):
+        head = act.call.split(None, 1)[0] if act.call else ""
+        key = (head, act.target, act.failed)
+        before = acts.get(key)
+        times = act.times + (before.times if before else 0)
+        acts[key] = AccountAct(
+            call=head,
+            outcome=_gist(
+                act,
+                by_fields=by_fields,
+                sought=sought,
+                record_chars=RECORD_LEAST_CHARS if act.outcome in wanted else RECORD_CHARS,
+            ),
+            target=act.target,
+            changes=act.changes,
+            failed=act.failed,
+            times=times,
+            used=act.used,
+        )
+    ranked = sorted(acts.values(), key=lambda act: (-act.changes, -act.failed, -act.times, -act.used))
+    others = [act for act in ranked if act.call == OTHERS] + ranked[JOINED_HEADS_MAX:]
+    kept = set(ranked[:JOINED_HEADS_MAX]).difference(others)
+    rest = sum(act.times for act in dict.fromkeys(others))
+    said = [
+        piece
+        for step in steps
+        if step.said and (not step.acts or step.level >= JOINED_LEVEL or (by_fields and tells_finding(step)))
+        for piece in (pieces_of(step) or [told_shortly(step.said, sought if by_fields else None)])
+    ]
+    speakers = {step.speaker for step in steps}
+    return AccountStep(
+        first=steps[0].first,
+        last=steps[-1].last,
+        speaker=speakers.pop() if len(speakers) == 1 else "",
+        said=pieces(said, told),
+        acts=(*(act for act in acts.values() if act in kept), *([AccountAct(call=OTHERS, times=rest)] if rest else [])),
+        level=JOINED_LEVEL,
+    )
+
+
+def _wanted_records(steps: Sequence[AccountStep], sought: Sought) -> list[str]:
+    """Return the records of *steps* of which most was used later: of them more is told."""
+    records = {act.outcome for step in steps for act in step.acts if is_record(act.outcome)}
+    worths = [(used_worth(record, sought), record) for record in sorted(records)]
+    return [record for worth, record in sorted(worths, reverse=True)[:WANTED_MAX] if worth >= WANTED_WORTH]
+
+
+def without_older(step: AccountStep, again: Collection[str], *, newer: int) -> AccountStep:
+    """Return *step* with the gist alone of what calls returned that *newer* made *again*: that tells how things are."""
+    if not any(call in again for call in long_calls(step)):
+        return step
+    acts = list(step.acts)
+    for place, act in enumerate(acts):
+        if act.call in again and _is_long(act):
+            # nothing of a record: what the newer call returned has its fields
+            short = f"{_gist(act, by_fields=False, sought=_nothing)} [again in #{newer}]".strip()
+            acts[place] = msgspec.structs.replace(act, outcome=short)
+    return msgspec.structs.replace(step, acts=tuple(acts))
+
+
+def long_calls(step: AccountStep) -> list[str]:
+    """Return the calls of *step* whose outcome gives way where they are made again."""
+    return [act.call for act in step.acts if _is_long(act)] if step.level < JOINED_LEVEL else []
+
+
+def _is_long(act: AccountAct) -> bool:
+    return len(act.outcome) > OLDER_CHARS_MIN
+
+
+def _gist(act: AccountAct, *, by_fields: bool, sought: Sought, record_chars: int = RECORD_CHARS) -> str:
+    """Return why *act* failed, the fields of a record that say most, or how its outcome is summed up.
+
+    What was used is told whole where it is short.
+    """
+    if act.failed:
+        return clipped(act.outcome.split("\n", 1)[0], REASON_CHARS, head=REASON_HEAD)
+    if by_fields and is_record(act.outcome):
+        return shorter_record(act.outcome, chars=record_chars, sought=sought)
+    if by_fields and len(act.outcome) <= ANSWER_CHARS and GAP not in act.outcome and act.outcome != NOTHING:
+        return one_line(act.outcome)
+    last = act.outcome.rsplit("\n", 1)[-1]
+    short = len(last) <= REASON_CHARS and (is_summary(last) or (act.used >= USED_MIN and last == act.outcome))
+    return last if short else ""
+
+
+def _nothing(_: str) -> float:
+    """Seek no word."""
+    return 0.0

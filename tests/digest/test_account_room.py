@@ -1,0 +1,112 @@
+"""What an account tells where there is room: it is used, and what says most comes first."""
+
+from __future__ import annotations
+
+from actors.core.pressure import target_tokens
+from actors.core.text.excerpt import excerpt, sentences_excerpt
+from actors.digest.account_steps import coarser, level_chars
+from actors.digest.hindsight import Hindsight
+from actors.digest.joined_steps import joined
+from actors.digest.records import record_text
+from protocol.account import AccountAct, AccountStep
+from protocol.policy import resolve
+from tests.builders import COUNT, Talk, user
+
+from .test_account import Message, account, called, looks, play, said, told
+
+
+def talk(window: int) -> Talk:
+    layer = {"digest": {"style": "account", "records": "fields", "cap": 0.45}}
+    return Talk(resolve([{"budget": {"window": window, "reserve": 0}}, layer]))
+
+
+def report(at: int, sentences: int = 24) -> Message:
+    """Return a long answer, no two sentences alike, by one of two assistants."""
+    text = " ".join(
+        f"Finding {at}.{one}: the pump {at * 40 + one} ran dry at depth {at * 7 + one}." for one in range(sentences)
+    )
+    return said(text, name="Expert" if at % 2 else "Checker")
+
+
+def test_a_run_that_is_a_little_too_long_keeps_its_newest_messages_whole() -> None:
+    of = play(talk(4_000), user("Why did the pumps run dry?"))
+    while of.state.digest is None:
+        play(of, report(len(of.state.live), sentences=18))
+    shown = [str(message["content"]) for message in of.shown()]
+    assert sum(map(COUNT, shown)) >= 0.85 * target_tokens(of.state)
+    assert sum(text.startswith("Finding") for text in shown) >= 6
+
+
+def test_who_tells_the_others_what_to_do_is_told_longest() -> None:
+    plan = "\n".join(f"{at}. Ask station {at} for its log, and note the pump's number." for at in range(1, 13))
+    brief = said(f"## Plan\n{plan}\n## Output format\nOne integer, no unit.", name="Manager")
+    of = play(talk(3_000), user("How many pumps?"), brief, *(report(at) for at in range(14)))
+    assert "One integer, no unit." in told(of)
+    assert sum(f"Ask station {at} " in told(of) for at in range(1, 13)) >= 10
+
+
+def test_what_was_found_before_a_call_outlasts_what_was_about_to_be_done() -> None:
+    found = (
+        "The function ignores its argument and multiplies the seed with 0x5deece66d, adds 0xb and keeps 48 bits of it, "
+        "so that the server's seventeenth number gives the low half of the state. The flag's hash is the first seed."
+    )
+    of = play(
+        talk(2_500), user("Find the seed."), *called(1, "decompile", looks(1, 1)[1]["content"], found, name="next")
+    )
+    play(
+        of,
+        *(
+            one
+            for at in range(2, 12)
+            for one in called(at, "read", looks(at, 1)[1]["content"], "Let's look.", path=f"f{at}")
+        ),
+    )
+    assert "0x5deece66d" in told(of)
+    assert "Let's look" not in told(of).split("#1", 1)[0]
+
+
+def test_words_come_before_the_programs_between_them() -> None:
+    program = "\n".join(f"    total_{at} = count(page_{at})" for at in range(60))
+    words = ("The first page has no revisions.", "The token was refused: ask for another one.")
+    speech = f"{words[0]}\n\n```python\n{program}\n```\n\n{words[1]}"
+    knows = Hindsight.of((), (), by_fields=True)
+    step = coarser(AccountStep(first=2, last=2, said=speech), 3, knows, level_chars(2_400))
+    assert all(one in step.said for one in words)
+    assert len(step.said) < len(speech) / 2
+
+
+def test_a_record_whose_values_were_used_is_told_longer_than_its_neighbours() -> None:
+    def looked_up(at: int) -> AccountStep:
+        legs = [{"from": f"A{at}X", "to": "DEN", "number": f"HAT{at}{leg}1"} for leg in range(4)]
+        booking = {"cabin": "economy", "legs": legs, "paid": [{"card": f"gift_card_{at}00", "amount": at}], "bags": at}
+        act = AccountAct(call=f"get_booking BK{at}", outcome=record_text(booking), target=f"BK{at}", used=3)
+        return AccountStep(first=at * 2 + 3, last=at * 2 + 4, acts=(act,))
+
+    used = {"hat401", "hat411"}
+    step = joined(
+        [looked_up(at) for at in range(8)], told=(), by_fields=True, sought=lambda word: 1.0 if word in used else 0.0
+    )
+    told = {act.target: act.outcome for act in step.acts}
+    assert "HAT401" in told["BK4"]
+    assert "HAT411" in told["BK4"]
+    assert max(len(outcome) for name, outcome in told.items() if name != "BK4") < len(told["BK4"])
+
+
+def test_of_the_links_of_one_page_a_few_are_seen() -> None:
+    page = "\n".join(f"* [Wiki {at}](https://site-{at}.example.org/start)" for at in range(40))
+    of = play(talk(4_000), user("Read it."), *called(1, "open", page, url="https://a.example.org"), *looks(2, 40))
+    assert sum(one.text.count("://") for one in account(of).values) <= 2
+
+
+def test_the_number_of_an_item_stands_with_its_words() -> None:
+    plan = "Plan: 1. Buy the wood. 2. Saw it into boards of forty centimetres. 3. Glue them. 4. Paint the box in blue."
+    short = sentences_excerpt(plan, chars=60, sought=lambda word: 1.0 if word == "paint" else 0.0, clauses=True)
+    assert "4. Paint the box in blue." in short
+    assert "1. …" not in short
+    assert "2. …" not in short
+
+
+def test_lines_of_a_file_keep_their_indentation_behind_their_numbers() -> None:
+    file = "\n".join(f"{at}:{'    ' * (at % 4)}value_{at} = {'abcdefgh'[at % 8] * 6}" for at in range(1, 40))
+    short = excerpt(file, chars=200, sought=lambda word: 1.0 if word in {"value_7", "value_11"} else 0.0, clauses=True)
+    assert "7:            value_7 = hhhhhh" in short
