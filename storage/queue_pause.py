@@ -1,6 +1,7 @@
 """Pause: nobody takes work from the queue while a log is written from outside.
 
-The pause has an end of its own on the server, so that a process that dies in it cannot stop the actors for long.
+The pause has an end of its own on the server, so that a process that dies in it cannot stop the actors for long. Its
+times are those of the server. Any number may pause at the same time: who ends first leaves what the others asked for.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -26,41 +28,92 @@ PAUSE_SECONDS = 15.0
 
 ANSWER_SECONDS = 5.0
 
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
 
 @asynccontextmanager
 async def paused(connection: NatsConnection) -> AsyncIterator[None]:
-    """Keep every consumer of the work queue paused meanwhile. Raises `LogUnavailable`, `Rejected`."""
+    """Keep every consumer of the work queue paused meanwhile.
+
+    Raises `LogUnavailable`, and `Rejected` where the server refuses: at once, or at the end if it refused to go on.
+    """
     layout = await known_layout(connection).layout()
     if layout.moving:
         raise LogUnavailable(grows(layout))
-    consumers: list[str] = []
+    consumers: list[_Consumer] = []
     for stream in layout.streams(subjects.WAKE_STREAM):
         names = await _asked(connection, f"NAMES.{stream}", {})
-        consumers += [f"{stream}.{name}" for name in names.get("consumers") or ()]
-
-    async def pause(seconds: float) -> None:
-        until = datetime.now(UTC) + timedelta(seconds=seconds)
-        for name in consumers:
-            await _asked(connection, f"PAUSE.{name}", {"pause_until": until.isoformat()})
+        consumers += [_Consumer(connection, f"{stream}.{name}") for name in names.get("consumers") or ()]
+    refused: list[Rejected] = []
 
     async def keep() -> None:
         while True:
             await asyncio.sleep(PAUSE_SECONDS / 3)
-            # the next round comes before the pause ends
-            with suppress(LogUnavailable):
-                await pause(PAUSE_SECONDS)
+            for one in consumers:
+                try:
+                    await one.pause()
+                except LogUnavailable:
+                    pass  # the next round comes before the pause ends
+                except Rejected as error:
+                    refused.append(error)
             heed_cancellation()
 
-    await pause(PAUSE_SECONDS)
-    keeping = asyncio.create_task(keep())
     try:
-        yield
+        for one in consumers:
+            await one.pause()
+        keeping = asyncio.create_task(keep())
+        try:
+            yield
+        finally:
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
     finally:
-        keeping.cancel()
-        await asyncio.gather(keeping, return_exceptions=True)
         # it ends by itself if this is not heard
-        with suppress(LogUnavailable):
-            await pause(-1)
+        with suppress(LogUnavailable, Rejected):
+            for one in consumers:
+                await one.resume()
+    if refused:
+        raise refused[0]
+
+
+@dataclass
+class _Consumer:
+    """A consumer that is paused, and until when: as we asked, and as others did."""
+
+    connection: NatsConnection
+    name: str
+    ours: datetime = _NEVER
+    others: datetime = _NEVER
+
+    async def pause(self) -> None:
+        """Pause it from now on, never for less than others asked for. Raises `LogUnavailable`, `Rejected`."""
+        now, _ = await self._look()
+        self.ours = max(now + timedelta(seconds=PAUSE_SECONDS), self.others)
+        if not await self._until(self.ours):
+            raise Rejected(f"the actors cannot be paused: {self.name} works on; do the servers' clocks agree?")
+
+    async def resume(self) -> None:
+        """End our pause; one that others asked for stays. Raises `LogUnavailable`, `Rejected`."""
+        now, stands = await self._look()
+        if stands == self.ours != _NEVER:
+            await self._until(self.others if self.others > now else None)
+
+    async def _look(self) -> tuple[datetime, datetime]:
+        """Return the clock of its server, and until when it is paused."""
+        found = await _asked(self.connection, f"INFO.{self.name}", {})
+        now, stands = _time(found.get("ts")), _time(found.get("config", {}).get("pause_until"))
+        if stands != self.ours:
+            self.others = max(self.others, stands)
+        return now, stands
+
+    async def _until(self, end: datetime | None) -> bool:
+        """Ask for a pause until *end*, or for none; tell whether it is paused."""
+        answer = await _asked(self.connection, f"PAUSE.{self.name}", {"pause_until": end.isoformat()} if end else {})
+        return answer.get("paused") is True
+
+
+def _time(text: str | None) -> datetime:
+    return datetime.fromisoformat(text) if text else _NEVER
 
 
 async def _asked(connection: NatsConnection, what: str, request: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,95 @@
+"""A pause of the queue: by the server's clock, together with others, and never unseen when it fails."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta, tzinfo
+
+import pytest
+
+from actors.host.bootstrap import Runtime
+from protocol import subjects
+from protocol.errors import Rejected
+from protocol.subjects import ACTORS
+from storage import queue_pause
+from storage.queue_pause import paused
+from storage.streams import provision
+from tests.host.test_embedded import until
+
+
+async def stand_still(running: Runtime) -> set[bool]:
+    """Return whether the queue's consumers are paused."""
+    jetstream = running.connection.jetstream()
+    names = [subjects.durable(actor) for actor in ACTORS]
+    return {bool((await jetstream.consumer_info(subjects.WAKE_STREAM, name)).paused) for name in names}
+
+
+@pytest.mark.parametrize("minutes", [2, -2])
+async def test_a_clock_that_is_wrong_pauses_neither_longer_nor_not_at_all(
+    running: Runtime, monkeypatch: pytest.MonkeyPatch, minutes: int
+) -> None:
+    class Wrong(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Wrong:
+            return cls.fromtimestamp((datetime.now(UTC) + timedelta(minutes=minutes)).timestamp(), tz)
+
+    monkeypatch.setattr(queue_pause, "datetime", Wrong)
+    try:
+        async with paused(running.connection):
+            assert await stand_still(running) == {True}
+        assert await stand_still(running) == {False}
+    finally:
+        await freed(running)
+
+
+async def test_who_ends_first_leaves_the_pause_of_the_other(running: Runtime) -> None:
+    try:
+        async with paused(running.connection):
+            async with paused(running.connection):
+                pass
+            assert await stand_still(running) == {True}
+        assert await stand_still(running) == {False}
+        first, second = paused(running.connection), paused(running.connection)
+        await first.__aenter__()
+        await second.__aenter__()
+        await first.__aexit__(None, None, None)
+        assert await stand_still(running) == {True}
+        await second.__aexit__(None, None, None)
+    finally:
+        await freed(running)
+
+
+async def test_a_pause_that_the_server_refuses_to_renew_is_told(
+    running: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_pause, "PAUSE_SECONDS", 3.0)
+    try:
+        with pytest.raises(Rejected):
+            await refused_once(running, subjects.durable("cut"))
+    finally:
+        await provision(running.connection)
+        await freed(running)
+
+
+async def refused_once(running: Runtime, name: str) -> None:
+    """Pause, and take a consumer away until a renewal has missed it."""
+    asked = list[object]()
+
+    async def heard(message: object) -> None:
+        asked.append(message)
+
+    async with paused(running.connection):
+        await running.connection.jetstream().delete_consumer(subjects.WAKE_STREAM, name)
+        watch = await running.connection.subscribe(f"$JS.API.CONSUMER.*.{subjects.WAKE_STREAM}.{name}", cb=heard)
+        with suppress(TimeoutError):  # the answer to the first is there before the second is asked
+            await until(lambda: len(asked) >= 2, seconds=60)
+        await watch.unsubscribe()
+        await provision(running.connection)
+
+
+async def freed(running: Runtime) -> None:
+    """Let nobody wait for what a failed test has paused."""
+    for actor in ACTORS:
+        for lane in subjects.LANES:
+            name = subjects.durable(actor, lane)
+            await running.connection.request(f"$JS.API.CONSUMER.PAUSE.{subjects.WAKE_STREAM}.{name}", b"{}")
