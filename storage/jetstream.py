@@ -8,6 +8,7 @@ leader.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import TypeVar
@@ -130,14 +131,19 @@ class JetStreamLog:
 
     async def addresses(self) -> list[Address]:
         """See `EventLog.addresses`."""
-        found: set[Address] = set()
+        return sorted(await self.counts())
+
+    async def counts(self) -> Counter[Address]:
+        """Return how many records the log has of each conversation. Raises `NotProvisioned`, `LogUnavailable`."""
+        found = Counter[Address]()
         for stream in await self._layout.streams(subjects.LOG_STREAM):
             listed, total = 0, 1
             while listed < total:
                 page, total = await subjects_page(self._connection, stream=stream, offset=listed)
-                found |= {subjects.address_of(subject) for subject in page}
+                for subject, count in page.items():
+                    found[subjects.address_of(subject)] += count
                 listed = listed + len(page) if page else total
-        return sorted(found)
+        return found
 
     async def end(self, partition: int = 0) -> int:
         """See `EventLog.end`. Raises `NotProvisioned`, `LogUnavailable`."""

@@ -151,10 +151,10 @@ def record_of(message: Raw) -> Record:
     return Record(seq=message.seq, side=side, body=message.body, headers=message.headers, time=message.time)
 
 
-async def subjects_page(connection: NatsConnection, *, stream: str, offset: int) -> tuple[list[str], int]:
+async def subjects_page(connection: NatsConnection, *, stream: str, offset: int) -> tuple[dict[str, int], int]:
     """Return one page of a *stream*'s subjects (the server's pages have 100,000), and how many there are in all.
 
-    Raises `NotProvisioned`, `LogUnavailable`.
+    Each comes with the number of its messages. Raises `NotProvisioned`, `LogUnavailable`.
     """
     request = {"subjects_filter": subjects.LOG_SUBJECTS, "offset": offset}
     try:
@@ -169,4 +169,4 @@ async def subjects_page(connection: NatsConnection, *, stream: str, offset: int)
         if failed.get("err_code") == STREAM_NOT_FOUND:
             raise NotProvisioned(NO_STREAM, stream=stream)
         raise LogUnavailable(f"the conversations cannot be listed: {failed.get('description', '')}")
-    return list(found["state"].get("subjects") or ()), int(found.get("total", 0))
+    return dict(found["state"].get("subjects") or {}), int(found.get("total", 0))

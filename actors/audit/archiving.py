@@ -33,7 +33,8 @@ from storage.known_layout import known_layout
 from storage.ports import Archives, EventLog, Keys, Record
 
 from .heads import Head
-from .verify import mentioned, walked
+from .sharing import objects_of
+from .verify import walked
 
 OBJECTS_MAX = 2_000
 """That a commit names, 130 KB: where an archived log names more, who erases reads its archives."""
@@ -79,7 +80,7 @@ class Archiving:
         whole = await self.log.read(at, after=0)
         # from its first record on: a snapshot may hide what is wrong before it
         await _proved(at, whole, upto=records[-1].seq)
-        objects = mentioned(at, whole)
+        objects = objects_of(whole)
         sha256 = await self.archives.put(at, body)
         if await self.archives.get(at, sha256) != body:
             raise ArchiveDamaged(f"the store gave other bytes of {at} back than it was given", address=str(at))

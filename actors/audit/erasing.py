@@ -33,8 +33,7 @@ from storage.ports import Archives, Artifacts, EventLog, Record
 from storage.queue_pause import paused
 from storage.sweep_ports import LogChanges
 
-from .sharing import Sharing, archived_objects
-from .verify import mentioned
+from .sharing import Sharing, archived_objects, objects_of
 
 ROUNDS_MAX = 5
 """Times that the log is looked at again: an agent that does not know may still be speaking."""
@@ -42,6 +41,10 @@ ROUNDS_MAX = 5
 HEARD_SECONDS = BELIEVED_SECONDS + 0.1
 """From the mark in the key's place to the last look at the log: whoever looked before it has spoken by then, or looks
 again. The tenth is for a replica that learns of the mark later than the others."""
+
+
+class SpokenSince(Contended):
+    """It is not idle any more."""
 
 
 class Erasing(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,9 +83,12 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
         async with paused(self.connection):
             yield
 
-    async def bury(self, at: Address, *, by: str, sharing: Sharing) -> Certificate:
-        """Erase *at* within a pause. Raises as `erase`."""
-        named, commit, seq = await self._entombed(at, by=by)
+    async def bury(self, at: Address, *, by: str, sharing: Sharing, idle_since: int | None = None) -> Certificate:
+        """Erase *at* within a pause; *idle_since*: only if its stream got nothing behind that place.
+
+        Raises `SpokenSince` where it did, else as `erase`; nothing was begun where it has no tombstone then.
+        """
+        named, commit, seq = await self._entombed(at, by=by, sharing=sharing, idle_since=idle_since)
         fact = next(fact for fact in commit.facts if isinstance(fact, ConversationErased))
         # behind the tombstone: of two that are erased at once, one sees that of the other
         await sharing.again()
@@ -101,13 +107,14 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
             for lane in subjects.LANES:
                 wakes += await self._overwritten(wake_stream, subjects.wake(actor, at, lane))
         gateway = await forgotten(self.connection, at)
-        await self.listing.forget({at})
         keys = await key_destroyed(self.connection, at)
         await sleep(HEARD_SECONDS)
         archives = await self.archives.names(at)
         for sha256 in archives:
             await self.archives.delete(at, sha256)
         records = await self._log_overwritten(at, keep=seq)
+        # the last: who looks for what was begun goes by the list
+        await self.listing.forget({at})
         return Certificate(
             address=str(at),
             at_ms=fact.at_ms,
@@ -129,7 +136,9 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
             archives=tuple(archives),
         )
 
-    async def _entombed(self, at: Address, *, by: str) -> tuple[set[str], codec.Commit, int]:
+    async def _entombed(
+        self, at: Address, *, by: str, sharing: Sharing, idle_since: int | None
+    ) -> tuple[set[str], codec.Commit, int]:
         """Return the objects that the log names, its tombstone and where that is; append it if there is none."""
         for _ in range(APPEND_ATTEMPTS_MAX):
             records, named = await self._read(at)
@@ -139,6 +148,10 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
             there = _commit(done[-1]) if done else None
             if there is not None and there.is_tombstone:
                 return named, there, done[-1].seq
+            # what could not be carried out is not begun: from its tombstone on it reads as erased
+            await sharing.with_others(at, named)
+            if idle_since is not None and await self.stored.head(at) != idle_since:
+                raise SpokenSince(f"{at} was spoken in since it was found to be idle", address=str(at))
             commit = tombstone(at, records, by=by, at_ms=time.time_ns() // 1_000_000)
             # in plain text: the key goes, and it quotes nothing
             seq = await JetStreamLog(self.connection).append(
@@ -156,13 +169,12 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
         """Return the log, and the objects that it names; without its archive where that is lost, if the log knows."""
         try:
             records = await self.log.read(at, after=0)
-            return records, set(mentioned(at, records))
+            return records, objects_of(records)
         except ArchiveDamaged:
             records = await self.stored.read(at, after=0)
-            archived = archived_objects(records)
-            if archived is None:
+            if archived_objects(records) is None:
                 raise
-            return records, {*mentioned(at, records), *archived}
+            return records, objects_of(records)
 
     async def _log_overwritten(self, at: Address, *, keep: int) -> int:
         count = 0

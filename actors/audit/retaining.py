@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import cache
@@ -21,11 +22,12 @@ from protocol.errors import BadEnvelope, Damaged, JettisonError, NotReady, Rejec
 from protocol.history import Certificate
 from protocol.ids import Address
 from protocol.retention import Retention, seconds_in
+from storage.jetstream import JetStreamLog
 from storage.jetstream_reads import clock_ms, millis
 from storage.tombstones import is_erasure
 
 from .archiving import Archived, Archiving, Kept
-from .erasing import Erasing
+from .erasing import Erasing, SpokenSince
 from .sharing import Sharing
 
 Wish = Literal["archive", "finish", "erase", "erase again"]
@@ -50,6 +52,8 @@ class Due(NamedTuple):
     wish: Wish
     retention: Retention
     since_ms: int
+    ahead_ms: int = 0
+    """So far the clock of this machine is ahead of that of NATS."""
 
 
 def wished(about: About, at_ms: int, retention: Retention, *, now_ms: int) -> Wish | None:
@@ -89,21 +93,27 @@ class Retaining:
         opened = await self.erasing.listing.opener(found.sections)
         known = cache(lambda section: opened(section, About))
         retention = cache(self.layers.retention)
-        now_ms, out, left = time.time_ns() // 1_000_000, list[Due](), dict[Address, bool]()
+        ahead_ms = round(apart * 1000)
+        now_ms, out, erased = time.time_ns() // 1_000_000 - ahead_ms, list[Due](), set[Address]()
         for (tenant, conversation), place in found.all.items():
             about = About() if place.section is None else known(place.section)[place.row]
             at, wanted = Address(tenant=tenant, conversation=conversation), retention(tenant)
-            if about.fault == ERASED and now_ms - place.at_ms < FINISH_MS:
-                left[at] = False
+            if about.fault == ERASED:
+                erased.add(at)
             elif (wish := wished(about, place.at_ms, wanted, now_ms=now_ms)) is not None:
                 since_ms = about.idle_ms or place.at_ms or now_ms
-                out.append(Due(at, wish, wanted, since_ms + 1000 * _after_seconds(wish, wanted)))
+                out.append(Due(at, wish, wanted, since_ms + 1000 * _after_seconds(wish, wanted), ahead_ms))
+        # one that nothing is left of has its tombstone alone, and is not read again for ever
+        counts = await JetStreamLog(self.archiving.connection).counts() if erased else Counter[Address]()
+        left = {at for at in erased if counts[at] > 1}
         async for at in self.archiving.archives.addresses():
             place = found.all.get((at.tenant, at.conversation), UNLISTED)
             if place.section is None or known(place.section)[place.row].fault == ERASED:
-                left[at] = True
-        again = [at for at, archived in left.items() if await self._is_left(at, archived=archived)]
-        return [*out, *(Due(at, "erase again", Retention(), now_ms) for at in again)]
+                left.add(at)
+        for at in sorted(left):
+            if begun_ms := await self._begun_ms(at):
+                out.append(Due(at, "erase again", Retention(), begun_ms))
+        return out
 
     async def round(self, *, by: str) -> AsyncIterator[tuple[Due, Archived | Certificate | JettisonError]]:
         """Do what is due, and yield what became of each, also what was wrong with it.
@@ -130,10 +140,13 @@ class Retaining:
                     yield one, await self._erased(one, sharing, by=by)
                 paused_seconds = time.monotonic() - began
 
-    async def _is_left(self, at: Address, *, archived: bool) -> bool:
-        """Tell whether *at* was erased, and not all of it: an archive of it is in the store, or records behind that."""
+    async def _begun_ms(self, at: Address) -> int:
+        """Return since when *at* is erased, and not all of it: it has more records, or archives; 0: it is not."""
         records = await self.archiving.stored.read(at, after=0)
-        return any(map(is_erasure, records)) and (archived or len(records) > 1)
+        stone = next(filter(is_erasure, records), None)
+        if stone is None or not (len(records) > 1 or await self.archiving.archives.names(at)):
+            return 0
+        return millis(stone.time)
 
     async def _archived(self, due: Due, *, by: str) -> Archived | JettisonError:
         try:
@@ -141,15 +154,19 @@ class Retaining:
                 gone = await self.archiving.finish(due.at)
                 return Archived(address=str(due.at), kept="" if gone else "archived already", removed=gone)
             idle_seconds = seconds_in(due.retention.archive_after)
-            return await self.archiving.archive(due.at, idle_seconds=idle_seconds, by=by)
+            return await self.archiving.archive(due.at, idle_seconds=idle_seconds + due.ahead_ms / 1000, by=by)
         except (Damaged, BadEnvelope, Unavailable) as error:
             return error
 
     async def _erased(self, due: Due, sharing: Sharing, *, by: str) -> Archived | Certificate | JettisonError:
-        if kept := await self._kept_or_fault(due):
-            return kept
         try:
-            return await self.erasing.bury(due.at, by=by, sharing=sharing)
+            idle_since = None if due.wish == "erase again" else await self.archiving.stored.head(due.at)
+            # judged by no less than what was there before
+            if kept := await self._kept_or_fault(due):
+                return kept
+            return await self.erasing.bury(due.at, by=by, sharing=sharing, idle_since=idle_since)
+        except SpokenSince:
+            return Archived(address=str(due.at), kept="in use")
         except (Damaged, Rejected, Unavailable) as error:
             return error
 
@@ -164,7 +181,7 @@ class Retaining:
     async def _kept(self, due: Due) -> Kept:
         """Return why what the list says is to be erased is not."""
         if due.wish == "erase again":
-            return "" if await self._is_left(due.at, archived=True) else "erased"
+            return "" if await self._begun_ms(due.at) else "erased"
         records = await self.archiving.stored.read(due.at, after=0)
         newest_ms = millis(records[-1].time) if records else 0
         try:
@@ -175,4 +192,6 @@ class Retaining:
             if state.erased:
                 return "erased"
             since_ms = state.position.idle_ms if state.archived else newest_ms
-        return "in use" if time.time() - since_ms / 1000 < seconds_in(due.retention.erase_after) else ""
+        return (
+            "in use" if time.time() - (due.ahead_ms + since_ms) / 1000 < seconds_in(due.retention.erase_after) else ""
+        )

@@ -16,7 +16,7 @@ from actors.runtime.task_group import together
 from protocol import codec
 from protocol.errors import ArtifactsUnavailable, BadEnvelope, Damaged, JettisonError, KeysUnavailable, LogRegression
 from protocol.facts import ConversationArchived, MessagesAppended, ToolOutputSpilled
-from protocol.ids import Address, Token
+from protocol.ids import Address, Token, is_sha256
 from storage.archives import newest_archive
 from storage.ports import EventLog, Record
 from storage.sweep_ports import LogChange, LogChanges
@@ -72,8 +72,10 @@ class Sharing:
             sought |= dict.fromkeys(new, 0)
             self._reached.clear()
             await self._read(await self._all())
-        for other, fault in self._faults.items():
-            if names and other != at and other.tenant == at.tenant:
+        for other in [one for one in self._faults if names and one != at and one.tenant == at.tenant]:
+            # what was not there for a moment may be there by now
+            await self._read([other])
+            if fault := self._faults.get(other):
                 raise fault
         own = self._names.get(at, ())
         return {name for name in names if sought[name] > (name in own)}
@@ -141,6 +143,11 @@ def named(records: Sequence[Record]) -> set[str]:
         for appended in (fact for fact in said if isinstance(fact, MessagesAppended)):
             found |= {claim.sha256 for message in appended.messages for claim in message.claims}
     return found | set(archived_objects(records) or ())
+
+
+def objects_of(records: Sequence[Record]) -> set[str]:
+    """Return what is to go with *records*: also what came after the log had said that it never did."""
+    return set(filter(is_sha256, named(records)))  # an agent may announce anything
 
 
 def archived_objects(records: Sequence[Record]) -> tuple[str, ...] | None:

@@ -26,6 +26,13 @@ def sha(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()
 
 
+def words(*objects: str) -> bytes:
+    """Return the envelope of a message whose parts are *objects*."""
+    claims = tuple(Claim(pointer=f"/{one}", sha256=sha(one), bytes=9) for one in objects)
+    facts = (MessagesAppended(messages=(SaidMessage(raw=b"{}", claims=claims),)),)
+    return codec.encode_said(codec.Said(writer=fresh_id(), count=1, facts=facts))
+
+
 class Counting(MemoryLog):
     """A log that knows what was read of it."""
 
@@ -48,10 +55,7 @@ class Tenant:
 
     async def name(self, at: Address, *objects: str) -> None:
         """Say a message whose parts are *objects*."""
-        claims = tuple(Claim(pointer=f"/{one}", sha256=sha(one), bytes=9) for one in objects)
-        facts = (MessagesAppended(messages=(SaidMessage(raw=b"{}", claims=claims),)),)
-        body = codec.encode_said(codec.Said(writer=fresh_id(), count=1, facts=facts))
-        await self.stored.say(at, body, message_id=fresh_id(), headers={})
+        await self.stored.say(at, words(*objects), message_id=fresh_id(), headers={})
 
     async def archive(self, at: Address, objects: Iterable[str] | None) -> str:
         """Move the log of *at* into an archive; the commit says which *objects* it names. Return its SHA-256."""
@@ -121,6 +125,22 @@ async def test_a_log_that_cannot_be_read_holds_up_who_names_objects_and_is_named
     with pytest.raises(ArchiveDamaged, match=str(OTHER)):
         await sharing.with_others(VICTIM, {sha("own")})
     assert await sharing.with_others(OTHER, {sha("shared")}) == set(), "it holds up itself least of all"
+
+
+async def test_a_log_that_could_not_be_read_for_a_moment_holds_up_nobody() -> None:
+    tenant = Tenant()
+    await tenant.name(VICTIM, "own", "shared")
+    await tenant.name(OTHER, "shared")
+    away = await tenant.archive(OTHER, None)
+    body = await tenant.archives.get(OTHER, away)
+    await tenant.archives.delete(OTHER, away)
+    sharing = await tenant.looked()
+    await tenant.archives.put(OTHER, body)
+    try:
+        shared = await sharing.with_others(VICTIM, {sha("own"), sha("shared")})
+    except ArchiveDamaged as error:
+        shared = {f"held up: {error}"}
+    assert shared == {sha("shared")}
 
 
 async def test_in_a_pause_only_what_came_since_is_read() -> None:
