@@ -140,6 +140,7 @@ LOG_REPLICAS_BEHIND = "jettison.log.replicas.behind"  # gauge, {replica}
 ANCHORS_AGE = "jettison.anchors.age"  # gauge, s
 RETENTION_CONVERSATIONS = "jettison.retention.conversations"  # counter, {conversation}; by outcome
 RETENTION_OVERDUE = "jettison.retention.overdue"  # gauge, s
+RETENTION_FAILED = "jettison.retention.round_failed"  # gauge, {round}
 STORAGE_USED = "jettison.nats.storage.used"  # gauge, By
 STORAGE_LIMIT = "jettison.nats.storage.limit"  # gauge, By; where the account has one
 GATEWAY_PROMPT = "jettison.gateway.tokens.prompt"  # counter, {token}; by cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
@@ -26,6 +27,7 @@ from actors.telemetry.service_metrics import (
     record_overdue,
     record_queue,
     record_retained,
+    record_round,
     record_served,
     record_storage,
 )
@@ -66,10 +68,24 @@ def record_everything() -> None:
     record_anchors(age_seconds=1.0)
     record_retained("archived")
     record_overdue(age_seconds=1.0)
+    record_round(failed=True)
     record_failure("PutObject")
     sample = {str: "x", int: 1, float: 1.0}
     one = {field.name: sample[field.type] for field in msgspec.structs.fields(Counted)}
     record_request(Counted(**one | {"status": 200}))  # type: ignore[arg-type]
+
+
+@contextmanager
+def recording(provider: MeterProvider) -> Iterator[None]:
+    """Have all that is recorded meanwhile go to *provider*."""
+    for cached in CACHES:
+        cached.cache_clear()
+    try:
+        with patch.object(metrics, "get_meter", provider.get_meter):
+            yield
+    finally:
+        for cached in CACHES:
+            cached.cache_clear()
 
 
 def shown() -> list[Shown]:
@@ -77,14 +93,8 @@ def shown() -> list[Shown]:
     registry, memory = CollectorRegistry(), InMemoryMetricReader()
     exporter = PrometheusMetricReader(scope_info_enabled=False, disable_target_info=True, registry=registry)
     provider = MeterProvider(metric_readers=[memory, exporter], shutdown_on_exit=False)
-    for cached in CACHES:
-        cached.cache_clear()
-    try:
-        with patch.object(metrics, "get_meter", provider.get_meter):
-            record_everything()
-    finally:
-        for cached in CACHES:
-            cached.cache_clear()
+    with recording(provider):
+        record_everything()
     data = memory.get_metrics_data()
     assert data is not None
     known = [one for group in data.resource_metrics for scope in group.scope_metrics for one in scope.metrics]

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from actors.audit.archiving import Archived
 from actors.host.bootstrap import Runtime
-from actors.telemetry.service_metrics import OUTCOMES, record_overdue, record_retained
+from actors.telemetry.service_metrics import RETAINED, record_overdue, record_retained, record_round
 from protocol.connection import heed_cancellation
 from protocol.errors import JettisonError, Unavailable
 from protocol.history import Certificate
@@ -28,7 +28,7 @@ def retain(stack: StackOptions, *, every: float, dry_run: bool, as_json: bool) -
             return await _due(running, as_json=as_json)
         if every:
             await _forever(running, every=every, as_json=as_json)
-        if faults := await _round(running, as_json=as_json):
+        if faults := await one_round(running, as_json=as_json):
             raise faults[0]  # after all others were told, for the exit code
         return 0
 
@@ -41,7 +41,7 @@ async def _forever(running: Runtime, *, every: float, as_json: bool) -> NoReturn
         with readiness.needs(needs_of(running, store=True)):
             while True:
                 try:
-                    await _round(running, as_json=as_json)
+                    await one_round(running, as_json=as_json)
                 except Unavailable as error:
                     said(f"nothing more was done: {error}")
                 heed_cancellation()
@@ -53,14 +53,24 @@ async def _due(running: Runtime, *, as_json: bool) -> int:
         if as_json:
             printed({"address": str(due.at), "due": due.wish})
         else:
-            sys.stdout.write(f"{due.wish:8} {due.at}\n")
+            sys.stdout.write(f"{due.wish:11} {due.at}\n")
     return 0
 
 
+async def one_round(running: Runtime, *, as_json: bool) -> list[JettisonError]:
+    """Do what is due once, and tell it; return what was wrong. Raises `Unavailable`, `Rejected` where it breaks off."""
+    try:
+        faults = await _round(running, as_json=as_json)
+    except JettisonError:
+        record_round(failed=True)
+        raise
+    record_round(failed=False)
+    return faults
+
+
 async def _round(running: Runtime, *, as_json: bool) -> list[JettisonError]:
-    """Do what is due once, and tell it; return what was wrong."""
     counts, faults, late_ms = Counter[str](), list[JettisonError](), now_ms()
-    for begun in OUTCOMES:
+    for begun in RETAINED:
         record_retained(begun, conversations=0)
     async for due, became in running.retaining().round(by=running.by):
         if isinstance(became, JettisonError):

@@ -8,8 +8,8 @@ from protocol import semconv
 
 from .setup import gauge, histogram, metric_counter
 
-Outcome = Literal["archived", "erased", "failed"]
-OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+Retained = Literal["archived", "erased", "failed"]
+RETAINED: tuple[Retained, ...] = get_args(Retained)
 """Of an idle conversation that was due."""
 
 
@@ -54,7 +54,7 @@ def record_anchors(*, age_seconds: float) -> None:
     gauge(semconv.ANCHORS_AGE, "s", "Since when a tenant has no newer anchor").set(age_seconds)
 
 
-def record_retained(outcome: Outcome, *, conversations: int = 1) -> None:
+def record_retained(outcome: Retained, *, conversations: int = 1) -> None:
     """Count idle conversations; none makes their count begin."""
     about = "Idle conversations that `jettison retain` archived or erased, or failed to"
     counted = metric_counter(semconv.RETENTION_CONVERSATIONS, "{conversation}", about)
@@ -65,3 +65,9 @@ def record_overdue(*, age_seconds: float) -> None:
     """Say since when the oldest conversation is due that a round could not archive or erase; 0: there is none."""
     about = "Since when the oldest conversation is due that `jettison retain` fails to archive or to erase"
     gauge(semconv.RETENTION_OVERDUE, "s", about).set(age_seconds)
+
+
+def record_round(*, failed: bool) -> None:
+    """Say whether the last round ended before it had looked at all that is due."""
+    about = "1: the last round of `jettison retain` broke off (NATS or the store did not answer, or a clock is wrong)"
+    gauge(semconv.RETENTION_FAILED, "{round}", about).set(int(failed))

@@ -14,12 +14,15 @@ from typing import Any
 
 import pytest
 from nats.aio.msg import Msg
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from actors.audit.archiving import Archiving
 from actors.audit.evidence import verified
 from actors.audit.forking import forked
 from actors.audit.importing import origin_headers
 from actors.audit.retaining import FINISH_MS, wished
+from actors.cli import retain
 from actors.cli.verify import sources_of
 from actors.core.listed import ERASED, About
 from actors.host.bootstrap import Runtime, runtime
@@ -39,6 +42,7 @@ from tests.audit.test_undo_commands import told
 from tests.builders import assistant, result, user
 from tests.cli.test_cli import jettison
 from tests.conftest import settled
+from tests.metrics_page import recording
 
 DAY_MS = 86_400_000
 
@@ -95,6 +99,21 @@ async def test_nothing_is_due_by_a_clock_that_is_not_that_of_nats(
         monkeypatch.setattr("actors.audit.retaining.time", wrong)
         with pytest.raises(Rejected, match="s apart"):
             await running.retaining().due()
+
+
+async def test_a_round_that_breaks_off_is_told_by_the_metrics(
+    running: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = InMemoryMetricReader()
+    wrong = SimpleNamespace(time=lambda: 0.0, time_ns=time.time_ns)
+    monkeypatch.setattr("actors.audit.retaining.time", wrong)
+    with recording(MeterProvider(metric_readers=[memory], shutdown_on_exit=False)):
+        with pytest.raises(Rejected, match="s apart"):
+            await retain.one_round(running, as_json=True)
+        data = json.loads((memory.get_metrics_data() or pytest.fail("nothing was recorded")).to_json())
+    (scope,) = data["resource_metrics"][0]["scope_metrics"]
+    values = {one["name"]: one["data"]["data_points"][0]["value"] for one in scope["metrics"]}
+    assert values.get("jettison.retention.round_failed") == 1
 
 
 class Racing:

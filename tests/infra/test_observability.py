@@ -53,6 +53,12 @@ def test_every_query_names_what_there_is() -> None:
     assert {name: found for name, query in queries() if (found := wrong(query))} == {}
 
 
+def test_no_line_of_the_dashboard_shows_the_whole_range_at_each_of_its_points() -> None:
+    panels = json.loads((FOLDER / "grafana.json").read_text())["panels"]
+    lines = [target["expr"] for panel in panels if panel["type"] == "timeseries" for target in panel["targets"]]
+    assert [query for query in lines if "$__range" in query] == []
+
+
 @pytest.mark.parametrize(
     ("query", "found"),
     [
