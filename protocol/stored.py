@@ -11,6 +11,10 @@ from nats.aio.client import Client as NatsConnection
 from nats.js.errors import APIError, NoStreamResponseError
 
 
+class NoConfirmation(nats.errors.Error):
+    """What answered is no stream: it names no place where the message would be."""
+
+
 class Ack(msgspec.Struct, frozen=True, kw_only=True):
     """The place in its stream, and whether the message was there before."""
 
@@ -32,5 +36,7 @@ async def stored(
         raise NoStreamResponseError from None
     ack = _ACK.decode(answer.data)
     if ack.error is not None:
-        APIError.from_error(ack.error)
+        raise APIError.from_error(ack.error)
+    if ack.seq < 1:
+        raise NoConfirmation
     return ack

@@ -74,7 +74,7 @@ async def leaders_message(connection: NatsConnection, stream: str, subject: str,
         raise ServiceUnavailableError from None
     told = _TOLD.decode(answer.data)
     if told.error is not None:
-        APIError.from_error(told.error)
+        raise APIError.from_error(told.error)
     assert told.message is not None
     one = told.message
     headers = guarded.header_lines(one.hdrs.removeprefix(_HEADER_LINE))

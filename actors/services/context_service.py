@@ -77,9 +77,6 @@ T = TypeVar("T")
 
 log = logging.getLogger("jettison.context")
 
-POLL_SECONDS = (0.002, 0.004, 0.008, 0.016, 0.032, 0.05)
-"""Looks at the log while actors work; a look costs 0.2 ms."""
-
 WAIT_SECONDS_MAX = 60.0
 
 PRIORITY_AFTER_SECONDS = (0.25, 1.0)
@@ -213,7 +210,7 @@ class ContextService:
             if left <= 0:
                 raise calls_open(at, state)
             asked = msgspec.structs.replace(asked, wait_seconds=left, have="", doubted=(), coming=None)
-            await asyncio.sleep(POLL_SECONDS[-1])
+            await asyncio.sleep(heard.POLL_SECONDS[-1])
 
     async def _settled(self, at: Address, asked: ContextAsked) -> State:
         """Return a state in which the deterministic actors are done, or the best that the wait allows."""
@@ -241,14 +238,16 @@ class ContextService:
             if time.monotonic() >= hurries:
                 hurries += PRIORITY_AFTER_SECONDS[1]
                 await self._hurry(waits_for, at)
-            await asyncio.sleep(POLL_SECONDS[min(looks, len(POLL_SECONDS) - 1)])
+            await asyncio.sleep(heard.POLL_SECONDS[min(looks, len(heard.POLL_SECONDS) - 1)])
             looks += 1
             state = await self.conversations.living(at)
 
     async def _heard(self, at: Address, asked: ContextAsked) -> State:
         """Return a state with all that who asks has said. Raises `LogRegression` where the log lost some of it."""
         if asked.coming:
-            state = await heard.arriving(lambda upto: self.conversations.living(at, upto=upto), asked.coming)
+            state = await heard.arriving(
+                lambda upto: self.conversations.living(at, upto=upto), asked.coming, wait_seconds=asked.wait_seconds
+            )
             if heard.reaches(state, asked.upto_seq):
                 await heard.check(self.log, at, state, asked)
                 return state
@@ -261,7 +260,7 @@ class ContextService:
         while not heard.reaches(state := await self.conversations.living(at), asked.upto_seq):
             if time.monotonic() >= lost:
                 raise heard.lost(at, asked.upto_seq)
-            await asyncio.sleep(POLL_SECONDS[-1])
+            await asyncio.sleep(heard.POLL_SECONDS[-1])
         if not state.seq:
             raise NotFound(f"nothing was ever said in {at}", address=str(at))
         await heard.check(self.log, at, state, asked)

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nats.aio.client import Client as NatsConnection
 from nats.aio.msg import Msg
+from nats.js.errors import APIError
 
 from actors.host.settings import Settings
 from protocol.connection import PING_SECONDS, connect, heed_cancellation
@@ -23,6 +24,7 @@ from protocol.errors import NotProvisioned
 from protocol.guarded import UNSENT_BYTES_MAX, Guarded, header_lines, prompt
 from protocol.ids import fresh_id
 from protocol.login import Login
+from protocol.stored import Ack, NoConfirmation, stored
 from tests.promises.harness import Server, one
 from tests.stack import free_port, listened_on
 
@@ -226,4 +228,27 @@ async def test_an_answer_that_does_not_come_is_a_timeout_and_forgotten(settings:
     await (await asked.next_msg(timeout=180)).respond(b"in time")
     assert (await answering).data == b"in time"
     assert not connection._resp_map
+    await connection.close()
+
+
+async def test_only_what_names_a_place_in_a_stream_is_a_confirmation(settings: Settings) -> None:
+    connection = await connect(settings.nats.url, name="test")
+    subject = f"test.stored.{fresh_id()}"
+
+    async def said(answer: bytes) -> Ack:
+        async def confirm(message: Msg) -> None:
+            await message.respond(answer)
+
+        subscription = await connection.subscribe(subject, cb=confirm)
+        try:
+            return await stored(connection, subject, b"", headers={}, seconds=180)
+        finally:
+            await subscription.unsubscribe()
+
+    for none in (b"{}", b'{"seq": 0}', b'{"stream": "x"}'):
+        with pytest.raises(NoConfirmation):
+            await said(none)
+    with pytest.raises(APIError, match="full"):
+        await said(b'{"error": {"code": 507, "err_code": 1, "description": "full"}, "seq": 0}')
+    assert await said(b'{"seq": 7, "stream": "x"}') == Ack(seq=7)
     await connection.close()
