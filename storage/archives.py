@@ -229,8 +229,10 @@ class S3Archives:
         last: Address | None = None
         async for page in self._store.pages(PREFIX):
             for found in map(_KEY.fullmatch, page):
-                at = Address(Token(found[1]), Token(found[2])) if found else last
-                if at is not None and at != last:
+                if found is None:
+                    continue  # not ours
+                at = Address(Token(found[1]), Token(found[2]))
+                if at != last:
                     yield at
                     last = at
 

@@ -113,8 +113,8 @@ def retain(
 ) -> int:
     """Archive and erase conversations that were idle for as long as the policy's `retention` says. For operators.
 
-    Without it nothing is done. An archived log is in the store, and reads as ever; the certificate of each
-    erasure is printed (JSON): keep it.
+    Without it only erasures are finished that were interrupted, which it looks for in the log and in the store. An
+    archived log is in the store, and reads as ever; the certificate of each erasure is printed (JSON): keep it.
     """
     from .retain import retain as run
 
