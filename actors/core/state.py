@@ -68,7 +68,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     def archived(self) -> bool:
         """Tell whether nothing was said or done since its log was archived."""
         position = self.position
-        return 0 < position.archived_seq == position.done_seq and position.said_seq <= position.archived_upto
+        # an archive is older than the commit that tells of it; an imported one tells of places elsewhere
+        here = 0 < position.archived_upto < position.archived_seq
+        return here and position.archived_seq == position.done_seq and position.said_seq <= position.archived_upto
 
     @property
     def hash(self) -> bytes:

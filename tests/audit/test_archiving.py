@@ -25,6 +25,8 @@ from actors.audit.retaining import FINISH_MS, wished
 from actors.cli import retain
 from actors.cli.verify import sources_of
 from actors.core.listed import ERASED, About
+from actors.core.state import State
+from actors.core.state_parts import Position
 from actors.host.bootstrap import Runtime, runtime
 from actors.spill.policy_layers import Layers, TenantLayer
 from protocol import codec
@@ -71,6 +73,16 @@ def test_what_is_due_goes_by_the_last_word_or_step(about: About, days: int, wish
     assert wished(about, now_ms - days * DAY_MS, retention, now_ms=now_ms) == wish
     assert wished(about, now_ms - days * DAY_MS, Retention(), now_ms=now_ms) in (None, "finish")
     assert wished(About(), 0, Retention(archive_after="30d"), now_ms=now_ms) == "archive"
+
+
+@pytest.mark.parametrize(("seq", "archived"), [(5_001, True), (20, False)])
+def test_what_was_archived_elsewhere_and_imported_is_not_archived_here(seq: int, archived: bool) -> None:
+    """What its commit says of places holds where it was written: here they are others, and all is in the stream."""
+    said = 4_998 if archived else 17
+    position = Position(
+        hash=b"", said_hash=b"", said_seq=said, seq=seq, done_seq=seq, archived_seq=seq, archived_upto=5_000
+    )
+    assert State(position=position).archived is archived
 
 
 def test_a_time_is_a_number_with_its_unit() -> None:
