@@ -64,7 +64,7 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
         """Erase *at*. Again, it removes what came since.
 
         Raises `NotFound` where nothing ever was, `Contended`, `Unavailable`, and `Damaged` where a log of its tenant
-        cannot be read that may name the same objects.
+        cannot be read that may name the same objects; `UnknownRules` where a newer release wrote it, or that of *at*.
         """
         sharing = await self.look([at])
         async with self.paused(sharing):

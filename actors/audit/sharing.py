@@ -14,7 +14,15 @@ from typing import cast
 
 from actors.runtime.task_group import together
 from protocol import codec
-from protocol.errors import ArtifactsUnavailable, BadEnvelope, Damaged, JettisonError, KeysUnavailable, LogRegression
+from protocol.errors import (
+    ArtifactsUnavailable,
+    BadEnvelope,
+    Damaged,
+    JettisonError,
+    KeysUnavailable,
+    LogRegression,
+    UnknownRules,
+)
 from protocol.facts import ConversationArchived, MessagesAppended, ToolOutputSpilled
 from protocol.ids import Address, Token, is_sha256
 from storage.archives import newest_archive
@@ -121,22 +129,31 @@ class Sharing:
                 records = await self._stored.read(at, after=0)  # it moved, or was erased
             if newest_archive(records) is not None and archived_objects(records) is None:
                 records = await self._log.read(at, after=0)
-            names = await asyncio.to_thread(named, records)
+            is_erased = any(map(is_erasure, records))
+            names = set[str]() if is_erased else await asyncio.to_thread(named, records)
+        except UnknownRules as error:
+            self._faults[at] = UnknownRules(f"{at} cannot be read: {error}", address=str(at))
+            return set(), False
         except (Damaged, KeysUnavailable, ArtifactsUnavailable) as error:
             self._faults[at] = error
             return set(), False
         if records:
             self._reached[at] = records[-1].seq
-        return names, any(map(is_erasure, records))
+        return names, is_erased
 
 
 def named(records: Sequence[Record]) -> set[str]:
-    """Return all objects that *records* name, also those that never came."""
+    """Return all objects that *records* name, also those that never came.
+
+    Raises `UnknownRules` where a newer release wrote a commit: what that names is not known here.
+    """
     found = set[str]()
     for record in records:
         try:
             facts = codec.decode_commit(record.body).facts if record.side == "done" else ()
             said = codec.decode_said(record.body).facts if record.side == "said" else ()
+        except UnknownRules:
+            raise
         except BadEnvelope:
             continue
         found |= {fact.sha256 for fact in facts if isinstance(fact, ToolOutputSpilled)}
@@ -146,7 +163,7 @@ def named(records: Sequence[Record]) -> set[str]:
 
 
 def objects_of(records: Sequence[Record]) -> set[str]:
-    """Return what is to go with *records*: also what came after the log had said that it never did."""
+    """Return what is to go with *records*: also what came after the log said it never did. Raises as `named`."""
     return set(filter(is_sha256, named(records)))  # an agent may announce anything
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
+import msgspec
 import pytest
 
 from actors.audit.erasing import tombstone
 from actors.audit.sharing import Sharing
 from protocol import codec
-from protocol.errors import ArchiveDamaged
+from protocol.errors import ArchiveDamaged, UnknownRules
 from protocol.facts import Claim, ConversationArchived, MessagesAppended, SaidMessage
 from protocol.ids import Address, address, fresh_id
 from storage import record_lines
@@ -18,6 +19,7 @@ from storage.archives import Archive, ArchivedLog
 from storage.memory import MemoryArchives, MemoryLog
 from storage.memory_work import MemoryLogChanges
 from storage.ports import Record
+from tests.audit.recorded import recorded
 
 VICTIM, OTHER, THIRD = (address(name, "tests") for name in ("victim", "other", "third"))
 
@@ -141,6 +143,20 @@ async def test_a_log_that_could_not_be_read_for_a_moment_holds_up_nobody() -> No
     except ArchiveDamaged as error:
         shared = {f"held up: {error}"}
     assert shared == {sha("shared")}
+
+
+async def test_what_a_newer_release_wrote_holds_up_as_what_cannot_be_read_does() -> None:
+    tenant = Tenant()
+    await tenant.name(VICTIM, "own")
+    known = codec.decode_commit(next(one.body for one in recorded().records if one.side == "done"))
+    newer = codec.encode_commit(codec.seal(msgspec.structs.replace(known, rules_version="999")))
+    assert await tenant.stored.append(OTHER, newer, expected_seq=0, commit_id=fresh_id(), headers={})
+    await tenant.name(OTHER, "other")
+    await tenant.stored.say(OTHER, b"garbage of an agent", message_id=fresh_id(), headers={})
+    sharing = await tenant.looked()
+    with pytest.raises(UnknownRules, match=f"{OTHER} cannot be read: .* rules '999'"):
+        await sharing.with_others(VICTIM, {sha("own")})
+    assert await sharing.with_others(VICTIM, set()) == set()
 
 
 async def test_in_a_pause_only_what_came_since_is_read() -> None:

@@ -10,6 +10,7 @@ from actors.host.settings import RulesSection, Settings
 from protocol import codec
 from protocol.client import Client
 from tests.conftest import at_work, settled
+from tests.runtime.test_poison import gone
 
 OLD = codec.RULES_VERSION
 
@@ -29,6 +30,7 @@ async def test_every_commit_says_the_rules_that_the_settings_name(
             await talk.context(wait_seconds=180)
         await settled(working, talk.at)
         records = await working.log.read(talk.at, after=0)
+        await gone(working, talk.at)
     commits = [codec.decode_commit(record.body) for record in records if record.side == "done"]
     assert {commit.rules_version for commit in commits} == {written}
     assert {type(fact).__name__ for commit in commits for fact in commit.facts} >= {
