@@ -10,7 +10,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -82,27 +82,29 @@ class _Consumer:
 
     connection: NatsConnection
     name: str
-    ours: datetime = _NEVER
+    asked: set[datetime] = field(default_factory=set)
+    """By us; the server may show one that is not the newest."""
     others: datetime = _NEVER
 
     async def pause(self) -> None:
         """Pause it from now on, never for less than others asked for. Raises `LogUnavailable`, `Rejected`."""
         now, _ = await self._look()
-        self.ours = max(now + timedelta(seconds=PAUSE_SECONDS), self.others)
-        if not await self._until(self.ours):
+        end = max(now + timedelta(seconds=PAUSE_SECONDS), self.others)
+        self.asked.add(end)
+        if not await self._until(end):
             raise Rejected(f"the actors cannot be paused: {self.name} works on; do the servers' clocks agree?")
 
     async def resume(self) -> None:
         """End our pause; one that others asked for stays. Raises `LogUnavailable`, `Rejected`."""
         now, stands = await self._look()
-        if stands == self.ours != _NEVER:
+        if self.asked and (stands in self.asked or stands <= now):
             await self._until(self.others if self.others > now else None)
 
     async def _look(self) -> tuple[datetime, datetime]:
         """Return the clock of its server, and until when it is paused."""
         found = await _asked(self.connection, f"INFO.{self.name}", {})
         now, stands = _time(found.get("ts")), _time(found.get("config", {}).get("pause_until"))
-        if stands != self.ours:
+        if stands not in self.asked:
             self.others = max(self.others, stands)
         return now, stands
 

@@ -12,7 +12,7 @@ from protocol import subjects
 from protocol.errors import Rejected
 from protocol.subjects import ACTORS
 from storage import queue_pause
-from storage.queue_pause import paused
+from storage.queue_pause import _Consumer, paused
 from storage.streams import provision
 from tests.host.test_embedded import until
 
@@ -55,6 +55,25 @@ async def test_who_ends_first_leaves_the_pause_of_the_other(running: Runtime) ->
         await first.__aexit__(None, None, None)
         assert await stand_still(running) == {True}
         await second.__aexit__(None, None, None)
+    finally:
+        await freed(running)
+
+
+async def test_an_older_pause_of_our_own_is_nobody_elses(running: Runtime) -> None:
+    """The server may show it for a moment longer, and a renewal that was broken off has not come to it."""
+    consumers = [
+        _Consumer(running.connection, f"{subjects.WAKE_STREAM}.{subjects.durable(actor, lane)}")
+        for actor in ACTORS
+        for lane in subjects.LANES
+    ]
+    try:
+        for one in consumers:
+            await one.pause()
+            (first,) = one.asked
+            await one.pause()
+            await one._until(first)
+            await one.resume()
+        assert await stand_still(running) == {False}
     finally:
         await freed(running)
 
