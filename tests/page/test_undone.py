@@ -86,7 +86,7 @@ async def undone(data: Path, running: Runtime) -> Undone:
     digested_rows = [row for row in changed if row.did == "digested" and row.role == "user" and row.number]
     gone = min(digested_rows, key=lambda row: (row.before_tokens, row.number)).number
     spilled = [fact for fact in done_facts(records) if isinstance(fact, ToolOutputSpilled)]
-    smallest = min(spilled[-4:], key=lambda fact: fact.tokens).sha256
+    smallest = min(spilled, key=lambda fact: fact.tokens).sha256
     undo = Undo(conversations=running.conversations, log=running.log, artifacts=running.artifacts)
     expand = await undo.expand(at, ExpandAsked(messages=str(gone)), headers={})
     unspill = await undo.expand(at, ExpandAsked(artifact=smallest), headers={})
