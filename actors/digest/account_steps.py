@@ -96,8 +96,9 @@ REPORT_BYTES_MIN, REPORT_WORTH = 500, 3.4
 SPOKEN_WORTH = 2.4
 """Levels that an answer to somebody is kept finer: the assistant's own words go last."""
 
-FINDING_CHARS_MIN, FINDING_CHARS = 190, 280
-"""Of what was said before calls: more tells what was found, and so much of that stays while the step is not joined."""
+FINDING_CHARS_MIN, FINDING_CHARS, CUT_CHARS_MIN = 190, 280, 110
+"""Of what was said before calls: more tells what was found (what was cut was longer than level three has), and so
+much of that stays while the step is not joined. Recorded agents say what they are about to do in fewer."""
 
 MATTERS_WORTH = 1.0
 """From which on a step did more than look: it changed something, failed, was used, or told the user something."""
@@ -229,11 +230,11 @@ def _words_first(words: str, programs: Sequence[str], chars: int, number: int, h
     """
     told = _words(words.strip(), chars - int(chars * PROGRAM_SHARE), number, hindsight)
     left = chars - len(told) - len(_FENCES)
-    if left < PROGRAM_CHARS_MIN:
-        return f"{told.rstrip(f' {GAP}')} {GAP}"
-    program = "\n".join(program.strip("`\n ") for program in programs)
+    program = "\n".join(filter(None, (program.strip("`\n ") for program in programs)))
+    if left < PROGRAM_CHARS_MIN or not program:
+        return f"{told.rstrip(f' {GAP}')} {GAP}".lstrip()
     short = excerpt(program, chars=left, sought=hindsight.seeker(after=number), clauses=True)
-    return f"{told}{_FENCES.format(short)}"
+    return f"{told}{_FENCES.format(short)}".lstrip("\n")
 
 
 def without_task_list(step: AccountStep) -> AccountStep:
@@ -259,8 +260,9 @@ def is_report(step: AccountStep) -> bool:
 
 
 def tells_finding(step: AccountStep) -> bool:
-    """Tell whether the assistant said before its calls what it had found: longer than what it was about to do."""
-    return step.level < JOINED_LEVEL and len(step.said) >= FINDING_CHARS_MIN
+    """Tell whether the assistant said what it had found: longer than what it was about to do, also when it is cut."""
+    said = len(step.said)
+    return step.level < JOINED_LEVEL and (said >= FINDING_CHARS_MIN or (GAP in step.said and said > CUT_CHARS_MIN))
 
 
 def worth(step: AccountStep) -> float:

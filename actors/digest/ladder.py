@@ -48,7 +48,8 @@ LEAST_SHARE = 0.4
 """Of the account's room: so much the steps keep, though the target is lower; then the newest units give way."""
 
 REACHED_SHARE = 0.6
-"""The same, where the target is reached, and only the next compaction would come sooner: halfway to the share above."""
+"""The same, where the target is reached, and only the next compaction would come sooner: halfway from the least
+share to that of a rewritten account."""
 
 ABOVE = "[the message above]"
 """Stands for what a user said and that stays in the view."""
@@ -58,6 +59,12 @@ SPARE_TOKENS_MIN = 160
 
 SPARE_CHARS = 3
 """Characters that a spare token has room for, at most: what does not fit is taken back."""
+
+ANEW_STEPS_MAX = 400
+"""Steps that are told anew, at most: to join them takes time by the square of their number."""
+
+STEPS_MIN = 2
+"""Steps that an account keeps, so that one can be made coarser where its text costs more than was estimated."""
 
 TOLD_MORE_MAX = 4
 """Steps of which more is told, the newest that were shortened."""
@@ -91,7 +98,7 @@ class Ladder:
     asked_tokens: int
     """Of the requests alone, without their numbers."""
     asked: set[str]
-    """What they say, and said before they were shortened, folded: what is new is looked for in none of them."""
+    """What they say, and said before they were shortened, folded: with one that is not here none need be compared."""
     steps: AccountSteps
     requests_tokens: int = 0
     trims: dict[int, tuple[Trim, ...]] = field(default_factory=dict)
@@ -161,7 +168,7 @@ class Ladder:
         return self.staying_tokens + (told if self.leaving or self.state.digest else 0)
 
     def descend(self) -> None:
-        """Go down until the target is reached."""
+        """Go down until the target is reached, then up as far as there is room: rungs win more than was needed."""
         target = goal_tokens(self.state)
         old = self.older[: len(self.older) - self.tail]
         self._descend(old, target)
@@ -185,13 +192,13 @@ class Ladder:
         The others keep their least share. The oldest does not stay: an account is written only where something leaves.
         """
         least = share_of(self.room, LEAST_SHARE)
-        while len(self.left) > 1:
+        while len(self.left) > 1 and len(self.steps.steps) > STEPS_MIN:
             first = max(self.left)
             unit = self.left[first]
             step, size = self.steps.steps[-1], self.steps.sizes[-1]
             more = unit.tokens - size
             is_newest = self.leaving[-1].number == unit.last and step.first == first
-            wanted = max(0, least - (self.steps.tokens - size))
+            wanted = max(0, least - (self.steps.tokens - size)) + TITLES_TOKENS
             if not is_newest or more > max(0, target - self.tokens - wanted):
                 return
             del self.left[first], self.leaving[-len(unit.entries) :], self.finest[-1]
@@ -202,10 +209,11 @@ class Ladder:
         """Make the steps coarser once more, from the finest, where they went far below their room on the way down."""
         share = 1 - (1 - REWRITTEN_SHARE) * min(1.0, moving_tokens(self.state) / SMALL_TOKENS)
         room = min(self.steps.tokens + target - self.tokens, share_of(self.room, share))
-        if room - self.steps.tokens < SPARE_TOKENS_MIN:
+        far_below = room - self.steps.tokens >= SPARE_TOKENS_MIN
+        if not (far_below and self.steps.rewritten and len(self.finest) <= ANEW_STEPS_MAX):
             return
         finest, self.finest = self.finest, []
-        self.steps = AccountSteps(count=self.count, hindsight=self.hindsight, levels=self.levels)
+        self.steps = self.steps.emptied()
         for step in finest:
             self._add(step)
         self.steps.rewrite(room)
@@ -288,9 +296,10 @@ class Ladder:
             self._ask(unit)
             return
         step = step_of(unit, self.hindsight, self.levels)
-        if step.said or step.acts:
-            self.left[step.first] = unit
         self._add(step)
+        if not step.said and not step.acts:
+            return
+        self.left[step.first] = unit
         if self.steps.tokens > self.room:
             self.steps.rewrite(share_of(self.room, REWRITTEN_SHARE))
 

@@ -89,10 +89,12 @@ def shorter_record(text: str, *, chars: int, sought: Sought) -> str:
     left = chars - len(f"{{, {GAP}}}")
     kept = {}
     for place in sorted(range(len(fields)), key=lambda place: (-worths[place], place)):
+        if worths[place] <= 0:
+            break
         field = fields[place]
         if len(field) + 2 > left:
             field = _some_of(field, left - 2) if chars >= SOME_CHARS_MIN else ""
-        if worths[place] > 0 and field:
+        if field:
             left -= len(field) + 2
             kept[place] = field
     return f"{{{', '.join([*(kept[place] for place in sorted(kept)), GAP])}}}"
@@ -108,7 +110,7 @@ def used_worth(text: str, sought: Sought) -> float:
 def _some_of(field: str, chars: int) -> str:
     """Return the name of *field* with the first of its entries, in at most *chars*; nothing where it has no two."""
     start = next((place for place, mark in enumerate(field) if mark in "(["), len(field))
-    entries = _parted(field[start + 1 : -1]) if field[-1:] in (")", "]") else []
+    entries = _parted(field[start + 1 : -1]) if _is_pair(field[start:]) else []
     some = []
     left = chars - start - len(f"(, {GAP})")
     for entry in entries:
@@ -119,6 +121,16 @@ def _some_of(field: str, chars: int) -> str:
     if len(some) < ENTRIES_MIN or GAP in some:
         return ""
     return f"{field[: start + 1]}{', '.join([*some, GAP])}{field[-1]}"
+
+
+def _is_pair(text: str) -> bool:
+    """Tell whether the first character of *text* is a bracket that its last one closes."""
+    depth = 0
+    for place, mark in enumerate(text):
+        depth += (mark in "([{") - (mark in ")]}")
+        if not depth:
+            return place == len(text) - 1 and bool(place)
+    return False
 
 
 def _worth(field: str, sought: Sought) -> float:

@@ -40,7 +40,7 @@ RECORD_LATER = 12
 """The same for a record that was looked up: it has to fit a shorter text then."""
 
 BRIEF_WORTH, BRIEF_LATER = 4.0, 200
-"""Of the first that an assistant says where several speak, besides: it tells the others what to do, and how."""
+"""Of the first that an assistant says where they have names, besides: it tells them what to do, and how."""
 
 COARSENESS_MAX = 6.0
 FEW_STEPS, COARSER_MAX = 64, 4.0
@@ -74,6 +74,12 @@ class AccountSteps:
     """How often joined steps tell each piece of what was said."""
     tokens: int = 0
     """The sum of the sizes."""
+    rewritten: bool = False
+    """Some were made coarser, or joined."""
+
+    def emptied(self) -> AccountSteps:
+        """Return the same without any step."""
+        return AccountSteps(count=self.count, hindsight=self.hindsight, levels=self.levels)
 
     def add(self, step: AccountStep) -> None:
         """Let *step* be the newest; of calls that it made again, older ones tell little from now on."""
@@ -96,16 +102,19 @@ class AccountSteps:
     def _append(self, step: AccountStep) -> None:
         size = self._size(step)
         self.tokens += size
-        brief = BRIEF_WORTH * (not self.steps and self._is_brief(step))
         self._know(step)
         self.steps.append(step)
         self.sizes.append(size)
-        self.worths.append(worth(step) + brief)
+        self.worths.append(self._worth_at(len(self.worths), step))
         self.reports.append(is_report(step))
 
-    def _is_brief(self, step: AccountStep) -> bool:
-        """Tell whether *step*, the first one, tells other assistants what to do."""
-        return self.hindsight.by_fields and step.level < JOINED_LEVEL and bool(step.speaker) and not step.acts
+    def _worth_at(self, place: int, step: AccountStep) -> float:
+        return worth(step) + BRIEF_WORTH * self._is_brief(place, step)
+
+    def _is_brief(self, place: int, step: AccountStep) -> bool:
+        """Tell whether the step at *place* is the first that an assistant with a name says: what all are to do."""
+        spoken = place == 0 and step.level < JOINED_LEVEL and not step.acts
+        return self.hindsight.by_fields and bool(step.speaker) and spoken
 
     def drop_newest(self) -> None:
         """Take the newest step out."""
@@ -119,8 +128,11 @@ class AccountSteps:
         self._forget(places)
         self.tokens += size
         self._know(step)
-        brief = BRIEF_WORTH * (places.start == 0 and self._is_brief(step))
-        self.steps[places], self.sizes[places], self.worths[places] = [step], [size], [worth(step) + brief]
+        self.steps[places], self.sizes[places], self.worths[places] = (
+            [step],
+            [size],
+            [self._worth_at(places.start, step)],
+        )
         self.reports[places] = [is_report(step)]
 
     def _know(self, step: AccountStep) -> None:
@@ -156,6 +168,7 @@ class AccountSteps:
     def rewrite(self, room: int) -> None:
         """Make the steps coarser, the older the more, until they fit *room*; then join what only looked."""
         coarseness, joins = 0.0, True
+        self.rewritten |= self.tokens > room
         due: list[float] = []
         few = min(COARSER_MAX, FEW_STEPS / max(1, len(self.steps))) if self.hindsight.by_fields else 0.0
         while self.tokens > room and coarseness < COARSENESS_MAX + few:
@@ -243,7 +256,7 @@ class AccountSteps:
         kept = max(sum(self.worths[place : place + 2]), SPOKEN_LATER * (not one.acts or not other.acts))
         if self.hindsight.by_fields and any(is_record(act.outcome) for step in (one, other) for act in step.acts):
             kept += RECORD_LATER
-        kept += BRIEF_LATER * (place == 0 and self._is_brief(one))
+        kept += BRIEF_LATER * self._is_brief(place, one)
         return (other.last - one.first + 1) * (1 + 2 * kept)
 
     def _join_at(self, place: int) -> None:

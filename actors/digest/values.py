@@ -125,8 +125,8 @@ def _is_of_program(item: DigestItem, found: AccountValue) -> bool:
 
 
 def _is_link(item: DigestItem, found: AccountValue) -> bool:
-    """Tell whether a value is an address, or a part of one, that at most one message named."""
-    return item.category in ("url", "host") and "://" in found.text and item.uses <= SPOKEN
+    """Tell whether a value is an address, or a part of one, that one speaker named at most, or programs alone."""
+    return "://" in found.text and item.uses <= SPOKEN
 
 
 def _untold(items: Iterable[DigestItem], told: Account) -> list[DigestItem]:
@@ -197,5 +197,6 @@ def _whole_words(text: str, *, rows: bool) -> str:
     joint = _JOINT.search(text)
     if joint is None and rows:
         joint = _MARKS.search(text)
-        return text[joint.end() :] if joint else ""
+        # in a script without spaces a part of a sentence tells something
+        return text[joint.end() :] if joint else "" if text.isascii() else text
     return text[joint.end() :] if joint else text

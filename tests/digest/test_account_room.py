@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.core.account_text import JOINED_LEVEL
 from actors.core.pressure import target_tokens
 from actors.core.text.excerpt import excerpt, sentences_excerpt
 from actors.digest.account_steps import coarser, level_chars
@@ -30,8 +34,10 @@ def report(at: int, sentences: int = 24) -> Message:
 
 def test_a_run_that_is_a_little_too_long_keeps_its_newest_messages_whole() -> None:
     of = play(talk(4_000), user("Why did the pumps run dry?"))
-    while of.state.digest is None:
-        play(of, report(len(of.state.live), sentences=18))
+    for at in range(2, 40):
+        play(of, report(at, sentences=18))
+        if of.state.digest is not None:
+            break
     shown = [str(message["content"]) for message in of.shown()]
     assert sum(map(COUNT, shown)) >= 0.85 * target_tokens(of.state)
     assert sum(text.startswith("Finding") for text in shown) >= 6
@@ -48,7 +54,8 @@ def test_who_tells_the_others_what_to_do_is_told_longest() -> None:
 def test_what_was_found_before_a_call_outlasts_what_was_about_to_be_done() -> None:
     found = (
         "The function ignores its argument and multiplies the seed with 0x5deece66d, adds 0xb and keeps 48 bits of it, "
-        "so that the server's seventeenth number gives the low half of the state. The flag's hash is the first seed."
+        "so that the server's seventeenth number gives the low half of the state. The flag's hash is the first seed, "
+        "and the first sixteen numbers are always four, since the seed is only used from then on."
     )
     of = play(
         talk(2_500), user("Find the seed."), *called(1, "decompile", looks(1, 1)[1]["content"], found, name="next")
@@ -61,8 +68,8 @@ def test_what_was_found_before_a_call_outlasts_what_was_about_to_be_done() -> No
             for one in called(at, "read", looks(at, 1)[1]["content"], "Let's look.", path=f"f{at}")
         ),
     )
-    assert "0x5deece66d" in told(of)
-    assert "Let's look" not in told(of).split("#1", 1)[0]
+    assert "0x5deece66d" in told(of) or "The flag's hash is the first seed" in told(of)
+    assert sum(step.said.count("Let's look") for step in account(of).steps if step.level >= JOINED_LEVEL - 1) == 0
 
 
 def test_words_come_before_the_programs_between_them() -> None:
@@ -94,8 +101,8 @@ def test_a_record_whose_values_were_used_is_told_longer_than_its_neighbours() ->
 
 def test_of_the_links_of_one_page_a_few_are_seen() -> None:
     page = "\n".join(f"* [Wiki {at}](https://site-{at}.example.org/start)" for at in range(40))
-    of = play(talk(4_000), user("Read it."), *called(1, "open", page, url="https://a.example.org"), *looks(2, 40))
-    assert sum(one.text.count("://") for one in account(of).values) <= 2
+    of = play(talk(2_500), user("Read it."), said(page), *looks(2, 12))
+    assert 1 <= sum(one.text.count("://") for one in account(of).values) <= 2
 
 
 def test_the_number_of_an_item_stands_with_its_words() -> None:
@@ -110,3 +117,24 @@ def test_lines_of_a_file_keep_their_indentation_behind_their_numbers() -> None:
     file = "\n".join(f"{at}:{'    ' * (at % 4)}value_{at} = {'abcdefgh'[at % 8] * 6}" for at in range(1, 40))
     short = excerpt(file, chars=200, sought=lambda word: 1.0 if word in {"value_7", "value_11"} else 0.0, clauses=True)
     assert "7:            value_7 = hhhhhh" in short
+
+
+def test_a_figure_stands_behind_the_words_that_announce_it() -> None:
+    told_of = (
+        "The whole total is: 42. Then I deployed the service to all three regions. Nothing else was to be done there."
+    )
+    short = sentences_excerpt(told_of, chars=60, sought=lambda word: 1.0 if word == "total" else 0.0, clauses=True)
+    assert short == "The whole total is: 42. …"
+
+
+@given(sizes=st.lists(st.integers(1, 30), min_size=4, max_size=40), window=st.integers(1_500, 6_000))
+@settings(max_examples=40, deadline=None)
+def test_each_message_stands_whole_or_in_one_step_and_none_is_cut(sizes: list[int], window: int) -> None:
+    of = play(talk(window), user("Why did the pumps run dry?"))
+    for at, sentences in enumerate(sizes):
+        play(of, report(at, sentences=sentences))
+    assert not [fact for fact in of.facts if type(fact).__name__ == "HistoryCut"]
+    if of.state.digest is not None:
+        live = [entry.number for entry in of.state.live if entry.number > 1]
+        in_steps = [number for step in account(of).steps for number in range(step.first, step.last + 1)]
+        assert sorted([*live, *in_steps]) == list(range(2, len(sizes) + 2))

@@ -44,14 +44,14 @@ FEW_LINES = 12
 """Of so few, nothing is kept back: what stands between them says little more."""
 
 _WIDE = re.compile(r"(?<=\S) {3,}")
-_NUMBER = re.compile(r"\s*\d+[:|]?")
+_NUMBER = re.compile(r"\s*\d+[:|→]")
 """Of a line of a file, before it; behind it stands the line's indentation."""
+
+_ITEM = re.compile(r"(\d{1,2})[.)]|[-*•#]+")
+"""The mark of an item, before it."""
 
 SENTENCE_CHARS, PIECE_CHARS_MIN = 200, 40
 """A longer line of prose is read by its sentences; a shorter sentence stands with the next one."""
-
-MARK_CHARS_MAX = 8
-"""Of the number of an item, or another mark before a sentence."""
 
 _LISTED_KINDS, _RIGHTS = "-dlbcps", "-rwxsStT"
 _LISTED = re.compile(
@@ -171,15 +171,19 @@ def _sentences(line: str) -> list[str]:
 
 
 def _with_words(parts: list[str]) -> list[str]:
-    """Return *parts* with those in front of what follows that have no word, as the number of an item has none."""
+    """Return *parts* with the mark of an item in front of it, and a figure behind the words that announce it."""
     out: list[str] = []
-    marks = ""
+    marks, last = "", 0
     for part in parts:
-        if len(part) <= MARK_CHARS_MAX and not any(map(str.isalpha, part)):
-            marks += f"{part} "
-            continue
-        out.append(f"{marks}{part}")
-        marks = ""
+        item = _ITEM.fullmatch(part)
+        number = int(item.group(1) or last) if item else -1
+        if item and (number in (1, last, last + 1)):
+            marks, last = f"{marks}{part} ", number
+        elif out and out[-1].endswith(":") and not marks and not any(map(str.isalpha, part)):
+            out[-1] = f"{out[-1]} {part}"
+        else:
+            out.append(f"{marks}{part}")
+            marks = ""
     return [*out, marks.rstrip()] if marks else out
 
 
