@@ -126,7 +126,8 @@ class Conversation:
 
     def ask_beside(self, asked: ContextAsked, after: Written) -> Foreseen | None:
         """Ask what `written` does together with the next append under a key; None where other things come first."""
-        if self._voice.doubted or asked.budget not in (0, self._standing):
+        is_checked = self._unchecked in (None, OpenAsked())
+        if not is_checked or self._voice.doubted or asked.budget not in (0, self._standing):
             return None
         self._asked = asked.budget
         return self._voice.ask_beside(asked, after)

@@ -1,6 +1,7 @@
 """Foreseen: a question for a view that goes out together with what is said before it, and not after its confirmation.
 
-The service waits for what is coming, so a round trip is saved. Whatever goes wrong, the question is asked again.
+The service waits for what is coming, so a round trip is saved. Where it was not ready in time, the question is asked
+again; what it refuses stays refused.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Any
 import msgspec
 
 from .context import Written, has_all, written_of
-from .errors import JettisonError
-from .service_messages import Answer, ContextAsked, SaidAt
+from .errors import Unavailable
+from .service_messages import Answer, ContextAsked, ContextMeta, SaidAt
 
 Asking = Callable[[ContextAsked], Coroutine[Any, Any, tuple[Answer, bytes]]]
 
@@ -41,20 +42,28 @@ class Foreseen:
         # where what was coming did not arrive, nobody wants the answer
         self._answer.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
-    def give_up(self) -> None:
-        """Want no answer any more."""
+    def give_up(self, unheard: Callable[[ContextMeta], object]) -> None:
+        """Want no answer any more. The log may say already that the view was served: *unheard* gets what came of it."""
         self._is_given_up = True
+
+        def told(ended: asyncio.Task[tuple[Answer, bytes]]) -> None:
+            if not ended.cancelled() and not ended.exception() and (context := ended.result()[0].context):
+                unheard(context)
+
         if self._answer is not None:
-            self._answer.cancel()
+            self._answer.add_done_callback(told)
 
     async def written(self) -> Written | None:
-        """Return the view; None where it was not asked for, or has to be asked for again. Raises as `context`."""
+        """Return the view; None where it has to be asked for again: it never was, or nobody had it in time.
+
+        Raises as `context`.
+        """
         answering, self._answer = self._answer, None
         if answering is None:
             return None
         try:
             answer, body = await answering
-        except JettisonError:
+        except Unavailable:
             if time.monotonic() >= self._ends:
                 raise
             return None

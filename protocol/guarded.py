@@ -7,6 +7,7 @@ as a timeout, since the refusal comes apart from all answers. Here it comes as t
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import secrets
 import ssl
@@ -24,6 +25,8 @@ from nats.aio.msg import Msg
 from .errors import NotPermitted
 from .login import Login
 from .newest import Newest
+
+log = logging.getLogger("jettison.nats")
 
 ASKED_MAX = 8192
 """Questions that are remembered until they are answered; an older one that is refused waits for its time."""
@@ -59,6 +62,8 @@ class Guarded(NatsConnection):
         self.login = login
         self.refused = ""
         """Why the server does not let this user in; empty while it does."""
+        self.ends: list[Callable[[], object]] = []
+        """What is called when it is closed for good: who waits for an answer then waits in vain."""
         self._encrypts = encrypts
         self._asked: Newest[str, str] = Newest(ASKED_MAX)
         self._heard = ""
@@ -109,7 +114,11 @@ class Guarded(NatsConnection):
         subscription._received += 1
         message = self._build_message(sid, subject, reply, data, await self._process_headers(headers))
         if take is not None:
-            take(message)
+            try:
+                take(message)
+            except Exception:
+                # nats-py would cease to read, and nobody on this connection hear anything any more
+                log.exception("nats: a message on %s was not taken", message.subject)
         elif (answer := self._resp_map.get(message.subject.rpartition(".")[2])) is not None and not answer.done():
             answer.set_result(message)
 
@@ -131,6 +140,11 @@ class Guarded(NatsConnection):
             sent, self._pending, self._pending_data_size = self._pending, [], 0
             writer.writelines(sent)
 
+    async def _send_ping(self, future: asyncio.Future[Any] | None = None) -> None:
+        # nats-py writes it at once: its answer would say nothing of what was published before it and waits
+        self._write()
+        await super()._send_ping(future)
+
     @staticmethod
     def _parse_header_lines(raw: bytes) -> dict[str, str]:
         # nats-py asks each letter of each name whether it is a blank: a seventh of all that a reader of the log does
@@ -146,6 +160,11 @@ class Guarded(NatsConnection):
         finally:
             late.cancel()
             self._drop()
+
+    async def _close(self, status: int, do_cbs: bool = True) -> None:
+        for end in self.ends:
+            end()
+        await super()._close(status, do_cbs)
 
     def heed(self, error: Exception) -> str:
         """Take what the server or the network said; return a sentence about it, empty if it is nothing new."""
@@ -253,7 +272,10 @@ def _header_name(name: bytes) -> str | None:
 
 
 def prompt(take: Callable[[Msg], object]) -> Callable[[Msg], Awaitable[None]]:
-    """Return *take*, which neither waits nor raises, as a subscription's callback, called where a message is read."""
+    """Return *take*, which does not wait, as a subscription's callback: called before the next message is read.
+
+    What it raises is logged, and the message lost.
+    """
 
     async def taken(message: Msg) -> None:
         take(message)

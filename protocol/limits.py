@@ -40,8 +40,8 @@ APPEND_ATTEMPTS_MAX = 16
 """Conflicts in a row before a step gives up; 8 writers on one conversation needed 5 (measured)."""
 
 UNSENT_MAX = 50
-"""Views of one conversation that no model got, of which one call says so: an agent that hangs up on more of them in a
-row asks for nothing."""
+"""Views of one conversation that no model got, of which one call says so. Of more in a row the oldest are forgotten:
+the log then goes on to say that they were served."""
 
 SNAPSHOT_COMMITS = 64
 """Commits between two snapshots: for one at every step 163 MB instead of 1.1 were written, and with 50 snapshots were

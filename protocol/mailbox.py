@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from weakref import WeakKeyDictionary
 
+import nats.errors
 from nats.aio.client import Client as NatsConnection
 from nats.aio.msg import Msg
 
@@ -22,16 +23,25 @@ class Arrived:
 
     def __init__(self, inbox: str) -> None:
         self.inbox = inbox
-        self._messages: asyncio.Queue[Msg] = asyncio.Queue()
+        self._messages: asyncio.Queue[Msg | None] = asyncio.Queue()
 
     def put(self, message: Msg) -> None:
         """Take what arrived."""
         self._messages.put_nowait(message)
 
+    def end(self) -> None:
+        """Let nobody wait any more: the connection is closed."""
+        self._messages.put_nowait(None)
+
     async def next(self, *, seconds: float) -> Msg:
-        """Return the next message. Raises `TimeoutError`, `NotPermitted` where the server refused the question."""
+        """Return the next message.
+
+        Raises `TimeoutError`, `ConnectionClosedError`, `NotPermitted` where the server refused the question.
+        """
         async with asyncio.timeout(seconds):
             message = await self._messages.get()
+        if message is None:
+            raise nats.errors.ConnectionClosedError
         guarded.check(message)
         return message
 
@@ -46,6 +56,11 @@ class _Mailbox:
         if (arrived := self.waiting.get(message.subject)) is not None:
             arrived.put(message)
 
+    def end(self) -> None:
+        """End all waits."""
+        for arrived in self.waiting.values():
+            arrived.end()
+
 
 _mailboxes: WeakKeyDictionary[NatsConnection, _Mailbox] = WeakKeyDictionary()
 
@@ -57,6 +72,8 @@ async def answers(connection: NatsConnection) -> AsyncIterator[Arrived]:
     if mailbox is None:
         mailbox = _Mailbox(connection.new_inbox())
         await connection.subscribe(f"{mailbox.prefix}.*", cb=guarded.prompt(mailbox.take))
+        if isinstance(connection, guarded.Guarded):
+            connection.ends.append(mailbox.end)
         mailbox = _mailboxes.setdefault(connection, mailbox)
     arrived = Arrived(f"{mailbox.prefix}.{fresh_id()}")
     mailbox.waiting[arrived.inbox] = arrived

@@ -169,7 +169,8 @@ class Keeper:
     ) -> Written:
         """Return the view of what is kept; *counts*: no model gets it, so what stands beside it needs no room.
 
-        Raises `Rejected` if it were of anything else, `BudgetRefused`, `LogRegression` where the log lost some of it.
+        Where its question went out with what was appended, it is what that asked for, unless it must be *less_than*.
+        Raises `Rejected` where another request goes on with the log, and as `Conversation.context`.
         """
         after = self._views.get(kept.head.name) if kept.alone else None
         try:
@@ -318,7 +319,7 @@ class Keeper:
                 self.claims.unwritten(kept.head.name).stored = batch.end
         except BaseException:
             if foreseen:
-                foreseen.give_up()
+                foreseen.give_up(lambda context: self.say_unsent(kept, context, "what it shows was not confirmed"))
             raise
         return foreseen
 

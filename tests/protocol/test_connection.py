@@ -24,6 +24,7 @@ from protocol.errors import NotProvisioned
 from protocol.guarded import UNSENT_BYTES_MAX, Guarded, header_lines, prompt
 from protocol.ids import fresh_id
 from protocol.login import Login
+from protocol.mailbox import answers
 from protocol.stored import Ack, NoConfirmation, stored
 from tests.promises.harness import Server, one
 from tests.stack import free_port, listened_on
@@ -252,3 +253,50 @@ async def test_only_what_names_a_place_in_a_stream_is_a_confirmation(settings: S
         await said(b'{"error": {"code": 507, "err_code": 1, "description": "full"}, "seq": 0}')
     assert await said(b'{"seq": 7, "stream": "x"}') == Ack(seq=7)
     await connection.close()
+
+
+async def test_who_waits_for_an_answer_of_a_connection_that_closes_waits_no_more(settings: Settings) -> None:
+    connection = await connect(settings.nats.url, name="test")
+    async with answers(connection) as arrived:
+        waiting = asyncio.ensure_future(arrived.next(seconds=600))
+        await asyncio.sleep(0)
+        await connection.close()
+        await asyncio.sleep(0)
+        assert waiting.done()
+        assert isinstance(waiting.exception(), nats.errors.ConnectionClosedError)
+
+
+async def test_who_cannot_take_a_message_makes_nobody_deaf(
+    settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    connection = await connect(settings.nats.url, name="test")
+    subject = f"test.taken.{fresh_id()}"
+    taken: list[int] = []
+    await connection.subscribe(subject, cb=prompt(lambda message: taken.append(int(message.data))))
+    for body in (b"no number", b"2"):
+        await connection.publish(subject, body)
+        with suppress(nats.errors.FlushTimeoutError):
+            await connection.flush()
+    assert taken == [2]
+    assert f"a message on {subject} was not taken" in caplog.text
+    await connection.close()
+
+
+async def test_what_is_flushed_is_behind_all_that_was_published() -> None:
+    said: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError):
+            await let_in(reader, writer)
+            while True:
+                said.put_nowait(await reader.readuntil(b"PING\r\n"))
+                writer.write(b"PONG\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(hear, "127.0.0.1", 0) as server, asyncio.timeout(180):
+        connection = await connect(f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}", name="test")
+        await connection.publish("x", b"1")
+        await connection.flush()
+        heard = [said.get_nowait() for _ in range(said.qsize())]
+        await connection.close()
+    assert b"PUB x" in b"".join(heard)
