@@ -276,7 +276,7 @@ async def test_who_cannot_take_a_message_makes_nobody_deaf(
     for body in (b"no number", b"2"):
         await connection.publish(subject, body)
         with suppress(nats.errors.FlushTimeoutError):
-            await connection.flush()
+            await connection.flush(60)
     assert taken == [2]
     assert f"a message on {subject} was not taken" in caplog.text
     await connection.close()
@@ -296,7 +296,7 @@ async def test_what_is_flushed_is_behind_all_that_was_published() -> None:
     async with await asyncio.start_server(hear, "127.0.0.1", 0) as server, asyncio.timeout(180):
         connection = await connect(f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}", name="test")
         await connection.publish("x", b"1")
-        await connection.flush()
+        await connection.flush(180)
         heard = [said.get_nowait() for _ in range(said.qsize())]
         await connection.close()
     assert b"PUB x" in b"".join(heard)
