@@ -55,12 +55,17 @@ async def idle(apart: Settings) -> AsyncIterator[Runtime]:
 
 
 async def said(running: Runtime, count: int = 1) -> list[Address]:
-    """Say something in *count* new conversations."""
+    """Say something in *count* new conversations, for which nobody works; return when each has its wake-up."""
+    filled = await slots_in(running)
     places = [address(f"swept-{fresh_id()}") for _ in range(count)]
     facts = (MessagesAppended(messages=(SaidMessage(raw=b'{"role":"user","content":"hi"}'),)),)
     for at in places:
         body = codec.encode_said(codec.Said(writer="w", count=1, facts=facts))
         await running.log.say(at, body, message_id=fresh_id(), headers={})
+    # the server confirms what is said before it has passed it on to the queue
+    async with asyncio.timeout(180):
+        while await slots_in(running) < filled + count:
+            await asyncio.sleep(0.01)
     return places
 
 
