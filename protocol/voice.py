@@ -37,8 +37,9 @@ last look at the log (`audit.erasing`): it finds whatever was confirmed within t
 FRESH_SHARE = 0.5
 """Of that time may be over when something is sent, so that its confirmation most often comes within the rest."""
 
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""Goes on while a machine is suspended; Linux' monotonic clock stands still, and a look of before would be believed."""
+_CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+"""Goes on while a machine is suspended; Linux' monotonic clock stands still, and a look of before would be believed.
+Windows has neither, and its `time.monotonic` goes on."""
 
 
 class Connected(Protocol):
@@ -152,7 +153,7 @@ class Voice:
     async def _check_not_erased(self, *, within: float) -> None:
         """Raise `Erased`, unless a look that began *within* so many seconds found no mark of an erasure."""
         self._reconnected()
-        began = time.clock_gettime(_CLOCK)
+        began = _now()
         if began - self._unmarked >= within and await check_not_erased(self.client.connection, self.at):
             self._unmarked = began
 
@@ -240,3 +241,8 @@ def reconnects(client: Connected) -> int:
 def now_ms() -> int:
     """Return the time by this machine's clock: milliseconds since 1970."""
     return time.time_ns() // 1_000_000
+
+
+def _now() -> float:
+    """Return seconds by a clock that goes on while the machine is suspended."""
+    return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import runpy
 import time
 
 import pytest
@@ -273,3 +274,16 @@ async def test_who_asks_again_subscribes_to_nothing_anew(working: Runtime, clien
     subscriptions = client.connection._sid
     await talk.context()
     assert client.connection._sid == subscriptions
+
+
+async def test_a_look_is_timed_on_a_system_that_has_no_such_clock(
+    client: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for attribute in ("CLOCK_BOOTTIME", "CLOCK_MONOTONIC", "clock_gettime"):
+        monkeypatch.delattr(time, attribute)
+    # as on Windows: imported there, and not only called
+    there = runpy.run_path(voice.__file__, run_name="protocol.voice")
+    monkeypatch.setattr(voice, "_CLOCK", there["_CLOCK"])
+    talk = await client.open(name)
+    await talk.append([user("one")])
+    assert await talk.append([user("two")])
