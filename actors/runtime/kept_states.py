@@ -18,8 +18,9 @@ from storage.tombstones import is_erasure
 
 log = logging.getLogger("jettison.conversations")
 
-STATE_SCHEMA = 9
-"""Raised whenever `State` changes its meaning: older snapshots are then ignored and the log is folded."""
+STATE_SCHEMA = 10
+"""Raised whenever `State` changes its meaning or its shape, be it the name of one field: older snapshots are then
+ignored and the log is folded. A test holds the shape to this number."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
