@@ -17,7 +17,7 @@ import msgspec
 from actors.core.state import State
 from actors.runtime.kept_states import STATE_SCHEMA
 
-GOLDEN = Path(__file__).parent.parent / "data" / "golden" / f"state-{STATE_SCHEMA}.json"
+SHAPE = Path(__file__).parent.parent / "data" / "shapes" / f"state-{STATE_SCHEMA}.json"
 
 
 def without_texts(schema: Any) -> Any:
@@ -34,6 +34,6 @@ def test_no_snapshot_of_this_schema_has_another_shape() -> None:
     shape = {name: json.loads(json.dumps(struct)) for name, struct in structs.items()}
     if os.environ.get("TESTS_GOLDEN") == "write":
         lines = (f"{json.dumps(name)}: {json.dumps(struct)}" for name, struct in shape.items())
-        GOLDEN.write_text("{\n" + ",\n".join(lines) + "\n}\n")
-    assert GOLDEN.exists(), f"no shape of schema {STATE_SCHEMA} is kept: see the top of this file"
-    assert shape == json.loads(GOLDEN.read_text()), "another shape: raise STATE_SCHEMA (see the top of this file)"
+        SHAPE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    assert SHAPE.exists(), f"no shape of schema {STATE_SCHEMA} is kept: see the top of this file"
+    assert shape == json.loads(SHAPE.read_text()), "another shape: raise STATE_SCHEMA (see the top of this file)"
