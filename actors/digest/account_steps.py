@@ -147,8 +147,10 @@ def _words(text: str, chars: int, number: int, hindsight: Hindsight) -> str:
         return text if chars else ""
     if hindsight.by_fields and (programs := _FENCED.findall(text)):
         return _words_first(_FENCED.sub("\n", text), programs, chars, number, hindsight)
-    shortened = sentences_excerpt if text.count("\n") < WORDS_LINES_MIN else excerpt
-    return shortened(text, chars=chars, sought=hindsight.seeker(after=number), clauses=hindsight.by_fields)
+    sought, clauses = hindsight.seeker(after=number), hindsight.by_fields
+    if text.count("\n") < WORDS_LINES_MIN:
+        return sentences_excerpt(text, chars=chars, sought=sought, clauses=clauses)
+    return excerpt(text, chars=chars, sought=sought, clauses=clauses, ordered=clauses)
 
 
 def _words_first(words: str, programs: Sequence[str], chars: int, number: int, hindsight: Hindsight) -> str:

@@ -47,6 +47,9 @@ _NUMBER = re.compile(r"\s*\d+[:|→]")
 _ITEM = re.compile(r"(?:^|\s)\**(\d{1,2})[.)]$")
 """The number of an item, behind which a text was parted as if a sentence ended."""
 
+_NUMBERED = re.compile(r"\s*(\d{1,2})[.)]\s")
+"""An item of a list; what is numbered in bold is a title."""
+
 SENTENCE_CHARS, PIECE_CHARS_MIN = 200, 40
 """A longer line of prose is read by its sentences; a shorter sentence stands with the next one."""
 
@@ -71,24 +74,25 @@ _TOLD_WORTH, _FIGURE_WORTH = 1.0, 0.25
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
-def excerpt(text: str, *, chars: int, sought: Sought, clauses: bool = False) -> str:
+def excerpt(text: str, *, chars: int, sought: Sought, clauses: bool = False, ordered: bool = False) -> str:
     """Return the lines of *text* that mattered, in their order, in at most *chars* characters; gaps are marked.
 
     What was shortened before may be shortened again. With *clauses* a long sentence is no list of fields, though it
-    has commas: without some of its clauses it would say something else.
+    has commas: without some of its clauses it would say something else. *ordered*: somebody said it, so that the first
+    item of a list matters no less than those behind it (of search results it is as good as any).
     """
-    return LookedAt(text, sought, clauses=clauses).excerpt(chars)
+    return LookedAt(text, sought, clauses=clauses, ordered=ordered).excerpt(chars)
 
 
 class LookedAt:
     """A text whose lines are weighed once, for excerpts of several lengths."""
 
-    def __init__(self, text: str, sought: Sought, *, clauses: bool) -> None:
+    def __init__(self, text: str, sought: Sought, *, clauses: bool, ordered: bool = False) -> None:
         lines = [_without_gaps(line) if GAP in line else line for line in readable_lines(text, indented=clauses)]
         self._lines = [line for line in lines if line and not line.isspace()]
         self._whole = "\n".join(self._lines)
         self._sought = sought
-        self._clauses = clauses
+        self._clauses, self._ordered = clauses, ordered
 
     @property
     def chars(self) -> int:
@@ -125,7 +129,8 @@ class LookedAt:
         """Return the worths of the lines, and the summary of the table that they are."""
         lines, _ = self._pieces
         table = None if summaries(lines) else table_of(lines)
-        return line_worths(lines, self._sought, table), table.summary if table else ""
+        worths = line_worths(lines, self._sought, table)
+        return _with_first_items(lines, worths) if self._ordered else worths, table.summary if table else ""
 
 
 def _without_rights(line: str) -> str:
@@ -148,6 +153,8 @@ def sentences_excerpt(text: str, *, chars: int, sought: Sought, clauses: bool = 
     if clauses:
         parts = _with_numbers(parts)
     worths = [worth + _told_worth(part) for worth, part in zip(line_worths(parts, sought), parts, strict=True)]
+    if clauses:
+        worths = _with_first_items(parts, worths)
     shown = [_clipped(part, sought, max(60, chars - 4), clauses=clauses) for part in parts]
     return _rendered(shown, _chosen(shown, worths, chars)).replace("\n", " ")
 
@@ -185,6 +192,23 @@ def _with_numbers(parts: list[str]) -> list[str]:
         if part:
             out.append(part)
     return [*out, mark.rstrip()] if mark else out
+
+
+def _with_first_items(parts: list[str], worths: list[float]) -> list[float]:
+    """Return *worths* with the first item of a list worth what the best behind it is: who numbers puts it first."""
+    out = list(worths)
+    first, last = 0, 0
+    for place, part in enumerate(parts):
+        found = _NUMBERED.match(part)
+        number = int(found.group(1)) if found else 0
+        if number == 1:
+            first, last = place, 1
+        elif last and number == last + 1:
+            last = number
+            # by their lengths, as `_by_worth` compares them; more by a hair, so that it is taken before
+            alike = worths[place] * ((30 + len(parts[first])) / (30 + len(part))) ** 0.5
+            out[first] = max(out[first], alike * 1.001)
+    return out
 
 
 def _is_listed(parts: list[str]) -> bool:

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-from actors.core.text.excerpt import excerpt, is_header
+from actors.core.text.excerpt import excerpt, is_header, sentences_excerpt
 
 WORTHS = """
 from actors.core.text.line_worths import line_worths
@@ -100,3 +100,25 @@ def test_a_sentence_does_not_lose_clauses_in_its_middle() -> None:
     short = excerpt(said, chars=160, sought=lambda word: float(word in ("1851", "leading")), clauses=True)
     assert short.strip("…") in said
     assert short.strip("…") not in excerpt(said, chars=160, sought=lambda word: float(word in ("1851", "leading")))
+
+
+def test_the_first_order_of_a_list_is_not_left_out_while_others_stand() -> None:
+    """Neither where what somebody said is told in sentences, nor where it is told in lines."""
+    said = """Three parts of the shop fail and each has a cause of its own, as was seen in the logs of this morning.
+
+### Recommended actions:
+
+1. **At once**: Mend it by the variable that lacks in the deployment
+2. **High priority**: Resolve the class of storage for `redis-master-0` and `user-profile-7`
+3. **Medium priority**: Fix access to the registry for `crm-webapp-31` that failed 118 times
+4. **Later**: Raise the limit of `exporter-5` to 200 MiB
+
+All of them have clear causes and can be acted on."""
+
+    def sought(word: str) -> float:
+        return 2.0 if any(letter.isdigit() for letter in word) or word in {"storage", "registry"} else 0.1
+
+    in_lines = excerpt(said, chars=300, sought=sought, clauses=True, ordered=True)
+    for told in (in_lines, sentences_excerpt(said, chars=300, sought=sought, clauses=True)):
+        assert "3. **Medium" in told, "else this test shows nothing"
+        assert "1. **At once**" in told
