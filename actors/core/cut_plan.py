@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,6 +22,7 @@ from protocol.errors import BudgetRefused
 from protocol.formats import messages
 from protocol.policy import share_of
 
+from .caps import is_result
 from .entry import Entry
 from .kept import named_first, spares_kept
 from .pins import pinned_numbers
@@ -35,6 +37,20 @@ FLOOR_TOKENS_MIN = 256
 
 SHRUNK_TOKENS_MIN = 24
 """A text is not shortened below this: less says nothing."""
+
+RESULT_TOKENS_MIN = 256
+"""A tool's result is not shortened below this while nothing else is: it leaves with the next answer, and what the
+instructions and the account lose is lost for good."""
+
+RESULTS_SHARE = 0.9
+"""Of the budget, for all that stays when results alone are shortened for good."""
+
+RESULT_TOKENS_MIN = 256
+"""A result is not shortened below this before all else is: it will be answered soon, and what the instructions and
+the account lose is lost for good."""
+
+RESULTS_SHARE = 0.9
+"""Of the budget, for all that stays when results alone are shortened for good."""
 
 VERBATIM_SHARE = 0.5
 """Of the budget: up to here the user's last message is not shortened, though instructions and results are."""
@@ -81,7 +97,8 @@ def plan_cut(
         more, tokens = _drop(units_, tokens, most)
         dropped += more
     if part is not None and tokens > down_to:
-        trims, used = _lowered(_staying(entries, dropped), part, count, verbatim=_task(entries, within))
+        staying = _staying(entries, dropped)
+        trims, used = _lowered(staying, _texts(staying, but=_task(entries, within)), part, count)
         if trims and used + digest_tokens <= within:
             return CutPlan(level="shrink", dropped=dropped, trimmed=trims, tokens=used + digest_tokens)
     if tokens <= within:
@@ -89,9 +106,16 @@ def plan_cut(
     if policy.on_overflow == "refuse":
         raise _refusal(entries, frozenset(dropped), tokens, within)
     task = _task(entries, within)
+    if state.policy.digest.records == "fields":
+        staying = _staying(entries, dropped)
+        most = within if shrunk is None else max(shrunk, share_of(within, RESULTS_SHARE))
+        trims, used = _shrink(staying, _results(staying), most - digest_tokens, count, least=RESULT_TOKENS_MIN)
+        if used + digest_tokens <= within:
+            return CutPlan(level="shrink", dropped=dropped, trimmed=trims, tokens=used + digest_tokens)
     if order.soft:
         staying = _staying(entries, dropped)
-        trims, used = _shrink(staying, within - digest_tokens, count, least=FLOOR_TOKENS_MIN, verbatim=task)
+        texts = _texts(staying, but=task)
+        trims, used = _shrink(staying, texts, within - digest_tokens, count, least=FLOOR_TOKENS_MIN)
         if used + digest_tokens <= within:
             return CutPlan(level="floor", dropped=dropped, trimmed=trims, tokens=used + digest_tokens)
         more, tokens = _drop(order.soft, tokens, within)
@@ -103,7 +127,8 @@ def plan_cut(
         for level, beside in (("shrink", digest_tokens), ("bare", 0)):
             spare = within - beside
             wanted = spare if shrunk is None else min(spare, max(0, shrunk - beside))
-            trims, used = _shrink(staying, wanted, count, least=SHRUNK_TOKENS_MIN, verbatim=verbatim)
+            texts = _texts(staying, but=verbatim)
+            trims, used = _shrink(staying, texts, wanted, count, least=SHRUNK_TOKENS_MIN)
             if used <= spare:
                 total, gone = used + beside, level == "bare"
                 return CutPlan(level=level, dropped=dropped, trimmed=trims, digest_dropped=gone, tokens=total)
@@ -122,7 +147,7 @@ def least_tokens(state: State, entries: Sequence[Entry], *, count: Count) -> int
     if policy.on_overflow == "refuse":
         return tokens
     staying = _staying(entries, dropped + _drop(order.soft, tokens, 0)[0])
-    return _shrink(staying, 0, count, least=SHRUNK_TOKENS_MIN, verbatim=0)[1]
+    return _shrink(staying, _texts(staying), 0, count, least=SHRUNK_TOKENS_MIN)[1]
 
 
 def _task(entries: Sequence[Entry], within: int) -> int:
@@ -233,32 +258,43 @@ def _pinned(unit: Unit, pins: frozenset[int]) -> bool:
     return any(entry.number in pins for entry in unit.entries)
 
 
-def _shrink(
-    entries: Sequence[Entry], room: int, count: Count, *, least: int, verbatim: int
-) -> tuple[tuple[Trim, ...], int]:
-    """Shorten the longest texts, each to the same height, until all fits *room* or nothing is left to shorten.
+def shrinkable_tokens(entries: Sequence[Entry]) -> int:
+    """Return about how many tokens fewer *entries* have when their results alone are shortened as far as they may be."""
+    return sum(max(0, text.tokens - RESULT_TOKENS_MIN) for text in _results(entries))
 
-    The message numbered *verbatim* stays as it is.
-    """
+
+class _Text(NamedTuple):
+    """A part of an entry that may be shortened, and what it costs as it is shown."""
+
+    entry: Entry
+    pointer: str
+    tokens: int
+
+
+def _shrink(
+    entries: Sequence[Entry], texts: Sequence[_Text], room: int, count: Count, *, least: int
+) -> tuple[tuple[Trim, ...], int]:
+    """Shorten the longest *texts* of *entries*, each to the same height, until all fits *room* or none is left."""
+    sizes = [text.tokens for text in texts]
     total = sum(entry.tokens for entry in entries)
-    sizes = [tokens for entry in entries if entry.number != verbatim for *_, tokens in _texts(entry)]
-    fixed = total - sum(sizes)
     trims: tuple[Trim, ...] = ()
-    used, spare = total, max(0, room - fixed)
+    used, spare = total, max(0, room - (total - sum(sizes)))
     for _ in range(6):
         height = max(least, water_level(sizes, spare))
-        trims, used = _lowered(entries, height, count, verbatim=verbatim)
+        trims, used = _lowered(entries, texts, height, count)
         if used <= room or height == least:
             break
         spare -= max(8, used - room)
     return trims, used
 
 
-def _lowered(entries: Sequence[Entry], height: int, count: Count, *, verbatim: int) -> tuple[tuple[Trim, ...], int]:
-    """Shorten every text to *height* tokens but those of the message numbered *verbatim*; return what is then used."""
-    texts = [one for entry in entries if entry.number != verbatim for one in _texts(entry)]
-    trims = tuple(_trim(entry, pointer, height, count) for entry, pointer, tokens in texts if tokens > height)
-    saved = sum(tokens for *_, tokens in texts if tokens > height) - sum(trim.tokens for trim in trims)
+def _lowered(
+    entries: Sequence[Entry], texts: Sequence[_Text], height: int, count: Count
+) -> tuple[tuple[Trim, ...], int]:
+    """Shorten those of *texts* that are above *height* tokens to it; return what all *entries* then cost."""
+    high = [text for text in texts if text.tokens > height]
+    trims = tuple(_trim(text.entry, text.pointer, height, count) for text in high)
+    saved = sum(text.tokens for text in high) - sum(trim.tokens for trim in trims)
     return trims, sum(entry.tokens for entry in entries) - saved
 
 
@@ -273,14 +309,21 @@ def water_level(sizes: Sequence[int], room: int) -> int:
     return max(sizes, default=0)
 
 
-def _texts(entry: Entry) -> list[tuple[Entry, str, int]]:
-    """Return the parts of an entry that may be shortened, with what they cost as they are shown."""
-    shown = {one.pointer: one.tokens for one in entry.shown}
-    return [
-        (entry, part.pointer, shown.get(part.pointer, part.tokens))
-        for part in entry.parts
-        if part.kind in ("text", "arguments") or part.pointer in shown
-    ]
+def _texts(entries: Sequence[Entry], *, but: int = 0) -> list[_Text]:
+    """Return the texts and arguments of *entries* that may be shortened, but those of the message numbered *but*."""
+    found = []
+    for entry in entries:
+        shown = {one.pointer: one.tokens for one in entry.shown}
+        for part in entry.parts if entry.number != but else ():
+            if part.kind in ("text", "arguments") or part.pointer in shown:
+                found.append(_Text(entry, part.pointer, shown.get(part.pointer, part.tokens)))
+    return found
+
+
+def _results(entries: Sequence[Entry]) -> list[_Text]:
+    """Return the texts that tools returned."""
+    results = {(entry.number, part.pointer) for entry in entries for part in entry.parts if is_result(entry, part)}
+    return [text for text in _texts(entries) if (text.entry.number, text.pointer) in results]
 
 
 def _trim(entry: Entry, pointer: str, height: int, count: Count) -> Trim:

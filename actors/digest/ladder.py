@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 import msgspec
 
 from actors.core.account_text import FORM, FORM_BEFORE, account_text, request_text
+from actors.core.cut_plan import shrinkable_tokens
 from actors.core.entry import MESSAGE_TOKENS, Entry
 from actors.core.ledger import Ledger
 from actors.core.message_texts import redacted_texts, texts_of
 from actors.core.pins import pinned_numbers
-from actors.core.pressure import fixed_tokens, moving_tokens, target_tokens
+from actors.core.pressure import fixed_tokens, gain_tokens_min, moving_tokens, target_tokens
 from actors.core.state import State
 from actors.core.text.count import Count
 from actors.core.units import Unit, instructions, units
@@ -348,7 +349,11 @@ class Ladder:
         if not self.hindsight.by_fields:
             return room
         kept = self.tokens - self.staying_tokens - max(0, self.steps.tokens - share_of(self.room, LEAST_SHARE))
-        return max(room, min(kept, self.state.usable_tokens - self.staying_tokens))
+        # cut shortens results of the newest units then, which are answered soon
+        shrinkable = shrinkable_tokens([entry for entry in self.state.live if entry not in self.leaving])
+        fits = self.state.usable_tokens - self.staying_tokens + shrinkable
+        wins = self.state.live_tokens - self.staying_tokens - gain_tokens_min(self.state)
+        return max(room, min(kept, fits, wins))
 
     def told_within(self, room: int, through: int, known: Ledger) -> tuple[Account, int]:
         """Return the account, and its tokens: at most *room*, if making the steps coarser can do that."""

@@ -18,6 +18,9 @@ from protocol.policy import Policy
 from tests.builders import COUNT, LAWS, Talk, assistant, policy, result, system, user, words
 
 
+FIELDS = {"digest": {"records": "fields"}}
+
+
 @pytest.mark.parametrize(
     ("sizes", "room", "height"),
     [
@@ -113,6 +116,14 @@ def test_the_users_last_words_are_shortened_after_all_others_and_only_if_they_ar
     assert talk.shown(400)[1] == user(words(190))
     larger = plan(live(system(words(600)), user(words(210))), 400)
     assert (larger.level, [trim.number for trim in larger.trimmed]) == ("shrink", [1, 2])
+
+
+def test_results_are_shortened_before_instructions_which_no_answer_takes_out_of_the_window() -> None:
+    talk = live(system(words(600)), user(words(50)), assistant(None, "c"), result("c", words(600)), **FIELDS)
+    found = plan(talk, 1000)
+    assert (found.level, [trim.number for trim in found.trimmed], found.tokens <= 1000) == ("shrink", [4], True)
+    # a result that would say nothing any more is not the only one that pays
+    assert [trim.number for trim in plan(talk, 800).trimmed] == [1, 4]
 
 
 def test_the_digest_goes_before_the_users_last_words_are_shortened() -> None:

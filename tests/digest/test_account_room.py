@@ -49,6 +49,19 @@ def test_a_run_that_is_a_little_too_long_keeps_its_newest_messages_whole() -> No
     assert sum(text.startswith("Finding") for text in shown) >= 6
 
 
+def test_a_huge_newest_result_takes_nothing_from_the_steps() -> None:
+    of = talk(4_500)
+    play(of, {"role": "system", "content": "You are careful."}, user("Mend the pumps. " + "They are old. " * 470))
+    for at in range(12):
+        play(of, *called(at, "read", "The log:\n" + "ok\n" * 200, report(at, sentences=9)["content"]))
+    before = sum(step.level < JOINED_LEVEL for step in account(of).steps)
+    listing = "\n".join(f"{at} {at * 7919 % 9973}" for at in range(420))
+    play(of, said("All pumps are mended. Let us see the list."), *called(99, "list", listing))
+    assert sum(step.level < JOINED_LEVEL for step in account(of).steps) >= before - 1 > 2
+    assert of.shown()[0]["content"] == "You are careful."
+    assert 0.85 * 4_500 <= sum(entry.tokens for entry in of.state.live) + of.state.digest.tokens <= 4_500
+
+
 def test_who_tells_the_others_what_to_do_is_told_longest() -> None:
     plan = "\n".join(f"{at}. Ask station {at} for its log, and note the pump's number." for at in range(1, 13))
     brief = said(f"## Plan\n{plan}\n## Output format\nOne integer, no unit.", name="Manager")
