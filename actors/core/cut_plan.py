@@ -26,6 +26,7 @@ from .caps import is_result
 from .entry import Entry
 from .kept import named_first, spares_kept
 from .pins import pinned_numbers
+from .pressure import fixed_tokens
 from .state import State
 from .text.count import Count
 from .text.preview import preview
@@ -53,7 +54,8 @@ RESULTS_SHARE = 0.9
 """Of the budget, for all that stays when results alone are shortened for good."""
 
 VERBATIM_SHARE = 0.5
-"""Of the budget: up to here the user's last message is not shortened, though instructions and results are."""
+"""Of the budget: up to here the user's last message is not shortened, though instructions and results are; nor are
+instructions while results can be."""
 
 
 class CutPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,7 +108,7 @@ def plan_cut(
     if policy.on_overflow == "refuse":
         raise _refusal(entries, frozenset(dropped), tokens, within)
     task = _task(entries, within)
-    if state.policy.digest.records == "fields":
+    if results_go_first(state, within):
         staying = _staying(entries, dropped)
         most = within if shrunk is None else max(shrunk, share_of(within, RESULTS_SHARE))
         trims, used = _shrink(staying, _results(staying), most - digest_tokens, count, least=RESULT_TOKENS_MIN)
@@ -258,8 +260,14 @@ def _pinned(unit: Unit, pins: frozenset[int]) -> bool:
     return any(entry.number in pins for entry in unit.entries)
 
 
+def results_go_first(state: State, within: int) -> bool:
+    """Tell whether results are shortened before all else: not where instructions alone are most of the budget."""
+    assert state.policy is not None
+    return state.policy.digest.records == "fields" and fixed_tokens(state) <= share_of(within, VERBATIM_SHARE)
+
+
 def shrinkable_tokens(entries: Sequence[Entry]) -> int:
-    """Return about how many tokens fewer *entries* have when their results alone are shortened as far as they may be."""
+    """Return about how many tokens *entries* lose when their results alone are shortened as far as they can be."""
     return sum(max(0, text.tokens - RESULT_TOKENS_MIN) for text in _results(entries))
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from actors.core.account_text import FORM, FORM_BEFORE, account_text, request_text
-from actors.core.cut_plan import shrinkable_tokens
+from actors.core.cut_plan import results_go_first, shrinkable_tokens
 from actors.core.entry import MESSAGE_TOKENS, Entry
 from actors.core.ledger import Ledger
 from actors.core.message_texts import redacted_texts, texts_of
@@ -189,7 +189,7 @@ class Ladder:
         self._descend(old, target)
         if self.tokens > target:
             reached = self.hindsight.by_fields and self.tokens <= target_tokens(self.state)
-            kept = share_of(self.room, REACHED_SHARE if reached else LEAST_SHARE)
+            kept = share_of(self.room, REACHED_SHARE) if reached else self._least()
             self.steps.rewrite(max(kept, self.steps.tokens - (self.tokens - target)))
         # the newest units are shortened only where the view would be near its end
         self._descend(self.older[len(old) :], max(target, share_of(self.state.usable_tokens, HARD_SHARE)))
@@ -202,6 +202,12 @@ class Ladder:
             self.steps.write()
         self._tell_more(target)
 
+    def _least(self) -> int:
+        """Return the tokens that the steps keep; more where cut must shorten the newest results in any case."""
+        least, usable = share_of(self.room, LEAST_SHARE), self.state.usable_tokens
+        is_over = self.tokens - self.steps.tokens + least > usable and results_go_first(self.state, usable)
+        return share_of(self.room, REACHED_SHARE) if is_over else least
+
     def _stay_again(self, target: int) -> None:
         """Let the newest units that left stay after all, where *target* has room for them: their steps won little.
 
@@ -209,8 +215,7 @@ class Ladder:
         """
         least = share_of(self.room, LEAST_SHARE)
         while len(self.left) > 1 and len(self.steps.steps) > STEPS_MIN:
-            first = max(self.left)
-            unit = self.left[first]
+            unit = self.left[first := max(self.left)]
             step, size = self.steps.steps[-1], self.steps.sizes[-1]
             more = unit.tokens - size
             is_newest = self.leaving[-1].number == unit.last and step.first == first
@@ -226,9 +231,8 @@ class Ladder:
         share = 1 - (1 - REWRITTEN_SHARE) * min(1.0, moving_tokens(self.state) / SMALL_TOKENS)
         room = min(self.steps.tokens + target - self.tokens, share_of(self.room, share))
         far_below = room - self.steps.tokens >= SPARE_TOKENS_MIN
-        if not (far_below and self.steps.rewritten and len(self.steps.finest) <= ANEW_STEPS_MAX):
-            return
-        self.steps = self.steps.anew(room)
+        if far_below and self.steps.rewritten and len(self.steps.finest) <= ANEW_STEPS_MAX:
+            self.steps = self.steps.anew(room)
 
     def _tell_more(self, target: int) -> None:
         """Tell more of what was shortened last, where that went far below *target*: rungs are coarse."""
@@ -320,9 +324,9 @@ class Ladder:
             self.requests[said] = said_again(before[said], unit.first)
             self.requests_tokens += self.count(request_text(self.requests[said]))
             return
-        speaker = speaker_of(unit.entries[0])
         least = REFERRED_CHARS_MIN if self.hindsight.by_fields else 0
-        request = without_repeats(AccountRequest(number=unit.first, text=text, speaker=speaker), before, least=least)
+        request = AccountRequest(number=unit.first, text=text, speaker=speaker_of(unit.entries[0]))
+        request = without_repeats(request, before, least=least)
         self.asked.add(folded(request.text))
         room = share_of(moving_tokens(self.state), REQUESTS_SHARE)
         asked = self.asked_tokens + self.count(request.text) + REQUEST_TOKENS
@@ -348,10 +352,11 @@ class Ladder:
         room = target_tokens(self.state) - self.staying_tokens
         if not self.hindsight.by_fields:
             return room
-        kept = self.tokens - self.staying_tokens - max(0, self.steps.tokens - share_of(self.room, LEAST_SHARE))
+        kept = self.tokens - self.staying_tokens - max(0, self.steps.tokens - self._least())
         # cut shortens results of the newest units then, which are answered soon
-        shrinkable = shrinkable_tokens([entry for entry in self.state.live if entry not in self.leaving])
-        fits = self.state.usable_tokens - self.staying_tokens + shrinkable
+        fits = self.state.usable_tokens - self.staying_tokens
+        if results_go_first(self.state, self.state.usable_tokens):
+            fits += shrinkable_tokens([entry for entry in self.state.live if entry not in self.leaving])
         wins = self.state.live_tokens - self.staying_tokens - gain_tokens_min(self.state)
         return max(room, min(kept, fits, wins))
 

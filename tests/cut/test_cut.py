@@ -18,9 +18,6 @@ from protocol.policy import Policy
 from tests.builders import COUNT, LAWS, Talk, assistant, policy, result, system, user, words
 
 
-FIELDS = {"digest": {"records": "fields"}}
-
-
 @pytest.mark.parametrize(
     ("sizes", "room", "height"),
     [
@@ -119,11 +116,13 @@ def test_the_users_last_words_are_shortened_after_all_others_and_only_if_they_ar
 
 
 def test_results_are_shortened_before_instructions_which_no_answer_takes_out_of_the_window() -> None:
-    talk = live(system(words(600)), user(words(50)), assistant(None, "c"), result("c", words(600)), **FIELDS)
+    talk = live(
+        system(words(450)), user(words(50)), assistant(None, "c"), result("c", words(600)), digest={"records": "fields"}
+    )
     found = plan(talk, 1000)
     assert (found.level, [trim.number for trim in found.trimmed], found.tokens <= 1000) == ("shrink", [4], True)
-    # a result that would say nothing any more is not the only one that pays
-    assert [trim.number for trim in plan(talk, 800).trimmed] == [1, 4]
+    # instructions that are most of the budget pay too
+    assert [trim.number for trim in plan(talk, 850).trimmed] == [1, 4]
 
 
 def test_the_digest_goes_before_the_users_last_words_are_shortened() -> None:
