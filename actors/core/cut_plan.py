@@ -108,12 +108,8 @@ def plan_cut(
     if policy.on_overflow == "refuse":
         raise _refusal(entries, frozenset(dropped), tokens, within)
     task = _task(entries, within)
-    if results_go_first(state, within):
-        staying = _staying(entries, dropped)
-        most = within if shrunk is None else max(shrunk, share_of(within, RESULTS_SHARE))
-        trims, used = _shrink(staying, _results(staying), most - digest_tokens, count, least=RESULT_TOKENS_MIN)
-        if used + digest_tokens <= within:
-            return CutPlan(level="shrink", dropped=dropped, trimmed=trims, tokens=used + digest_tokens)
+    if (plan := _with_short_results(state, entries, dropped, within, shrunk, count)) is not None:
+        return plan
     if order.soft:
         staying = _staying(entries, dropped)
         texts = _texts(staying, but=task)
@@ -258,6 +254,20 @@ def _staying(entries: Sequence[Entry], dropped: tuple[int, ...]) -> list[Entry]:
 
 def _pinned(unit: Unit, pins: frozenset[int]) -> bool:
     return any(entry.number in pins for entry in unit.entries)
+
+
+def _with_short_results(
+    state: State, entries: Sequence[Entry], dropped: tuple[int, ...], within: int, shrunk: int | None, count: Count
+) -> CutPlan | None:
+    """Return the plan that shortens nothing but results, if they go first and that is enough."""
+    if not results_go_first(state, within):
+        return None
+    staying, digest_tokens = _staying(entries, dropped), state.digest.tokens if state.digest else 0
+    most = within if shrunk is None else max(shrunk, share_of(within, RESULTS_SHARE))
+    trims, used = _shrink(staying, _results(staying), most - digest_tokens, count, least=RESULT_TOKENS_MIN)
+    if used + digest_tokens > within:
+        return None
+    return CutPlan(level="shrink", dropped=dropped, trimmed=trims, tokens=used + digest_tokens)
 
 
 def results_go_first(state: State, within: int) -> bool:
