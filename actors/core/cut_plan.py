@@ -107,12 +107,11 @@ def plan_cut(
         return CutPlan(level="units" if dropped else "none", dropped=dropped, tokens=tokens)
     if policy.on_overflow == "refuse":
         raise _refusal(entries, frozenset(dropped), tokens, within)
-    task = _task(entries, within)
     if (plan := _with_short_results(state, entries, dropped, within, shrunk, count)) is not None:
         return plan
     if order.soft:
         staying = _staying(entries, dropped)
-        texts = _texts(staying, but=task)
+        texts = _texts(staying, but=_task(entries, within))
         trims, used = _shrink(staying, texts, within - digest_tokens, count, least=FLOOR_TOKENS_MIN)
         if used + digest_tokens <= within:
             return CutPlan(level="floor", dropped=dropped, trimmed=trims, tokens=used + digest_tokens)
@@ -120,17 +119,7 @@ def plan_cut(
         dropped += more
         if tokens <= within:
             return CutPlan(level="fewer", dropped=dropped, tokens=tokens)
-    staying = _staying(entries, dropped)
-    for verbatim in dict.fromkeys((task, 0)):
-        for level, beside in (("shrink", digest_tokens), ("bare", 0)):
-            spare = within - beside
-            wanted = spare if shrunk is None else min(spare, max(0, shrunk - beside))
-            texts = _texts(staying, but=verbatim)
-            trims, used = _shrink(staying, texts, wanted, count, least=SHRUNK_TOKENS_MIN)
-            if used <= spare:
-                total, gone = used + beside, level == "bare"
-                return CutPlan(level=level, dropped=dropped, trimmed=trims, digest_dropped=gone, tokens=total)
-    raise _refusal(entries, frozenset(dropped), tokens, within)
+    return _with_short_texts(state, entries, dropped, within, shrunk, count)
 
 
 def least_tokens(state: State, entries: Sequence[Entry], *, count: Count) -> int:
@@ -268,6 +257,23 @@ def _with_short_results(
     if used + digest_tokens > within:
         return None
     return CutPlan(level="shrink", dropped=dropped, trimmed=trims, tokens=used + digest_tokens)
+
+
+def _with_short_texts(
+    state: State, entries: Sequence[Entry], dropped: tuple[int, ...], within: int, shrunk: int | None, count: Count
+) -> CutPlan:
+    """Return the plan that shortens all that stays. Raises `BudgetRefused` where that is not enough."""
+    staying, digest_tokens = _staying(entries, dropped), state.digest.tokens if state.digest else 0
+    for verbatim in dict.fromkeys((_task(entries, within), 0)):
+        for level, beside in (("shrink", digest_tokens), ("bare", 0)):
+            spare = within - beside
+            wanted = spare if shrunk is None else min(spare, max(0, shrunk - beside))
+            texts = _texts(staying, but=verbatim)
+            trims, used = _shrink(staying, texts, wanted, count, least=SHRUNK_TOKENS_MIN)
+            if used <= spare:
+                total, gone = used + beside, level == "bare"
+                return CutPlan(level=level, dropped=dropped, trimmed=trims, digest_dropped=gone, tokens=total)
+    raise _refusal(entries, frozenset(dropped), sum([entry.tokens for entry in staying], digest_tokens), within)
 
 
 def results_go_first(state: State, within: int) -> bool:
