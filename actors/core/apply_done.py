@@ -258,7 +258,7 @@ def _cut(state: State, fact: HistoryCut) -> State:
 def _remembering(state: State, changes: Ledger) -> State:
     if not changes:
         return state
-    raw_ledger = write_items(remembered(state.ledger, changes))
+    raw_ledger = remembered(state.shown.raw_ledger, changes)
     return replace(state, shown=replace(state.shown, raw_ledger=raw_ledger))
 
 

@@ -176,41 +176,45 @@ def outranks(newer: DigestItem, older: DigestItem) -> bool:
     return _TRUSTED[newer.trust] >= _TRUSTED[older.trust]
 
 
+ItemKind = tuple[str, int, int]
+"""Category, uses and number of an item: all that its weight depends on."""
+
+
 def score(item: DigestItem, newest: int) -> float:
     """Return the weight of an item: it grows with its uses and by its kind, and shrinks the longer ago it was seen.
 
     A value halves in worth with every fourfold age in messages, never to nothing.
     """
-    age = newest - item.number + 1 if item.number < newest else 1
-    kind = _PRINTED.get(item.category, 1.0) if item.uses < SPOKEN else 1.0
+    return _weight((item.category, item.uses, item.number), newest)
+
+
+def _weight(kind: ItemKind, newest: int) -> float:
+    category, uses, number = kind
+    age = newest - number + 1 if number < newest else 1
+    worth = _PRINTED.get(category, 1.0) if uses < SPOKEN else 1.0
     # square roots are rounded alike on every machine, powers are not
-    return kind * math.sqrt(item.uses) / math.sqrt(age)
+    return worth * math.sqrt(uses) / math.sqrt(age)
 
 
-def by_weight(items: Iterable[DigestItem], newest: int) -> list[list[DigestItem]]:
-    """Return *items* in groups of the same weight and number, those of the highest weight first, then the newer."""
-    # thousands, of a few hundred kinds: those are weighed
-    kinds: dict[tuple[str, int, int], list[DigestItem]] = {}
-    for item in items:
-        key = (item.category, item.uses, item.number)
-        there = kinds.get(key)
-        if there is None:
-            kinds[key] = [item]
-        else:
-            there.append(item)
-    alike: dict[tuple[float, int], list[DigestItem]] = {}
-    for (_, _, number), there in kinds.items():
-        alike.setdefault((-score(there[0], newest), -number), []).extend(there)
+def by_weight(kinds: Iterable[ItemKind], newest: int) -> list[list[ItemKind]]:
+    """Return *kinds* in groups of the same weight and number, those of the highest weight first, then the newer."""
+    alike: dict[tuple[float, int], list[ItemKind]] = {}
+    for kind in kinds:
+        alike.setdefault((-_weight(kind, newest), -kind[2]), []).append(kind)
     return [alike[weight] for weight in sorted(alike)]
 
 
 def ranked(items: Iterable[DigestItem], newest: int, *, most: int | None = None) -> list[DigestItem]:
     """Return *items*, those of the highest weight first, and of the same weight the newer; the first *most* of them."""
+    # thousands, of a few hundred kinds: those are weighed
+    kinds: dict[ItemKind, list[DigestItem]] = {}
+    for item in items:
+        kinds.setdefault((item.category, item.uses, item.number), []).append(item)
     out: list[DigestItem] = []
-    for group in by_weight(items, newest):
+    for group in by_weight(kinds, newest):
         if most is not None and len(out) >= most:
             break
-        out += sorted(group, key=alike_order) if len(group) > 1 else group
+        out += sorted([item for kind in group for item in kinds[kind]], key=alike_order)
     return out[:most]
 
 

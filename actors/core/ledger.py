@@ -12,9 +12,11 @@ import msgspec
 from protocol.facts import DigestItem
 
 from .entry import Entry
-from .extract import LINES, alike_order, by_weight, found_in, joined, outranks, still_there
+from .extract import LINES, ItemKind, alike_order, by_weight, found_in, joined, outranks, still_there
 from .file_moves import Move
+from .packed_items import READ_KEPT, read_items, write_items
 from .state import State
+from .text.recent import Recent
 from .units import answered_through
 
 LEDGER_ITEMS_MAX = 2_000
@@ -24,37 +26,79 @@ LEDGER_CHARS_MAX = 100_000
 Ledger = tuple[DigestItem, ...]
 
 
-def remembered(ledger: Ledger, changes: Ledger) -> Ledger:
-    """Return *ledger* after *changes*, the newer in place of the older; over the bound the least worthy go."""
-    entries = {(item.category, item.value): item for item in ledger}
-    for item in changes:
-        entries.pop((item.category, item.value), None)
-        if not item.gone:
-            entries[item.category, item.value] = item
-    return bounded(entries.values())
+class _Weighed:
+    """Items by their places and by their kinds, so that what changes is sorted in, and not all of them anew."""
+
+    def __init__(self, items: Iterable[DigestItem]) -> None:
+        self.items = {(item.category, item.value): item for item in items}
+        self._chars = sum([len(item.value) for item in self.items.values()])
+        self._kinds: dict[ItemKind, dict[str, DigestItem]] = {}
+        """Items of one weight, by value: thousands are of a few hundred kinds, and those are weighed."""
+        for item in self.items.values():
+            self._kinds.setdefault((item.category, item.uses, item.number), {})[item.value] = item
+
+    def change(self, changes: Iterable[DigestItem]) -> None:
+        """Put the newer in place of the older."""
+        for item in changes:
+            known = self.items.get((item.category, item.value))
+            if known is not None:
+                self._leave(known)
+            if not item.gone:
+                self.items[item.category, item.value] = item
+                self._chars += len(item.value)
+                self._kinds.setdefault((item.category, item.uses, item.number), {})[item.value] = item
+
+    def bound(self) -> None:
+        """Drop the least worthy over the bound."""
+        places, chars = len(self.items), self._chars
+        if places <= LEDGER_ITEMS_MAX and chars <= LEDGER_CHARS_MAX:
+            return
+        weights = by_weight(self._kinds, max([number for _, _, number in self._kinds]))
+        over: list[list[DigestItem]] = []
+        while places > LEDGER_ITEMS_MAX or chars > LEDGER_CHARS_MAX:
+            # all that weigh more stay, and nobody asks in which order: most kinds
+            group = [item for kind in weights.pop() for item in self._kinds[kind].values()]
+            places -= len(group)
+            chars -= sum([len(item.value) for item in group])
+            over.append(group)
+        places, chars = LEDGER_ITEMS_MAX - places, LEDGER_CHARS_MAX - chars
+        for group in reversed(over):
+            for place, item in enumerate(sorted(group, key=alike_order)):
+                if place < places and len(item.value) <= chars:
+                    chars -= len(item.value)
+                else:
+                    self._leave(item)
+            places -= len(group)
+
+    def _leave(self, item: DigestItem) -> None:
+        del self.items[item.category, item.value]
+        self._chars -= len(item.value)
+        kind = item.category, item.uses, item.number
+        alike = self._kinds[kind]
+        del alike[item.value]
+        if not alike:
+            del self._kinds[kind]
+
+
+_weighed: Recent[bytes, _Weighed] = Recent(READ_KEPT)
+"""By the ledger that they are; who changes one takes it out."""
+
+
+def remembered(raw: bytes, changes: Ledger) -> bytes:
+    """Return the ledger *raw* after *changes*, the newer in place of the older; over the bound the least worthy go."""
+    weighed = _weighed.taken(raw) or _Weighed(read_items(raw))
+    weighed.change(changes)
+    weighed.bound()
+    raw = write_items(weighed.items.values())
+    _weighed.put(raw, weighed)
+    return raw
 
 
 def bounded(items: Iterable[DigestItem]) -> Ledger:
     """Return *items*, no two of the same value, in their order, without the least worthy over the bound."""
-    items = tuple(items)
-    if len(items) <= LEDGER_ITEMS_MAX and sum([len(item.value) for item in items]) <= LEDGER_CHARS_MAX:
-        return items
-    kept: set[int] = set()
-    places, left = LEDGER_ITEMS_MAX, LEDGER_CHARS_MAX
-    for group in by_weight(items, max([item.number for item in items])):
-        if len(group) <= places and (chars := sum([len(item.value) for item in group])) <= left:
-            # all of them stay, and nobody asks in which order: most groups
-            kept.update(map(id, group))
-            left -= chars
-        else:
-            for item in sorted(group, key=alike_order)[:places]:
-                if len(item.value) <= left:
-                    left -= len(item.value)
-                    kept.add(id(item))
-        places -= len(group)
-        if places <= 0:
-            break
-    return tuple([item for item in items if id(item) in kept])
+    weighed = _Weighed(items)
+    weighed.bound()
+    return tuple(weighed.items.values())
 
 
 def settled(known: Iterable[DigestItem], found: Iterable[DigestItem], moved: Mapping[str, Move]) -> Ledger:

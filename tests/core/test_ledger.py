@@ -17,6 +17,7 @@ from actors.core.entry import Entry
 from actors.core.extract import score
 from actors.core.file_moves import Move
 from actors.core.ledger import LEDGER_CHARS_MAX, LEDGER_ITEMS_MAX, bounded, changes, remembered, settled
+from actors.core.packed_items import NO_ITEMS, read_items, write_items
 from protocol.facts import CompactionRequested, DigestItem, HistoryDigested, Trust
 from tests.builders import Talk, assistant, policy, result, user, words
 
@@ -65,7 +66,7 @@ def test_changes_are_what_leads_from_one_ledger_to_the_next() -> None:
     assert {(one.value, one.gone) for one in found} == {
         ("port=8080", True), ("port=9090", False), ("B-200", False), ("C-300", False),
     }  # fmt: skip
-    assert set(remembered(before, found)) == set(after)
+    assert set(read_items(remembered(write_items(before), found))) == set(after)
     assert changes(after, after) == ()
 
 
@@ -180,11 +181,11 @@ def plainly_bounded(items: tuple[DigestItem, ...]) -> tuple[DigestItem, ...]:
     """Return what `bounded` must keep, the slow way: all are ranked, one by one."""
     newest = max(item.number for item in items)
     order = sorted(items, key=lambda one: (-score(one, newest), -one.number, one.category, one.value))
-    kept, left = [], LEDGER_CHARS_MAX
+    kept, left = set[DigestItem](), LEDGER_CHARS_MAX
     for item in order[:LEDGER_ITEMS_MAX]:
         if len(item.value) <= left:
             left -= len(item.value)
-            kept.append(item)
+            kept.add(item)
     return tuple(item for item in items if item in kept)
 
 
@@ -203,3 +204,32 @@ def test_the_bound_keeps_what_ranking_each_item_keeps(chars: int) -> None:
     found = bounded(items)
     assert 0 < len(found) < len(items)
     assert found == plainly_bounded(items)
+
+
+@pytest.mark.parametrize("chars", [8, 120])
+def test_a_ledger_that_is_taken_on_is_the_one_that_is_made_anew(chars: int) -> None:
+    chance = random.Random(chars)
+    raw, plain = NO_ITEMS, tuple[DigestItem, ...]()
+    older: list[tuple[bytes, tuple[DigestItem, ...]]] = []
+    for number in range(1, 40):
+        said = tuple(
+            DigestItem(
+                category=chance.choice(("path", "error", "url")),
+                value=f"{chance.randrange(3_000)}{'x' * chance.randrange(chars)}",
+                number=number - chance.randrange(min(number, 3)),
+                uses=chance.randrange(1, 4),
+                gone=chance.random() < 0.1,
+            )
+            for _ in range(300)
+        )
+        if number % 9 == 0:
+            raw, plain = older[-4]  # as where a conversation goes back
+        kept = {(one.category, one.value): one for one in plain}
+        for one in said:
+            kept.pop((one.category, one.value), None)
+            if not one.gone:
+                kept[one.category, one.value] = one
+        raw, plain = remembered(raw, said), plainly_bounded(tuple(kept.values()))
+        assert read_items(raw) == plain
+        older.append((raw, plain))
+    assert len(plain) == LEDGER_ITEMS_MAX or sum(len(one.value) for one in plain) > LEDGER_CHARS_MAX - chars

@@ -35,6 +35,10 @@ class Recent(Generic[Key, Value]):
                 self.put(key, known)
         return known
 
+    def taken(self, key: Key) -> Value | None:
+        """Return the value of *key*, if it is still known, and forget it: of several who ask, one gets it."""
+        return self._newest.pop(key, None) or self._before.pop(key, None)
+
     def found(self, key: Key, find: Callable[[Key], Value]) -> Value:
         """Return the value of *key*, found now by *find* where it is not known."""
         known = self.get(key)
