@@ -228,7 +228,7 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
         # a record that was looked up is there to be used later
         used=USED_MIN if record else used,
         changes=changes,
-        target=target_of(call),
+        target=target_of(call, whole_paths=hindsight.by_fields),
         failed=bool(failed),
         instructs=reads_instructions(call),
     )

@@ -24,6 +24,7 @@ COMMANDS = ("command", "cmd", "query", "script", "code")
 LONG_CHARS = 160
 SAID_CHARS_MIN = 40
 TARGET_CHARS = 60
+PATH_CHARS = 120
 
 _CHANGES = re2.compile(
     rb"(?i)(?:^|[\W_])(?:edit|write|create|insert|replace|patch|update|delete|remove|cancel|book|modify|transfer|send"
@@ -180,14 +181,17 @@ def arguments_of(call: MessageText) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def target_of(call: MessageText) -> str:
-    """Return the subject of *call*: a path, a command, else its first short arguments."""
+def target_of(call: MessageText, *, whole_paths: bool = True) -> str:
+    """Return the subject of *call*: a path, a command, else its first short arguments.
+
+    With *whole_paths* a path stands whole: those of a project begin alike, and are told apart by their ends.
+    """
     value = arguments_of(call)
     for key in (*PATHS, *COMMANDS):
         if isinstance(value.get(key), str) and " " in value[key].strip() + (" " if key in PATHS else ""):
-            return _shortly(value[key])
+            return _shortly(value[key], whole_paths=whole_paths)
     plain = [item for item in value.values() if isinstance(item, str | int)]
-    return _shortly(", ".join(map(str, plain[:3])))
+    return _shortly(", ".join(map(str, plain[:3])), whole_paths=whole_paths)
 
 
 def changes_something(call: MessageText) -> bool:
@@ -210,8 +214,10 @@ def only_looks(call: MessageText) -> bool:
     return bool(stands(_LOOKS, told))
 
 
-def _shortly(text: str) -> str:
+def _shortly(text: str, *, whole_paths: bool = False) -> str:
     line = one_line(text)
+    if whole_paths and " " not in line:
+        return line if len(line) <= PATH_CHARS else f"{GAP}{line[-PATH_CHARS:]}"
     return line if len(line) <= TARGET_CHARS else f"{line[:TARGET_CHARS]}{GAP}"
 
 

@@ -18,7 +18,7 @@ from .kinds import BASE64_CHARS_MIN, JSON_DEPTH_MAX, is_deep, parsed_json
 from .line_worths import LINE_CHARS_MAX, WORD, Sought, line_worths, without_numbers, words_of_each, worths_of
 from .phrases import telling
 from .shorten.binary import without_base64
-from .table import summaries, table_of
+from .table import heads, is_ruler, summaries, table_of
 
 READ_CHARS_MAX = 200_000
 """Of a larger result, both halves of the bound are looked at: its beginning and its end."""
@@ -36,6 +36,9 @@ word or two, the fields of a record up to four with their name."""
 
 FILL_SHARE = 0.2
 """Of the room, for what stands between lines that were chosen."""
+
+NAMED_SHARE = 0.25
+"""Of the room, for the names of the columns of what is no JSON: rows say more than names without them."""
 
 FEW_LINES = 12
 """Of so few, nothing is kept back: what stands between them says little more."""
@@ -103,7 +106,8 @@ class LookedAt:
         """Return the lines that mattered, in their order, in at most *chars* characters; gaps are marked."""
         if len(self._whole) <= chars:
             return self._whole
-        lines, listed = self._pieces
+        lines, named = self._pieces
+        listed = "\n".join(lines)
         if len(listed) <= chars:
             return listed
         worths, summary = self._worths
@@ -112,17 +116,25 @@ class LookedAt:
             line if len(line) <= most or is_header(line) else _clipped(line, self._sought, most, clauses=self._clauses)
             for line in lines
         ]
-        out = _rendered(shown, _chosen(shown, worths, max(chars - len(summary) - 2, chars // 2)))
+        out = _rendered(shown, _chosen(shown, worths, max(chars - len(summary) - 2, chars // 2), named))
         return f"{out}\n{summary}" if summary else out
 
     @cached_property
-    def _pieces(self) -> tuple[list[str], str]:
-        """Return the lines without what says little, long ones in sentences; and all of them joined."""
-        pairs = zip(self._lines, without_numbers(self._lines), strict=True)
-        lines = [line for line, bare in pairs if bare and not bare.isspace()]
-        lines = [_without_rights(line) if line[0] in _LISTED_KINDS and line[1:2] in _RIGHTS else line for line in lines]
-        lines = [piece for line in lines for piece in ((line,) if len(line) <= SENTENCE_CHARS else _sentences(line))]
-        return lines, "\n".join(lines)
+    def _pieces(self) -> tuple[list[str], frozenset[int]]:
+        """Return the lines without what says little, long ones in sentences; and which of them name columns."""
+        bare = without_numbers(self._lines)
+        above = heads(bare) if self._clauses else frozenset[int]()
+        pieces: list[str] = []
+        named: list[int] = []
+        for number, (line, words) in enumerate(zip(self._lines, bare, strict=True)):
+            if not words or words.isspace() or (self._clauses and is_ruler(words)):
+                continue
+            if line[0] in _LISTED_KINDS and line[1:2] in _RIGHTS:
+                line = _without_rights(line)
+            if number in above:
+                named.append(len(pieces))
+            pieces += (line,) if number in above or len(line) <= SENTENCE_CHARS else _sentences(line)
+        return pieces, frozenset(named)
 
     @cached_property
     def _worths(self) -> tuple[list[float], str]:
@@ -294,16 +306,22 @@ def _fields(fields: list[str], sought: Sought, chars: int) -> str:
     return f"{kept} {GAP}"
 
 
-def _chosen(lines: list[str], worths: list[float], chars: int) -> list[int]:
-    """Return the numbers of the lines worth most for their length that fit *chars*, and what stands between them."""
+def _chosen(lines: list[str], worths: list[float], chars: int, named: frozenset[int] = frozenset()) -> list[int]:
+    """Return the numbers of the lines worth most for their length that fit *chars*, and what stands between them.
+
+    Those that are *named* name the columns of the rows below them.
+    """
     headers = [number for number, line in enumerate(lines) if is_header(line)]
-    heads = frozenset(headers)
+    named = frozenset(number for number in named if len(lines[number]) <= chars * NAMED_SHARE)
+    above = named.union(headers)
     chosen: set[int] = set()
     left = chars
     kept_back = chars * FILL_SHARE if len(lines) > FEW_LINES else 0
+    if named:
+        left -= max(len(lines[number]) + 1 for number in named)
     for number in _by_worth(lines, worths):
         cost = len(lines[number]) + 3
-        if number in heads and len(lines) > 1:
+        if number in above and len(lines) > 1:
             continue
         if cost > left - (kept_back if chosen else 0) or (chosen and worths[number] <= 0):
             continue
@@ -318,6 +336,9 @@ def _chosen(lines: list[str], worths: list[float], chars: int) -> list[int]:
         ):
             chosen.add(number)
             left -= len(lines[number])
+    for number in named:
+        if chosen.intersection(range(number + 1, number + HEADED_MAX)):
+            chosen.add(number)
     # a hole of a line or two says less than the lines
     for number in sorted(chosen):
         for stop in (number + 2, number + 3):

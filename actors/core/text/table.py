@@ -27,6 +27,15 @@ _SUMMARY = re.compile(r"\(\d+ rows: .*\)")
 _WORD = re.compile(r"[A-Za-z][\w/:.-]*")
 
 
+_RULER = re.compile(r"[-=+|_*~:#`.\s\u2500-\u257f]+")
+_COLUMNS_RULED = re.compile(r"[-=\u2500-\u257f]{2,}[|+:\s\u2500-\u257f]+[-=\u2500-\u257f]{2,}")
+_NUMERIC = re.compile(r"[-+$(]*\d[\d.,:%)-]*\w{0,3}")
+_SEPARATORS = (" | ", "\t", ",", "  ")
+HEAD_CELLS_MIN, HEAD_ROWS_MIN, HEAD_ROWS_LOOKED = 3, 3, 12
+NUMERIC_SHARE = 0.7
+"""Of the rows below a head without a ruler: so many have a figure, where the head has none."""
+
+
 class Table(NamedTuple):
     """The rows of a text by their line, and its columns of kinds."""
 
@@ -60,6 +69,37 @@ class Table(NamedTuple):
             name = f"{self.names[place]} " if place < len(self.names) else ""
             told.append(name + ", ".join(f"{cell} x{times}" for cell, times in often.most_common()))
         return f"({len(self.rows)} rows: {'; '.join(told)})" if told else ""
+
+
+def is_ruler(line: str) -> bool:
+    """Tell a line that is drawn, or opens a program: it says nothing."""
+    return bool(_RULER.fullmatch(line))
+
+
+def heads(lines: Sequence[str]) -> frozenset[int]:
+    """Return the numbers of the lines that name columns: above a ruler, or above rows of figures."""
+    ruled = (number for number, line in enumerate(lines) if number and _COLUMNS_RULED.search(line) and is_ruler(line))
+    found = frozenset(number - 1 for number in ruled if not is_ruler(lines[number - 1]))
+    if not found and lines and _names_columns(lines):
+        return frozenset((0,))
+    return found
+
+
+def _names_columns(lines: Sequence[str]) -> bool:
+    """Tell whether the first of *lines* has no figures where those below it have, in as many columns."""
+    head, rows = lines[0].strip(), [line.strip() for line in lines[1 : HEAD_ROWS_LOOKED + 1]]
+    separator = next((one for one in _SEPARATORS if head.count(one) >= HEAD_CELLS_MIN - 1), None)
+    if separator is None or len(rows) < HEAD_ROWS_MIN or any(_is_numeric(cell) for cell in head.split(separator)):
+        return False
+    cells = [row.split(separator) for row in rows]
+    width = len(head.split(separator))
+    # rows of a frame have an index before the columns
+    alike = sum(len(row) in (width, width + 1) and any(map(_is_numeric, row)) for row in cells)
+    return alike >= NUMERIC_SHARE * len(rows)
+
+
+def _is_numeric(cell: str) -> bool:
+    return bool(_NUMERIC.fullmatch(cell.strip()))
 
 
 def is_summary(line: str) -> bool:

@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from actors.core.text.excerpt import excerpt, is_header, sentences_excerpt
 
 WORTHS = """
@@ -122,3 +124,36 @@ All of them have clear causes and can be acted on."""
     for told in (in_lines, sentences_excerpt(said, chars=300, sought=sought, clauses=True)):
         assert "3. **Medium" in told, "else this test shows nothing"
         assert "1. **At once**" in told
+
+
+@pytest.mark.parametrize(
+    ("head", "ruler", "row"),
+    [
+        ("| target | stars | forks | license |", "|---|---|---|---|", "| repo-{0} | {1} | {2} | MIT |"),
+        (" id | name | total ", "----+------+-------", "  {0} | pump {1} | {2}"),
+        ("id,name,depth", "", "{0},pump {1},{2}"),
+        ("   depth  flow  state", "", "{0}  {1}  {2}  dry"),
+    ],
+)
+def test_rows_stand_below_the_names_of_their_columns_and_rulers_are_left_out(head: str, ruler: str, row: str) -> None:
+    rows = [row.format(number, number * 7919 % 9973, number * 31) for number in range(60)]
+    text = "\n".join(filter(None, (head, ruler, *rows)))
+    short = excerpt(text, chars=300, sought=lambda word: float(word == str(40 * 31)), clauses=True)
+    assert short.split("\n")[0].rstrip(" …") == head.rstrip()
+    assert str(40 * 31) in short
+    assert "--" not in short
+
+
+def test_names_of_columns_take_no_room_from_rows_where_there_is_little() -> None:
+    head = "| " + " | ".join(f"column_{number}" for number in range(20)) + " |"
+    rows = ["| " + " | ".join(str(row * 20 + number) for number in range(20)) + " |" for row in range(30)]
+    short = excerpt("\n".join((head, *rows)), chars=200, sought=lambda _: 0.0, clauses=True)
+    assert "column_1" not in short
+    assert "|" in short
+
+
+def test_a_line_of_a_file_that_is_no_more_than_a_fence_is_not_told() -> None:
+    lines = [
+        f"{number}\t```" if number % 7 == 0 else f"{number}\tstep {number}: turn the wheel" for number in range(90)
+    ]
+    assert "```" not in excerpt("\n".join(lines), chars=300, sought=lambda _: 0.0, clauses=True)
