@@ -273,8 +273,8 @@ def test_a_figure_at_the_end_of_a_sentence_is_no_item() -> None:
 
 def test_a_changed_file_is_named_by_its_whole_path() -> None:
     folder = "/srv/build/src/git.example.com/somebody/a-rather-long-name/internal/provider"
-    of = talk(2_500)
-    for at in range(12):
+    of = talk(8_000)
+    for at in range(30):
         call = called(
             at, "edit_file", report(at, sentences=16)["content"], path=f"{folder}/file_{at}.go", new=f"return {at}"
         )
