@@ -8,11 +8,12 @@ that what stands on every line counts for nothing. JSON becomes one line for eac
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from protocol.formats import messages
 
+from .gaps import GAP, Gapped, gapped, moved
 from .json_lines import json_lines
 from .kinds import BASE64_CHARS_MIN, JSON_DEPTH_MAX, is_deep, parsed_json
 from .line_worths import LINE_CHARS_MAX, WORD, Sought, line_worths, without_numbers, words_of_each, worths_of
@@ -26,7 +27,6 @@ READ_CHARS_MAX = 200_000
 HEADED_MAX = 40
 """Lines below the names of columns in which rows are looked for."""
 
-GAP = "…"
 FIELDS_MIN = 4
 """A line of so many fields is shortened by leaving fields out."""
 
@@ -44,8 +44,8 @@ FEW_LINES = 12
 """Of so few, nothing is kept back: what stands between them says little more."""
 
 _WIDE = re.compile(r"(?<=\S) {3,}")
-_NUMBER = re.compile(r"\s*\d+[:|→]")
-"""Of a line of a file, before it; behind it stands the line's indentation."""
+_NUMBER = re.compile(rf"(?:{GAP} )?(?:\s*\d+[:|→])?")
+"""Before a line of a file, behind a mark of what is left out; behind it stands the line's indentation."""
 
 _ITEM = re.compile(r"(?:^|\s)\**(\d{1,2})[.)]$")
 """The number of an item, behind which a text was parted as if a sentence ended."""
@@ -91,9 +91,9 @@ class LookedAt:
     """A text whose lines are weighed once, for excerpts of several lengths."""
 
     def __init__(self, text: str, sought: Sought, *, clauses: bool, ordered: bool = False) -> None:
-        lines = [_without_gaps(line) if GAP in line else line for line in readable_lines(text, indented=clauses)]
-        self._lines = [line for line in lines if line and not line.isspace()]
-        self._whole = "\n".join(self._lines)
+        lines = readable_lines(text, indented=clauses)
+        self._lines, self._gaps = gapped(lines) if clauses else _without_gaps(lines)
+        self._whole = _rendered(self._lines, range(len(self._lines)), self._gaps)
         self._sought = sought
         self._clauses, self._ordered = clauses, ordered
 
@@ -106,8 +106,8 @@ class LookedAt:
         """Return the lines that mattered, in their order, in at most *chars* characters; gaps are marked."""
         if len(self._whole) <= chars:
             return self._whole
-        lines, named = self._pieces
-        listed = "\n".join(lines)
+        lines, named, gaps = self._pieces
+        listed = _rendered(lines, range(len(lines)), gaps)
         if len(listed) <= chars:
             return listed
         worths, summary = self._worths
@@ -116,17 +116,19 @@ class LookedAt:
             line if len(line) <= most or is_header(line) else _clipped(line, self._sought, most, clauses=self._clauses)
             for line in lines
         ]
-        out = _rendered(shown, _chosen(shown, worths, max(chars - len(summary) - 2, chars // 2), named))
+        out = _rendered(shown, _chosen(shown, worths, max(chars - len(summary) - 2, chars // 2), named), gaps)
         return f"{out}\n{summary}" if summary else out
 
     @cached_property
-    def _pieces(self) -> tuple[list[str], frozenset[int]]:
-        """Return the lines without what says little, long ones in sentences; and which of them name columns."""
+    def _pieces(self) -> tuple[list[str], frozenset[int], frozenset[int]]:
+        """Return the lines without what says little, long ones in sentences; which name columns; and the gaps."""
         bare = without_numbers(self._lines)
         above = heads(bare) if self._clauses else frozenset[int]()
         pieces: list[str] = []
         named: list[int] = []
+        places: list[int] = []
         for number, (line, words) in enumerate(zip(self._lines, bare, strict=True)):
+            places.append(len(pieces))
             if not words or words.isspace() or (self._clauses and is_ruler(words)):
                 continue
             if line[0] in _LISTED_KINDS and line[1:2] in _RIGHTS:
@@ -134,12 +136,12 @@ class LookedAt:
             if number in above:
                 named.append(len(pieces))
             pieces += (line,) if number in above or len(line) <= SENTENCE_CHARS else _sentences(line)
-        return pieces, frozenset(named)
+        return pieces, frozenset(named), moved(self._gaps, (*places, len(pieces)))
 
     @cached_property
     def _worths(self) -> tuple[list[float], str]:
         """Return the worths of the lines, and the summary of the table that they are."""
-        lines, _ = self._pieces
+        lines, _, _ = self._pieces
         table = None if summaries(lines) else table_of(lines)
         worths = line_worths(lines, self._sought, table)
         return _with_first_items(lines, worths) if self._ordered else worths, table.summary if table else ""
@@ -149,8 +151,13 @@ def _without_rights(line: str) -> str:
     return _LISTED.sub(_name_listed, line)
 
 
-def _without_gaps(line: str) -> str:
-    return (line[len(GAP) :].lstrip() if line.startswith(GAP) else line).rstrip(GAP).rstrip()
+def _without_gaps(lines: Sequence[str]) -> Gapped:
+    """Return *lines* as older rules read them: what was left out before leaves no mark."""
+    bare = [
+        (line[len(GAP) :].lstrip() if line.startswith(GAP) else line).rstrip(GAP).rstrip() if GAP in line else line
+        for line in lines
+    ]
+    return Gapped([line for line in bare if line and not line.isspace()], frozenset())
 
 
 def sentences_excerpt(text: str, *, chars: int, sought: Sought, clauses: bool = False) -> str:
@@ -242,7 +249,7 @@ def readable_lines(text: str, *, indented: bool = False) -> list[str]:
     text = messages.without_surrogates(text)
     if len(text) > READ_CHARS_MAX:
         half = READ_CHARS_MAX // 2
-        text = f"{text[:half]}\n{text[-half:]}"
+        text = f"{text[:half]}\n{GAP if indented else ''}\n{text[-half:]}"
     value = parsed_json(text) if text.lstrip()[:1] in ("{", "[") else None
     if value is not None and not (indented and is_deep(value, JSON_DEPTH_MAX)):
         # the name of a field may have line ends
@@ -289,7 +296,8 @@ def _clipped(line: str, sought: Sought, chars: int, *, clauses: bool) -> str:
         piece = piece[joint.end() :]
     if end < len(line) and (joint := _SPACES.search(piece[::-1], 0, WORD_CHARS_MAX)):
         piece = piece[: len(piece) - joint.end()]
-    return f"{GAP if start else ''}{piece.strip()}{GAP if end < len(line) else ''}"
+    piece = piece.rstrip() if clauses and not start else piece.strip()
+    return f"{GAP if start else ''}{piece}{GAP if end < len(line) else ''}"
 
 
 def _fields(fields: list[str], sought: Sought, chars: int) -> str:
@@ -359,16 +367,16 @@ def _by_worth(lines: list[str], worths: list[float]) -> Iterator[int]:
     yield from [number for number, worth in enumerate(worths) if worth <= 0]
 
 
-def _rendered(lines: list[str], chosen: list[int]) -> str:
+def _rendered(lines: Sequence[str], chosen: Sequence[int], gaps: frozenset[int] = frozenset()) -> str:
     out: list[str] = []
     following = 0
     for number in chosen:
-        gap = number > following
+        gap = number > following or number in gaps
         below_header = gap and bool(out) and is_header(out[-1])
         if gap and out and not below_header:
             out[-1] = f"{out[-1].rstrip(GAP)} {GAP}"
         out.append(f"{GAP} {lines[number]}" if below_header or (gap and not out) else lines[number])
         following = number + 1
-    if following < len(lines) and out:
+    if out and (following < len(lines) or following in gaps):
         out[-1] = f"{out[-1].rstrip(GAP)} {GAP}"
     return "\n".join(out)

@@ -1,0 +1,48 @@
+"""Gaps: what was left out of a text before stays marked when the text is shortened again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+GAP = "…"
+_BEFORE, _BEHIND = f"{GAP} ", f" {GAP}"
+
+
+class Gapped(NamedTuple):
+    """Lines without the marks of what is left out between them."""
+
+    lines: list[str]
+    gaps: frozenset[int]
+    """Numbers of the lines before which something is left out; that of a line behind the last one for its end."""
+
+
+def gapped(lines: Sequence[str]) -> Gapped:
+    """Return *lines* without marks and blank ones, and where the marks stood.
+
+    A mark that touches a word says that the line itself is cut: it stays.
+    """
+    bare: list[str] = []
+    gaps: list[int] = []
+    for line in lines:
+        if GAP in line:
+            if line.startswith(_BEFORE) or _is_mark(line):
+                gaps.append(len(bare))
+                line = "" if _is_mark(line) else line.removeprefix(_BEFORE)
+            if line.endswith(_BEHIND):
+                line = line.removesuffix(_BEHIND).rstrip()
+                gaps.append(len(bare) + bool(line))
+        if line and not line.isspace():
+            bare.append(line)
+    return Gapped(bare, frozenset(gaps))
+
+
+def _is_mark(line: str) -> bool:
+    """Tell a line that says nothing but that others are left out, however it says so."""
+    line = line.strip()
+    return line in (GAP, f"{GAP}]") or (line.startswith(f"[{GAP} ") and line.endswith(f"{GAP}]"))
+
+
+def moved(gaps: frozenset[int], places: Sequence[int]) -> frozenset[int]:
+    """Return *gaps* among pieces of the lines; *places* has the first piece of each line, and the number of pieces."""
+    return frozenset([places[number] for number in gaps])
