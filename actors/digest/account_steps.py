@@ -39,7 +39,10 @@ from .calls import (
 )
 from .hindsight import Hindsight
 from .records import is_record, record_in, record_text, shorter_record, without_known
-from .step_rooms import FAILED_OUTCOME_CHARS, SPOKEN_MORE, USED_MIN, LevelChars, Rooms, is_report
+from .step_rooms import FAILED_OUTCOME_CHARS, SPOKEN_MORE, USED_MIN, LevelChars, Rooms, is_report, says_edit
+
+CALL_HEAD, EDIT_HEAD = 0.62, 0.96
+"""Of a call that is too long, its beginning; an edit says first what is new."""
 
 WORDS_LINES_MIN = 8
 LEAST_CHARS = 40
@@ -118,8 +121,11 @@ def coarser(step: AccountStep, level: int, hindsight: Hindsight, levels: Sequenc
     rooms = Rooms(step, level, levels, by_fields=hindsight.by_fields)
     acts = []
     for act in step.acts:
-        call = clipped(act.call, rooms.call(act), names=hindsight.by_fields)
-        short = _shorter_outcome(act, rooms.outcome(act, len(call)), step.last, hindsight)
+        head = EDIT_HEAD if hindsight.by_fields and says_edit(act) else CALL_HEAD
+        call = clipped(act.call, rooms.call(act), head=head, names=hindsight.by_fields)
+        call = call.rstrip() if head == EDIT_HEAD else call
+        room = rooms.outcome(act, len(call))
+        short = _shorter_outcome(act, room, step.last, hindsight) if room else ""
         acts.append(msgspec.structs.replace(act, call=one_line(call) if level >= 2 else call, outcome=short))
     words = _words(step.said, rooms.said, step.last, hindsight)
     return msgspec.structs.replace(

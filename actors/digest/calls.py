@@ -17,6 +17,7 @@ from actors.core.text.patterns import stands
 from actors.core.text.shorten.lines import lines_with
 from protocol.formats import messages
 
+from .edits import edits_in, edits_text
 from .hindsight import Hindsight
 
 PATHS = ("path", "file_path", "filepath", "file", "filename", "file_name", "uri", "url")
@@ -148,6 +149,11 @@ def call_text(call: MessageText, *, chars: int, hindsight: Hindsight, said: str 
     told = {key: item for key, item in value.items() if not _is_noise(call, key, item, hindsight, said)}
     if len(told) == 1 and isinstance(only := next(iter(told.values())), str):
         return clipped(f"{tool} {only.strip()}", chars, names=hindsight.by_fields)
+    edits, edited = edits_in(told) if hindsight.by_fields else ([], frozenset[str]())
+    if edits:
+        short = ", ".join(_named(key, item) for key, item in told.items() if key not in edited and item is not False)
+        begin = clipped(f"{call.tool} {short}".strip(), chars)
+        return f"{begin}\n{edits_text(edits, chars - len(begin))}"
     long = [key for key, item in told.items() if isinstance(item, str) and ("\n" in item or len(item) > LONG_CHARS)]
     each = max(80, (chars - 100) // max(1, len(long)))
     short = ", ".join(_named(key, item) for key, item in told.items() if key not in long)

@@ -12,11 +12,12 @@ from actors.core.text.line_worths import Sought
 from actors.core.text.table import is_summary
 from protocol.account import AccountAct, AccountStep
 
-from .account_steps import NOTHING, REASON_HEAD
+from .account_steps import EDIT_HEAD, NOTHING, REASON_HEAD
 from .calls import clipped, one_line
+from .edits import NEW_MARK, newest_of
 from .pieces import pieces, pieces_of, told_shortly
 from .records import is_record, shorter_record, used_worth
-from .step_rooms import RECORD_CHARS, RECORD_LEAST_CHARS, USED_MIN, is_report, tells_finding
+from .step_rooms import RECORD_CHARS, RECORD_LEAST_CHARS, USED_MIN, is_report, says_edit, tells_finding
 
 WANTED_MAX, WANTED_WORTH = 2, 2.0
 """Records in a joined step of which more is told, at most, and what their used values are worth: two names at least."""
@@ -30,6 +31,9 @@ OLDER_CHARS_MIN = 160
 ANSWER_CHARS = 32
 """An outcome of so few stands where steps are joined, too: it costs less than its call. A figure, a name
 or a date fits, and hardly a line of a listing."""
+
+NEW_CHARS = 64
+"""Of what an edit put there, where steps are joined: the newest one of each file."""
 
 JOINED_HEADS_MAX = 8
 OTHERS = "other calls"
@@ -90,7 +94,7 @@ def _wanted_records(steps: Sequence[AccountStep], sought: Sought) -> list[str]:
     return [record for worth, record in sorted(worths, reverse=True)[:WANTED_MAX] if worth >= WANTED_WORTH]
 
 
-def without_older(step: AccountStep, again: Collection[str], *, newer: int) -> AccountStep:
+def without_older(step: AccountStep, again: Collection[str], *, newer: int, by_fields: bool) -> AccountStep:
     """Return *step* with the gist alone of what calls returned that *newer* made *again*: that tells how things are."""
     if not any(call in again for call in long_calls(step)):
         return step
@@ -98,7 +102,8 @@ def without_older(step: AccountStep, again: Collection[str], *, newer: int) -> A
     for place, act in enumerate(acts):
         if act.call in again and _is_long(act):
             # nothing of a record: what the newer call returned has its fields
-            short = f"{_gist(act, by_fields=False, sought=_nothing)} [again in #{newer}]".strip()
+            again_in = f"[called again in #{newer}]" if by_fields else f"[again in #{newer}]"
+            short = f"{_gist(act, by_fields=False, sought=_nothing)} {again_in}".strip()
             acts[place] = msgspec.structs.replace(act, outcome=short)
     return msgspec.structs.replace(step, acts=tuple(acts))
 
@@ -119,6 +124,8 @@ def _gist(act: AccountAct, *, by_fields: bool, sought: Sought, record_chars: int
     """
     if act.failed:
         return clipped(act.outcome.split("\n", 1)[0], REASON_CHARS, head=REASON_HEAD)
+    if by_fields and says_edit(act):
+        return f"{NEW_MARK}{clipped(one_line(newest_of(act.call)), NEW_CHARS, head=EDIT_HEAD)}".rstrip()
     if by_fields and is_record(act.outcome):
         return shorter_record(act.outcome, chars=record_chars, sought=sought)
     if by_fields and len(act.outcome) <= ANSWER_CHARS and GAP not in act.outcome and act.outcome != NOTHING:

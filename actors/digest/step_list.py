@@ -102,10 +102,11 @@ class AccountSteps:
 
     def _shorten_older(self, again: set[str], *, newer: int) -> None:
         """Let older steps tell little of the calls that *newer* made *again*; behind the last of them nobody looks."""
-        left = sum(self.long[call] for call in again)
+        left, by_fields = sum(self.long[call] for call in again), self.hindsight.by_fields
         for place, older in enumerate(self.steps) if left else ():
             there = sum(map(again.__contains__, long_calls(older)))
-            if there and (short := without_older(older, again, newer=newer)) is not older:
+            short = without_older(older, again, newer=newer, by_fields=by_fields) if there else older
+            if short is not older:
                 self.put(slice(place, place + 1), short, wanted=self.wanted[place])
             left -= there
             if not left:

@@ -14,6 +14,7 @@ from actors.core.text.excerpt import GAP
 from actors.core.units import Unit
 from protocol.account import Account, AccountAct, AccountStep
 
+from .edits import newest_of
 from .records import is_record
 
 
@@ -140,10 +141,15 @@ class Rooms:
     def call(self, act: AccountAct) -> int:
         """Return the room of the call."""
         more = CHANGED_MORE if act.changes and not self._is_coarse else 1
-        return max(CALL_CHARS_MIN, int(self._most.call * self._share * more))
+        # that an edit was made is all that its outcome says
+        is_edit = self._by_fields and says_edit(act)
+        outcome = int(self._most.outcome * self._share) if is_edit else 0
+        return max(CALL_CHARS_MIN, int(self._most.call * self._share * more) + outcome)
 
     def outcome(self, act: AccountAct, call: int) -> int:
         """Return the room of the outcome, where the call has *call* characters; the finest step spares none for it."""
+        if self._by_fields and self._spares and says_edit(act):
+            return 0
         spare = max(0, int(self._most.call * self._share) - call) if self._spares else 0
         least = FAILED_OUTCOME_CHARS if act.failed else INSTRUCTS_CHARS if act.instructs else 0
         least = max(least, USED_CHARS * (act.used >= USED_MIN))
@@ -156,6 +162,11 @@ class Rooms:
         if self._by_fields and not self._is_coarse and len(act.outcome) <= room + SMALL_WIN_CHARS:
             return max(room, len(act.outcome))
         return room
+
+
+def says_edit(act: AccountAct) -> bool:
+    """Tell whether the call says what was put in the place of something else, and was not refused."""
+    return act.changes and not act.failed and bool(newest_of(act.call))
 
 
 def is_report(step: AccountStep) -> bool:

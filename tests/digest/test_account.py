@@ -318,3 +318,13 @@ def test_a_short_answer_stands_where_steps_are_joined() -> None:
     of = play(talk(), user("Replace chalk."), *counted, *looks(2, 40))
     assert any(step.level >= JOINED_LEVEL and step.first <= 2 for step in account(of).steps)
     assert "-> 77" in told(of)
+
+
+def test_what_an_edit_put_into_a_file_stands_where_steps_are_joined() -> None:
+    of = play(talk(), user("Make the page darker."))
+    for step in range(6):
+        edit = {"path": "theme.json", "oldText": f'"grey": "#{step:06}"', "newText": f'"grey": "#{step + 1:06}"'}
+        play(of, *called(10 * step, "edit", "done", **edit), *looks(10 * step + 1, 4))
+    play(of, *looks(100, 30))
+    assert any(step.level >= JOINED_LEVEL and step.first <= 2 for step in account(of).steps)
+    assert '+ "grey": "#000006"' in told(of)

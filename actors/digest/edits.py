@@ -1,0 +1,91 @@
+"""Edits: what a call put in the place of something else, as a diff says it: what is new first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from actors.core.text.excerpt import GAP
+
+NEW_MARK, OLD_MARK, BESIDE_MARK = "+ ", "- ", "  "
+NEW_SHARE = 0.65
+"""Of the room, for what is new where all is too long."""
+
+_OLD = re.compile(r"(?i)(?:old|search|find|before|original)")
+_NEW = re.compile(r"(?i)(?:new|replac|after|updated)")
+
+
+class Edit(NamedTuple):
+    """A text and the one that stands in its place now."""
+
+    old: str
+    new: str
+
+
+def edits_in(arguments: Mapping[str, Any]) -> tuple[list[Edit], frozenset[str]]:
+    """Return the edits that the *arguments* of a call ask for, one or a list of them, and the names that say them."""
+    for name, value in arguments.items():
+        if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+            edits = [edit for one in value if (edit := _edit(one)[0])]
+            if len(edits) == len(value):
+                return edits, frozenset((name,))
+    edit, names = _edit(arguments)
+    return ([edit], names) if edit else ([], frozenset())
+
+
+def _edit(arguments: Mapping[str, Any]) -> tuple[Edit | None, frozenset[str]]:
+    texts = {name: value for name, value in arguments.items() if isinstance(value, str)}
+    old = next(filter(_OLD.match, texts), None)
+    new = next((name for name in texts if name != old and _NEW.match(name)), None)
+    if old is None or new is None:
+        return None, frozenset()
+    return Edit(texts[old], texts[new]), frozenset((old, new))
+
+
+def edits_text(edits: Sequence[Edit], chars: int) -> str:
+    """Return *edits* in about *chars* characters: the lines that are new, those that they replace, and those beside."""
+    new, old, beside = [], [], []
+    for edit in edits:
+        before, after = edit.old.split("\n"), edit.new.split("\n")
+        first = _alike(before, after)
+        last = _alike(before[first:][::-1], after[first:][::-1])
+        new += [f"{NEW_MARK}{line}" for line in after[first : len(after) - last] if line.strip()]
+        old += [f"{OLD_MARK}{line}" for line in before[first : len(before) - last] if line.strip()]
+        beside += [f"{BESIDE_MARK}{line}" for line in (*before[:first], *before[len(before) - last :]) if line.strip()]
+    told = _within(new, int(chars * NEW_SHARE) if old else chars)
+    told += _within(old, chars - _chars(told))
+    return "\n".join([*told, *_within(beside, chars - _chars(told))])
+
+
+def _alike(some: Sequence[str], others: Sequence[str]) -> int:
+    """Return how many of *some* begin both lists."""
+    return next(
+        (number for number, (one, other) in enumerate(zip(some, others, strict=False)) if one != other),
+        min(len(some), len(others)),
+    )
+
+
+def _within(lines: Sequence[str], chars: int) -> list[str]:
+    """Return the first of *lines* that fit *chars*, the last of them cut where it has to be."""
+    out: list[str] = []
+    for line in lines:
+        if len(line) > chars:
+            if chars > len(NEW_MARK) + len(GAP):
+                out.append(f"{line[: chars - 1]}{GAP}")
+            break
+        out.append(line)
+        chars -= len(line) + 1
+    return out
+
+
+def _chars(lines: Sequence[str]) -> int:
+    return sum([len(line) + 1 for line in lines])
+
+
+def newest_of(call: str) -> str:
+    """Return the lines that the call of an edit says are new, on one line; an empty text for any other call."""
+    if f"\n{NEW_MARK}" in call:
+        lines = call.split("\n")
+        return " ".join(line.removeprefix(NEW_MARK).strip() for line in lines if line.startswith(NEW_MARK))
+    return call.partition(f" {NEW_MARK}")[2].partition(f" {OLD_MARK}")[0]

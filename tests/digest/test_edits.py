@@ -1,0 +1,40 @@
+"""Edits: an account says what a call put in the place of what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.digest.edits import Edit, edits_in, edits_text, newest_of
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"path": "a.py", "old_string": "x = 1", "new_string": "x = 2", "replace_all": False},
+        {"path": "a.py", "oldText": "x = 1", "newText": "x = 2"},
+        {"command": "str_replace", "path": "a.py", "old_str": "x = 1", "new_str": "x = 2"},
+        {"path": "a.py", "search": "x = 1", "replace": "x = 2"},
+        {"path": "a.py", "edits": [{"oldText": "x = 1", "newText": "x = 2"}]},
+    ],
+)
+def test_an_edit_is_known_whatever_a_tool_calls_its_arguments(arguments: dict[str, Any]) -> None:
+    edits, names = edits_in(arguments)
+    assert edits == [Edit("x = 1", "x = 2")]
+    assert "path" not in names
+
+
+@pytest.mark.parametrize("arguments", [{}, {"path": "a.py"}, {"content": "new"}, {"new": "x"}, {"edits": ["x"]}])
+def test_a_call_that_replaces_nothing_is_no_edit(arguments: dict[str, Any]) -> None:
+    assert edits_in(arguments) == ([], frozenset())
+
+
+def test_an_edit_says_first_what_is_new_then_what_is_gone_and_then_what_stands_beside() -> None:
+    edit = Edit("def area(r):\n    return 3 * r\n# end", "def area(r):\n    return pi * r * r\n# end")
+    text = edits_text([edit], 200)
+    assert text == "+     return pi * r * r\n-     return 3 * r\n  def area(r):\n  # end"
+    assert edits_text([edit], 39) == "+     return pi * r * r\n-     return 3…"
+    assert newest_of(f"edit path=a.py\n{text}") == "return pi * r * r"
+    assert newest_of(f"edit path=a.py {' '.join(text.split())}") == "return pi * r * r"
+    assert newest_of("bash ls -l") == ""
