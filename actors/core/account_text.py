@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 
 import msgspec
 
+from actors.core.text.json_lines import names_columns
 from protocol.account import Account, AccountAct, AccountRequest, AccountStep, AccountValue
 
 FORM, FORM_BEFORE = 3, 2
@@ -19,6 +20,15 @@ JOINT = " · "
 COLUMNS_CHARS_MIN = 40
 CHANGED_STEPS_MIN = 8
 """With fewer steps, they say it themselves."""
+
+_FORMS = {
+    FORM: ", oldest first. #N: a message's number; #N-M: several messages in one line, calls that are alike told once "
+    "(x3). call -> answer; of a call without -> the answer is left out here, as is what … stands for. + and -: lines "
+    "that an edit put in and took out. What the assistant says is its own claim.",
+    FORM_BEFORE: ": what was asked and done so far, oldest first. #N is a message's number; behind -> stands what a "
+    "tool answered; what the assistant says is its own claim.",
+}
+"""What the first line says of how to read it."""
 
 PROSE_TITLE = "Summary of older messages, written by a model; all that stands around it is recorded:"
 
@@ -35,13 +45,9 @@ def account_text(account: Account, *, prose: str, through: int, form: int) -> st
     assert form in (FORM, FORM_BEFORE), f"digest form {form} is not known to these rules"
     first = min((one.number for one in account.requests), default=through)
     first = 1 if prose else min([first, *(step.first for step in account.steps)])
-    answered = "behind -> stands what a tool answered"
-    if form >= FORM:
-        answered += ", and of a call without it the answer is left out, as is what … stands for"
     parts = [
-        f"[Account of messages {first} and on: what was asked and done so far, oldest first. #N is a message's "
-        f"number; {answered}; what the assistant says is its own claim. What the user "
-        "asked and ruled stays valid unless withdrawn.]"
+        f"[Account of messages {first} and on{_FORMS[form]} "
+        "What the user asked and ruled stays valid unless withdrawn.]"
     ]
     if account.requests:
         parts.append("The user said:")
@@ -55,7 +61,9 @@ def account_text(account: Account, *, prose: str, through: int, form: int) -> st
         parts += [PROSE_TITLE, prose]
     if account.steps:
         parts.append("Steps:")
-        parts += _without_repeats([step_text(step) for step in account.steps], [step.first for step in account.steps])
+        told = [step_text(step) for step in account.steps]
+        is_columns = names_columns if form >= FORM else _ends_as_columns
+        parts += _without_repeats(told, [step.first for step in account.steps], is_columns)
     changed = changed_text(account.steps)
     parts += [changed] if changed else []
     if account.values:
@@ -133,7 +141,11 @@ def changed_text(steps: tuple[AccountStep, ...]) -> str:
     return "Changed: " + "; ".join(f"{name} ({', '.join(numbers[-6:])})" for name, numbers in found.items())
 
 
-def _without_repeats(texts: list[str], numbers: list[int]) -> list[str]:
+def _ends_as_columns(line: str) -> bool:
+    return line.endswith("):")
+
+
+def _without_repeats(texts: list[str], numbers: list[int], is_columns: Callable[[str], bool]) -> list[str]:
     """Return *texts* with the names of columns, where earlier ones have the same, as a reference to these."""
     known: dict[str, int] = {}
     out = []
@@ -143,7 +155,7 @@ def _without_repeats(texts: list[str], numbers: list[int]) -> list[str]:
             continue
         lines = text.split("\n")
         for place, line in enumerate(lines):
-            if len(line) < COLUMNS_CHARS_MIN or not line.endswith("):"):
+            if len(line) < COLUMNS_CHARS_MIN or not is_columns(line):
                 continue
             if known.setdefault(line, number) != number:
                 lines[place] = f"(columns as in #{known[line]}):"

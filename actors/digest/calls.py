@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import starmap
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from actors.core.text.patterns import stands
 from actors.core.text.shorten.lines import lines_with
 from protocol.formats import messages
 
-from .edits import edits_in, edits_text
+from .edits import EDITS, edits_in, edits_text
 from .hindsight import Hindsight
 
 PATHS = ("path", "file_path", "filepath", "file", "filename", "file_name", "uri", "url")
@@ -151,8 +152,10 @@ def call_text(call: MessageText, *, chars: int, hindsight: Hindsight, said: str 
         return clipped(f"{tool} {only.strip()}", chars, names=hindsight.by_fields)
     edits, edited = edits_in(told) if hindsight.by_fields else ([], frozenset[str]())
     if edits:
-        short = ", ".join(_named(key, item) for key, item in told.items() if key not in edited and item is not False)
-        begin = clipped(f"{call.tool} {short}".strip(), chars)
+        # that it is an edit, + and - say; and which file, its path does
+        path = next((told[key] for key in PATHS if isinstance(told.get(key), str)), "")
+        others = (item for item in told.items() if item[0] not in (*edited, *PATHS) and item[1] not in (False, *EDITS))
+        begin = clipped(" ".join([call.tool, path, ", ".join(starmap(_named, others))]).strip(), chars)
         return f"{begin}\n{edits_text(edits, chars - len(begin))}"
     long = [key for key, item in told.items() if isinstance(item, str) and ("\n" in item or len(item) > LONG_CHARS)]
     each = max(80, (chars - 100) // max(1, len(long)))

@@ -12,6 +12,9 @@ NEW_MARK, OLD_MARK, BESIDE_MARK = "+ ", "- ", "  "
 NEW_SHARE = 0.65
 """Of the room, for what is new where all is too long."""
 
+EDITS = frozenset(("str_replace", "replace", "edit", "update"))
+"""What a tool that does several things is told, where it is to edit."""
+
 _OLD = re.compile(r"(?i)(?:old|search|find|before|original)")
 _NEW = re.compile(r"(?i)(?:new|replac|after|updated)")
 

@@ -11,6 +11,7 @@ from typing import Any
 from actors.core.account_text import JOINED_LEVEL, step_text
 from actors.core.text.count import Count
 from actors.core.text.excerpt import is_header
+from actors.core.text.json_lines import names_columns
 from protocol.account import AccountStep
 
 from .account_steps import MATTERS_WORTH, coarser, is_known, with_reruns, without_task_list, worth
@@ -325,8 +326,9 @@ class AccountSteps:
         if "):" not in text:
             return self.count(text) + 1
         lines = text.split("\n")
+        is_columns = names_columns if self.hindsight.by_fields else is_header
         for place, line in enumerate(lines):
-            if is_header(line) and self.headers.setdefault(line, step.first) != step.first:
+            if is_columns(line) and self.headers.setdefault(line, step.first) != step.first:
                 lines[place] = "(as above):"
         return self.count("\n".join(lines)) + 1
 

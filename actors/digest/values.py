@@ -16,6 +16,7 @@ from actors.core.ledger import Ledger
 from actors.core.message_texts import MessageText, opened_text, redacted_texts
 from actors.core.text.count import Count
 from actors.core.text.excerpt import readable_lines
+from actors.core.text.noise import says_nothing
 from actors.core.text.patterns import encoded, standing_among
 from actors.core.text.shorten.lines import shapes_of
 from protocol.account import Account, AccountValue
@@ -55,6 +56,9 @@ _PROGRAM = re.compile(
 
 PROGRAM_CHARS = 300
 """Of a line, looked at for what it is."""
+
+_DIFF = ("diff --git ", "--- a/", "+++ b/", "@@ ")
+"""Of a diff, which files it is of: what was changed is told with the call that did."""
 
 _IMPORT = re.compile(r"\bfrom [\"'][^\"']+[\"'];?$|^\W*(?:\d+\W+)?(?:import|from|require|use|#include)\b")
 _MARKS_AROUND = " \t\"'`,;:()[]{}-*"
@@ -201,7 +205,7 @@ def _found(
     line = next((line for line in of_value if not (named and line.startswith(f"{item.value} "))), None)
     if line is None:
         return earlier.get(item.value)
-    if rows and _is_of_program(item, line):
+    if rows and (_is_of_program(item, line) or line.startswith(_DIFF) or says_nothing(line)):
         return None
     return AccountValue(number=item.number, value=item.value, text=_fragment(line, item.value, rows=rows))
 

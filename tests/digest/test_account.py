@@ -325,6 +325,6 @@ def test_what_an_edit_put_into_a_file_stands_where_steps_are_joined() -> None:
     for step in range(6):
         edit = {"path": "theme.json", "oldText": f'"grey": "#{step:06}"', "newText": f'"grey": "#{step + 1:06}"'}
         play(of, *called(10 * step, "edit", "done", **edit), *looks(10 * step + 1, 4))
-    play(of, *looks(100, 30))
+    play(of, *looks(100, 60))
     assert any(step.level >= JOINED_LEVEL and step.first <= 2 for step in account(of).steps)
     assert '+ "grey": "#000006"' in told(of)

@@ -8,7 +8,7 @@ that what stands on every line counts for nothing. JSON becomes one line for eac
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
 from protocol.formats import messages
@@ -17,6 +17,7 @@ from .gaps import GAP, Gapped, gapped, moved
 from .json_lines import json_lines
 from .kinds import BASE64_CHARS_MIN, JSON_DEPTH_MAX, is_deep, parsed_json
 from .line_worths import LINE_CHARS_MAX, WORD, Sought, line_worths, without_numbers, words_of_each, worths_of
+from .noise import failing_sources, passed_tests, says_nothing, undrawn, without_rights
 from .phrases import telling
 from .shorten.binary import without_base64
 from .table import heads, is_ruler, summaries, table_of
@@ -56,12 +57,8 @@ _NUMBERED = re.compile(r"\s*(\d{1,2})[.)]\s")
 SENTENCE_CHARS, PIECE_CHARS_MIN = 200, 40
 """A longer line of prose is read by its sentences; a shorter sentence stands with the next one."""
 
-_LISTED_KINDS, _RIGHTS = "-dlbcps", "-rwxsStT"
-_LISTED = re.compile(
-    rf"^([{_LISTED_KINDS}])[{_RIGHTS}]{{9}}[+.@]? +\d+ +\S+ +\S+ +([\d.,]+[kKMGT]?) +"
-    r"(?:\w{3} +\d+ +[\d:]+|\d+-\d\d-\d\d \S+) +(\S.*)$"
-)
-"""A line of `ls -l`: kind, size, name. Rights, owner and date say little afterwards."""
+_BLOCK = re.compile(r"\s*(?:\d+\W+)?(?:async )?(?:def|class|if|elif|for|while|with|except|case)\b")
+"""A line that opens a block of a program."""
 
 _SPACES = re.compile(r"\s+")
 WORD_CHARS_MAX = 24
@@ -71,6 +68,9 @@ _CLAUSE_END = re.compile(r"(?<=[.!?;])\s+|\s+(?=[-*•] [^a-z]|#{1,4} )|(?<=[。
 on with the sentence."""
 
 _FIGURES = re.compile(r"\d[\d.,:%-]*")
+_FAILING_WORTH = 1.2
+"""Of the line of a program that failed, as a test runner marks it."""
+
 _TOLD_WORTH, _FIGURE_WORTH = 1.0, 0.25
 """Of a sentence: for a rule, a decision or an outcome in it, and for each figure."""
 
@@ -93,7 +93,8 @@ class LookedAt:
     def __init__(self, text: str, sought: Sought, *, clauses: bool, ordered: bool = False) -> None:
         lines = readable_lines(text, indented=clauses)
         self._lines, self._gaps = gapped(lines) if clauses else _without_gaps(lines)
-        self._whole = _rendered(self._lines, range(len(self._lines)), self._gaps)
+        self._is_header = is_title if clauses else is_header
+        self._whole = self._rendered(self._lines, range(len(self._lines)), self._gaps)
         self._sought = sought
         self._clauses, self._ordered = clauses, ordered
 
@@ -107,17 +108,22 @@ class LookedAt:
         if len(self._whole) <= chars:
             return self._whole
         lines, named, gaps = self._pieces
-        listed = _rendered(lines, range(len(lines)), gaps)
+        listed = self._rendered(lines, range(len(lines)), gaps)
         if len(listed) <= chars:
             return listed
         worths, summary = self._worths
         most = min(LINE_CHARS_MAX, max(60, chars - 4))
-        shown = [
-            line if len(line) <= most or is_header(line) else _clipped(line, self._sought, most, clauses=self._clauses)
-            for line in lines
-        ]
-        out = _rendered(shown, _chosen(shown, worths, max(chars - len(summary) - 2, chars // 2), named), gaps)
+        shown = [line if len(line) <= most or self._is_header(line) else self._clipped(line, most) for line in lines]
+        headers = [number for number, line in enumerate(shown) if self._is_header(line)]
+        room = max(chars - len(summary) - 2, chars // 2)
+        out = self._rendered(shown, _chosen(shown, worths, room, headers, named), gaps)
         return f"{out}\n{summary}" if summary else out
+
+    def _clipped(self, line: str, chars: int) -> str:
+        return _clipped(line, self._sought, chars, clauses=self._clauses)
+
+    def _rendered(self, lines: Sequence[str], chosen: Sequence[int], gaps: frozenset[int]) -> str:
+        return _rendered(lines, chosen, gaps, is_header=self._is_header)
 
     @cached_property
     def _pieces(self) -> tuple[list[str], frozenset[int], frozenset[int]]:
@@ -129,10 +135,9 @@ class LookedAt:
         places: list[int] = []
         for number, (line, words) in enumerate(zip(self._lines, bare, strict=True)):
             places.append(len(pieces))
-            if not words or words.isspace() or (self._clauses and is_ruler(words)):
+            if not words or words.isspace() or (self._clauses and (is_ruler(words) or says_nothing(words))):
                 continue
-            if line[0] in _LISTED_KINDS and line[1:2] in _RIGHTS:
-                line = _without_rights(line)
+            line = without_rights(undrawn(line) if self._clauses else line)
             if number in above:
                 named.append(len(pieces))
             pieces += (line,) if number in above or len(line) <= SENTENCE_CHARS else _sentences(line)
@@ -144,11 +149,11 @@ class LookedAt:
         lines, _, _ = self._pieces
         table = None if summaries(lines) else table_of(lines)
         worths = line_worths(lines, self._sought, table)
+        for number in failing_sources(lines) if self._clauses else ():
+            worths[number] += _FAILING_WORTH
+        for number in passed_tests(lines) if self._clauses else ():
+            worths[number] = 0.0
         return _with_first_items(lines, worths) if self._ordered else worths, table.summary if table else ""
-
-
-def _without_rights(line: str) -> str:
-    return _LISTED.sub(_name_listed, line)
 
 
 def _without_gaps(lines: Sequence[str]) -> Gapped:
@@ -176,12 +181,6 @@ def sentences_excerpt(text: str, *, chars: int, sought: Sought, clauses: bool = 
         worths = _with_first_items(parts, worths)
     shown = [_clipped(part, sought, max(60, chars - 4), clauses=clauses) for part in parts]
     return _rendered(shown, _chosen(shown, worths, chars)).replace("\n", " ")
-
-
-def _name_listed(found: re.Match[str]) -> str:
-    """Return the name of a file that `ls -l` lists, with its size; of a folder, its name with a slash."""
-    kind, size, name = found.groups()
-    return f"{name}/" if kind == "d" else f"{name} {size}"
 
 
 def _sentences(line: str) -> list[str]:
@@ -276,6 +275,11 @@ def is_header(line: str) -> bool:
     return line.endswith("):") and "(" in line
 
 
+def is_title(line: str) -> bool:
+    """Tell a header, or the title of a list; the head of a function is none."""
+    return is_header(line) and not _BLOCK.match(line)
+
+
 def _clipped(line: str, sought: Sought, chars: int, *, clauses: bool) -> str:
     """Return *line* in at most *chars* characters, a longer one around the word that mattered most."""
     if len(line) <= chars:
@@ -314,12 +318,17 @@ def _fields(fields: list[str], sought: Sought, chars: int) -> str:
     return f"{kept} {GAP}"
 
 
-def _chosen(lines: list[str], worths: list[float], chars: int, named: frozenset[int] = frozenset()) -> list[int]:
+def _chosen(
+    lines: list[str],
+    worths: list[float],
+    chars: int,
+    headers: Sequence[int] = (),
+    named: frozenset[int] = frozenset(),
+) -> list[int]:
     """Return the numbers of the lines worth most for their length that fit *chars*, and what stands between them.
 
-    Those that are *named* name the columns of the rows below them.
+    *headers* and those that are *named* name the columns of the rows below them.
     """
-    headers = [number for number, line in enumerate(lines) if is_header(line)]
     named = frozenset(number for number in named if len(lines[number]) <= chars * NAMED_SHARE)
     above = named.union(headers)
     chosen: set[int] = set()
@@ -367,7 +376,13 @@ def _by_worth(lines: list[str], worths: list[float]) -> Iterator[int]:
     yield from [number for number, worth in enumerate(worths) if worth <= 0]
 
 
-def _rendered(lines: Sequence[str], chosen: Sequence[int], gaps: frozenset[int] = frozenset()) -> str:
+def _rendered(
+    lines: Sequence[str],
+    chosen: Sequence[int],
+    gaps: frozenset[int] = frozenset(),
+    *,
+    is_header: Callable[[str], bool] = is_header,
+) -> str:
     out: list[str] = []
     following = 0
     for number in chosen:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
@@ -13,10 +14,17 @@ OBJECT_CHARS_MAX = 160
 ALIKE_MIN = 4
 """What so many objects at one place have, and all the same, says nothing of one of them."""
 
+_COLUMNS = re.compile(r"(?:.*: )?\(.*\):")
+
 Place = tuple[str, ...]
 """The names that lead to an object; those in one list are at one place."""
 
 Objects = dict[Place, list[dict[str, Any]]]
+
+
+def names_columns(line: str) -> bool:
+    """Tell a line that names the columns of the rows below it; the head of a function is none."""
+    return line.endswith("):") and bool(_COLUMNS.fullmatch(line))
 
 
 def json_lines(value: Any, *, differing: bool = False) -> Iterator[str]:

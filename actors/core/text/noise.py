@@ -1,0 +1,78 @@
+"""Noise: what a program prints and nobody needs afterwards: lines that say nothing, frames, a file's rights."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_DRAWN = re.compile(r"\s*([=_~*-])\1{4,}\s+(\S.*\S|\S)\s+\1{5,}\s*")
+"""A title between two drawn lines, as a test runner prints it."""
+
+_NOTHING = re.compile(
+    r"test session starts|short test summary info|(?:cachedir|rootdir|plugins): .*"
+    r"|collecting \.\.\..*|collected \d+ items?"
+    r"|index [0-9a-f]{7,40}\.\.[0-9a-f]{7,40}(?: \d{6})?"
+    r"|.*(?:\d+%\||[━█▏▎▍▌▋▊▉]{3,}|#{5,}|={3,}>).*(?:\d ?[kKMG]?i?B/s|\d ?it/s|\beta\b).*"
+    r"|\W*[\d.]+/[\d.]+ [kKMG]?i?B\b.*(?:\?|/s|\beta\b).*"
+)
+"""What every run of pytest begins with, the blobs of a diff, and how far a download was."""
+
+_MAY = ("index ", "test s", "dir: ", "plugins: ", "collect", "/s", "eta", "?", "%|")
+TITLE_CHARS_MAX = 160
+
+
+_LISTED_KINDS, _RIGHTS = "-dlbcps", "-rwxsStT"
+_LISTED = re.compile(
+    rf"^([{_LISTED_KINDS}])[{_RIGHTS}]{{9}}[+.@]? +\d+ +\S+ +\S+ +([\d.,]+[kKMGT]?) +"
+    r"(?:\w{3} +\d+ +[\d:]+|\d+-\d\d-\d\d \S+) +(\S.*)$"
+)
+"""A line of `ls -l`: kind, size, name. Rights, owner and date say little afterwards."""
+
+_PASSED = re.compile(r"\bPASSED\b|^\s*(?:✓|✔|--- PASS)|\.\.\. ok$")
+_FAILED = re.compile(r"\bFAILED\b|^\s*(?:✗|✘|×|--- FAIL)|\.\.\. (?:FAIL|ERROR)$")
+"""A test that passed, or did not, as those who run them print it: pytest, unittest, cargo, go, vitest, mocha."""
+
+_FAILING = re.compile(r">\s{2,}\S")
+_RAISED = re.compile(r"E\s{2,}\S")
+BELOW_MAX = 4
+
+
+def says_nothing(line: str) -> bool:
+    """Tell a line of which nobody needs to know afterwards."""
+    return any(map(line.__contains__, _MAY)) and bool(_NOTHING.fullmatch(undrawn(line).strip()))
+
+
+def undrawn(line: str) -> str:
+    """Return the title that a *line* draws two lines around, or *line* as it is."""
+    if len(line) > TITLE_CHARS_MAX or line.lstrip()[:1] not in ("=", "_", "~", "*", "-"):
+        return line
+    title = _DRAWN.fullmatch(line)
+    return title.group(2) if title else line
+
+
+def passed_tests(lines: Sequence[str]) -> list[int]:
+    """Return the numbers of the lines of tests that passed, where another one failed."""
+    passed = [number for number, line in enumerate(lines) if _PASSED.search(line)]
+    return passed if passed and any(map(_FAILED.search, lines)) else []
+
+
+def failing_sources(lines: Sequence[str]) -> list[int]:
+    """Return the numbers of the lines of a program that failed: pytest marks them, and what was raised below them."""
+    return [
+        number
+        for number, line in enumerate(lines)
+        if line[:1] == ">"
+        and _FAILING.match(line)
+        and any(map(_RAISED.match, lines[number + 1 : number + 1 + BELOW_MAX]))
+    ]
+
+
+def without_rights(line: str) -> str:
+    """Return the name of a file that `ls -l` lists, with its size; any other *line* as it is."""
+    return _LISTED.sub(_name_listed, line) if line[:1] in _LISTED_KINDS and line[1:2] in _RIGHTS else line
+
+
+def _name_listed(found: re.Match[str]) -> str:
+    """Return the name of a file that `ls -l` lists, with its size; of a folder, its name with a slash."""
+    kind, size, name = found.groups()
+    return f"{name}/" if kind == "d" else f"{name} {size}"
