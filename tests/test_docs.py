@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.policy_page import EXAMPLES, answers_page, keys, policy_page
 from tests.walkthrough import walkthrough
 
 ROOT = Path(__file__).parents[1]
+_DEFAULT = re.compile(r"`([a-z_]+)\.([a-z_]+)` \((\d[\d.]*)\)")
 WRITTEN: dict[str, tuple[str, Callable[[], str]]] = {
     "flow": ("README.md", lambda: f"```mermaid\n{mermaid()}\n```"),
     "walkthrough": ("infra/docs/architecture.md", walkthrough),
@@ -64,6 +66,17 @@ def test_every_key_of_the_policy_says_what_it_does_and_every_section_has_an_exam
     for section, line in EXAMPLES.items():
         assert section in policies.resolve([tomllib.loads(line)]).__struct_fields__
     assert EXAMPLES.keys() | {"preset"} == {*policies.Policy.__struct_fields__}
+
+
+def test_a_default_that_a_document_names_is_the_default() -> None:
+    """As `trigger.ratio` (0.98): of the preset that holds where none is named."""
+    policy, found = policies.resolve([]), 0
+    for page in (*(ROOT / "infra/docs").glob("*.md"), ROOT / "README.md"):
+        for section, key, number in _DEFAULT.findall(page.read_text(encoding="utf-8")):
+            if section in policy.__struct_fields__:
+                found += 1
+                assert getattr(getattr(policy, section), key) == float(number), f"{page.name}: {section}.{key}"
+    assert found
 
 
 def test_the_schema_says_what_every_key_does() -> None:

@@ -1,4 +1,4 @@
-"""An agent that never overflows its model's window: the loop of any agent, and four calls of Jettison."""
+"""An agent that never overflows its model's window: the loop of any agent, and five calls of Jettison."""
 
 import json
 from collections.abc import Callable
@@ -8,8 +8,10 @@ from openai import AsyncOpenAI
 
 try:
     from jettison_client import Client  # type: ignore[import-not-found]  # as agents install it
-except ImportError:
-    from protocol import Client  # inside this repository
+    from jettison_client.tools import READ_ARTIFACT, READ_TOOL  # type: ignore[import-not-found]
+except ImportError:  # inside this repository, where the client is not installed
+    from protocol import Client
+    from protocol.tools import READ_ARTIFACT, READ_TOOL
 
 Tools = dict[str, Callable[..., str]]
 TURNS_MAX = 20
@@ -20,6 +22,7 @@ async def run_agent(
 ) -> str:
     """Work on *task* with *tools* until the model answers without calling one; return its answer."""
     definitions: Any = [{"type": "function", "function": {"name": tool, "parameters": {}}} for tool in tools]
+    definitions.append(READ_ARTIFACT)  # with it the model reads back what its context shows in part
     async with Client.connect(nats) as client:
         talk = await client.open(name, model=model, policy=policy)
         await talk.append([{"role": "user", "content": task}])
@@ -31,7 +34,10 @@ async def run_agent(
             results = []
             for call in answer.get("tool_calls") or ():
                 wanted = call["function"]
-                output = tools[wanted["name"]](**json.loads(wanted["arguments"]))
+                if wanted["name"] == READ_TOOL:
+                    output = await talk.answer_read(wanted["arguments"])
+                else:
+                    output = tools[wanted["name"]](**json.loads(wanted["arguments"]))
                 results.append({"role": "tool", "tool_call_id": call["id"], "content": output})
             await talk.append([answer, *results])
             if reply.usage:

@@ -24,14 +24,18 @@ def log_of(service: str) -> str:
     return "\n".join(f"{service} line {number}: all is well, says request {number * 7919}" for number in range(LINES))
 
 
-def calls(ident: str, service: str) -> dict[str, Any]:
-    function = {"name": "log_of", "arguments": json.dumps({"service": service})}
+def calls(ident: str, name: str = "log_of", **arguments: str) -> dict[str, Any]:
+    function = {"name": name, "arguments": json.dumps(arguments)}
     return {"tool_calls": [{"id": ident, "type": "function", "function": function}]}
 
 
-async def test_the_agent_loop_answers_and_never_overflows(working: Runtime, settings: Settings, name: str) -> None:
+async def test_the_agent_loop_reads_back_answers_and_never_overflows(
+    working: Runtime, settings: Settings, name: str
+) -> None:
+    reads = calls("c", "read_artifact", key="messages:3", pattern="orders line 1999:")
+    script = [calls("a", service="orders"), calls("b", service="payments"), reads, "All is well."]
     async with (
-        scripted_llm([calls("a", "orders"), calls("b", "payments"), "All is well."]) as server,
+        scripted_llm(script) as server,
         AsyncOpenAI(base_url=server.base_url, api_key="none") as llm,
     ):
         answer = await run_agent(
@@ -45,11 +49,13 @@ async def test_the_agent_loop_answers_and_never_overflows(working: Runtime, sett
         )
         sent = [request.body["messages"] for request in server.requests]
     assert answer == "All is well."
-    assert len(sent) == 3
-    assert [problems(view) for view in sent] == [[], [], []]
+    assert len(sent) == 4
+    assert [problems(view) for view in sent] == [[], [], [], []]
+    assert "orders line 1999: all is well, says request 15830081" not in json.dumps(sent[:3])
+    assert "orders line 1999: all is well, says request 15830081" in sent[3][-1]["content"]
     assert max(len(json.dumps(view)) for view in sent) < len(log_of("orders")) / 4
     said = [messages.decode(one.raw) for one in await said_messages(address(name), log=working.log)]
-    assert [message["role"] for message in said] == ["user", "assistant", "tool", "assistant", "tool", "assistant"]
+    assert [message["role"] for message in said] == ["user", *["assistant", "tool"] * 3, "assistant"]
     records = await working.log.read(address(name), after=0)
     facts = [fact for record in records if record.side == "said" for fact in codec.decode_said(record.body).facts]
-    assert len([fact for fact in facts if isinstance(fact, UsageReported)]) == 3
+    assert len([fact for fact in facts if isinstance(fact, UsageReported)]) == 4
