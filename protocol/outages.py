@@ -49,4 +49,5 @@ class Outage:
             del self._waiting[gone]
         if not self._waiting and self._is_told:
             self._is_told = False
-            self._tell(f"{self._what}: over after {now - self._began:.0f} s and {self._tries} tries")
+            tries = "1 try" if self._tries == 1 else f"{self._tries} tries"
+            self._tell(f"{self._what}: well again after {now - self._began:.0f} s and {tries}, work goes on")

@@ -151,6 +151,7 @@ def _check(policy: Policy) -> None:
     if policy.usable_tokens <= 0:
         raise BadPolicy("budget: reserve, tools and headroom leave no token of the window", key="budget")
     if policy.target.low_water > policy.trigger.ratio:
-        raise BadPolicy("target.low_water must not be above trigger.ratio", key="target.low_water")
+        told = f"target.low_water ({policy.target.low_water}) must not be above trigger.ratio ({policy.trigger.ratio})"
+        raise BadPolicy(f"{told}: set both, or leave both out", key="target.low_water")
     if len({hook.id for hook in policy.hooks}) < len(policy.hooks):
         raise BadPolicy("hooks: two hooks have the same id", key="hooks")

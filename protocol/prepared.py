@@ -84,7 +84,7 @@ async def prepared(
     uploads.keep_inline(inline)
     if down is None and len(raw) > ENVELOPE_BYTES_MAX:
         raise BadMessage(
-            f"message {index} has {len(raw):,} bytes outside its texts; the limit is {ENVELOPE_BYTES_MAX:,}",
+            f"message {index + 1} has {len(raw):,} bytes outside its texts; the limit is {ENVELOPE_BYTES_MAX:,}",
             at=f"/{index}",
         )
     return SaidMessage(raw=raw, claims=tuple(claims))
@@ -108,10 +108,13 @@ def without_parts(plain: Mapping[str, Any], claims: Iterable[Claim]) -> bytes:
 def checked(
     index: int, message: Mapping[str, Any], *, declared: str = ""
 ) -> tuple[bytes, dict[str, Any], messages.Message]:
-    """Return the bytes of one message, and what is read from them. Raises `BadMessage`."""
+    """Return the bytes of one message, and what is read from them. Raises `BadMessage`.
+
+    Its sentence counts messages from one, as all that people read; `at` points into the list.
+    """
     if not isinstance(message, Mapping):
         raise BadMessage(
-            f"message {index} must be an object, not {told(message)}: give a dict as the provider's API has it",
+            f"message {index + 1} must be an object, not {told(message)}: give a dict as the provider's API has it",
             at=f"/{index}",
         )
     try:
@@ -123,7 +126,7 @@ def checked(
         if not declared:
             messages.check_known(plain)
     except BadMessage as error:
-        raise BadMessage(f"message {index}: {error}", at=f"/{index}{error.fields.get('at', '')}") from None
+        raise BadMessage(f"message {index + 1}: {error}", at=f"/{index}{error.fields.get('at', '')}") from None
     return raw, plain, parsed
 
 

@@ -1,8 +1,9 @@
 """The command line. Data goes to stdout, logs and progress to stderr.
 
 Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 3 verification found a difference, 4 a service is not
-reachable or a tenant's key is not here, 5 verification found it repaired and sound since, 6 NATS refuses this user or
-what it asked for, 130 interrupted (143 by a second SIGTERM). Heavy modules are imported by the command that needs them.
+reachable, a port is taken or a tenant's key is not here, 5 verification found it repaired and sound since, 6 NATS
+refuses this user or what it asked for, 130 interrupted (143 by a second SIGTERM). Heavy modules are imported by the
+command that needs them.
 """
 
 from __future__ import annotations

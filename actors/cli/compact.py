@@ -136,8 +136,8 @@ async def play(client: Client, talk: Transcript, layer: dict[str, Any], job: Com
             await conversation.append([message], at_ms=talk.times[index] if talk.times else 0)
         except JettisonError as error:
             # each append is of one message, which calls itself the first
-            what = str(error).removeprefix("message 0: ")
-            raise type(error)(f"message {index} of {talk.name}: {what}", **error.fields) from None
+            what = str(error).removeprefix("message 1: ")
+            raise type(error)(f"message {index + 1} of {talk.name}: {what}", **error.fields) from None
         step(talk.name, index + 1, len(talk.messages))
     context = await conversation.context(wait_seconds=60, unfinished=True)
     before, estimated = await asyncio.to_thread(_tokens_before, talk)
@@ -191,7 +191,7 @@ def check_all(talk: Transcript, *, declared: str = "") -> None:
             checked(index, message, declared=declared)
         except BadMessage as error:
             raise BadMessage(
-                str(error).replace(f"message {index}", f"message {index} of {talk.name}", 1), **error.fields
+                str(error).replace(f"message {index + 1}", f"message {index + 1} of {talk.name}", 1), **error.fields
             ) from None
 
 

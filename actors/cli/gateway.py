@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 
 from actors.gateway.answers import Answers
+from actors.gateway.apis import Host
 from actors.gateway.app import Gateway
 from actors.gateway.callers import Callers, check_open
 from actors.gateway.claims import Claims
@@ -17,7 +18,7 @@ from actors.gateway.managed import Managed
 from actors.gateway.plan import Planner
 from actors.gateway.policies import Policies
 from actors.gateway.sessions import Sessions
-from actors.gateway.upstream import connected
+from actors.gateway.upstream import check_upstreams, connected
 from actors.host.admitted import admitted_in
 from actors.host.bootstrap import data_folder, runtime, tenant_keys, work
 from actors.host.freed_memory import keep_freed_memory
@@ -49,9 +50,7 @@ RETRY_SECONDS = 2.0
 def gateway(stack: StackOptions, *, port: int | None, wrap: str, arguments: Sequence[str]) -> int:
     """Serve the gateway until told to stop; see `jettison gateway --help`."""
     settings = settings_of(stack)
-    if LOG_LEVEL not in os.environ:
-        # a line for each request, beside what all commands say; a client that is wrapped has the terminal for itself
-        logging.getLogger("jettison.gateway.requests").setLevel(logging.WARNING if wrap else logging.INFO)
+    tell_requests(wanted=not wrap)
     if wrap:
         return run(_wrapped(settings, wrap, arguments), service="gateway", settings=settings)
     if arguments:
@@ -59,6 +58,15 @@ def gateway(stack: StackOptions, *, port: int | None, wrap: str, arguments: Sequ
     # who only forwards needs no stack
     found = settings if settings.gateway.mode == "pass" else located(settings)
     return run(_until_told(found, port), service="gateway", settings=settings, probed=True)
+
+
+def tell_requests(*, wanted: bool = True) -> None:
+    """Log a line for each request, beside what all commands log, unless the environment says how much is logged.
+
+    A client that is wrapped has the terminal for itself.
+    """
+    if LOG_LEVEL not in os.environ:
+        logging.getLogger("jettison.gateway.requests").setLevel(logging.INFO if wanted else logging.WARNING)
 
 
 async def _until_told(settings: Settings, port: int | None) -> int:
@@ -99,18 +107,24 @@ async def _wrapped(settings: Settings, client: str, arguments: Sequence[str]) ->
 
 @asynccontextmanager
 async def served(settings: Settings, planner: Planner | None = None, *, port: int | None = None) -> AsyncIterator[str]:
-    """Serve the gateway as *settings* say; yield its URL. Raises `Rejected` for settings that cannot be used."""
+    """Serve the gateway as *settings* say; yield its URL.
+
+    Raises `Rejected` for settings that cannot be used, `Unavailable` for a port that is taken.
+    """
     section = settings.gateway
     callers = callers_of(section)
     check_open(callers, section.listen)
     tls = tls_of(section.cert_file, section.key_file, section="gateway")
     keep_freed_memory()
-    urls = {"openai": section.upstream.openai, "anthropic": section.upstream.anthropic}
-    listening = opened(section.listen, section.port if port is None else port)
+    urls: dict[Host, str] = {"openai": section.upstream.openai, "anthropic": section.upstream.anthropic}
+    check_upstreams(urls)
+    listening = opened(
+        section.listen, section.port if port is None else port, section="gateway", by_option=port is not None
+    )
     sessions = Sessions()
     planner = planner or Planner(deadline_seconds=section.deadline_seconds)
     async with (
-        connected(urls) as upstream,  # type: ignore[arg-type]  # the two hosts, by name
+        connected(urls) as upstream,
         _kept(settings, planner, sessions) if section.mode == "manage" else nullcontext(),
     ):
         managed = Managed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import ssl
@@ -14,7 +15,7 @@ import uvicorn
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from protocol.errors import Rejected
+from protocol.errors import Rejected, Unavailable
 
 CLOSING_SECONDS = 2
 
@@ -70,6 +71,9 @@ class _Http(HttpToolsProtocol):
         if self._header_bytes > HEADER_BYTES_MAX and not self.transport.is_closing():
             self.send_400_response("The headers are too long.")
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Say nothing: who asks for a WebSocket is answered, and uvicorn would have an operator install a library."""
+
     def _await_headers(self) -> None:
         self._header_bytes = 0
         self._late = self.loop.call_later(HEADER_SECONDS, self.transport.close)
@@ -118,13 +122,22 @@ async def listened(
         listening.close()
 
 
-def opened(host: str, port: int) -> socket.socket:
-    """Listen at *port* of *host*, or a free one for 0. Raises `Rejected`."""
+def opened(host: str, port: int, *, section: str, by_option: bool) -> socket.socket:
+    """Listen at *port* of *host*, or a free one for 0; the port was said *by_option*, or by the settings' *section*.
+
+    Raises `Unavailable` for a port that is taken, as a stack does for its own, and `Rejected` for what is no address
+    of this machine.
+    """
+    named = f"JETTISON_{section.upper()}__"
     try:
         return socket.create_server((host, port))
     except OSError as error:
-        why = os.strerror(error.errno or 0)
-        raise Rejected(f"port {port} of {host}: {why}; give another --port", port=port) from None
+        if error.errno not in (errno.EADDRINUSE, errno.EACCES, errno.EPERM):
+            raise Rejected(f"{host} is no address of this machine; correct {named}LISTEN", host=host) from None
+        # its own text repeats the address
+        why = os.strerror(error.errno)
+        fix = "give another --port" if by_option else f"set {named}PORT to another one"
+        raise Unavailable(f"port {port} of {host}: {why}; {fix}", port=port) from None
 
 
 def tls_of(cert_file: str, key_file: str, *, section: str) -> dict[str, Any]:

@@ -73,7 +73,10 @@ async def _asked(settings: Settings) -> None:
 
 @asynccontextmanager
 async def served(settings: Settings, *, port: int | None = None) -> AsyncIterator[str]:
-    """Serve it over HTTP as *settings* say; yield its URL. Raises `Rejected` for settings that cannot be used."""
+    """Serve it over HTTP as *settings* say; yield its URL.
+
+    Raises `Rejected` for settings that cannot be used, `Unavailable` for a port that is taken.
+    """
     section = settings.mcp
     written, key = (
         (section.callers, "mcp.callers") if section.callers else (settings.gateway.callers, "gateway.callers")
@@ -95,7 +98,9 @@ async def served(settings: Settings, *, port: int | None = None) -> AsyncIterato
         hosts=frozenset(one.lower() for one in section.hosts),
         origins=frozenset(section.origins),
     )
-    listening = opened(section.listen, section.port if port is None else port)
+    listening = opened(
+        section.listen, section.port if port is None else port, section="mcp", by_option=port is not None
+    )
     try:
         async with manager.run(), listened(door, listening, ws="none", date_header=False, access_log=False, **tls):
             yield f"{'https' if tls else 'http'}://{section.listen}:{listening.getsockname()[1]}{PATH}"

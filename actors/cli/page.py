@@ -91,7 +91,10 @@ def access_of(settings: PageSection) -> Access | None:
 
 @asynccontextmanager
 async def serving(app: ASGIApp, *, port: int = 0, page: PageSection | None = None) -> AsyncIterator[str]:
-    """Serve *app* on loopback, at *port* or a free one, or where *page* says; yield its URL. Raises `Rejected`."""
+    """Serve *app* on loopback, at *port* or a free one, or where *page* says; yield its URL.
+
+    Raises `Rejected`, `Unavailable` for a port that is taken.
+    """
     listening, url = _listening(page or PageSection(), port)
     async with listened(app, listening):
         yield url
@@ -102,7 +105,7 @@ def _listening(page: PageSection, port: int) -> tuple[socket.socket, str]:
         return _unix(Path(page.socket)), f"unix:{page.socket}"
     # an address that others reach is for a proxy alone, which is listed
     host = page.listen if page.peers else HOST
-    listening = opened(host, port)
+    listening = opened(host, port, section="page", by_option=True)
     return listening, f"http://{host}:{listening.getsockname()[1]}/"
 
 

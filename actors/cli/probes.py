@@ -37,7 +37,7 @@ async def probed(settings: ProbeSection) -> AsyncIterator[Readiness]:
     if not settings.port:
         yield readiness
         return
-    listening = opened(settings.listen, settings.port)
+    listening = opened(settings.listen, settings.port, section="probe", by_option=False)
     async with listened(probes(readiness), listening, ws="none", access_log=False):
         said(f"probes   http://{settings.listen}:{settings.port} ({LISTED})")
         yield readiness

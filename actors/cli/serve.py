@@ -127,8 +127,9 @@ async def _up(settings: Settings, nats_port: int | None, s3_port: int | None, wi
 
 
 def _gateway(settings: Settings) -> AbstractAsyncContextManager[str]:
-    from .gateway import served  # what it needs is loaded by who serves it alone
+    from .gateway import served, tell_requests  # what it needs is loaded by who serves it alone
 
+    tell_requests()
     return served(settings)
 
 

@@ -20,7 +20,7 @@ from cachetools import LRUCache
 from msgspec.structs import replace
 
 from protocol.client import Client
-from protocol.errors import UNREADABLE, BadMessage, Erased, Rejected
+from protocol.errors import UNREADABLE, BadMessage, Erased
 from protocol.ids import Address, Token, address, token
 from protocol.jsonbytes import decode, encode, encode_value
 from protocol.keys import JetStreamKeys
@@ -30,6 +30,7 @@ from .bodies import Body
 from .callers import Caller
 from .canon import HASH_BYTES
 from .identity import Earlier, Head
+from .reasons import Unknown, Unmanaged
 
 STATE = "jettison-gateway"
 """The conversation whose key is that of the gateway's own documents: no log has this name."""
@@ -49,10 +50,6 @@ ITEMS_BYTES_MAX = 32 * 2**20
 
 _THOUGHTS = "reasoning.encrypted_content"
 TRIGGER = b'"compaction_trigger"'
-
-
-class Unknown(Rejected):
-    """Nobody knows what is to be gone on from, or it is another caller's."""
 
 
 class KeptAnswer(msgspec.Struct, frozen=True, array_like=True, kw_only=True, tag="answer"):
@@ -92,7 +89,7 @@ class Answers:
         # what stands before it is in the log, and was only repeated
         earlier = await self._compacted(caller, str(decode(body.messages[at])["encrypted_content"]))
         if not body.messages[at + 1 :]:
-            raise Rejected("there is nothing behind the compaction")
+            raise Unmanaged("there is nothing behind the compaction")
         return replace(body, messages=body.messages[at + 1 :], earlier=earlier, changed=True)
 
     async def _after(self, caller: Caller, body: Body, previous: str) -> Body:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -50,6 +51,15 @@ RESPONSES_API = Api(
     instructions=("tools", "instructions", "text"),
     answer=("max_output_tokens",),
 )
+
+
+_SHORT = re.compile(r"/(chat/completions|messages|responses|conversations|models)(?=/|\Z)")
+"""How a path begins where the base URL that an agent was given lacks `/v1`."""
+
+
+def route_of(path: str) -> str:
+    """Return *path* as the API has it: with `/v1`, also where its agent's base URL lacks that."""
+    return f"/v1{path}" if _SHORT.match(path) else path
 
 
 def host_of(headers: dict[str, str]) -> Host:

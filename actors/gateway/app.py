@@ -75,7 +75,7 @@ class Gateway:
         await while_heard(receive, self._answered(asked, send), whole=asked.whole)
 
     async def _answered(self, asked: Incoming, send: Send) -> None:
-        api = ROUTES.get(asked.path) or COUNTERS.get(asked.path)
+        api = ROUTES.get(asked.route) or COUNTERS.get(asked.route)
         host = api.host if api else host_of({key.decode("latin-1").lower(): "" for key, _ in asked.headers})
         caller = self.callers.caller(asked.headers, host)
         # a large request is read once, whoever wants to know what is in it
@@ -83,7 +83,7 @@ class Gateway:
         no = self._no(asked, api, host, caller, read)
         if no is None and self.managed and api and read is not None and asked.method == "POST" and asked.rest is None:
             assert caller is not None
-            work = self.managed.answer(asked, api, read, caller, send, counts=asked.path in COUNTERS)
+            work = self.managed.answer(asked, api, read, caller, send, counts=asked.route in COUNTERS)
             await self._ended(work, host, send)
         else:
             await self._as_it_came(asked, api, host, no, send)
@@ -94,7 +94,7 @@ class Gateway:
             api=api if asked.method == "POST" else None,
             host=host,
             method=asked.method,
-            path=asked.path,
+            path=asked.route,
             began=asked.came,
             how="refused" if no else "pass",
         )
@@ -117,6 +117,7 @@ class Gateway:
         except Rejected as error:
             await refused(send, host, 404, kind="not_found_error", message=str(error))
         except Unavailable as error:
+            log.warning("a request has no answer: %s", error)
             await refused(send, host, 502, kind="api_error", message=str(error), code="upstream_unreachable")
 
     def _read(self, asked: Incoming, api: Api) -> Body | Rejected:
@@ -143,8 +144,8 @@ class Gateway:
         if (
             self.callers.own.get(host)
             and api is None
-            and asked.path != MODELS
-            and not asked.path.startswith(_OF_MODELS)
+            and asked.route != MODELS
+            and not asked.route.startswith(_OF_MODELS)
         ):
             message = "with the gateway's own keys nothing is served here but models' answers, counters and lists"
             return _No(403, "permission_error", message)

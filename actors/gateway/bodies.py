@@ -19,6 +19,7 @@ from .apis import Api
 from .encodings import unfolded
 from .identity import Earlier, scope_of
 from .incoming import Incoming
+from .reasons import Unmanaged
 from .repeated import Hashed, Parts, Repeated
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError)
@@ -57,7 +58,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
     def given(self, start: int, end: int) -> tuple[bytes, ...]:
         """Return messages by their places in the conversation. Raises `Rejected` for what is not in the request."""
         if start < self.skipped:
-            raise Rejected("messages of an earlier request are not in the log yet")
+            raise Unmanaged("messages of an earlier request are not in the log yet")
         return self.messages[start - self.skipped : end - self.skipped]
 
     def field(self, name: str) -> Any:
@@ -132,10 +133,12 @@ def body_of(raw: bytes, api: Api, *, repeated: Repeated) -> Body:
     try:
         fields, listed, hashed = repeated.parts(raw, api.field) or _parts(raw, api, repeated)
         head, messages, tail = _parted(listed)
-    except (KeyError, *UNREADABLE) as error:
-        raise Rejected(f"the request's {api.field} cannot be read: {type(error).__name__}") from None
+    except KeyError:
+        raise Rejected(f"the request has no {api.field}") from None
+    except UNREADABLE:
+        raise Rejected(f"the request's {api.field} cannot be read") from None
     if not messages and "previous_response_id" not in fields:
-        raise Rejected(f"the request's {api.field} has no message")
+        raise Rejected("the request brings no message of a conversation")
     return Body(api=api, fields=fields, head=head, messages=messages, tail=tail, hashed=hashed)
 
 
@@ -144,8 +147,8 @@ def _parts(raw: bytes, api: Api, repeated: Repeated) -> Parts:
     named = "previous_response_id" in fields and api.field not in fields
     given = b"[]" if named else fields[api.field].strip()
     fields[api.field] = b""
-    if given.startswith(b'"'):
-        # a bare text is the user's
+    if given.startswith(b'"') and api.name == "responses":
+        # there a bare text is the user's; other providers refuse it
         return Parts(fields, [b'{"role":"user","content":' + given + b"}"], Hashed())
     listed = [bytes(one) for one in msgspec.json.decode(given, type=list[msgspec.Raw])]
     return Parts(fields, listed, repeated.remember(raw, api.field, listed))

@@ -13,12 +13,13 @@ import msgspec
 from cachetools import LRUCache
 from msgspec.structs import replace
 
-from protocol.errors import UNREADABLE, Contended, LogUnavailable, Rejected
+from protocol.errors import UNREADABLE, Contended, LogUnavailable
 from protocol.ids import Token, token
 from storage.gateway_places import GatewayPlaces
 
 from . import identity
 from .identity import Aside, Begins, Branches, GoesOn, Head, Known
+from .reasons import Unmanaged
 
 CLAIMS_MAX = 8
 """Conflicts in a row before a request is forwarded as it came."""
@@ -151,7 +152,7 @@ class Claims:
             case None | Aside() if remembered:
                 return None  # nothing would be written, which alone tells that nobody was faster
             case None:
-                raise Rejected("nothing is kept of the conversation that this is asked beside")
+                raise Unmanaged("nothing is kept of the conversation that this is asked beside")
             case Aside(head=head):
                 return head
             case GoesOn(head=before):
@@ -162,7 +163,7 @@ class Claims:
                 if not asked.whole and remembered:
                     return None
                 if not asked.whole:
-                    raise Rejected("what this goes on from is not known any more")
+                    raise Unmanaged("what this goes on from is not known any more")
                 head = asked.new
         grown = identity.grown(head, asked.chain, asked.hashes)
         if isinstance(decision, GoesOn) and grown == head:
@@ -193,7 +194,7 @@ class Claims:
         try:
             known = msgspec.msgpack.decode(raw, type=Known)
         except UNREADABLE:
-            raise Rejected("a newer gateway wrote what is known of this conversation") from None
+            raise Unmanaged("a newer gateway wrote what is known of this conversation") from None
         return replace(known, heads=tuple(map(self._noted, known.heads))), revision
 
     def _noted(self, head: Head) -> Head:

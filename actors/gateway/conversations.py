@@ -22,6 +22,7 @@ from protocol.jsonbytes import encode
 
 from .bodies import UNREADABLE, Body
 from .ends import BrokenOff, Keep
+from .reasons import failure_of
 
 ITEMS = "/v1/conversations/{}/items"
 
@@ -92,7 +93,7 @@ async def _added(body: Body, ask: AskBeside, response: Mapping[str, Any]) -> Non
             for at in range(0, len(items), ADDED_MAX):
                 await _add(ask, ITEMS.format(body.conversation), items[at : at + ADDED_MAX])
     except (TimeoutError, Unavailable, aiohttp.ClientError) as error:
-        raise BrokenOff(f"the answer was not added to its conversation: {str(error) or type(error).__name__}") from None
+        raise BrokenOff(f"the answer was not added to its conversation: {failure_of(error)}") from None
 
 
 async def _add(ask: AskBeside, path: str, items: Sequence[bytes]) -> None:

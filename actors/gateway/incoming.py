@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope
 
 from protocol.errors import Rejected
 
+from .apis import route_of
 from .headers import Header, value_of
 
 SILENCE_SECONDS = 60.0
@@ -25,6 +26,8 @@ class Incoming:
     method: str
     path: str
     """As it was written, percent signs and all; a provider may mean something by them."""
+    route: str
+    """The path as its API has it: with `/v1`, also where its agent's base URL lacks that."""
     query: str
     headers: tuple[Header, ...]
     body: bytes = b""
@@ -48,7 +51,8 @@ class Incoming:
 
 async def incoming(scope: Scope, receive: Receive, *, bytes_max: int) -> Incoming:
     """Return the request in *scope*, with its body up to *bytes_max*. Raises `Rejected`, `HungUp`."""
-    path = scope.get("raw_path") or scope["path"].encode()
+    raw = scope.get("raw_path") or scope["path"].encode()
+    path = raw.decode("latin-1").partition("?")[0]
     whole = asyncio.Event()
     chunks = _chunks(receive, whole)
     body, size, rest = list[bytes](), 0, None
@@ -60,7 +64,8 @@ async def incoming(scope: Scope, receive: Receive, *, bytes_max: int) -> Incomin
             break
     return Incoming(
         method=scope["method"],
-        path=path.decode("latin-1").partition("?")[0],
+        path=path,
+        route=route_of(path),
         query=scope.get("query_string", b"").decode("latin-1"),
         headers=tuple((bytes(key), bytes(value)) for key, value in scope["headers"]),
         body=b"".join(body),

@@ -25,7 +25,7 @@ from protocol import prepared
 from protocol.cipher import Key
 from protocol.client import Client, Conversation
 from protocol.context import Context, Written
-from protocol.errors import BudgetRefused, Erased, JettisonError, LogRegression, NotFound, Rejected
+from protocol.errors import BudgetRefused, Erased, JettisonError, LogRegression, NotFound
 from protocol.foreseen import Foreseen
 from protocol.formats.cache_marks import without_marks
 from protocol.ids import address, fresh_id, token
@@ -46,6 +46,7 @@ from .identity import Batch, Head, Hidden
 from .kept import Kept, budget_of, pays
 from .outside import Outside
 from .policies import Policies
+from .reasons import Unmanaged
 from .size import has_more_tokens
 from .thinking import thinks, without_thinking
 
@@ -196,11 +197,7 @@ class Keeper:
             raise
         if context.upto != kept.head.logged:
             self.say_unsent(kept, context, "another request goes on with it")
-            raise Rejected(
-                f"the log of {kept.head.name} has {context.upto} messages, {kept.head.logged} were sent: "
-                "another request goes on with it",
-                conversation=kept.head.name,
-            )
+            raise Unmanaged("another request goes on with its conversation", conversation=kept.head.name)
         self._views[kept.head.name] = context
         return context
 

@@ -94,7 +94,7 @@ class Managed:
             try:
                 if plan.too_long or (plan.away and self.refuses and not counts):
                     await _away(send, api, plan)
-                elif plan.kept and told.body and compacting.is_asked(asked.path, told.body):
+                elif plan.kept and told.body and compacting.is_asked(asked.route, told.body):
                     await self._compacted(asked, told.body, plan, send)
                 else:
                     await self._send(asked, told, send)
@@ -107,7 +107,7 @@ class Managed:
         """Return a request with what stands before it in a conversation that its provider keeps."""
         if isinstance(read, Rejected) or _foreign(read) or not conversations.conversation_of(read):
             return read
-        if self.planner.keeper is None or compacting.is_asked(asked.path, read):
+        if self.planner.keeper is None or compacting.is_asked(asked.route, read):
             return read
         ask = partial(self._beside, asked)
         return await conversations.whole(read, ask, seconds=self.planner.deadline_seconds)
@@ -128,7 +128,7 @@ class Managed:
             return bypass(asked.body, str(read))
         if why := _foreign(read):
             return bypass(asked.body, why)
-        if compacting.is_asked(asked.path, read):
+        if compacting.is_asked(asked.route, read):
             read = msgspec.structs.replace(read, messages=compacting.without_trigger(read))
             return await self.planner.compacted(asked.body, read, caller=caller, headers=headers)
         return await self.planner.plan(asked.body, read, caller=caller, headers=headers, counts=counts)
@@ -141,7 +141,7 @@ class Managed:
         assert context is not None
         item = await keeper.answers.compaction(kept.caller, kept.head, kept.place)
         tokens = sum(map(len, body.messages)) // BYTES_PER_TOKEN, context.tokens
-        await compacting.told(send, asked.path, body, item, tokens=tokens, headers=plan.headers)
+        await compacting.told(send, asked.route, body, item, tokens=tokens, headers=plan.headers)
 
     async def _send(self, asked: Incoming, told: Told, send: Send) -> None:
         """Ask the provider, with a shorter view where it refuses one as too long; what it says goes to the agent."""
@@ -318,7 +318,7 @@ async def _unknown(send: Send, api: Api, body: Body) -> None:
 
 async def _away(send: Send, api: Api, plan: Plan) -> None:
     """Say that nothing can be managed now, where it would not help to pass the request on or the settings refuse to."""
-    because = "does not fit its model's window as it came" if plan.too_long else "its settings refuse to pass it on"
+    because = "it does not fit its model's window as it came" if plan.too_long else "its settings refuse to pass it on"
     headers = [*plan.headers, (b"retry-after", str(RETRY_AFTER_SECONDS).encode())]
     message = f"the gateway cannot manage this request now ({plan.bypass}), and {because}"
     await refused(send, api.host, 503, kind="overloaded_error", message=message, headers=headers)

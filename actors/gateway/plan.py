@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from protocol.context import Written
-from protocol.errors import BadMessage, BudgetRefused, JettisonError, NotProvisioned, Unavailable
+from protocol.errors import BadMessage, BudgetRefused, JettisonError, LogUnavailable, NotProvisioned, Unavailable
+from protocol.ids import token
 from protocol.jsonbytes import decode, encode
 from protocol.service_messages import ContextMeta
 from protocol.tools import READ_TOOL
@@ -25,6 +26,7 @@ from .dialects import dialect_of
 from .headers import Header
 from .keeper import Keeper
 from .kept import Kept
+from .reasons import reason_of
 from .thinking import Threads, raw_without_thinking, thoughts_in
 
 log = logging.getLogger("jettison.gateway")
@@ -36,6 +38,8 @@ NOTHING_ELSE_SECONDS = 30.0
 as it came, one that its provider refused as too long. SDKs wait for ten minutes."""
 
 WAITS = "does not fit its model's window as it came: it waits for its view"
+
+REACH_PAUSE_SECONDS = 0.1
 
 NOT_REACHED = "NATS was not reached yet"
 
@@ -138,7 +142,7 @@ class Planner:
 
         plan = await self._within(raw, work) if keeper else bypass(raw, NOT_REACHED, away=True)
         if plan.away and keeper and not counts and await keeper.is_too_long(caller, body):
-            plan = await self._waited(raw, work)
+            plan = await self._waited(raw, work, keeper, caller)
         if plan.bypass:
             plan = replace(plan, at=at)
         if not thread or counts or plan.too_long:
@@ -201,13 +205,41 @@ class Planner:
             return bypass(raw, NOT_REACHED, away=True)
         return await self._within(raw, work, seconds=NOTHING_ELSE_SECONDS)
 
-    async def _waited(self, raw: bytes, work: Work) -> Plan:
-        """Do *work* for a request that cannot go on as it came, whatever was away a moment ago."""
+    async def _waited(self, raw: bytes, work: Work, keeper: Keeper, caller: Caller) -> Plan:
+        """Do *work* for a request that cannot go on as it came, unless NATS is away: its agent is told so early."""
+        if why := await self._unreached(keeper, caller):
+            log.warning("a request does not fit its model's window as it came, and %s: it is answered with 503", why)
+            return bypass(raw, why, away=True, too_long=True)
         log.warning("a request %s", WAITS)
         plan = await self._done(raw, work, max(NOTHING_ELSE_SECONDS, self.deadline_seconds))
         if not plan.bypass:
             self.breaker.worked()
         return replace(plan, too_long=plan.away)
+
+    async def _unreached(self, keeper: Keeper, caller: Caller) -> str:
+        """Return why NATS does not answer within the deadline; empty where it does."""
+        why = reason_of(LogUnavailable(""))
+
+        async def asked() -> str:
+            nonlocal why
+            until = time.monotonic() + self.deadline_seconds
+            while time.monotonic() < until:
+                try:
+                    # a place that nobody has: the stream answers that there is none
+                    await keeper.claims.places.read(token(caller.tenant), token("readyz"))
+                except (LogUnavailable, NotProvisioned) as error:
+                    why = reason_of(error)
+                    await asyncio.sleep(REACH_PAUSE_SECONDS)
+                else:
+                    return ""
+            return why
+
+        # not cancelled at the deadline: a question to NATS ends by itself
+        task = asyncio.create_task(asked())
+        self._late.add(task)
+        task.add_done_callback(self._ended)
+        await asyncio.wait({task}, timeout=self.deadline_seconds)
+        return task.result() if task.done() else why
 
     async def _within(self, raw: bytes, work: Work, *, seconds: float = 0.0) -> Plan:
         """Do *work* within the deadline, or *seconds* where that is longer; not while what it needs is away."""
@@ -245,13 +277,14 @@ class Planner:
         except BudgetRefused:
             raise
         except (NotProvisioned, Unavailable) as error:
-            log.warning("a request goes on as it came: %s", error)
-            return bypass(raw, type(error).__name__, away=True)
+            # what becomes of it then is told by the line of the request
+            log.warning("a request could not be managed: %s", error)
+            return bypass(raw, reason_of(error), away=True)
         except JettisonError as error:
-            log.info("a request goes on as it came: %s", error)
-            return bypass(raw, type(error).__name__)
+            log.info("a request could not be managed: %s", error)
+            return bypass(raw, reason_of(error))
         except Exception:
-            log.exception("a request goes on as it came")
+            log.exception("a request could not be managed")
             return bypass(raw, "a fault of the gateway")
 
     def _came_late(self, task: asyncio.Task[Plan]) -> None:
@@ -337,6 +370,6 @@ def _unbound(body: Body, plan: Plan) -> Plan | None:
     return replace(plan, body=body.written(bare, **tools), as_it_came=False, shown=bare if plan.kept else ())
 
 
-def bypass(raw: bytes, why: str, *, away: bool = False) -> Plan:
+def bypass(raw: bytes, why: str, *, away: bool = False, too_long: bool = False) -> Plan:
     """Return the plan that nothing is managed."""
-    return Plan(body=raw, as_it_came=True, bypass=why, away=away)
+    return Plan(body=raw, as_it_came=True, bypass=why, away=away, too_long=too_long)

@@ -27,6 +27,7 @@ from .headers import Header, returned, value_of
 from .keeper import Keeper
 from .kept import Kept
 from .plan import Plan
+from .reasons import reason_of
 from .relay import is_stream, pieces, said, started
 from .splice import Splice, splice_of
 from .sse import Events, event_of
@@ -171,7 +172,7 @@ class Reading:
             async with asyncio.timeout(READ_SECONDS):
                 text = await self.kept.talk.answer_read(call.arguments)
         except (JettisonError, TimeoutError) as error:
-            return f"Error: it cannot be read now ({type(error).__name__}). Go on without it."
+            return f"Error: it cannot be read now ({reason_of(error)}). Go on without it."
         return f"{text}\n\n{NO_MORE}" if last else text
 
     def _fitting(self, text: str, *, share: int) -> str:

@@ -11,6 +11,7 @@ from .apis import Host, error_body, error_event
 from .encodings import IDENTITY
 from .ends import BrokenOff, Ends
 from .headers import Header, returned, value_of
+from .reasons import failure_of
 from .sse import Events, WholeEvents
 from .usage import Overheard
 
@@ -128,7 +129,7 @@ async def pieces(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         async for piece in answer.content.iter_any():
             yield piece
     except FAILURES as error:
-        raise BrokenOff(f"the provider's answer broke off: {type(error).__name__}") from None
+        raise BrokenOff(f"the provider's answer broke off: {failure_of(error)}") from None
 
 
 def is_stream(answer: aiohttp.ClientResponse) -> bool:

@@ -6,14 +6,16 @@ import re
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 import aiohttp
 from yarl import URL
 
 from protocol.errors import Rejected, Unavailable
 
-from .apis import Host
+from .apis import Host, route_of
 from .headers import Header
+from .reasons import failure_of
 
 CONNECT_SECONDS = 10.0
 
@@ -52,7 +54,11 @@ class Upstream:
         try:
             answer = await request
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unavailable(f"the provider ({host}) cannot be reached: {type(error).__name__}", host=host) from None
+            raise Unavailable(
+                f"the provider at {origin_of(self.urls[host])} cannot be reached: {failure_of(error)} "
+                f"(gateway.upstream.{host}, JETTISON_GATEWAY__UPSTREAM__{host.upper()})",
+                host=host,
+            ) from None
         try:
             yield answer
         finally:
@@ -78,11 +84,38 @@ async def connected(urls: Mapping[Host, str]) -> AsyncIterator[Upstream]:
         yield Upstream(session=session, urls=urls)
 
 
+def check_upstreams(urls: Mapping[Host, str]) -> None:
+    """Raise `Rejected` where one of *urls* is none that a request can be sent to."""
+    for host, base in urls.items():
+        if not _is_url(base):
+            # not as it is written: a password may be in it
+            told = f"gateway.upstream.{host} must be a URL such as http://127.0.0.1:11434/v1"
+            setting = f"JETTISON_GATEWAY__UPSTREAM__{host.upper()}"
+            raise Rejected(f"{told}; correct {setting}", key=f"gateway.upstream.{host}")
+
+
+def _is_url(base: str) -> bool:
+    try:
+        parts = urlsplit(base)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def origin_of(base: str) -> str:
+    """Return where *base* is, without what in it could be a secret: user, password, folders, query."""
+    parts = urlsplit(base)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
 def url_of(base: str, path: str, query: str) -> str:
-    """Return the URL of *path* below *base*, which may end in `/v1` or not: the providers' SDKs differ in that."""
+    """Return the URL of *path* below *base*; each may have `/v1` or not: the providers' SDKs differ in that."""
     if _DOTS.search(path) or not path.startswith("/") or "\\" in path:
         raise Rejected("a path with dots or backslashes is not forwarded")
     base = base.rstrip("/")
+    if not urlsplit(base).path:
+        # below a folder some servers have no `/v1`: there the path that its agent knows is the right one
+        path = route_of(path)
     if base.endswith("/v1") and path.startswith("/v1/"):
         path = path.removeprefix("/v1")
     return f"{base}{path}{'?' if query else ''}{query}"

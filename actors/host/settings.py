@@ -27,7 +27,8 @@ from protocol.policy_words import key_of
 PREFIX = "JETTISON_"
 FILE_NAME = "jettison.toml"
 LOG_LEVEL = "JETTISON_LOG"
-"""Not a setting: DEBUG, INFO, WARNING (the default) or ERROR for the log on stderr."""
+"""Not a setting: DEBUG, INFO, WARNING or ERROR for the log on stderr. The default is WARNING, and a line for each
+request of a gateway."""
 
 _KUBERNETES = re.compile(r"JETTISON_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[A-Z0-9_]+)?)")
 """What Kubernetes sets in every pod beside a Service called `jettison`: nobody's wish, and no setting of ours."""

@@ -99,12 +99,14 @@ async def locked(path: Path) -> AsyncIterator[int]:
 
 def choose_ports(memory: Path, *, nats_port: int | None, s3_port: int | None) -> Ports:
     """Return free ports: the wanted ones, else those of the last run, else new ones; remember them."""
-    claimed = {port for port in (nats_port, s3_port) if port is not None}
+    wanted = {"--nats-port": nats_port, "--s3-port": s3_port}
+    claimed = {port for port in wanted.values() if port is not None}
     if nats_port is not None and nats_port == s3_port:
         raise StackError(what=f"port {nats_port} is wanted for NATS and for S3", fix="name two different ones, or none")
-    if taken := [port for port in claimed if not _is_free(port)]:
-        what = f"port {taken[0]} on {LOOPBACK} is taken, or this user may not listen there"
-        raise StackError(what=what, fix="name another one, or none")
+    if taken := [(name, port) for name, port in wanted.items() if port is not None and not _is_free(port)]:
+        name, port = taken[0]
+        what = f"port {port} on {LOOPBACK} is taken, or this user may not listen there"
+        raise StackError(what=what, fix=f"give another {name}, or leave it out for a free one")
 
     def pick(last: int | None, *offsets: int) -> int:
         """Claim the last run's port, or a new one, that is free together with those at *offsets* from it."""

@@ -14,17 +14,17 @@ from .neutral import IDENT
 
 
 def problems(view: Sequence[Mapping[str, Any]], profile: Profile = CHAT) -> list[str]:
-    """Return the faults of *view*, in order; empty if a provider would take it.
+    """Return the faults of *view*, in order, its messages counted from one; empty if a provider would take it.
 
     Calls at the very end may be without a result: the agent has still to bring it.
     """
     found: list[str] = []
     parsed: list[tuple[int, Mapping[str, Any], Message]] = []
-    for index, message in enumerate(view):
+    for number, message in enumerate(view, 1):
         try:
-            parsed.append((index, message, _parsed(message, profile)))
+            parsed.append((number, message, _parsed(message, profile)))
         except BadMessage as error:
-            found.append(f"message {index}: {error}")
+            found.append(f"message {number}: {error}")
     rules: Mapping[Profile, Callable[..., Iterator[str]]] = {CHAT: _chat, RESPONSES: _responses, ANTHROPIC: _anthropic}
     return [*found, *_repeated(parsed), *rules[profile](parsed)]
 
@@ -42,49 +42,49 @@ Parsed = Sequence[tuple[int, Mapping[str, Any], Message]]
 
 def _repeated(parsed: Parsed) -> Iterator[str]:
     seen: set[str] = set()
-    for index, _, message in parsed:
+    for number, _, message in parsed:
         calls = {call.id for call in message.calls}
         if len(calls) < len(message.calls) or calls & seen:
-            yield f"message {index}: a call id stands twice"
+            yield f"message {number}: a call id stands twice"
         seen |= calls
 
 
 def _chat(parsed: Parsed) -> Iterator[str]:
     open_calls: set[str] = set()
-    for index, message, read in parsed:
+    for number, message, read in parsed:
         if read.format != CHAT:
-            yield f"message {index}: not in the format of OpenAI chat"
+            yield f"message {number}: not in the format of OpenAI chat"
         if CHAT not in read.native and not takes(CHAT, message):
-            yield f"message {index}: no content, or an empty list of calls"
+            yield f"message {number}: no content, or an empty list of calls"
         if read.role == "tool":
             said = read.results[0].id if read.results else ""
             if said not in open_calls:
-                yield f"message {index}: a result without its call"
+                yield f"message {number}: a result without its call"
             open_calls.discard(said)
             continue
-        yield from (f"message {index}: a call before it has no result" for _ in open_calls)
+        yield from (f"message {number}: a call before it has no result" for _ in open_calls)
         open_calls = {call.id for call in read.calls}
         if message.get("role") in INSTRUCTION_ROLES and not (read.parts or read.fixed):
-            yield f"message {index}: instructions without a text"
+            yield f"message {number}: instructions without a text"
 
 
 def _responses(parsed: Parsed) -> Iterator[str]:
     open_calls: dict[str, str] = {}
     reasoning: int | None = None
-    for index, item, read in parsed:
+    for number, item, read in parsed:
         if RESPONSES not in read.native:
-            yield f"message {index}: not an item of OpenAI Responses"
+            yield f"message {number}: not an item of OpenAI Responses"
         if reasoning is not None and read.role != "assistant":
             yield f"message {reasoning}: reasoning without what it led to"
-        reasoning = index if item.get("type") == "reasoning" else None
+        reasoning = number if item.get("type") == "reasoning" else None
         for result in read.results:
             kind = open_calls.pop(result.id, "")
             if not kind:
-                yield f"message {index}: a result without its call"
+                yield f"message {number}: a result without its call"
             elif item.get("type") not in (f"{kind}_output", kind.replace("request", "response")):
-                yield f"message {index}: a result of another type than its call's"
+                yield f"message {number}: a result of another type than its call's"
         if open_calls and read.role not in ("assistant", "tool"):
-            yield from (f"message {index}: a call before it has no result" for _ in open_calls)
+            yield from (f"message {number}: a call before it has no result" for _ in open_calls)
             open_calls = {}
         open_calls |= {call.id: str(item.get("type")) for call in read.calls}
     if reasoning is not None:
@@ -96,31 +96,35 @@ def _anthropic(parsed: Parsed) -> Iterator[str]:
     yield from _system(parsed[:start])
     open_calls: set[str] = set()
     before = "assistant"
-    for index, message, read in parsed[start:]:
+    for number, message, read in parsed[start:]:
         if takes(ANTHROPIC, message) and message.get("role") == "system":
             # an instruction that stands where it was said
-            yield from (f"message {index}: a call before it has no result" for _ in open_calls)
-            yield from () if index > start else ("the user must begin",)
+            yield from (f"message {number}: a call before it has no result" for _ in open_calls)
+            yield from () if number > start + 1 else ("the user must begin",)
             before, open_calls = "", set()
             continue
         role, content = message.get("role"), message.get("content")
         if role not in ("user", "assistant") or message.keys() != {"role", "content"}:
-            yield f"message {index}: not a message of Anthropic's"
+            yield f"message {number}: not a message of Anthropic's"
             continue
         if role == before:
-            yield f"message {index}: two messages of the {role} in a row" if index > start else "the user must begin"
+            yield (
+                f"message {number}: two messages of the {role} in a row"
+                if number > start + 1
+                else "the user must begin"
+            )
         before = str(role)
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else list(content or [])
-        yield from (f"message {index}: {flaw}" for flaw in _block_flaws(blocks, str(role)))
+        yield from (f"message {number}: {flaw}" for flaw in _block_flaws(blocks, str(role)))
         kinds = [block["type"] == "tool_result" for block in blocks]
         if kinds != sorted(kinds, reverse=True):
-            yield f"message {index}: results must stand before anything else"
+            yield f"message {number}: results must stand before anything else"
         said = [result.id for result in read.results]
-        yield from (f"message {index}: a result without its call" for one in said if one not in open_calls)
-        if index < parsed[-1][0] or read.role != "tool":
-            yield from (f"message {index}: a call before it has no result" for one in open_calls if one not in said)
+        yield from (f"message {number}: a result without its call" for one in said if one not in open_calls)
+        if number < parsed[-1][0] or read.role != "tool":
+            yield from (f"message {number}: a call before it has no result" for one in open_calls if one not in said)
         if len(set(said)) < len(said):
-            yield f"message {index}: two results of one call"
+            yield f"message {number}: two results of one call"
         open_calls = {call.id for call in read.calls}
     if parsed and len(parsed) == start:
         yield "no message but the instructions"
@@ -131,11 +135,11 @@ def _anthropic(parsed: Parsed) -> Iterator[str]:
 
 
 def _system(parsed: Parsed) -> Iterator[str]:
-    for index, message, _ in parsed:
+    for number, message, _ in parsed:
         content = message.get("content")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else list(content or [])
         if not blocks or any(block.get("type") != "text" or not block["text"].strip() for block in blocks):
-            yield f"message {index}: instructions are texts that are not blank"
+            yield f"message {number}: instructions are texts that are not blank"
 
 
 def _block_flaws(blocks: list[dict[str, Any]], role: str) -> Iterator[str]:
@@ -161,11 +165,11 @@ def _block_flaws(blocks: list[dict[str, Any]], role: str) -> Iterator[str]:
         yield "reasoning at the end"
 
 
-def _end_flaws(index: int, content: Any) -> Iterator[str]:
+def _end_flaws(number: int, content: Any) -> Iterator[str]:
     """Say what is wrong with an end that the model goes on from: a text; a block of an unknown type is none."""
     end = content[-1] if content and isinstance(content, list) else {"type": "text", "text": content or ""}
     if end["type"] == "text" and end["text"] != end["text"].rstrip():
-        yield f"message {index}: white space at the end"
+        yield f"message {number}: white space at the end"
 
 
 def _marks(value: Any) -> int:

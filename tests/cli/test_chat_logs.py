@@ -353,5 +353,5 @@ def test_a_message_that_nobody_could_mean_is_named_before_anything_is_said(tmp_p
     file = tmp_path / "bad.json"
     file.write_text(json.dumps([user("q"), {"role": "robot", "content": "x"}]))
     (talk,) = transcripts(file)
-    with pytest.raises(BadMessage, match=r"^message 1 of bad-0: role must be one of"):
+    with pytest.raises(BadMessage, match=r"^message 2 of bad-0: role must be one of"):
         check_all(talk)

@@ -199,7 +199,7 @@ def test_a_message_that_is_none_is_refused_with_its_number(running: Path, tmp_pa
     file.write_text(json.dumps([fine, fine, {"role": "human", "content": "no role"}]))
     done = jettison("compact", str(file), "--budget", "100", "--data", str(running))
     assert (done.returncode, done.stdout) == (1, "")
-    assert "message 2 of third-0: role must be one of" in done.stderr
+    assert "message 3 of third-0: role must be one of" in done.stderr
     assert "third-0" not in jettison("ls", "--data", str(running)).stdout, "it leaves no conversation"
 
 

@@ -17,7 +17,7 @@ from actors.cli.page import page_of, serving
 from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
 from protocol.client import Client
-from protocol.errors import Rejected
+from protocol.errors import Unavailable
 from storage.memory import MemoryArtifacts, MemoryLog
 from tests.conftest import SAMPLE, layer, settled
 from tests.page.shown import Html, app_over, client_of
@@ -85,7 +85,7 @@ async def test_a_taken_port_is_one_sentence() -> None:
     app = app_over(MemoryLog(), MemoryArtifacts())
     async with serving(app) as url:
         port = int(url.rstrip("/").rpartition(":")[2])
-        with pytest.raises(Rejected, match=rf"^port {port} of 127\.0\.0\.1: .* in use; give another --port$"):
+        with pytest.raises(Unavailable, match=rf"^port {port} of 127\.0\.0\.1: .* in use; give another --port$"):
             async with serving(app, port=port):
                 pass
 

@@ -84,7 +84,7 @@ CALLS: dict[str, tuple[Calls, Wrong]] = {
         lambda talk: talk.append(ChatCompletionMessage(role="assistant", content="x")),
         (BadMessage, r"not one ChatCompletionMessage: append\(\[message\]\)"),
     ),
-    "append objects": (lambda talk: talk.append([object()]), (BadMessage, "message 0 must be an object, not an obj")),
+    "append objects": (lambda talk: talk.append([object()]), (BadMessage, "message 1 must be an object, not an obj")),
     "append under a number": (lambda talk: talk.append([], key=5), (Rejected, "key is a str")),
     "append at a time in words": (lambda talk: talk.append([], at_ms="now"), (Rejected, "at_ms is a whole number")),
     "append for ever": (lambda talk: talk.append([], patience="ever"), (Rejected, "patience is a number of seconds")),

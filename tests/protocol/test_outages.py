@@ -39,7 +39,7 @@ def test_many_tries_of_many_are_three_lines(monkeypatch: pytest.MonkeyPatch) -> 
     assert found == [
         "the store: is away",
         "the store: still, for 60 s, after 173 tries: is away",
-        "the store: over after 69 s and 200 tries",
+        "the store: well again after 69 s and 200 tries, work goes on",
     ]
 
 
@@ -52,7 +52,7 @@ def test_one_that_flickers_is_not_told_each_time(monkeypatch: pytest.MonkeyPatch
         now += 1.0
         outage.failed("is away")
         outage.succeeded()
-    assert found == ["NATS: is away", "NATS: over after 0 s and 1 tries"]
+    assert found == ["NATS: is away", "NATS: well again after 0 s and 1 try, work goes on"]
 
 
 def told(caplog: pytest.LogCaptureFixture, what: str) -> list[str]:
@@ -103,4 +103,4 @@ async def test_an_agent_logs_a_nats_that_is_away_once_and_that_it_is_back(
                     await asyncio.sleep(0.05)
     found = told(caplog, "nats: ")
     assert len(found) == 2, found
-    assert "over after" in found[1]
+    assert "well again after" in found[1]

@@ -10,7 +10,7 @@ from protocol.formats.messages import ANTHROPIC, RESPONSES
 from protocol.formats.validate import problems
 from tests.builders import assistant, result, sample, system, user
 
-ABSENT = "message 2: a call before it has no result"
+ABSENT = "message 3: a call before it has no result"
 
 
 @pytest.mark.parametrize(
@@ -30,17 +30,17 @@ def test_what_a_provider_takes_has_no_problems(view: list[dict[str, Any]]) -> No
 @pytest.mark.parametrize(
     ("view", "found"),
     [
-        ([result("a")], ["message 0: a result without its call"]),
-        ([assistant(None, "a"), result("b")], ["message 1: a result without its call"]),
-        ([assistant(None, "a"), result("a"), result("a")], ["message 2: a result without its call"]),
+        ([result("a")], ["message 1: a result without its call"]),
+        ([assistant(None, "a"), result("b")], ["message 2: a result without its call"]),
+        ([assistant(None, "a"), result("a"), result("a")], ["message 3: a result without its call"]),
         ([user("u"), assistant(None, "a", "b"), user("v")], [ABSENT, ABSENT]),
-        ([assistant(None, "a"), user("v"), result("a")][1:], ["message 1: a result without its call"]),
-        ([assistant(None, "a", "a"), result("a")], ["message 0: a call id stands twice"]),
+        ([assistant(None, "a"), user("v"), result("a")][1:], ["message 2: a result without its call"]),
+        ([assistant(None, "a", "a"), result("a")], ["message 1: a call id stands twice"]),
         (
             [assistant(None, "a"), result("a"), assistant(None, "a"), result("a")],
-            ["message 2: a call id stands twice"],
+            ["message 3: a call id stands twice"],
         ),
-        ([user(7)], ["message 0: content must be text or a list of parts, not int"]),
+        ([user(7)], ["message 1: content must be text or a list of parts, not int"]),
     ],
 )
 def test_what_a_provider_refuses_is_named(view: list[dict[str, Any]], found: list[str]) -> None:
@@ -68,20 +68,20 @@ def blocks(role: str, *found: dict[str, Any]) -> dict[str, Any]:
         ([user("u"), blocks("assistant", SIGNED, USED["content"][0]), user([TOLD, MARKED])], []),
         ([assistant("a")], ["the user must begin"]),
         ([system("s")], ["no message but the instructions"]),
-        ([user("u"), user("v")], ["message 1: two messages of the user in a row"]),
+        ([user("u"), user("v")], ["message 2: two messages of the user in a row"]),
         ([user("u"), system("s"), user("v")], []),
-        ([user("u"), system(" ")], ["message 1: not a message of Anthropic's"]),
-        ([user("")], ["message 0: a blank text"]),
-        ([user([])], ["message 0: no content"]),
-        ([user("u"), USED, user("v")], ["message 2: a call before it has no result"]),
-        ([user([TOLD])], ["message 0: a result without its call"]),
-        ([user("u"), USED, user([MARKED, TOLD])], ["message 2: results must stand before anything else"]),
-        ([user("u"), USED, user([TOLD, TOLD])], ["message 2: two results of one call"]),
-        ([user("u"), blocks("assistant", SIGNED)], ["message 1: reasoning at the end"]),
-        ([user("u"), assistant("a ")], ["message 1: white space at the end"]),
-        ([user("u"), blocks("assistant", {"type": "text", "text": "a "})], ["message 1: white space at the end"]),
+        ([user("u"), system(" ")], ["message 2: not a message of Anthropic's"]),
+        ([user("")], ["message 1: a blank text"]),
+        ([user([])], ["message 1: no content"]),
+        ([user("u"), USED, user("v")], ["message 3: a call before it has no result"]),
+        ([user([TOLD])], ["message 1: a result without its call"]),
+        ([user("u"), USED, user([MARKED, TOLD])], ["message 3: results must stand before anything else"]),
+        ([user("u"), USED, user([TOLD, TOLD])], ["message 3: two results of one call"]),
+        ([user("u"), blocks("assistant", SIGNED)], ["message 2: reasoning at the end"]),
+        ([user("u"), assistant("a ")], ["message 2: white space at the end"]),
+        ([user("u"), blocks("assistant", {"type": "text", "text": "a "})], ["message 2: white space at the end"]),
         ([user([MARKED] * 5)], ["more than 4 cache marks"]),
-        ([user([{"type": "image_url", "image_url": {"url": "x"}}])], ["message 0: a block of another provider's"]),
+        ([user([{"type": "image_url", "image_url": {"url": "x"}}])], ["message 1: a block of another provider's"]),
     ],
 )
 def test_what_anthropic_refuses_is_named(view: list[dict[str, Any]], found: list[str]) -> None:
@@ -93,12 +93,12 @@ def test_what_anthropic_refuses_is_named(view: list[dict[str, Any]], found: list
     [
         ([system("s"), user("u"), REASONING, CALL, OUTPUT, assistant("a")], []),
         ([user("u"), REASONING, CALL], []),
-        ([OUTPUT], ["message 0: a result without its call"]),
-        ([CALL, user("u")], ["message 1: a call before it has no result"]),
-        ([CALL, OUTPUT | {"type": "custom_tool_call_output"}], ["message 1: a result of another type than its call's"]),
-        ([REASONING, user("u")], ["message 0: reasoning without what it led to"]),
-        ([user("u"), REASONING], ["message 1: reasoning without what it led to"]),
-        ([user([{"type": "text", "text": "x"}])], ["message 0: not an item of OpenAI Responses"]),
+        ([OUTPUT], ["message 1: a result without its call"]),
+        ([CALL, user("u")], ["message 2: a call before it has no result"]),
+        ([CALL, OUTPUT | {"type": "custom_tool_call_output"}], ["message 2: a result of another type than its call's"]),
+        ([REASONING, user("u")], ["message 1: reasoning without what it led to"]),
+        ([user("u"), REASONING], ["message 2: reasoning without what it led to"]),
+        ([user([{"type": "text", "text": "x"}])], ["message 1: not an item of OpenAI Responses"]),
     ],
 )
 def test_what_openai_responses_refuses_is_named(view: list[dict[str, Any]], found: list[str]) -> None:
@@ -108,9 +108,9 @@ def test_what_openai_responses_refuses_is_named(view: list[dict[str, Any]], foun
 @pytest.mark.parametrize(
     ("message", "found"),
     [
-        (assistant("a") | {"tool_calls": []}, ["message 0: no content, or an empty list of calls"]),
-        (user(None), ["message 0: no content, or an empty list of calls"]),
-        (CALL, ["message 0: not in the format of OpenAI chat", "message 0: no content, or an empty list of calls"]),
+        (assistant("a") | {"tool_calls": []}, ["message 1: no content, or an empty list of calls"]),
+        (user(None), ["message 1: no content, or an empty list of calls"]),
+        (CALL, ["message 1: not in the format of OpenAI chat", "message 1: no content, or an empty list of calls"]),
     ],
 )
 def test_what_openai_chat_refuses_is_named(message: dict[str, Any], found: list[str]) -> None:

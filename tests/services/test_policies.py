@@ -28,7 +28,7 @@ async def test_a_policy_that_cannot_be_used_is_refused_to_who_opens(
         await client.open(name, policy={"budget": {"window": 100, "reserve": 100}})
     assert refused.value.fields["key"] == "budget"
     assert await working.log.read(address(name), after=0) == [], "nothing was changed"
-    with pytest.raises(BadPolicy, match="low_water must not be above"):
+    with pytest.raises(BadPolicy, match=r"low_water \(0\.9\) must not be above trigger\.ratio \(0\.5\): set both"):
         await client.open(name, policy={"target": {"low_water": 0.9}, "trigger": {"ratio": 0.5}})
 
 
