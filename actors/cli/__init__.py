@@ -16,7 +16,7 @@ from .late_imports import run_at_first_use
 # nats-py imports it for WebSockets only: 0.3 s of each command, and of each process that replays
 run_at_first_use("aiohttp")
 
-FAILED, MISMATCH, UNREACHABLE, REPAIRED, NOT_PERMITTED = 1, 3, 4, 5, 6
+FAILED, WRONG_USAGE, MISMATCH, UNREACHABLE, REPAIRED, NOT_PERMITTED = 1, 2, 3, 4, 5, 6
 
 
 def main() -> None:
@@ -31,7 +31,7 @@ def run(app: object) -> int:
     import typer
     from typer.exceptions import TyperException
 
-    from protocol.errors import JettisonError, NotPermitted, Unavailable
+    from protocol.errors import BadId, JettisonError, NotPermitted, Unavailable
 
     try:
         outcome = app(standalone_mode=False)  # type: ignore[operator]
@@ -41,6 +41,8 @@ def run(app: object) -> int:
         _failed(named(str(error)))
         if isinstance(error, NotPermitted):
             return NOT_PERMITTED
+        if isinstance(error, BadId):
+            return WRONG_USAGE  # nobody but who typed it names a conversation here
         return UNREACHABLE if isinstance(error, Unavailable) else FAILED
     except OSError as error:
         _failed(str(error))
@@ -57,7 +59,7 @@ def run(app: object) -> int:
             sys.stderr.write(f"jettison: {error}\n")
         else:
             show()
-        return 2
+        return WRONG_USAGE
     return outcome if isinstance(outcome, int) else 0
 
 

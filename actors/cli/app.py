@@ -12,7 +12,7 @@ from .audit import audit
 from .change_commands import wishes
 from .dlq import dlq
 from .list_command import lists
-from .options import Config, Conv, Data, JsonOption, StackOptions, on_stack
+from .options import TOKENS_MAX, Config, Conv, Data, JsonOption, StackOptions, on_stack
 from .policy_commands import policy
 
 app = typer.Typer(
@@ -188,7 +188,7 @@ def compact(
         Path,
         typer.Argument(help="A chat log, as JSON or JSON lines (- for standard input); see --format.", metavar="FILE"),
     ],
-    budget: Annotated[int, typer.Option(help="Tokens that the result may have.", min=1)],
+    budget: Annotated[int, typer.Option(help="Tokens that the result may have.", min=1, max=TOKENS_MAX)],
     policy: Annotated[Path | None, typer.Option(help="TOML or JSON file with a policy.")] = None,
     model: Annotated[
         str, typer.Option(help="Model that may retell old steps; needs an endpoint in the settings.")
@@ -201,7 +201,7 @@ def compact(
         typer.Option(
             "--format",
             help="What FILE is: openai, anthropic or responses (requests or messages), claude-code or codex "
-            "(sessions), chatgpt (export), langchain, gemini, sharegpt. Default: what it looks like.",
+            "(sessions), chatgpt (export), langchain, gemini, gemini-cli, sharegpt. Default: what it looks like.",
         ),
     ] = "",
     json: JsonOption = False,
@@ -236,7 +236,7 @@ def log(stack: StackOptions, conv: Conv, json: JsonOption = False) -> int:
 def show(
     stack: StackOptions,
     conv: Annotated[str, typer.Argument(help="CONV or CONV@VERSION", metavar="CONV[@VERSION]")],
-    budget: Annotated[int, typer.Option(help="Tokens; default: as the policy says.")] = 0,
+    budget: Annotated[int, typer.Option(help="Tokens; 0: as the policy says.", min=0)] = 0,
     full: Annotated[bool, typer.Option("--full", help="Whole messages instead of their first lines.")] = False,
     served: Annotated[
         bool, typer.Option("--served", help="The exact bytes of the context served then; exit 3 if rebuilt otherwise.")

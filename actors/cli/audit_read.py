@@ -23,7 +23,7 @@ from actors.audit.where import claimed
 from actors.audit.where import where as found_where
 from actors.audit.why import why as explained
 from actors.host.bootstrap import Runtime
-from protocol.errors import ArtifactDamaged, KeysUnavailable, NotFound, Rejected
+from protocol.errors import ArtifactDamaged, KeysUnavailable, NotFound
 from protocol.formats import messages
 from protocol.ids import Address
 from storage.ports import Artifacts, Record
@@ -31,7 +31,7 @@ from storage.ports import Artifacts, Record
 from . import MISMATCH
 from . import audit_output as texts
 from .asked_about import chosen, missing, named_file
-from .options import StackOptions
+from .options import StackOptions, WrongUsage
 from .progress import bar
 from .session import connected, printed, said, shown
 
@@ -92,15 +92,12 @@ def served(stack: StackOptions, conv: str, *, as_json: bool) -> int:
 def diff(stack: StackOptions, older: str, newer: str, *, full: bool, as_json: bool) -> int:
     """Compare two versions; see `jettison diff --help`."""
 
+    first, second, second_of = _pair(older, newer)
+
     async def look(source: Source) -> int:
-        file, second = _bundle(newer)
-        if file is None or file != _bundle(older)[0]:
-            at, second = versioned(f"{source.at}{newer}" if newer.startswith("@") else newer)
-            if at != source.at:
-                raise Rejected(f"diff compares two versions of one conversation, not {source.at} with {at}")
-        if source.version is None or second is None:
-            raise Rejected("diff needs two versions: CONV@A CONV@B")
-        found = compared(source.at, source.records, older=source.version, newer=second)
+        if second_of not in (None, source.at):
+            raise WrongUsage(f"diff compares two versions of one conversation, not {source.at} with {second_of}")
+        found = compared(source.at, source.records, older=first, newer=second)
         if as_json:
             printed(found)
         else:
@@ -123,6 +120,8 @@ def why(stack: StackOptions, conv: str, message: int, *, full: bool, as_json: bo
 
 def where(stack: StackOptions, conv: str, text: str, *, as_json: bool) -> int:
     """Look for a text; see `jettison where --help`."""
+    if not text:
+        raise WrongUsage("where is what? the text is empty")
 
     async def look(source: Source) -> int:
         uploads = {key: await _upload(source, key) for key in claimed(source.at, source.records)}
@@ -177,6 +176,24 @@ def _looking(stack: StackOptions, conv: str, look: Look) -> int:
         return await look(Source(at=at, version=version, records=records, artifacts=running.artifacts))
 
     return connected(main, stack)
+
+
+def _pair(older: str, newer: str) -> tuple[int, int, Address | None]:
+    """Return the versions that are to be compared, and whose the second one is; None: the first one's.
+
+    Raises `WrongUsage`.
+    """
+    (file, first), (other, second), at = _bundle(older), _bundle(newer), None
+    if newer.startswith("@"):
+        second = versioned(f"x{newer}")[1]
+    elif other is None or other != file:
+        at, second = versioned(newer)
+    of, first = (None, first) if file else versioned(older)
+    if first is None or second is None:
+        raise WrongUsage("diff needs two versions: CONV@A CONV@B")
+    if of and at and of != at:
+        raise WrongUsage(f"diff compares two versions of one conversation, not {of} with {at}")
+    return first, second, at
 
 
 def _bundle(conv: str) -> tuple[Path | None, int | None]:

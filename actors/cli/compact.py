@@ -33,9 +33,9 @@ from protocol.prepared import checked
 from protocol.subjects import ACTORS
 
 from .log_pieces import Transcript
-from .options import StackOptions
+from .options import StackOptions, WrongUsage
 from .session import json_bytes, located, run, running_stack, said, settings_of, started_stack, writable
-from .transcripts import FileRead, read_transcripts
+from .transcripts import READERS, FileRead, read_transcripts
 
 CONCURRENT_MAX = 4
 """Conversations of one file that are played at once."""
@@ -75,6 +75,8 @@ class Played:
 
 def compact_file(stack: StackOptions, job: CompactJob, *, as_json: bool) -> int:
     """Compact all conversations of a file; see `jettison compact --help`."""
+    if job.format and job.format not in READERS:
+        raise WrongUsage(f"--format is one of {', '.join(READERS)}, not {job.format!r:.40}")
     settings = settings_of(stack)
     return run(_compact(job, settings, as_json), service="compact", settings=settings)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import Conv, JsonOption, StackOptions, on_stack
+from .options import Conv, JsonOption, StackOptions, WrongUsage, on_stack
 
 if TYPE_CHECKING:  # `jettison --help` needs none of it
     from actors.host.bootstrap import Runtime
@@ -18,7 +18,17 @@ dlq = typer.Typer(help="Wake-ups that were given up: list, show, retry, drop.", 
 
 Which = Annotated[str, typer.Argument(help="CONVERSATION or TENANT/CONVERSATION; none with --all.", metavar="[CONV]")]
 Everyone = Annotated[bool, typer.Option("--all", help="Every letter.")]
-OfActor = Annotated[str, typer.Option("--actor", help="Only letters of this actor.")]
+
+
+def _known(actor: str) -> str:
+    from protocol.subjects import ACTORS
+
+    if actor and actor not in ACTORS:
+        raise WrongUsage(f"there is no actor {actor!r}; choose from {', '.join(ACTORS)}")
+    return actor
+
+
+OfActor = Annotated[str, typer.Option("--actor", help="Only letters of this actor.", callback=_known)]
 
 
 @dlq.command("list")
@@ -45,7 +55,7 @@ def show(stack: StackOptions, conv: Conv, actor: OfActor = "", json: JsonOption 
     """Print the letters of one conversation; exit 1 if there is none."""
 
     async def main(running: Runtime) -> int:
-        for stored in await _wanted(running, conv, everything=False, actor=actor):
+        for stored in await _wanted(running, conv, actor=actor):
             _told(stored, as_json=json, whole=True)
         return 0
 
@@ -90,8 +100,11 @@ def _each(
     actor: str,
     json: bool,
 ) -> int:
+    if bool(conv) == everything:
+        raise WrongUsage("name one conversation, or say --all")
+
     async def main(running: Runtime) -> int:
-        for stored in await _wanted(running, conv, everything=everything, actor=actor):
+        for stored in await _wanted(running, conv, actor=actor):
             await one(running, stored)
             _told(stored, as_json=json)
         return 0
@@ -105,12 +118,10 @@ def _connected(main: Callable[[Runtime], Coroutine[Any, Any, int]], stack: Stack
     return connected(main, stack, role="dlq")
 
 
-async def _wanted(running: Runtime, conv: str, *, everything: bool, actor: str) -> list[StoredLetter]:
-    """Return the letters that are asked for. Raises `BadParameter` where none is named, else `NotFound`."""
+async def _wanted(running: Runtime, conv: str, *, actor: str) -> list[StoredLetter]:
+    """Return the letters of *conv*, or all of them. Raises `NotFound`."""
     from protocol.errors import NotFound
 
-    if bool(conv) == everything:
-        raise typer.BadParameter("name one conversation, or say --all")
     found = [stored async for stored in _letters(running, conv=conv, actor=actor)]
     if conv and not found:
         raise NotFound(f"there is no dead letter for {conv}", conversation=conv)
@@ -118,12 +129,8 @@ async def _wanted(running: Runtime, conv: str, *, everything: bool, actor: str) 
 
 
 async def _letters(running: Runtime, *, conv: str, actor: str) -> AsyncIterator[StoredLetter]:
-    from protocol.errors import Rejected
     from protocol.ids import written_address
-    from protocol.subjects import ACTORS
 
-    if actor and actor not in ACTORS:
-        raise Rejected(f"there is no actor {actor!r}; choose from {', '.join(ACTORS)}", actor=actor)
     wanted = written_address(conv) if conv else None
     async for stored in running.dead_letters.all():
         if wanted in (None, stored.letter.at) and actor in ("", stored.letter.actor):

@@ -29,7 +29,7 @@ from actors.model_info.windows import window_of
 from actors.runtime.task_group import beside
 from protocol.client import Client
 from protocol.connecting import connect
-from protocol.errors import LogUnavailable, Rejected, Unavailable
+from protocol.errors import LogUnavailable, Unavailable
 from protocol.ids import Token
 from protocol.keys import JetStreamKeys
 from protocol.outages import Outage
@@ -38,10 +38,10 @@ from storage.gateway_places import JetStreamPlaces
 from storage.gateway_sessions import JetStreamSessions
 
 from .http_server import listened, opened, tls_of
-from .options import StackOptions
+from .options import StackOptions, WrongUsage
 from .probes import probed
 from .session import located, run, running_stack, said, settings_of, started_stack
-from .wrap import command, ran
+from .wrap import CLIENTS, command, ran
 
 RETRY_SECONDS = 2.0
 """Between two attempts to reach NATS for the first time; later ones are the connection's own."""
@@ -49,12 +49,14 @@ RETRY_SECONDS = 2.0
 
 def gateway(stack: StackOptions, *, port: int | None, wrap: str, arguments: Sequence[str]) -> int:
     """Serve the gateway until told to stop; see `jettison gateway --help`."""
+    if wrap and wrap not in CLIENTS:
+        raise WrongUsage(f"--wrap starts {', '.join(CLIENTS)}, not {wrap!r:.40}; others: set their base URL")
+    if arguments and not wrap:
+        raise WrongUsage("arguments are for the client of --wrap")
     settings = settings_of(stack)
     tell_requests(wanted=not wrap)
     if wrap:
         return run(_wrapped(settings, wrap, arguments), service="gateway", settings=settings)
-    if arguments:
-        raise Rejected("arguments are for the client of --wrap")
     # who only forwards needs no stack
     found = settings if settings.gateway.mode == "pass" else located(settings)
     return run(_until_told(found, port), service="gateway", settings=settings, probed=True)

@@ -24,7 +24,7 @@ from protocol.formats import messages
 from protocol.ids import Address, Token, written_address
 from storage.ports import Record
 
-from .options import StackOptions
+from .options import StackOptions, WrongUsage
 from .session import connected, printed, said, settings_of, shown, traces_folder
 from .terminal_text import one_line, plain
 
@@ -47,7 +47,7 @@ def show(stack: StackOptions, conv: str, *, budget: int, full: bool, profile: st
     """Print a view; see `jettison show --help`."""
     at, version = versioned(conv)
     if profile and profile not in get_args(messages.Profile):
-        raise Rejected(f"a profile is one of {', '.join(get_args(messages.Profile))}, not {profile!r:.40}")
+        raise WrongUsage(f"a profile is one of {', '.join(get_args(messages.Profile))}, not {profile!r:.40}")
     shape = cast(messages.Profile, profile) if profile else None
 
     async def main(running: Runtime) -> int:

@@ -11,10 +11,10 @@ from typing import Any, cast, get_args
 from actors.core.listed import ERASED, NOT_READ, About, Listed, about
 from actors.host.bootstrap import Runtime
 from actors.runtime.listed_places import Places, PlacesShown, PlacesWanted, Sort, chosen, name_at, places, saved_tokens
-from protocol.errors import BadEnvelope, Damaged, JettisonError, KeysUnavailable, NotReady, Rejected
+from protocol.errors import BadEnvelope, Damaged, JettisonError, KeysUnavailable, NotReady
 from protocol.ids import Address
 
-from .options import StackOptions
+from .options import StackOptions, WrongUsage
 from .session import connected, printed, said
 from .terminal_text import one_line
 
@@ -25,9 +25,9 @@ OLD_SECONDS = 60.0
 
 
 def wanted(text: str, *, sort: str, page: int, limit: int) -> PlacesWanted:
-    """Return the rows that the options ask for. Raises `Rejected`."""
+    """Return the rows that the options ask for. Raises `WrongUsage`."""
     if sort not in get_args(Sort):
-        raise Rejected(f"--sort is one of {', '.join(get_args(Sort))}, not {sort!r:.40}")
+        raise WrongUsage(f"--sort is one of {', '.join(get_args(Sort))}, not {sort!r:.40}")
     return PlacesWanted(text=text, sort=cast(Sort, sort), first=(page - 1) * limit, most=limit)
 
 

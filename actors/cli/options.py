@@ -11,11 +11,21 @@ from typing import Annotated, Any
 
 import typer
 
+TOKENS_MAX = 10**9
+"""Of a window or a budget that is typed: more is a slip of the finger, and no limit at all."""
+
 Config = Annotated[Path | None, typer.Option("--config", help="Settings file; default ./jettison.toml.")]
 Nats = Annotated[str, typer.Option("--nats", help="NATS URL; default from settings, else the running embedded stack.")]
 Data = Annotated[Path | None, typer.Option("--data", help="Folder of the embedded stack.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Machine-readable output on stdout.")]
 Conv = Annotated[str, typer.Argument(help="CONVERSATION or TENANT/CONVERSATION.", metavar="CONV")]
+
+
+class WrongUsage(typer.BadParameter):
+    """What was typed names what there is not, or does not go together: told with the usage, and exit code 2."""
+
+    def format_message(self) -> str:
+        return self.message
 
 
 @dataclass(frozen=True, kw_only=True)

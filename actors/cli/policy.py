@@ -22,7 +22,7 @@ from protocol.errors import BadPolicy
 from protocol.ids import written_address
 from protocol.presets import PRESETS, merge
 
-from .options import StackOptions
+from .options import StackOptions, WrongUsage
 from .policy_import import ImportedPolicy, from_digitorn, from_docsgpt, from_holmes, system_of
 from .policy_keys import described
 from .session import connected, printed, said, shown
@@ -34,6 +34,8 @@ def show(*, files: list[Path], preset: str, window: int | None, as_json: bool) -
     """Print the resolved policy of *files* over a preset; see `jettison policy show --help`."""
     if mistaken := [file for file in files if str(file) in PRESETS and not file.exists()]:
         raise BadPolicy(f"there is no file {mistaken[0]}; the preset is shown by --preset {mistaken[0]}", key="preset")
+    if preset and preset not in PRESETS:
+        raise WrongUsage(f"preset must be one of {', '.join(PRESETS)}, not {preset!r:.40}")
     base: dict[str, Any] = {"preset": preset} if preset else {}
     top: dict[str, Any] = {"budget": {"window": window}} if window else {}
     policy = policies.resolve([base, *(_layer(file) for file in files), top])
@@ -52,7 +54,7 @@ def set_(stack: StackOptions, conv: str, values: list[str], *, as_json: bool) ->
     for one in values:
         key, equals, text = one.partition("=")
         if not key or not equals:
-            raise BadPolicy(f"say KEY=VALUE, not {one!r:.80}", key=key)
+            raise WrongUsage(f"say KEY=VALUE, not {one!r:.80}")
         layer = merge(layer, _one(key, text))
 
     async def main(running: Runtime) -> int:
@@ -103,6 +105,8 @@ def schema() -> int:
 
 def import_(*, file: Path, system: str, agent: str) -> int:
     """Print another system's settings as a layer of the policy; see `jettison policy import --help`."""
+    if system and system not in SYSTEMS:
+        raise WrongUsage(f"--from is one of {', '.join(SYSTEMS)}, not {system!r:.40}")
     imported = _imported(file, system, agent)
     policies.resolve([imported.layer])
     sys.stdout.write(json.dumps(imported.layer, indent=2, ensure_ascii=False) + "\n")
@@ -114,8 +118,6 @@ def import_(*, file: Path, system: str, agent: str) -> int:
 def _imported(file: Path, system: str, agent: str) -> ImportedPolicy:
     settings = _yaml(file) if file.suffix in (".yaml", ".yml") else _dotenv(file)
     wanted = system or system_of(settings)
-    if wanted not in SYSTEMS:
-        raise BadPolicy(f"--from is one of {', '.join(SYSTEMS)}, not {wanted!r:.40}", key="from")
     if wanted == "digitorn":
         return from_digitorn(settings, agent=agent)
     return from_docsgpt(settings) if wanted == "docsgpt" else from_holmes(settings)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import Conv, JsonOption, StackOptions, on_stack
+from .options import TOKENS_MAX, Conv, JsonOption, StackOptions, on_stack
 
 policy = typer.Typer(
     help="The policy: show and check it, change a conversation's, print its schema, import another system's settings.",
@@ -21,7 +21,7 @@ def policy_show(
         list[Path] | None, typer.Argument(help="Layers (TOML, JSON or YAML), the later over the earlier.")
     ] = None,
     preset: Annotated[str, typer.Option(help="jettison, holmes, digitorn, llm4s, docsgpt, octopus-fifo …")] = "",
-    window: Annotated[int | None, typer.Option(help="Tokens of the model's window.", min=1)] = None,
+    window: Annotated[int | None, typer.Option(help="Tokens of the model's window.", min=1, max=TOKENS_MAX)] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Resolve a policy, check it, and print every key of it."""

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-import typer
 
 from actors.audit.replay import Replayed
 from actors.host.bootstrap import Runtime
@@ -20,7 +19,7 @@ from protocol.ids import Address, written_address
 
 from . import FAILED, MISMATCH, UNREACHABLE
 from .asked_about import chosen, missing, named_file
-from .options import StackOptions
+from .options import StackOptions, WrongUsage
 from .progress import bar, lines
 from .replay_pool import Failed, How, ReplayResult, ReplaySource, processors, replays
 from .session import connected, located, printed, said, settings_of, shown
@@ -48,9 +47,9 @@ def replay(
 ) -> int:
     """Rebuild conversations from the log, or from bundles alone; see `jettison replay --help`."""
     if bool(what) == everything:
-        raise typer.BadParameter("say what to replay: conversations, bundles' files or folders of them, or --all")
+        raise WrongUsage("say what to replay: conversations, bundles' files or folders of them, or --all")
     if checks.fold and (checks.strict or checks.environments):
-        raise typer.BadParameter("--fold decides nothing again: without --strict and --with")
+        raise WrongUsage("--fold decides nothing again: without --strict and --with")
     signal.signal(signal.SIGTERM, _ended)
     releases = _releases(checks.environments)
     files, names = _parted(what)

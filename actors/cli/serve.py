@@ -15,12 +15,12 @@ from actors.host.readiness import Readiness
 from actors.host.settings import Settings
 from actors.runtime.registry import ACTOR_SPECS
 from actors.runtime.worked import WORKED
-from protocol.errors import ArtifactsUnavailable, LogUnavailable, Rejected, Unavailable
+from protocol.errors import ArtifactsUnavailable, LogUnavailable, Unavailable
 from protocol.outages import Outage
 from protocol.subjects import ACTORS
 from storage.s3 import S3Anchors
 
-from .options import StackOptions
+from .options import StackOptions, WrongUsage
 from .probes import needs_of, probed
 from .session import connected, located, prepared, printed, run, said, settings_of, started_stack
 from .terminal_text import counted
@@ -46,7 +46,7 @@ def up(stack: StackOptions, *, nats_port: int | None, s3_port: int | None, with_
 def worker(stack: StackOptions, *, role: str, alone: bool = False) -> int:
     """Run one worker; see `jettison worker --help`."""
     if role not in ROLES:
-        raise Rejected(f"there is no actor {role!r}; choose from {', '.join(ROLES)}", actor=role)
+        raise WrongUsage(f"there is no actor {role!r}; choose from {', '.join(ROLES)}")
     settings = settings_of(stack)
     return run(_worker(located(settings), role, alone), service=f"worker-{role}", settings=settings, probed=True)
 

@@ -5,18 +5,23 @@ from __future__ import annotations
 from actors.audit.forking import Forking
 from actors.audit.trail import versioned
 from actors.core.flow import next_actor
+from actors.core.text.slices import numbers_of
 from actors.host.bootstrap import Runtime
 from actors.services.undo import Undo
 from protocol.errors import NotFound, Rejected
 from protocol.ids import Address, written_address
 from protocol.service_messages import ExpandAsked, ForkAsked, Rewound
 
-from .options import StackOptions
+from .options import StackOptions, WrongUsage
 from .session import connected, printed, shown
 
 
 def expand(stack: StackOptions, conv: str, *, messages: str, artifact: str, as_json: bool) -> int:
     """Put back; see `jettison expand --help`."""
+    if bool(messages) == bool(artifact):
+        raise WrongUsage("say what to expand: --messages such as 4-9 or #4, or --artifact and its key")
+    if messages:
+        check_range(messages)
 
     async def main(running: Runtime) -> int:
         at = written_address(conv)
@@ -65,8 +70,9 @@ def rewound_text(at: Address, found: Rewound) -> str:
 def fork(stack: StackOptions, conv: str, new: str, *, as_json: bool) -> int:
     """Copy; see `jettison fork --help`."""
 
+    (at, version), to = versioned(conv), _named(new, conv)
+
     async def main(running: Runtime) -> int:
-        (at, version), to = versioned(conv), _named(new, conv)
         if version is not None and version < 1:
             raise NotFound(f"{at} has no version {version}; versions count from 1", address=str(at), version=version)
         forking = Forking(conversations=running.conversations, log=running.log, artifacts=running.artifacts)
@@ -82,7 +88,7 @@ def erase(stack: StackOptions, conv: str, *, yes: bool) -> int:
     """Erase; see `jettison erase --help`."""
     at = written_address(conv)
     if not yes:
-        raise Rejected(f"nothing brings {at} back; say --yes", address=str(at))
+        raise WrongUsage(f"nothing brings {at} back; say --yes")
 
     async def main(running: Runtime) -> int:
         printed(await running.erasing().erase(at, by=running.by))
@@ -91,10 +97,18 @@ def erase(stack: StackOptions, conv: str, *, yes: bool) -> int:
     return connected(main, stack, role="erase")
 
 
+def check_range(messages: str) -> None:
+    """Raise `WrongUsage` where *messages* is no range of numbers."""
+    try:
+        numbers_of(messages)
+    except Rejected as error:
+        raise WrongUsage(str(error)) from None
+
+
 def _named(new: str, conv: str) -> Address:
     """Return the address of *new*: of the tenant of *conv* where it names none."""
     if not new:
-        raise Rejected("a fork needs a name")
+        raise WrongUsage("a fork needs a name")
     tenant = "" if "/" in new or "/" not in conv else conv.partition("/")[0] + "/"
     return written_address(tenant + new)
 

@@ -7,8 +7,6 @@ import sys
 import time
 from collections.abc import Callable
 
-import typer
-
 from actors.audit import bundle as bundles
 from actors.audit.anchoring import Anchored, Anchoring
 from actors.audit.evidence import Sources, all_verified, verified
@@ -24,7 +22,7 @@ from storage.s3 import ANCHORS_PREFIX, S3Anchors
 
 from . import MISMATCH, REPAIRED
 from .asked_about import missing, named_file
-from .options import StackOptions
+from .options import StackOptions, WrongUsage
 from .progress import LINE_SECONDS
 from .session import connected, said, shown
 from .terminal_text import counted, plain
@@ -35,9 +33,9 @@ SUMMARIES = {0: "all fine", REPAIRED: "all fine, some repaired", MISMATCH: "NOT 
 def verify(stack: StackOptions, what: str, *, everything: bool, unnamed: bool, as_json: bool) -> int:
     """Judge a conversation, a bundle or all there is; see `jettison verify --help`."""
     if bool(what) == everything:
-        raise typer.BadParameter("say what to verify: a conversation, a bundle's file, or --all")
+        raise WrongUsage("say what to verify: a conversation, a bundle's file, or --all")
     if unnamed and not everything:
-        raise typer.BadParameter("--unnamed looks at all logs: give --all")
+        raise WrongUsage("--unnamed looks at all logs: give --all")
     file = named_file(what) if what else None
     if file is not None:
         try:

@@ -22,10 +22,9 @@ STOP_SECONDS = 5.0
 def command(client: str, url: str, arguments: Sequence[str]) -> Iterator[tuple[list[str], dict[str, str]]]:
     """Yield how to run *client* before the gateway at *url*, and what its environment has beside ours.
 
-    Raises `Rejected` for a client that is not known, or not installed.
+    Raises `Rejected` for a client that is not installed.
     """
-    if client not in CLIENTS:
-        raise Rejected(f"--wrap starts {', '.join(CLIENTS)}, not {client!r:.40}; others: set their base URL")
+    assert client in CLIENTS, client
     found = shutil.which(client)
     if found is None:
         raise Rejected(f"{client} is not installed, or not on the PATH")
