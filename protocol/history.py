@@ -223,6 +223,8 @@ class Where(msgspec.Struct, frozen=True, kw_only=True):
     """Served versions that did not show it although the state had it: it was cut for that call alone."""
     unsearched: tuple[str, ...] = ()
     """Uploads that the store does not have any more, or that are too many to be searched for one answer."""
+    lost: tuple[str, ...] = ()
+    """Artifacts among the places that the store has no more, where who answers looked there: the command does."""
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):

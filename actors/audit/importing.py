@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from actors.runtime.fold import check_living
 from protocol.errors import Contended, Rejected
 from protocol.ids import Address, fresh_id
 from storage.ports import Artifacts, EventLog, Record
@@ -40,7 +41,7 @@ async def imported(
     """Write *bundle*; nobody else may write this conversation meanwhile (`storage.queue_pause`).
 
     Doing it again writes nothing. Raises `Rejected`, which ends with *taken*, where another history stands there,
-    `Damaged` for a damaged bundle, `Contended` if somebody wrote all the same, `Unavailable`.
+    `Erased`, `Damaged` for a damaged bundle, `Contended` if somebody wrote all the same, `Unavailable`.
     """
     at, wanted = sound(bundle).at, bundle.records
     there = await log.read(at, after=0)
@@ -85,6 +86,7 @@ async def appended(
 def _begins_with(at: Address, wanted: Sequence[Record], there: Sequence[Record], taken: str) -> None:
     for index, record in enumerate(there):
         if index < len(wanted) and (record.side, record.body) != (wanted[index].side, wanted[index].body):
+            check_living(at, there)
             raise Rejected(
                 f"{at} exists here with another history (from record {index + 1} on); {taken}",
                 address=str(at),

@@ -18,11 +18,11 @@ from actors.core.state import State
 from actors.core.state_parts import Digest
 from actors.runtime.fold import Decision
 from actors.runtime.said_log import Saying, sayings
-from protocol.errors import BadMessage, Rejected
+from protocol.errors import BadMessage, NotFound, Rejected
 from protocol.formats import messages
 from protocol.history import Place, Presence, Span, Where
 from protocol.ids import Address
-from storage.ports import Record
+from storage.ports import Artifacts, Record
 
 from .call_views import CallView, cut_view
 from .text import digest_text, said_text, text_of
@@ -98,6 +98,17 @@ def where(at: Address, records: Sequence[Record], *, text: str, uploads: Mapping
         cut_when_served=tuple(hidden),
         unsearched=tuple(key for key, upload in uploads.items() if upload is None),
     )
+
+
+async def with_lost(found: Where, at: Address, artifacts: Artifacts) -> Where:
+    """Return *found* with those of its artifacts that the store has no more. Raises `ArtifactsUnavailable`."""
+    lost = []
+    for key in dict.fromkeys(place.key for place in found.places if place.key):
+        try:
+            await artifacts.find(at.tenant, key)
+        except NotFound:
+            lost.append(key)
+    return msgspec.structs.replace(found, lost=tuple(lost))
 
 
 def in_short(found: Where) -> tuple[Span, ...]:

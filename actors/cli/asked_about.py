@@ -41,3 +41,11 @@ def missing(text: str, at: Address) -> NotFound:
     looks_like_file = "/" in text or text.endswith(FILE_ENDS)
     told = f"no such file or conversation: {text}" if looks_like_file else f"there is no conversation {at}"
     return NotFound(told, address=str(at))
+
+
+def way_back(address: str) -> str:
+    """Return what brings back an artifact of *address* that the store lost."""
+    return (
+        "what the store lost comes back from a backup (jettison restore FOLDER --objects) "
+        f"or a bundle (jettison repair {address} --from FILE --yes)"
+    )

@@ -16,6 +16,7 @@ from actors.audit.where import in_short
 from actors.services.serving import ranges
 from protocol.history import Change, Diff, Event, Loss, Place, Row, Span, Tally, Version, Where, Why
 
+from .asked_about import way_back
 from .plot import course_text
 from .terminal_text import counted, one_line, plain
 
@@ -94,10 +95,12 @@ def why_text(found: Why, *, full: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _place(place: Place) -> str:
+def _place(place: Place, lost: Iterable[str]) -> str:
     where = f"artifact {place.key[:16]}" if place.key else "the log"
     since = f" since v{place.since}" if place.since else ""
-    return f"  kept in {where}: message {place.message} {place.part}{since}"
+    kept = "was kept" if place.key in lost else "kept"
+    gone = ", which the store LOST" if place.key in lost else ""
+    return f"  {kept} in {where}{gone}: message {place.message} {place.part}{since}"
 
 
 def where_text(found: Where) -> str:
@@ -111,10 +114,12 @@ def where_text(found: Where) -> str:
     if calls := found.cut_when_served:
         served = counted(len(calls), "call")
         lines.append(f"  {served} served without it, cut for that call alone: {_few(calls, 'v')}")
-    lines += map(_place, found.places[:PLACES_SHOWN])
+    lines += [_place(place, found.lost) for place in found.places[:PLACES_SHOWN]]
     if len(found.places) > PLACES_SHOWN:
         lines.append(f"  … {len(found.places) - PLACES_SHOWN} more places; all with --json")
     lines += [f"  not looked into: the upload {key[:16]} is gone" for key in found.unsearched]
+    if found.lost or found.unsearched:
+        lines.append(f"  {way_back(found.address)}")
     return "\n".join(lines) + "\n"
 
 

@@ -19,12 +19,14 @@ from actors.audit.trail import versioned
 from actors.audit.versions import UNSENT
 from actors.audit.versions import served as rebuilt_context
 from actors.audit.versions import versions as listed
-from actors.audit.where import claimed
+from actors.audit.where import claimed, with_lost
 from actors.audit.where import where as found_where
 from actors.audit.why import why as explained
 from actors.host.bootstrap import Runtime
-from protocol.errors import ArtifactDamaged, KeysUnavailable, NotFound
+from actors.runtime.fold import check_living
+from protocol.errors import ArtifactDamaged, ArtifactsUnavailable, KeysUnavailable, NotFound
 from protocol.formats import messages
+from protocol.history import Where
 from protocol.ids import Address
 from storage.ports import Artifacts, Record
 
@@ -58,7 +60,7 @@ def versions(stack: StackOptions, conv: str, *, losses: bool, changes: bool, as_
                 shown(row, texts.version_text(row), as_json=as_json)
         return 0
 
-    return _looking(stack, conv, look)
+    return _looking(stack, conv, look, erased=True)
 
 
 def served(stack: StackOptions, conv: str, *, as_json: bool) -> int:
@@ -126,6 +128,8 @@ def where(stack: StackOptions, conv: str, text: str, *, as_json: bool) -> int:
     async def look(source: Source) -> int:
         uploads = {key: await _upload(source, key) for key in claimed(source.at, source.records)}
         found = found_where(source.at, source.records, text=text, uploads=uploads)
+        if source.artifacts is not None:
+            found = await _with_lost(found, source.at, source.artifacts)
         shown(found, texts.where_text(found), as_json=as_json)
         return 0 if found.now != "absent" else 1
 
@@ -160,11 +164,16 @@ def stats(stack: StackOptions, conv: str, *, price_as: str, as_json: bool) -> in
     return connected(main, stack)
 
 
-def _looking(stack: StackOptions, conv: str, look: Look) -> int:
-    """Run *look* on what *conv* names: a bundle's file where there is one, else a conversation in the log."""
+def _looking(stack: StackOptions, conv: str, look: Look, *, erased: bool = False) -> int:
+    """Run *look* on what *conv* names: a bundle's file where there is one, else a conversation in the log.
+
+    Raises `Erased` where only the tombstone is left, unless *erased* ones are looked at too.
+    """
     file, version = _bundle(conv)
     if file is not None:
         bundle = bundles.sound(bundles.read(file))
+        if not erased:
+            check_living(bundle.at, bundle.records)
         source = Source(at=bundle.at, version=version, records=bundle.records, bundled=bundle.artifacts)
         return asyncio.run(look(source))
 
@@ -173,6 +182,8 @@ def _looking(stack: StackOptions, conv: str, look: Look) -> int:
         records = await running.log.read(at, after=0)
         if not records:
             raise missing(conv if version is None else conv.rpartition("@")[0], at)
+        if not erased:
+            check_living(at, records)
         return await look(Source(at=at, version=version, records=records, artifacts=running.artifacts))
 
     return connected(main, stack)
@@ -202,6 +213,15 @@ def _bundle(conv: str) -> tuple[Path | None, int | None]:
     if named_file(conv) is None and version.isascii() and version.isdecimal():
         return named_file(name), versioned(f"x@{version}")[1]
     return named_file(conv), None
+
+
+async def _with_lost(found: Where, at: Address, artifacts: Artifacts) -> Where:
+    """Return *found* with those of its artifacts that the store has no more, as far as it answers."""
+    try:
+        return await with_lost(found, at, artifacts)
+    except ArtifactsUnavailable as error:
+        said(f"whether the store has the artifacts is not known: {error}")
+        return found
 
 
 async def _upload(source: Source, key: str) -> str | None:

@@ -32,10 +32,11 @@ from protocol.policy import resolve
 from protocol.prepared import checked
 from protocol.subjects import ACTORS
 
+from .chat_logs import READERS
 from .log_pieces import Transcript
 from .options import StackOptions, WrongUsage
 from .session import json_bytes, located, run, running_stack, said, settings_of, started_stack, writable
-from .transcripts import READERS, FileRead, read_transcripts
+from .transcripts import FileRead, read_transcripts
 
 CONCURRENT_MAX = 4
 """Conversations of one file that are played at once."""

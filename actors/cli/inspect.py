@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import deque
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, cast, get_args
 
 import msgspec
 
 from actors.audit.trail import trail, versioned
+from actors.audit.verify import mentioned
 from actors.core.state import State
 from actors.core.view import view
 from actors.host.bootstrap import Runtime
-from actors.runtime.fold import count_of, folded
+from actors.runtime.fold import check_living, count_of, folded
 from actors.services.read_back import artifact as fetched
 from actors.telemetry.trace_view import as_json as spans_as_json
 from actors.telemetry.trace_view import newest, read_spans, trace_tree
 from protocol import codec
-from protocol.errors import Erased, NotFound, Rejected
+from protocol.errors import JettisonError, NotFound, Rejected
 from protocol.facts import MessagesAppended
 from protocol.formats import messages
 from protocol.ids import Address, Token, written_address
 from storage.ports import Record
 
+from .asked_about import way_back
 from .options import StackOptions, WrongUsage
+from .progress import bar
 from .session import connected, printed, said, settings_of, shown, traces_folder
 from .terminal_text import one_line, plain
 
 ROLE = "reader"
+
+ARTIFACT_KEY = re.compile("[0-9a-f]{8,64}")
+"""Fewer digits are too few to say which one a log means."""
 
 
 def log(stack: StackOptions, conv: str, *, as_json: bool) -> int:
@@ -51,9 +59,9 @@ def show(stack: StackOptions, conv: str, *, budget: int, full: bool, profile: st
     shape = cast(messages.Profile, profile) if profile else None
 
     async def main(running: Runtime) -> int:
-        state = _state_at(at, await _records(running, at), version)
-        if state.erased:
-            raise Erased(f"{at} was erased", address=str(at))
+        records = await _records(running, at)
+        check_living(at, records)
+        state = _state_at(at, records, version)
         if state.policy is None:
             raise NotFound(f"{at} has no policy yet: no worker has seen it", address=str(at))
         count = count_of(state)
@@ -75,7 +83,14 @@ def artifact(stack: StackOptions, key: str, *, tenant: str) -> int:
 
     async def main(running: Runtime) -> int:
         owner = Token(written_address(f"{tenant}/x").tenant)
-        sys.stdout.buffer.write(await fetched(key, tenant=owner, artifacts=running.artifacts))
+        try:
+            body = await fetched(key, tenant=owner, artifacts=running.artifacts)
+        except NotFound:
+            if at := await _lost(running, owner, key):
+                told = f"the log of {at} names the artifact {key}, and the store has it no more; {way_back(str(at))}"
+                raise NotFound(told, key=key, address=str(at)) from None
+            raise
+        sys.stdout.buffer.write(body)
         return 0
 
     return connected(main, stack, role=ROLE)
@@ -110,6 +125,29 @@ def drawn(view_messages: Iterable[Mapping[str, Any]], *, chars: int) -> str:
         more = f" […{len(text) - chars:,} more characters]" if len(text) > chars else ""
         lines.append(f"--- {parsed.role} ---\n{plain(text[:chars])}{more}")
     return "\n".join(lines) + "\n"
+
+
+async def _lost(running: Runtime, tenant: Token, key: str) -> Address | None:
+    """Return the conversation of *tenant* whose log names an artifact with *key* that the store has not."""
+    if not ARTIFACT_KEY.fullmatch(key):
+        return None
+    ours = [at for at in await running.log.addresses() if at.tenant == tenant]
+    with bar("looking into logs", len(ours), unit="conversations") as step:
+        for index, at in enumerate(ours, 1):
+            # one that cannot be read says nothing of it
+            with suppress(JettisonError):
+                for named in mentioned(at, await running.log.read(at, after=0)):
+                    if named.startswith(key) and not await _has(running, tenant, named):
+                        return at
+            step(str(at), index, len(ours))
+    return None
+
+
+async def _has(running: Runtime, tenant: Token, sha256: str) -> bool:
+    try:
+        return bool(await running.artifacts.find(tenant, sha256))
+    except NotFound:
+        return False
 
 
 async def _records(running: Runtime, at: Address) -> list[Record]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import time
+
 from actors.audit.forking import Forking
 from actors.audit.trail import versioned
 from actors.core.flow import next_actor
 from actors.core.text.slices import numbers_of
 from actors.host.bootstrap import Runtime
+from actors.runtime.fold import erased
 from actors.services.undo import Undo
 from protocol.errors import NotFound, Rejected
 from protocol.ids import Address, written_address
 from protocol.service_messages import ExpandAsked, ForkAsked, Rewound
 
 from .options import StackOptions, WrongUsage
-from .session import connected, printed, shown
+from .session import connected, printed, said, shown
 
 
 def expand(stack: StackOptions, conv: str, *, messages: str, artifact: str, as_json: bool) -> int:
@@ -91,7 +94,11 @@ def erase(stack: StackOptions, conv: str, *, yes: bool) -> int:
         raise WrongUsage(f"nothing brings {at} back; say --yes")
 
     async def main(running: Runtime) -> int:
-        printed(await running.erasing().erase(at, by=running.by))
+        began_ms = time.time_ns() // 1_000_000
+        found = await running.erasing().erase(at, by=running.by)
+        if found.at_ms < began_ms:
+            said(f"{erased(at, found.at_ms)} by {found.by}; what came since is removed")
+        printed(found)
         return 0
 
     return connected(main, stack, role="erase")

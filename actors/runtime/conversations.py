@@ -28,7 +28,7 @@ from storage.ports import EventLog, Record, Snapshots
 from storage.tombstones import is_erasure
 
 from .copied import repaired_behind, repaired_since, still_missing
-from .fold import fold, folded, tokens_of
+from .fold import check_living, fold, folded, tokens_of
 from .handed import Doubts, Handed, with_remedy
 from .kept_states import KeptStates
 from .snapshots_due import SnapshotsDue
@@ -104,6 +104,7 @@ class Conversations:
         """Return the state as `load` does. Raises as it, and `Erased`."""
         state = await self.load(at, upto=upto)
         if state.erased:
+            check_living(at, await self._log.read(at, after=0))  # its tombstone says when
             raise Erased(f"{at} was erased", address=str(at))
         return state
 

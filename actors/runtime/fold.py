@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 
 import msgspec
 from msgspec.structs import replace
@@ -16,7 +17,7 @@ from actors.core.text.count import Count
 from actors.model_info.tokens import counter, tokenizer_for
 from protocol import codec
 from protocol.errors import ChainBroken, Erased, NotFound, PastNeeded, Rejected
-from protocol.facts import ConversationRewound, HistoryExpanded
+from protocol.facts import ConversationErased, ConversationRewound, HistoryExpanded
 from protocol.ids import Address
 from storage.ports import Record
 from storage.tombstones import is_erasure
@@ -167,7 +168,14 @@ def check_living(at: Address, records: Sequence[Record]) -> None:
     """Raise `Erased` where *records* hold a tombstone: what agents said behind it is told to nobody."""
     newest = next((record for record in reversed(records) if record.side == "done"), None)
     if newest is not None and is_erasure(newest):
-        raise Erased(f"{at} was erased", address=str(at))
+        facts = codec.decode_commit(newest.body).facts
+        raise erased(at, next(fact.at_ms for fact in facts if isinstance(fact, ConversationErased)))
+
+
+def erased(at: Address, at_ms: int) -> Erased:
+    """Return the error for who asks about *at*, which was erased then."""
+    when = f" on {datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d at %H:%M:%S} UTC" if at_ms else ""
+    return Erased(f"{at} was erased{when}", address=str(at), at_ms=at_ms)
 
 
 def head(last: Decision | None, at: Address, records: Sequence[Record]) -> State:

@@ -7,12 +7,14 @@ import hashlib
 import pytest
 
 from actors.audit.loss import loss
-from actors.audit.where import claimed, where
+from actors.audit.where import claimed, where, with_lost
+from actors.cli.audit_output import where_text
 from actors.runtime.fold import decisions
 from protocol.errors import Rejected
 from protocol.facts import Claim, MessagesAppended, SaidMessage
 from protocol.formats import messages
 from protocol.history import Span, Tally
+from storage.memory import MemoryArtifacts
 from tests.audit.recorded import recorded, small
 from tests.builders import Talk, assistant, policy, result, user, words
 
@@ -122,3 +124,16 @@ def test_no_digest_of_the_sample_loses_a_value() -> None:
         if any(type(fact).__name__ == "HistoryDigested" for fact in decision.commit.facts):
             assert found.total.lost == 0
             assert found.total.retained > 0
+
+
+async def test_an_artifact_that_the_store_lost_is_said_with_the_way_back() -> None:
+    talk, store = spilled_talk(), MemoryArtifacts()
+    ((key, body),) = talk.bodies.items()
+    found = where(talk.at, talk.records, text="needle-in-the-middle heavy", uploads={})
+    lost = await with_lost(found, talk.at, store)
+    assert lost.lost == (key,)
+    assert f"was kept in artifact {key[:16]}, which the store LOST: message 3" in where_text(lost)
+    assert "jettison restore FOLDER --objects" in where_text(lost)
+    await store.put(talk.at.tenant, body)
+    assert await with_lost(found, talk.at, store) == found
+    assert "LOST" not in where_text(found)

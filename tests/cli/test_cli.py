@@ -136,6 +136,24 @@ async def test_doctor_misses_what_the_log_names_in_a_store_that_takes_its_probe(
         await there.artifacts.put(at.tenant, body)
 
 
+async def test_an_artifact_that_the_store_lost_is_said_with_the_log_that_names_it(
+    running: Path, compacted: dict[str, object]
+) -> None:
+    at = written_address(str(compacted["address"]))
+    async with runtime(located(Settings(data=str(running))), role="test") as there:
+        gone = next(iter(mentioned(at, await there.log.read(at, after=0))))
+        body = await there.artifacts.get(at.tenant, gone)
+        await there.artifacts.delete(at.tenant, gone)
+        try:
+            for key in (gone, gone[:16]):
+                done = jettison("artifact", key, "--data", str(running))
+                assert (done.returncode, done.stdout) == (1, "")
+                assert f"the log of {at} names the artifact {key}, and the store has it no more" in done.stderr
+                assert "jettison restore FOLDER --objects" in done.stderr
+        finally:
+            await there.artifacts.put(at.tenant, body)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
