@@ -44,7 +44,7 @@ def missing(text: str, at: Address) -> NotFound:
 
 
 def way_back(address: str) -> str:
-    """Return what brings back an artifact of *address* that the store lost."""
+    """Return the words for how an artifact of *address* comes back that the store lost."""
     return (
         "what the store lost comes back from a backup (jettison restore FOLDER --objects) "
         f"or a bundle (jettison repair {address} --from FILE --yes)"
