@@ -58,6 +58,9 @@ MATTERS_WORTH = 1.0
 """From which on a step did more than look: it changed something, failed, was used, or told the user something."""
 INSTRUCTS_WORTH = 2.0
 
+ANSWER_CHARS_MAX = 90
+"""Of an outcome where steps are joined."""
+
 NOTHING = "(no output)"
 OUTPUT = "output"
 """What was printed, where no call is known for it."""
@@ -259,6 +262,16 @@ def _printed(text: str, number: int, most: LevelChars, hindsight: Hindsight) -> 
         failed=bool(failed),
         used=hindsight.used(short, after=number),
     )
+
+
+def answer_of(act: AccountAct, *, after: int, hindsight: Hindsight) -> str:
+    """Return the line of an outcome that says most."""
+    return one_line(hindsight.excerpt(act.outcome, chars=ANSWER_CHARS_MAX, after=after, own=act.call))
+
+
+def has_answer(act: AccountAct) -> bool:
+    """Tell whether the outcome of *act* may be told by its line that says most."""
+    return not (act.failed or act.changes or is_record(act.outcome)) and act.outcome != NOTHING
 
 
 def is_cut(step: AccountStep) -> bool:

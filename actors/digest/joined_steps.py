@@ -12,7 +12,7 @@ from actors.core.text.line_worths import Sought
 from actors.core.text.table import is_summary
 from protocol.account import AccountAct, AccountStep
 
-from .account_steps import EDIT_HEAD, NOTHING, REASON_HEAD
+from .account_steps import ANSWER_CHARS_MAX, EDIT_HEAD, NOTHING, REASON_HEAD
 from .calls import clipped, one_line
 from .edits import NEW_MARK, newest_of
 from .pieces import pieces, pieces_of, told_shortly
@@ -34,6 +34,9 @@ or a date fits, and hardly a line of a listing."""
 
 NEW_CHARS = 64
 """Of what an edit put there, where steps are joined: the newest one of each file."""
+
+ANSWERS_CHARS_MAX = 240
+"""Of longer answers in a joined step, together: it has those whose words were used most, then the newest."""
 
 JOINED_HEADS_MAX = 8
 OTHERS = "other calls"
@@ -65,6 +68,7 @@ def joined(steps: Sequence[AccountStep], *, told: Collection[str], by_fields: bo
     ranked = sorted(acts.values(), key=lambda act: (-act.changes, -act.failed, -act.times, -act.used))
     others = [act for act in ranked if act.call == OTHERS] + ranked[JOINED_HEADS_MAX:]
     kept = set(ranked[:JOINED_HEADS_MAX]).difference(others)
+    silent = _beyond_room([act for act in acts.values() if act in kept]) if by_fields else ()
     rest = sum(act.times for act in dict.fromkeys(others))
     said = [
         piece
@@ -78,9 +82,32 @@ def joined(steps: Sequence[AccountStep], *, told: Collection[str], by_fields: bo
         last=steps[-1].last,
         speaker=speakers.pop() if len(speakers) == 1 else "",
         said=pieces(said, told),
-        acts=(*(act for act in acts.values() if act in kept), *([AccountAct(call=OTHERS, times=rest)] if rest else [])),
+        acts=(
+            *(_silent(act) if act in silent else act for act in acts.values() if act in kept),
+            *([AccountAct(call=OTHERS, times=rest)] if rest else []),
+        ),
         level=JOINED_LEVEL,
     )
+
+
+def _beyond_room(acts: Sequence[AccountAct]) -> list[AccountAct]:
+    """Return those of *acts* whose longer answers have no room beside those of which more was used."""
+    longer = [act for act in acts if _is_longer_answer(act)]
+    left, out = ANSWERS_CHARS_MAX, []
+    for _, act in sorted(enumerate(longer), key=lambda one: (-one[1].used, -one[0])):
+        left -= len(act.outcome)
+        if left < 0:
+            out.append(act)
+    return out
+
+
+def _is_longer_answer(act: AccountAct) -> bool:
+    told = act.outcome
+    return len(told) > ANSWER_CHARS and not (act.failed or is_record(told) or is_summary(told))
+
+
+def _silent(act: AccountAct) -> AccountAct:
+    return msgspec.structs.replace(act, outcome="")
 
 
 def _piece(step: AccountStep, sought: Sought | None) -> str:
@@ -124,15 +151,27 @@ def _gist(act: AccountAct, *, by_fields: bool, sought: Sought, record_chars: int
     """
     if act.failed:
         return clipped(act.outcome.split("\n", 1)[0], REASON_CHARS, head=REASON_HEAD)
+    if by_fields and act.outcome.startswith(NEW_MARK):
+        # an edit of steps that were joined before
+        return act.outcome
     if by_fields and says_edit(act):
         return f"{NEW_MARK}{clipped(one_line(newest_of(act.call)), NEW_CHARS, head=EDIT_HEAD)}".rstrip()
     if by_fields and is_record(act.outcome):
         return shorter_record(act.outcome, chars=record_chars, sought=sought)
-    if by_fields and len(act.outcome) <= ANSWER_CHARS and GAP not in act.outcome and act.outcome != NOTHING:
-        return one_line(act.outcome)
+    if by_fields and (answer := one_line(act.outcome)) and _says_something(act, answer):
+        return answer
     last = act.outcome.rsplit("\n", 1)[-1]
     short = len(last) <= REASON_CHARS and (is_summary(last) or (act.used >= USED_MIN and last == act.outcome))
     return last if short else ""
+
+
+def _says_something(act: AccountAct, answer: str) -> bool:
+    """Tell whether an *answer* is short and whole, or a line of which something was used; or that nothing is there."""
+    if answer == NOTHING:
+        return not act.changes
+    if GAP not in answer and len(answer) <= ANSWER_CHARS_MAX and act.outcome.count("\n") < 2:
+        return True
+    return bool(act.used) and len(answer) <= ANSWER_CHARS_MAX + len(GAP) * 4
 
 
 def _nothing(_: str) -> float:

@@ -8,13 +8,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from actors.core.account_text import JOINED_LEVEL, step_text
 from actors.core.text.count import Count
 from actors.core.text.excerpt import is_header
 from actors.core.text.json_lines import names_columns
 from protocol.account import AccountStep
 
-from .account_steps import MATTERS_WORTH, coarser, is_known, with_reruns, without_task_list, worth
+from .account_steps import (
+    MATTERS_WORTH,
+    answer_of,
+    coarser,
+    has_answer,
+    is_known,
+    with_reruns,
+    without_task_list,
+    worth,
+)
 from .calls import TASK_LIST
 from .hindsight import Hindsight
 from .joined_steps import joined, long_calls, without_older
@@ -308,7 +319,7 @@ class AccountSteps:
 
     def _join_at(self, place: int) -> None:
         """Join the steps at *place* and behind it; what others tell of what was said, they need not."""
-        two = [self._at(place), self._at(place + 1)]
+        two = [self._answered(place), self._answered(place + 1)]
         own = [piece for step in two for piece in pieces_of(step)]
         _take(self.pieces, own)
         step = joined(
@@ -319,6 +330,19 @@ class AccountSteps:
         )
         self.pieces.update(own)
         self.put(slice(place, place + 2), step)
+
+    def _answered(self, place: int) -> AccountStep:
+        """Return the step at *place* as it is told, with the line of each outcome that says most."""
+        told, whole = self._at(place), self.steps[place]
+        if whole.level >= JOINED_LEVEL or not self.hindsight.by_fields:
+            return told
+        acts = [
+            msgspec.structs.replace(act, outcome=answer_of(fine, after=told.last, hindsight=self.hindsight))
+            if has_answer(fine)
+            else act
+            for act, fine in zip(told.acts, whole.acts, strict=True)
+        ]
+        return msgspec.structs.replace(told, acts=tuple(acts))
 
     def _size(self, step: AccountStep) -> int:
         """Return the tokens of a step; the names of columns that another one has cost hardly anything."""

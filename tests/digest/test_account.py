@@ -9,6 +9,7 @@ import pytest
 
 from actors.core.account_text import JOINED_LEVEL
 from actors.core.pressure import target_tokens
+from actors.digest.joined_steps import ANSWERS_CHARS_MAX
 from actors.digest.requests import within
 from protocol.account import Account, AccountRequest
 from protocol.policy import resolve
@@ -328,3 +329,18 @@ def test_what_an_edit_put_into_a_file_stands_where_steps_are_joined() -> None:
     play(of, *looks(100, 60))
     assert any(step.level >= JOINED_LEVEL and step.first <= 2 for step in account(of).steps)
     assert '+ "grey": "#000006"' in told(of)
+
+
+def test_the_line_that_says_most_stands_where_steps_are_joined() -> None:
+    """A listing, of which one line was used: readers saw that it was read, and nothing of what was found."""
+    columns = "\n".join(f"column_{number} of kind NUMBER, which may be empty" for number in range(40))
+    found = called(50, "bash", f"{columns}\nplot_seq of kind NUMBER joins PLOT and CONDITION", command="cat DDL.csv")
+    use = called(51, "bash", "12 rows", words="They are joined by plot_seq.", command="sql PLOT")
+    of = play(talk(1_500), user("Sum the acres."), *looks(1, 3), *found, *use, *looks(60, 60))
+    step = next(step for step in account(of).steps if step.first <= 8 <= step.last)
+    assert step.level >= JOINED_LEVEL
+    (answer,) = [act.outcome for act in step.acts if act.target == "cat DDL.csv"]
+    assert "plot_seq of kind NUMBER joins PLOT" in answer
+    assert len(answer) < 140
+    # what little room there is, not every listing has
+    assert sum(len(act.outcome) for act in step.acts) < 2 * ANSWERS_CHARS_MAX
