@@ -61,7 +61,8 @@ class Client:
         """Connect: `async with Client.connect(url) as client` closes at the end, `await Client.connect(url)` does not.
 
         *url* may name several servers of a cluster, with commas between. Raises `LogUnavailable` within two seconds if
-        nothing answers. *patience*: seconds that each call goes on while nobody answers, where it is given none itself.
+        nothing answers: connecting waits for nobody. *patience*: seconds that each call goes on while nobody answers,
+        where it is given none itself.
 
         *login*: `user` and `password`, or `token`, `nkey_file`, `creds_file`; `ca_file`, `cert_file`, `key_file` and
         `tls_first` for TLS, without which `tls://` connects nowhere. Raises `NotPermitted` where NATS refuses them.

@@ -171,3 +171,11 @@ UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 PROVISION = "run `jettison provision`, or after a loss `jettison restore`"
 """What to do where a stream is missing: after a loss the first would bar the second (`backup.md`)."""
+
+
+def in_words(error: Exception) -> str:
+    """Return what *error* says, without the number that the system has for it; of a file, first which one."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    name = error.filename2 or error.filename
+    return f"{name}: {error.strerror}" if name else error.strerror

@@ -76,7 +76,7 @@ def why(at: Address, records: Sequence[Record], *, number: int, version: int | N
     if call is not None and version is not None:
         entries, digest = call.entries, call.digest
     if number == DIGEST:
-        now = "verbatim" if digest else "not in the view"
+        now = "in the view" if digest else "not in the view"
         told = Why(address=str(at), version=state.version, number=DIGEST, role="digest", now=now)
         return msgspec.structs.replace(told, text=digest_text(state), history=tuple(history))
     if not 1 <= number <= state.messages:
@@ -208,7 +208,10 @@ def _spilled(state: State, fact: ToolOutputSpilled) -> str:
     cap, bytes_max = part_cap_tokens(entry, part, policy, usable), tool_cap(policy, tool).bytes
     if over_cap(entry, part, policy, usable):
         limit = policy.spill.bytes if bytes_max is None else bytes_max
-        return f"{size} is over the cap of {cap:,} tokens or {limit:,} bytes"
+        # a medium counts by its bytes alone
+        of_tokens = part.kind == "text" and part.tokens > cap
+        over = [f"{cap:,} tokens"] * of_tokens + [f"{limit:,} bytes"] * (part.bytes > limit)
+        return f"{size} is over the cap of {' and of '.join(over)}"
     if repeats(entry, part, policy):
         return f"{size} says the same as message {entry.same_as}"
     medium = medium_tokens(policy, usable, tool)

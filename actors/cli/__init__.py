@@ -31,7 +31,7 @@ def run(app: object) -> int:
     import typer
     from typer.exceptions import TyperException
 
-    from protocol.errors import BadId, JettisonError, NotPermitted, Unavailable
+    from protocol.errors import BadId, JettisonError, NotPermitted, Unavailable, in_words
 
     try:
         outcome = app(standalone_mode=False)  # type: ignore[operator]
@@ -45,7 +45,7 @@ def run(app: object) -> int:
             return WRONG_USAGE  # nobody but who typed it names a conversation here
         return UNREACHABLE if isinstance(error, Unavailable) else FAILED
     except OSError as error:
-        _failed(str(error))
+        _failed(in_words(error))
         return FAILED
     except typer.Exit as stop:
         return int(stop.exit_code)

@@ -84,7 +84,7 @@ def why_text(found: Why, *, full: bool) -> str:
     lines = [f"{found.address}@{found.version} {name}: {found.now}"]
     if found.number:
         lines.append(f"  said {found.said_time} at {found.said_seq}, trace {found.said_trace_id or '-'}")
-        lines.append(f"  {one_line(found.text, chars=100)}")
+        lines.append(f"  {one_line(found.text, chars=100) or '(it has no text)'}")
     if not found.history:
         lines.append("  nothing was done to it")
     for event in found.history:

@@ -32,7 +32,7 @@ from storage.ports import Artifacts, Record
 
 from . import MISMATCH
 from . import audit_output as texts
-from .asked_about import chosen, missing, named_file
+from .asked_about import chosen, maybe_file, missing, named_file
 from .options import StackOptions, WrongUsage
 from .progress import bar
 from .session import connected, printed, said, shown
@@ -99,6 +99,8 @@ def diff(stack: StackOptions, older: str, newer: str, *, full: bool, as_json: bo
     async def look(source: Source) -> int:
         if second_of not in (None, source.at):
             raise WrongUsage(f"diff compares two versions of one conversation, not {source.at} with {second_of}")
+        if first > second:
+            said(f"note: told from the older to the newer one, @{second} to @{first}")
         found = compared(source.at, source.records, older=first, newer=second)
         if as_json:
             printed(found)
@@ -186,7 +188,8 @@ def _looking(stack: StackOptions, conv: str, look: Look, *, erased: bool = False
             check_living(at, records)
         return await look(Source(at=at, version=version, records=records, artifacts=running.artifacts))
 
-    return connected(main, stack)
+    with maybe_file(conv):
+        return connected(main, stack)
 
 
 def _pair(older: str, newer: str) -> tuple[int, int, Address | None]:

@@ -12,7 +12,7 @@ import msgspec
 
 from actors.host.bootstrap import Runtime
 from protocol import subjects
-from protocol.errors import LogUnavailable, Rejected
+from protocol.errors import LogUnavailable, Rejected, in_words
 from storage import object_copies, stream_copies
 from storage.known_layout import layout_of
 from storage.partition_streams import check_computes_shards
@@ -118,7 +118,7 @@ def restore(stack: StackOptions, folder: Path, *, keys: Path | None, objects: bo
     try:
         manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=BackupManifest)
     except (OSError, msgspec.MsgspecError) as error:
-        raise Rejected(f"{folder} holds no backup ({error})") from None
+        raise Rejected(f"{folder} holds no backup ({in_words(error)})") from None
     if not objects:
         _check_files(manifest, folder, keys)
 

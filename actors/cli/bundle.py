@@ -26,6 +26,8 @@ def export(stack: StackOptions, conv: str, *, out: Path | None, as_json: bool) -
     async def main(running: Runtime) -> int:
         bundle = await exported(at, await answering(running))
         body = bundles.packed(bundle)
+        if path.exists():
+            said(f"note: {path} was there, and is replaced")
         _replaced(path, body)
         for sha256, why in bundle.missing.items():
             said(f"warning: artifact {sha256} is {why}; the bundle says so")

@@ -23,7 +23,7 @@ from actors.model_info.tokens import counter, tokenizer_for
 from actors.runtime.task_group import beside
 from protocol.client import Client, Conversation
 from protocol.context import Context
-from protocol.errors import UNREADABLE, BadMessage, BadPolicy, JettisonError, Unavailable
+from protocol.errors import UNREADABLE, BadMessage, BadPolicy, JettisonError, Unavailable, in_words
 from protocol.facts import SaidMessage
 from protocol.formats import messages as wire
 from protocol.formats.validate import problems
@@ -229,7 +229,9 @@ def policy_layer(job: CompactJob) -> dict[str, Any]:
         try:
             text = job.policy.read_text(encoding="utf-8")
             layer = msgspec.json.decode(text) if job.policy.suffix == ".json" else tomllib.loads(text)
-        except (OSError, ValueError, *UNREADABLE) as error:
+        except OSError as error:
+            raise BadPolicy(f"policy file {in_words(error)}", key=str(job.policy)) from None
+        except (ValueError, *UNREADABLE) as error:
             raise BadPolicy(f"policy file {job.policy}: {error}", key=str(job.policy)) from None
     try:
         resolve([layer])

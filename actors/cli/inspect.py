@@ -11,13 +11,14 @@ from typing import Any, cast, get_args
 
 import msgspec
 
-from actors.audit.trail import trail, versioned
+from actors.audit.trail import trail
 from actors.audit.verify import mentioned
 from actors.core.state import State
 from actors.core.view import view
 from actors.host.bootstrap import Runtime
 from actors.runtime.fold import check_living, count_of, folded
 from actors.services.read_back import artifact as fetched
+from actors.services.serving import ranges
 from actors.telemetry.trace_view import as_json as spans_as_json
 from actors.telemetry.trace_view import newest, read_spans, trace_tree
 from protocol import codec
@@ -27,7 +28,7 @@ from protocol.formats import messages
 from protocol.ids import Address, Token, written_address
 from storage.ports import Record
 
-from .asked_about import way_back
+from .asked_about import missing, typed, way_back
 from .options import StackOptions, WrongUsage
 from .progress import bar
 from .session import connected, printed, said, settings_of, shown, traces_folder
@@ -42,8 +43,11 @@ ARTIFACT_KEY = re.compile("[0-9a-f]{8,64}")
 def log(stack: StackOptions, conv: str, *, as_json: bool) -> int:
     """Print all facts; see `jettison log --help`."""
 
+    typed(conv)  # says it of a file
+    at = written_address(conv)
+
     async def main(running: Runtime) -> int:
-        for record in await _records(running, written_address(conv)):
+        for record in await _records(running, at, conv):
             for row in facts_told(record):
                 shown(row, _fact_line(row) + "\n", as_json=as_json)
         return 0
@@ -53,13 +57,13 @@ def log(stack: StackOptions, conv: str, *, as_json: bool) -> int:
 
 def show(stack: StackOptions, conv: str, *, budget: int, full: bool, profile: str, as_json: bool) -> int:
     """Print a view; see `jettison show --help`."""
-    at, version = versioned(conv)
+    at, version = typed(conv)
     if profile and profile not in get_args(messages.Profile):
         raise WrongUsage(f"a profile is one of {', '.join(get_args(messages.Profile))}, not {profile!r:.40}")
     shape = cast(messages.Profile, profile) if profile else None
 
     async def main(running: Runtime) -> int:
-        records = await _records(running, at)
+        records = await _records(running, at, conv if version is None else conv.rpartition("@")[0])
         check_living(at, records)
         state = _state_at(at, records, version)
         if state.policy is None:
@@ -72,7 +76,10 @@ def show(stack: StackOptions, conv: str, *, budget: int, full: bool, profile: st
             printed({"address": str(at), "version": state.version, **about, "messages": decoded})
         else:
             sys.stdout.write(drawn(decoded, chars=10**9 if full else 400))
-            said(f"version {state.version}, {seen.tokens:,} tokens, hash {seen.hash[:16]}")
+            # what a version served may have been cut for its call; `show --served` shows that
+            which = f"version {version}" if version is not None else f"as it stands behind version {state.version}"
+            shows = f"; it shows messages {ranges(seen.numbers)} of {state.messages:,}" if seen.numbers else ""
+            said(f"{which}, {seen.tokens:,} tokens, hash {seen.hash[:16]}{shows}")
         return 0
 
     return connected(main, stack, role=ROLE)
@@ -114,16 +121,21 @@ def trace(stack: StackOptions, conv: str, *, last: int, as_json: bool) -> int:
 
 
 def drawn(view_messages: Iterable[Mapping[str, Any]], *, chars: int) -> str:
-    """Return messages as text for a person: each with its role and at most *chars* characters.
+    """Return messages as text for a person: each with its role, its tools and at most *chars* characters.
 
     It is hostile text: what a terminal would obey is shown instead.
     """
     lines = []
+    called: dict[str, str] = {}
     for message in view_messages:
         parsed = messages.parse(message)
+        names = {call.id: call.name for call in parsed.calls}
+        called |= names
+        of = [*names.values(), *(called.get(result.id, "") for result in parsed.results)]
+        about = f" ({', '.join(map(plain, filter(None, of)))})" if any(of) else ""
         text = "\n".join(part.text for part in parsed.parts)
         more = f" […{len(text) - chars:,} more characters]" if len(text) > chars else ""
-        lines.append(f"--- {parsed.role} ---\n{plain(text[:chars])}{more}")
+        lines.append(f"--- {parsed.role}{about} ---\n{plain(text[:chars])}{more}")
     return "\n".join(lines) + "\n"
 
 
@@ -150,10 +162,10 @@ async def _has(running: Runtime, tenant: Token, sha256: str) -> bool:
         return False
 
 
-async def _records(running: Runtime, at: Address) -> list[Record]:
+async def _records(running: Runtime, at: Address, text: str) -> list[Record]:
     records = await running.log.read(at, after=0)
     if not records:
-        raise NotFound(f"there is no conversation {at}", address=str(at))
+        raise missing(text, at)
     return records
 
 

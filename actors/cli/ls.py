@@ -108,7 +108,10 @@ def _say(found: Places, shown: PlacesShown, wanted: PlacesWanted) -> None:
         return said("no conversations yet")
     if not shown.total:
         return said(f"no conversation with {wanted.text!r}")
-    if len(shown.rows) < shown.total:
+    if not shown.rows:
+        pages = -(-shown.total // wanted.most)
+        said(f"page {wanted.first // wanted.most + 1} is empty: {shown.total:,} conversations are on {pages:,} pages")
+    elif len(shown.rows) < shown.total:
         page = wanted.first // max(1, wanted.most) + 1
         said(f"page {page}: {len(shown.rows):,} of {shown.total:,} conversations; --page {page + 1}, --limit 0 for all")
     age = time.time() - found.head.at_ms / 1000

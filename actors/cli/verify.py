@@ -21,7 +21,7 @@ from protocol.ids import written_address
 from storage.s3 import ANCHORS_PREFIX, S3Anchors
 
 from . import MISMATCH, REPAIRED
-from .asked_about import missing, named_file
+from .asked_about import maybe_file, missing, named_file
 from .options import StackOptions, WrongUsage
 from .progress import LINE_SECONDS
 from .session import connected, said, shown
@@ -60,7 +60,8 @@ def verify(stack: StackOptions, what: str, *, everything: bool, unnamed: bool, a
         say_what_was_not_compared(sources)
         return found
 
-    return connected(main, stack)
+    with maybe_file(what):
+        return connected(main, stack)
 
 
 def say_what_was_not_compared(sources: Sources) -> None:

@@ -89,7 +89,8 @@ def expand(
     if after > state.usable_tokens:
         raise BudgetRefused(
             f"in full they take {after - state.live_tokens:,} tokens more; "
-            f"{max(0, state.usable_tokens - state.live_tokens):,} of {state.usable_tokens:,} are free",
+            f"{max(0, state.usable_tokens - state.live_tokens):,} of {state.usable_tokens:,} are free: put back fewer, "
+            'or read them in parts: read_artifact("messages:N")',
             tokens=after,
             budget=state.usable_tokens,
         )
@@ -113,8 +114,18 @@ def _chosen(state: State, seen: Views, *, first: int, last: int) -> list[UnitSee
         ):
             best[begin] = one
     if not best:
-        raise NotFound(f"no view ever showed messages {first}-{last} in full", first=first, last=last)
+        raise NotFound(_never_shown(state, first, last), first=first, last=last)
     return [best[begin] for begin in sorted(best)]
+
+
+def _never_shown(state: State, first: int, last: int) -> str:
+    """Return the words for messages that cannot be put back: they are not there, or were never shown in full."""
+    if first > state.messages:
+        has = f"the last one is {state.messages}" if state.messages else "nothing was said yet"
+        return f"there is no message {first}; {has}"
+    named = f"message {first}" if first == last else f"messages {first}-{last}"
+    span = f"{first}" if first == last else f"{first}-{last}"
+    return f'no view ever showed {named} in full; read it in parts: read_artifact("messages:{span}")'
 
 
 def expanded(state: State, fact: HistoryExpanded, past: Past) -> State:

@@ -19,7 +19,7 @@ import msgspec
 
 from actors.spill.policy_layers import Layers, TenantLayer
 from protocol import codec
-from protocol.errors import BadPolicy
+from protocol.errors import BadPolicy, in_words
 from protocol.ids import token
 from protocol.login import Login, parted
 from protocol.policy_words import key_of
@@ -307,7 +307,9 @@ def _from_file(file: Path | None) -> dict[str, Any]:
         return {}
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise BadPolicy(f"settings file {in_words(error)}", key=str(path)) from None
+    except ValueError as error:
         raise BadPolicy(f"settings file {path}: {error}", key=str(path)) from None
     nats = found.get("nats")
     if isinstance(nats, dict) and "@" in str(nats.get("url", "")):
@@ -331,7 +333,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
             try:
                 value = Path(value).read_text(encoding="utf-8").strip()
             except OSError as error:
-                raise BadPolicy(f"{name}: {error}", key=name) from None
+                raise BadPolicy(f"{name}: {in_words(error)}", key=name) from None
         nested: Any = value.split(",") if path == ["locked"] else value
         for step in reversed(path):
             nested = {step: nested}

@@ -51,7 +51,8 @@ class Claims:
         if not conversation:
             if self.only is None:
                 raise Rejected(
-                    'say which conversation: what stands before the "/" of a key, or `conversation`; pointers have both'
+                    'say which conversation: write the key as the pointer has it, such as "ticket-1/messages:4-9" '
+                    '(before the "/" stands the conversation), or give `conversation`'
                 )
             return Address(tenant=self.tenant, conversation=self.only)
         try:

@@ -116,9 +116,12 @@ class Undo(msgspec.Struct, frozen=True, kw_only=True):
     async def _parts(self, at: Address, state: State, past: Sequence[Decision], key: str) -> tuple[Unspilled, ...]:
         """Return the parts that stand in an artifact whose key begins with *key*, in full. Raises `NotFound`."""
         spilled = (fact for one in past for fact in one.commit.facts if isinstance(fact, ToolOutputSpilled))
-        found = [fact for fact in spilled if len(key) >= KEY_DIGITS_MIN and fact.sha256.startswith(key)]
+        found = [fact for fact in spilled if fact.sha256.startswith(key)]
+        if len(key) < KEY_DIGITS_MIN:
+            raise NotFound(f"of an artifact's key at least {KEY_DIGITS_MIN} digits are needed, not {key!r}", key=key)
         if not found:
-            raise NotFound(f"no part of {at} was moved into an artifact {key!r:.80}", key=key)
+            told = f"no part of {at} was moved into an artifact {key!r:.80}; `why` of a message names those made of it"
+            raise NotFound(told, key=key)
         entries = {entry.number: entry for one in past for entry in one.before.live} | {
             entry.number: entry for entry in state.live
         }

@@ -154,6 +154,25 @@ async def test_an_artifact_that_the_store_lost_is_said_with_the_log_that_names_i
             await there.artifacts.put(at.tenant, body)
 
 
+def test_what_a_command_shows_or_replaces_is_said(running: Path, compacted: dict[str, object], tmp_path: Path) -> None:
+    conv, where, file = str(compacted["address"]), ("--data", str(running)), str(tmp_path / "x.tar")
+    shown = jettison("show", conv, *where)
+    assert re.search(
+        r"^as it stands behind version \d+, .* it shows messages 1,.*156 of 156$", shown.stderr, re.MULTILINE
+    )
+    assert re.search(r"^--- (assistant|tool) \(bash\) ---$", shown.stdout, re.MULTILINE)
+    assert "version 3, " in jettison("show", f"{conv}@3", *where).stderr
+    assert "note: told from the older to the newer one, @2 to @3" in jettison("diff", f"{conv}@3", "@2", *where).stderr
+    assert [("is replaced" in jettison("export", conv, "--out", file, *where).stderr) for _ in "12"] == [False, True]
+    assert re.search(
+        r"page 99 is empty: \d+ conversations are on 1 page", jettison("ls", "--page", "99", *where).stderr
+    )
+    assert (
+        "there is no message 999; the last one is 156" in jettison("expand", conv, "--messages", "999", *where).stderr
+    )
+    assert "at least 8 digits" in jettison("expand", conv, "--artifact", "abc", *where).stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
@@ -168,6 +187,9 @@ async def test_an_artifact_that_the_store_lost_is_said_with_the_log_that_names_i
         (("provision", "--replicas", "0"), 2, "--replicas"),
         (("compact", str(SAMPLE), "--budget", "10", "--out", "no/such/o"), 1, "no folder no/such to write o into"),
         (("show", "nobody@3"), 1, "no conversation"),
+        (("show", "nobody@abc"), 1, "no conversation default/nobody@abc; a version is a number: CONV@3"),
+        (("show", str(SAMPLE)), 1, "sample.json is a file, and no conversation of this stack"),
+        (("log", "nofile.tar"), 1, "no such file or conversation: nofile.tar"),
         (("artifact", "../etc"), 1, "not an artifact's key"),
         (("artifact", "abcdef0123"), 1, "no artifact"),
         (("nonsense",), 2, "No such command"),

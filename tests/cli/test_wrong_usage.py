@@ -70,3 +70,31 @@ def test_wrong_usage_exits_with_2_and_shows_the_usage(
 def test_what_can_name_no_conversation_is_wrong_usage_too(conv: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert told("show", conv) == 2
     assert re.search("id must be|names no conversation", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("import", "/no/file.tar"), 1, "jettison: /no/file.tar: No such file or directory"),
+        (("doctor", "--config", "/no/file"), 1, "settings file /no/file: No such file or directory"),
+        (("policy", "import", "/no/file.env"), 1, "jettison: /no/file.env: No such file or directory"),
+        (("repair", "a", "--from", "/no/file"), 1, "jettison: /no/file: No such file or directory"),
+        (("restore", "/no"), 1, "/no holds no backup (/no/backup.json: No such file or directory)"),
+        (("compact", SAMPLE, "--budget", "9", "--policy", "/no/file"), 1, "policy file /no/file: No such file"),
+        (("verify", "nofile.tar"), 4, "there is no file nofile.tar; for a conversation of that name: no NATS given"),
+        (("why", "nofile.tar@3", "1"), 4, "there is no file nofile.tar@3; for a conversation of that name: "),
+    ],
+)
+def test_a_file_that_is_not_there_is_said_in_words(
+    arguments: tuple[str, ...],
+    code: int,
+    says: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("JETTISON_DATA", str(tmp_path))
+    assert told(*arguments) == code
+    shown = capsys.readouterr()
+    assert (shown.out, "Errno" in shown.err) == ("", False)
+    assert says in shown.err
