@@ -38,9 +38,8 @@ def version_text(row: Version) -> str:
         change = f"{row.served_tokens:,}"
     told = f": {'; '.join(row.reasons)}" if row.reasons else ""
     line = (
-        f"v{row.version:<5} {row.time[:23]:<23} {row.stage or '-':<8} {row.outcome:<8} {change:>18} tokens"
-        f"  {row.messages:>5} messages  to seq {row.upto_seq}  policy {row.policy_hash[:8]}"
-        f"  trace {row.trace_id or '-'}  {facts}{one_line(told, chars=160)}\n"
+        f"v{row.version:<5} {row.time[:19]:<19} {row.stage or '-':<7} {row.outcome:<8} {change:>16} tokens"
+        f" {row.messages:>5} messages  {facts}{one_line(told, chars=160)}\n"
     )
     return line + (f"       {loss_text(row.loss)}\n" if row.loss is not None else "")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -47,7 +48,7 @@ class Door:
         if isinstance(claims, _Refusal):
             await claims.sent(send)
             return
-        await self.app({**scope, _CLAIMS: claims}, _hurried(receive), send)
+        await self.app({**scope, _CLAIMS: claims}, _hurried(receive), _in_words(send))
 
     def _claims(self, scope: Scope) -> Claims | _Refusal:
         headers = Headers(scope=scope)
@@ -106,6 +107,31 @@ class _Refusal:
         headers += [self.header] if self.header else []
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
+
+
+NO_CALL = _Refusal(400, 'the body is no call: an object such as {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}')
+_PARSERS = re.compile(rb'"message":"(Validation|Parse) error: ')
+"""How the server begins what its parser says."""
+
+
+def _in_words(send: Send) -> Send:
+    """Return *send* that says of a body which is no call that it is none: the server's own words are a parser's."""
+    start: Message = {}
+
+    async def sent(message: Message) -> None:
+        nonlocal start
+        if message["type"] == "http.response.start" and message["status"] == 400:
+            start = message
+            return
+        if start and _PARSERS.search(message.get("body", b"")):
+            start = {}
+            return await NO_CALL.sent(send)
+        if start:
+            await send(start)
+            start = {}
+        await send(message)
+
+    return sent
 
 
 def _token(headers: Headers) -> str:

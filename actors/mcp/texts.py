@@ -82,7 +82,8 @@ def _version_line(row: Version) -> str:
 def explained_text(found: Why, *, conversation: str) -> str:
     """Return the fate of a message as text, and how it is read."""
     what = f"Message {found.number} ({found.role})" if found.number else "The account of what left the view"
-    shown = {"verbatim": "shows it as it was said", "changed": "shows it changed"}.get(found.now, "does not show it")
+    ways = {"verbatim": "shows it as it was said", "changed": "shows it changed", "in the view": "shows it"}
+    shown = ways.get(found.now, "does not show it")
     said = f", said {_time(found.said_time)}" if found.said_time else ""
     lines = [f"[{what}{said}: the view at version {found.version} of {conversation} {shown}.]"]
     if found.text:

@@ -259,7 +259,9 @@ async def test_who_may_not_ask_is_refused_before_a_word_is_read(
 async def test_what_is_too_large_or_no_call_is_refused(settings: Settings) -> None:
     async with served(with_mcp(settings)) as url, aiohttp.ClientSession(headers=JSON_HEADERS) as session:
         assert (await session.post(url, data=b" " * (BODY_BYTES_MAX + 1))).status == 413
-        assert (await session.post(url, data=b"{")).status == 400
+        for body in (b"{", b"{}", b'"x"', b'{"jsonrpc": "2.0", "id": 1, "method": 5}'):
+            refused = await session.post(url, data=body)
+            assert (refused.status, (await refused.json())["error"][:19]) == (400, "the body is no call"), body
         assert (await session.post(f"{url}/x", data=b"{}")).status == 404
         for method in ("GET", "DELETE", "PUT", "OPTIONS"):
             assert (await session.request(method, url)).status == 405
