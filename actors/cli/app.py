@@ -10,6 +10,7 @@ import typer
 
 from .audit import audit
 from .change_commands import wishes
+from .command_groups import Grouped
 from .dlq import dlq
 from .list_command import lists
 from .options import TOKENS_MAX, Config, Conv, Data, JsonOption, StackOptions, on_stack
@@ -17,6 +18,7 @@ from .policy_commands import policy
 
 app = typer.Typer(
     name="jettison",
+    cls=Grouped,
     help="Lighten the context of LLM agents, keep the cargo.",
     no_args_is_help=True,
     add_completion=True,

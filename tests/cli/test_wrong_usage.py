@@ -6,9 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 from actors.cli import run
 from actors.cli.app import app
+from actors.cli.command_groups import GROUPS
 
 SAMPLE = str(Path(__file__).parents[1] / "data" / "sample.json")
 
@@ -98,3 +100,14 @@ def test_a_file_that_is_not_there_is_said_in_words(
     shown = capsys.readouterr()
     assert (shown.out, "Errno" in shown.err) == ("", False)
     assert says in shown.err
+
+
+def test_help_lists_every_command_once_below_what_it_is_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert told("--help") == 0
+    shown = capsys.readouterr().out
+    every = [name for names in GROUPS.values() for name in names]
+    assert sorted(every) == sorted(get_command(app).commands)  # type: ignore[attr-defined]
+    for title, names in GROUPS.items():
+        below = shown.partition(f"{title}:")[2].split("\n\n")[0]
+        assert re.findall(r"^  ([a-z]+) ", below, re.MULTILINE) == list(names)
+    assert "..." not in shown.partition("Start and use:")[2], "no sentence is cut"
