@@ -208,7 +208,7 @@ def test_what_does_not_fit_is_refused_with_its_tokens_and_nothing_changes() -> N
 
 
 def test_messages_that_never_were_are_not_found() -> None:
-    with pytest.raises(NotFound, match="77-80"):
+    with pytest.raises(NotFound, match="there is no message 77; the last one is 28"):
         put_back(digested(), 77, 80)
 
 
