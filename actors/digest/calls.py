@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from itertools import starmap
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -20,6 +20,9 @@ from protocol.formats import messages
 
 from .edits import EDITS, edits_in, edits_text
 from .hindsight import Hindsight
+
+MODE = "command"
+"""The argument by which a tool that does several things is told which one; of others it is a whole command line."""
 
 PATHS = ("path", "file_path", "filepath", "file", "filename", "file_name", "uri", "url")
 COMMANDS = ("command", "cmd", "query", "script", "code")
@@ -152,16 +155,27 @@ def call_text(call: MessageText, *, chars: int, hindsight: Hindsight, said: str 
         return clipped(f"{tool} {only.strip()}", chars, names=hindsight.by_fields)
     edits, edited = edits_in(told) if hindsight.by_fields else ([], frozenset[str]())
     if edits:
-        # that it is an edit, + and - say; and which file, its path does
-        path = next((told[key] for key in PATHS if isinstance(told.get(key), str)), "")
-        others = (item for item in told.items() if item[0] not in (*edited, *PATHS) and item[1] not in (False, *EDITS))
-        begin = clipped(" ".join([call.tool, path, ", ".join(starmap(_named, others))]).strip(), chars)
+        # that it is an edit, + and - say
+        besides = [key for key, item in told.items() if key in edited or item in (False, *EDITS)]
+        begin = clipped(_begin(tool, told, besides), chars)
         return f"{begin}\n{edits_text(edits, chars - len(begin))}"
     long = [key for key, item in told.items() if isinstance(item, str) and ("\n" in item or len(item) > LONG_CHARS)]
     each = max(80, (chars - 100) // max(1, len(long)))
-    short = ", ".join(_named(key, item) for key, item in told.items() if key not in long)
+    if hindsight.by_fields:
+        begin = _begin(tool, told, long)
+    else:
+        short = ", ".join(_named(key, item) for key, item in told.items() if key not in long)
+        begin = f"{tool} {short}".strip()
     texts = {key: clipped(told[key].strip("\n"), each, names=hindsight.by_fields) for key in long}
-    return "\n".join([f"{tool} {short}".strip(), *(f"{key}:\n{text}" for key, text in texts.items())])
+    return "\n".join([begin, *(f"{key}:\n{text}" for key, text in texts.items())])
+
+
+def _begin(tool: str, told: Mapping[str, Any], besides: Collection[str]) -> str:
+    """Return the line of a call: what a tool of several was to do, the file, and the other arguments by their names."""
+    bare = [key for key in (MODE, *PATHS) if key not in besides and isinstance(told.get(key), str)]
+    bare = [key for key in bare if key != MODE or told[key].isidentifier()]
+    others = [_named(key, item) for key, item in told.items() if key not in (*bare, *besides)]
+    return " ".join(filter(None, (tool, *(told[key] for key in bare), ", ".join(others))))
 
 
 def _named(key: str, value: object) -> str:

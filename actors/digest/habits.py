@@ -20,6 +20,9 @@ GIVEN_CHARS_MIN = 80
 
 _HABIT = re.compile(r"[a-z_]{1,20}")
 
+_FOLDER = re.compile(r"(?i)cwd|(?:work(?:ing)?_?)?dir(?:ectory)?|root")
+"""An argument that says where a command runs."""
+
 
 @dataclass(kw_only=True)
 class Habits:
@@ -38,6 +41,7 @@ class Habits:
             return
         for name, item in value.items() if isinstance(value, dict) else ():
             is_plain = isinstance(item, bool | int) or (isinstance(item, str) and _HABIT.fullmatch(item))
+            is_plain = is_plain or (by_fields and isinstance(item, str) and bool(_FOLDER.fullmatch(name)))
             if is_plain and name != "command":
                 self.plain[call.tool, name, flat(item)] += 1
             if by_fields and isinstance(item, str) and len(item) >= GIVEN_CHARS_MIN:

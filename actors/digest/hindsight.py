@@ -42,7 +42,7 @@ _TELLS = re.compile(r"\b\d+\b|(?i:\b(?:not?|never|cannot|unable|error|fail\w*|ab
 FRAME_RESULTS_MIN = 2
 """What so many results begin with, but for the words of their own calls, is a frame and says nothing."""
 
-TITLE_RESULTS_MIN = 4
+TITLE_RESULTS_MIN, TITLE_ALL_MIN = 4, 2
 """A line of one or two words and a colon, as `OBSERVATION:`, is a frame where so many results begin with it."""
 
 END_RESULTS_MIN = 3
@@ -199,11 +199,13 @@ class Hindsight:
                 asked.update(different_words(part.text))
         for request in requests:
             asked.update(different_words(request.text))
+        # of few results, since one compaction sees those that are new: where all have a title, it says nothing
+        all_min = max(TITLE_ALL_MIN, firsts.total()) if by_fields else TITLE_RESULTS_MIN
         return cls(
             said=said,
             asked=frozenset(asked),
             often=often,
-            frames=frozenset(words for words, times in firsts.items() if _is_frame(words, times)),
+            frames=frozenset(words for words, times in firsts.items() if _is_frame(words, times, all_min)),
             ends=frozenset(words for words, times in lasts.items() if words and times >= END_RESULTS_MIN),
             newest_call=newest_call,
             by_fields=by_fields,
@@ -319,11 +321,11 @@ class _Worths(dict[str, float]):
         return worth
 
 
-def _is_frame(words: str, times: int) -> bool:
+def _is_frame(words: str, times: int, all_min: int) -> bool:
     """Tell whether a line of these *words* says nothing where so many results begin with it."""
     if words.count(" ") >= FRAME_SPACES_MIN:
         return times >= FRAME_RESULTS_MIN
-    return words.endswith(":") and times >= TITLE_RESULTS_MIN and not _TELLS.search(words)
+    return words.endswith(":") and times >= min(TITLE_RESULTS_MIN, all_min) and not _TELLS.search(words)
 
 
 def _frame(line: str, own: frozenset[str]) -> str:

@@ -17,7 +17,7 @@ from .gaps import GAP, Gapped, gapped, moved
 from .json_lines import json_lines
 from .kinds import BASE64_CHARS_MIN, JSON_DEPTH_MAX, is_deep, parsed_json
 from .line_worths import LINE_CHARS_MAX, WORD, Sought, line_worths, without_numbers, words_of_each, worths_of
-from .noise import failing_sources, passed_tests, says_nothing, undrawn, without_rights
+from .noise import failing_sources, passed_tests, undrawn, without_noise, without_rights
 from .phrases import telling
 from .shorten.binary import without_base64
 from .table import heads, is_ruler, summaries, table_of
@@ -92,7 +92,7 @@ class LookedAt:
 
     def __init__(self, text: str, sought: Sought, *, clauses: bool, ordered: bool = False) -> None:
         lines = readable_lines(text, indented=clauses)
-        self._lines, self._gaps = gapped(lines) if clauses else _without_gaps(lines)
+        self._lines, self._gaps = gapped(without_noise(lines)) if clauses else _without_gaps(lines)
         self._is_header = is_title if clauses else is_header
         self._whole = self._rendered(self._lines, range(len(self._lines)), self._gaps)
         self._sought = sought
@@ -135,7 +135,7 @@ class LookedAt:
         places: list[int] = []
         for number, (line, words) in enumerate(zip(self._lines, bare, strict=True)):
             places.append(len(pieces))
-            if not words or words.isspace() or (self._clauses and (is_ruler(words) or says_nothing(words))):
+            if not words or words.isspace() or (self._clauses and is_ruler(words)):
                 continue
             line = without_rights(undrawn(line) if self._clauses else line)
             if number in above:

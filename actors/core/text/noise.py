@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import re2
+
+from .shorten.lines import lines_with
+
 _DRAWN = re.compile(r"\s*([=_~*-])\1{4,}\s+(\S.*\S|\S)\s+\1{5,}\s*")
 """A title between two drawn lines, as a test runner prints it."""
 
 _NOTHING = re.compile(
-    r"test session starts|short test summary info|(?:cachedir|rootdir|plugins): .*"
+    r"Debugger attached\.|Waiting for the debugger to disconnect\.\.\."
+    r"|test session starts|short test summary info|(?:cachedir|rootdir|plugins): .*"
     r"|collecting \.\.\..*|collected \d+ items?"
     r"|index [0-9a-f]{7,40}\.\.[0-9a-f]{7,40}(?: \d{6})?"
     r"|.*(?:\d+%\||[━█▏▎▍▌▋▊▉]{3,}|#{5,}|={3,}>).*(?:\d ?[kKMG]?i?B/s|\d ?it/s|\beta\b).*"
@@ -17,7 +22,7 @@ _NOTHING = re.compile(
 )
 """What every run of pytest begins with, the blobs of a diff, and how far a download was."""
 
-_MAY = ("index ", "test s", "dir: ", "plugins: ", "collect", "/s", "eta", "?", "%|")
+_MAY = re2.compile(r"index |test s|dir: |plugins: |collect|/s|\beta\b|\? eta|debugger|Debugger")
 TITLE_CHARS_MAX = 160
 
 
@@ -37,9 +42,15 @@ _RAISED = re.compile(r"E\s{2,}\S")
 BELOW_MAX = 4
 
 
+def without_noise(lines: list[str]) -> list[str]:
+    """Return *lines* without those that say nothing; all of them where none says something."""
+    noise = {number for number in lines_with(_MAY, lines) if says_nothing(lines[number])}
+    return [line for number, line in enumerate(lines) if number not in noise] if len(noise) < len(lines) else lines
+
+
 def says_nothing(line: str) -> bool:
     """Tell a line of which nobody needs to know afterwards."""
-    return any(map(line.__contains__, _MAY)) and bool(_NOTHING.fullmatch(undrawn(line).strip()))
+    return bool(_NOTHING.fullmatch(undrawn(line).strip()))
 
 
 def undrawn(line: str) -> str:
