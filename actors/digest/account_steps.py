@@ -11,7 +11,8 @@ import msgspec
 from actors.core.account_text import JOINED_LEVEL
 from actors.core.message_texts import MessageText, redacted_texts
 from actors.core.text.error_text import error_text
-from actors.core.text.excerpt import GAP, excerpt, sentences_excerpt
+from actors.core.text.excerpt import excerpt, sentences_excerpt
+from actors.core.text.gaps import GAP
 from actors.core.units import Unit
 from protocol.account import AccountAct, AccountStep
 

@@ -12,7 +12,7 @@ import re2
 
 from actors.core.entry import Entry
 from actors.core.message_texts import MessageText
-from actors.core.text.excerpt import GAP
+from actors.core.text.gaps import GAP
 from actors.core.text.json_lines import flat
 from actors.core.text.patterns import stands
 from actors.core.text.shorten.lines import lines_with

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from actors.core.text.excerpt import GAP
+from actors.core.text.gaps import GAP
 
 NEW_MARK, OLD_MARK, BESIDE_MARK = "+ ", "- ", "  "
 NEW_SHARE = 0.65

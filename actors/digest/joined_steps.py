@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from actors.core.account_text import JOINED_LEVEL
-from actors.core.text.excerpt import GAP
+from actors.core.text.gaps import GAP
 from actors.core.text.line_worths import Sought
 from actors.core.text.table import is_summary
 from protocol.account import AccountAct, AccountStep

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from actors.core.message_texts import MessageText
-from actors.core.text.excerpt import GAP
+from actors.core.text.gaps import GAP
 from actors.core.text.json_lines import flat
 from actors.core.text.kinds import is_deep, parsed_json
 from actors.core.text.line_worths import Sought, words_of

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.core.account_text import JOINED_LEVEL
-from actors.core.text.excerpt import GAP
+from actors.core.text.gaps import GAP
 from actors.core.units import Unit
 from protocol.account import Account, AccountAct, AccountStep
 

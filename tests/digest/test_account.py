@@ -349,7 +349,7 @@ def test_the_line_that_says_most_stands_where_steps_are_joined() -> None:
 def test_a_call_says_first_which_file_and_last_what_stands_in_every_call() -> None:
     of = talk()
     for at in range(6):
-        more = {"command": "view", "view_range": [at, 50], "work_dir": "/srv/shop/resources/databases"}
+        more: dict[str, Any] = {"command": "view", "view_range": [at, 50], "work_dir": "/srv/shop/resources/databases"}
         play(of, user("Look."), *called(at, "editor", FILLER, path=f"/srv/shop/orders/lines_{at}.py", **more))
     play(of, *looks(60, 6))
     assert "editor view /srv/shop/orders/lines_5.py" in told(of)

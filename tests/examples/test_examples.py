@@ -33,7 +33,12 @@ async def test_the_agent_loop_reads_back_answers_and_never_overflows(
     working: Runtime, settings: Settings, name: str
 ) -> None:
     reads = calls("c", "read_artifact", key="messages:3", pattern="orders line 1999:")
-    script = [calls("a", service="orders"), calls("b", service="payments"), reads, "All is well."]
+    script: list[dict[str, Any] | str] = [
+        calls("a", service="orders"),
+        calls("b", service="payments"),
+        reads,
+        "All is well.",
+    ]
     async with (
         scripted_llm(script) as server,
         AsyncOpenAI(base_url=server.base_url, api_key="none") as llm,
