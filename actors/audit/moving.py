@@ -10,16 +10,19 @@ streams alone: no other store has partitions, so there is no port for it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
+from typing import TypeVar
 
 import msgspec
+import stamina
 from nats.aio.client import Client as NatsConnection
 
 from actors.runtime.task_group import together
 from protocol import subjects
 from protocol.connection import publish
-from protocol.errors import Busy, Contended, LogUnavailable
+from protocol.errors import Busy, Contended, LogUnavailable, NotPermitted
 from protocol.ids import Address, fresh_id
 from storage.archives import left_behind
 from storage.erasure import overwritten, removed
@@ -33,6 +36,8 @@ from storage.wakes import JetStreamWakes
 from .heads import positions
 from .importing import origin_headers
 
+T = TypeVar("T")
+
 SEEN_SECONDS = FRESH_SECONDS + 1.0
 """After it every process has asked where its conversations are."""
 
@@ -43,6 +48,9 @@ ROUNDS_MAX = 10
 """Times that one record is tried; each waits as long as any publish."""
 
 PATIENCE_SECONDS = 30.0
+
+INSIST_SECONDS, WAIT_SECONDS_MAX = 300.0, 5.0
+"""A server that is away is waited for: who gives up leaves a shard to which nobody can write until the next run."""
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,13 +79,19 @@ class Moving:
         await asyncio.sleep(SEEN_SECONDS)
         moves = [shard for shard in range(subjects.SHARDS) if layout.shards[shard] != target.shards[shard]]
         for number, shard in enumerate(moves, 1):
-            await self._move(shard, layout.shards[shard], target)
+            await _insisted(partial(self._brought, shard, target))
             self._told(f"{number} of {len(moves)} shards are in their new partition")
         await asyncio.sleep(SEEN_SECONDS)
-        for partition, shard in await listening(self._connection, target):
-            await self._leave(shard, partition, target)
-        await ended(self._connection, target)
+        for partition, shard in await _insisted(partial(listening, self._connection, target)):
+            await _insisted(partial(self._leave, shard, partition, target))
+        await _insisted(partial(ended, self._connection, target))
         return Moved(partitions=partitions, shards=len(moves), conversations=self._conversations, records=self._records)
+
+    async def _brought(self, shard: int, target: Layout) -> None:
+        """Bring a *shard* to where it belongs, unless it is there: what nobody answered to may have been done."""
+        layout, _ = await wanted(self._connection, target.partitions)
+        if layout.shards[shard] != target.shards[shard]:
+            await self._move(shard, layout.shards[shard], target)
 
     async def _move(self, shard: int, source: int, target: Layout) -> None:
         """Bring a *shard* from partition *source* to where it belongs."""
@@ -164,6 +178,20 @@ class Moving:
     def _log(self, partition: int) -> JetStreamLog:
         """Return the log as one partition has it."""
         return JetStreamLog(self._connection, layout=Pinned(partition))
+
+
+async def _insisted(step: Callable[[], Awaitable[T]]) -> T:
+    """Take a *step* that is harmless where it was taken before, again and again while the server is away."""
+    async for attempt in stamina.retry_context(
+        on=_passes, attempts=None, timeout=INSIST_SECONDS, wait_initial=0.5, wait_max=WAIT_SECONDS_MAX
+    ):
+        with attempt:
+            found = await step()
+    return found
+
+
+def _passes(error: Exception) -> bool:
+    return isinstance(error, LogUnavailable | Busy) and not isinstance(error, NotPermitted)
 
 
 def _is_beginning(there: Sequence[Record], records: Sequence[Record]) -> bool:

@@ -2,8 +2,10 @@
 
 import asyncio
 import secrets
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -19,11 +21,12 @@ from protocol.ids import Address, Token, address
 from protocol.subjects import LOG_STREAM
 from storage import known_layout as layouts
 from storage.known_layout import known_layout
+from storage.partition_growth import listening
 from storage.partition_streams import computes_shards
 from storage.partitions import ONE, SHARDS, Layout, grown, partition_at, shard_of, told
 from storage.streams import drift, provision
 from tests.conftest import at_work, chatter, layer, settled
-from tests.promises.harness import Rights, at_server, one, told_by
+from tests.promises.harness import Rights, Server, at_server, one, told_by
 
 SHARDS_FILE = Path(__file__).parents[2] / "infra" / "nats" / "shards.conf"
 GOLDEN = {
@@ -107,6 +110,41 @@ async def test_a_log_grows_while_agents_speak_and_who_moves_it_is_killed(
         for command in (["erase", str(at_all[0]), "--yes"], ["verify", "--all"]):
             done = await told_by(grows, *command)
             assert done.returncode == 0, done.stdout + done.stderr
+
+
+async def test_a_growth_goes_on_when_the_server_comes_back(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layouts, "FRESH_SECONDS", 0.2)
+    monkeypatch.setattr(moving, "SEEN_SECONDS", 0.5)
+    at_all = [address(f"stays-{number}") for number in range(5)]
+    async with one(tmp_path, rights=Rights(include=SHARDS_FILE.read_text()), partitions=1) as server:
+        grows = with_own_bucket(at_server(settings, server.url))
+        async with at_work(grows) as busy, Client.connect(grows.nats.url) as client:
+            for at in at_all:
+                talk = await client.open(at.conversation)
+                await talk.append(chatter(3))
+            monkeypatch.setattr(moving, "listening", gone_behind(listening, server))
+            told: list[str] = []
+            moved = await moving.Moving(busy.connection, told=told.append).grow(2)
+            assert (moved.partitions, moved.shards) == (2, len(told))
+            assert await known_layout(busy.connection).again() == grown(ONE, 2)
+            for at in at_all:
+                assert (await settled(busy, at)).messages == 6
+
+
+def gone_behind(
+    asks: Callable[..., Awaitable[list[tuple[int, int]]]], server: Server
+) -> Callable[..., Awaitable[list[tuple[int, int]]]]:
+    """Return what asks who knows of shards that left; behind it the server is away for long."""
+
+    async def then_gone(*given: Any) -> list[tuple[int, int]]:
+        found = await asks(*given)
+        server.kill()
+        asyncio.get_running_loop().call_later(8.0, server.start)
+        return found
+
+    return then_gone
 
 
 def with_own_bucket(settings: Settings) -> Settings:

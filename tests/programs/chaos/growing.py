@@ -42,6 +42,8 @@ async def grown(settings: Settings, partitions: int, *, seed: int, kills: int) -
         if process.returncode == 0:
             return killed
         killed += process.returncode == -9
+        if process.returncode != -9:
+            sys.stderr.write(f"repartition ended with {process.returncode}: {told.decode(errors='replace')[-300:]}\n")
     raise RuntimeError(f"it never came to its end: {told.decode(errors='replace')[-2000:]}")
 
 
