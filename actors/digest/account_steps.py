@@ -62,6 +62,8 @@ INSTRUCTS_WORTH = 2.0
 ANSWER_CHARS_MAX = 90
 """Of an outcome where steps are joined."""
 
+_GAPS = re.compile(rf"{GAP}(?: ?{GAP})+")
+
 NOTHING = "(no output)"
 OUTPUT = "output"
 """What was printed, where no call is known for it."""
@@ -267,7 +269,8 @@ def _printed(text: str, number: int, most: LevelChars, hindsight: Hindsight) -> 
 
 def answer_of(act: AccountAct, *, after: int, hindsight: Hindsight) -> str:
     """Return the line of an outcome that says most."""
-    return one_line(hindsight.excerpt(act.outcome, chars=ANSWER_CHARS_MAX, after=after, own=act.call))
+    answer = one_line(hindsight.excerpt(act.outcome, chars=ANSWER_CHARS_MAX, after=after, own=act.call))
+    return _GAPS.sub(GAP, answer)
 
 
 def has_answer(act: AccountAct) -> bool:

@@ -294,6 +294,13 @@ class Hindsight:
             words = words_of(first)
             whole = len(arguments) > ECHO_CHARS_MIN and arguments in "".join(first.split())
             echoes = whole or (len(words) > 3 and sum(word in mine for word in words) >= ECHO_SHARE * len(words))
+            if (
+                self.by_fields
+                and not below.strip()
+                and first.rstrip().endswith(":")
+                and _frame(first, mine) in self.frames
+            ):
+                return ""
             if not below.strip() or not (echoes or _frame(first, mine) in self.frames or not first.strip()):
                 break
             rest = below

@@ -355,3 +355,12 @@ def test_a_call_says_first_which_file_and_last_what_stands_in_every_call() -> No
     assert "editor view /srv/shop/orders/lines_5.py" in told(of)
     # one compaction sees the calls that are new alone
     assert told(of).count("/srv/shop/resources/databases") <= 2
+
+
+def test_a_result_that_is_nothing_but_the_title_of_all_results_says_that_there_was_none() -> None:
+    of = talk()
+    for at in range(8):
+        found = f"src/file_{at}.py" if at % 2 else ""
+        play(of, user("Look."), *called(at, "run", f"RESULT of [run]:\n{found}", command=f"find . -name word{at}"))
+    play(of, *looks(60, 8))
+    assert "RESULT of [run]" not in told(of).partition("Also seen:")[0]
