@@ -11,6 +11,7 @@ import pytest
 
 from actors.cli.policy_keys import MORE, described, docstrings
 from actors.core.flow import mermaid
+from actors.host import settings
 from protocol import policy as policies
 from tests.cli_page import commands, settings_page
 from tests.http_page import addresses
@@ -20,6 +21,8 @@ from tests.walkthrough import walkthrough
 
 ROOT = Path(__file__).parents[1]
 _DEFAULT = re.compile(r"`([a-z_]+)\.([a-z_]+)` \((\d[\d.]*)\)")
+_ROW = re.compile(r"^\| (`[^|]+) \| ([^|]*) \|", re.MULTILINE)
+_QUOTED = re.compile(r"`([a-z_.]+)`")
 WRITTEN: dict[str, tuple[str, Callable[[], str]]] = {
     "flow": ("README.md", lambda: f"```mermaid\n{mermaid()}\n```"),
     "walkthrough": ("infra/docs/architecture.md", walkthrough),
@@ -69,14 +72,45 @@ def test_every_key_of_the_policy_says_what_it_does_and_every_section_has_an_exam
 
 
 def test_a_default_that_a_document_names_is_the_default() -> None:
-    """As `trigger.ratio` (0.98): of the preset that holds where none is named."""
-    policy, found = policies.resolve([]), 0
+    """As `trigger.ratio` (0.98): of the preset that holds where none is named, or of the settings."""
+    policy, all_settings, found = policies.resolve([]), settings.Settings(), 0
     for page in (*(ROOT / "infra/docs").glob("*.md"), ROOT / "README.md"):
         for section, key, number in _DEFAULT.findall(page.read_text(encoding="utf-8")):
-            if section in policy.__struct_fields__:
+            holders = [getattr(one, section) for one in (policy, all_settings) if hasattr(one, section)]
+            for holder in holders:
                 found += 1
-                assert getattr(getattr(policy, section), key) == float(number), f"{page.name}: {section}.{key}"
+                assert getattr(holder, key) == float(number), f"{page.name}: {section}.{key}"
     assert found
+
+
+@pytest.mark.parametrize("section", ["gateway", "mcp"])
+def test_the_defaults_in_the_table_of_a_section_are_the_defaults(section: str) -> None:
+    text = (ROOT / f"infra/docs/{section}.md").read_text(encoding="utf-8")
+    rows = _ROW.findall(text.partition("\n| key")[2].partition("\n\n")[0])
+    told = {
+        key: value
+        for keys, values in rows
+        for key, value in zip(_QUOTED.findall(keys), values.split(", "), strict=False)
+    }
+    holder = getattr(settings.Settings(), section)
+    wanted = {key: as_told(getattr(holder, key)) for key in told if as_told(getattr(holder, key, None))}
+    assert len(wanted) > 2
+    assert {key: told[key] for key in wanted} == wanted
+
+
+def as_told(value: object) -> str:
+    """Return a default as such a table has it; empty where words stand for it."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case int() if value and value % 2**20 == 0:
+            return f"{value // 2**20} MiB"
+        case int() | float():
+            return str(value)
+        case str() if value:
+            return f"`{value}`"
+        case _:
+            return ""
 
 
 def test_the_schema_says_what_every_key_does() -> None:

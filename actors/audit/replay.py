@@ -50,7 +50,7 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     commits: int = 0
     facts: int = 0
     decided_again: int = 0
-    """Steps whose decision was made a second time; the others rest on what a store or a model said."""
+    """Steps whose decision was made a second time; the others rest on what settings, a store or a model said."""
     rests: dict[str, int] = {}
     """Steps of older rules, by their version: they rest on the record, and only their own release decides them."""
     decided_elsewhere: int = 0

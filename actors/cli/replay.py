@@ -83,7 +83,7 @@ def _done_text(found: Replayed) -> str:
     older = rests_text(found)
     return (
         f"decided again {found.decided_again} of {found.commits - found.views} steps{older and f', {older}'} (the "
-        f"others rest on what a store or a model said), {views}"
+        f"others rest on what settings, a store or a model said), {views}"
     )
 
 

@@ -123,11 +123,12 @@ async def _settled(running: Runtime, at: Address) -> None:
 
 
 def show_outcome(played: Played, report: Report, tokens: int) -> None:
-    """Print tokens before and after each stage."""
+    """Print how often each stage acted, and its tokens before and after, added up."""
     out(f"\n{'stage':<10}{'applied':>8}{'declined':>9}{'failed':>7}{'tokens before':>15}{'after':>10}")
     for name, stage in report.stages.items():
         numbers = f"{stage.applied:>8}{stage.declined:>9}{stage.failed:>7}"
         out(f"{name:<10}{numbers}{stage.before_tokens:>15,}{stage.after_tokens:>10,}")
+    out("Tokens are added up over all that was applied: of spill those of the result, of the others of the whole view.")
     for reason in report.reasons:
         out(f"  {reason}")
     out(
