@@ -23,7 +23,8 @@ _NOTHING = re.compile(
 """What every run of pytest begins with, the blobs of a diff, and how far a download was."""
 
 _MAY = re2.compile(r"index |test s|dir: |plugins: |collect|/s|\beta\b|\? eta|debugger|Debugger")
-TITLE_CHARS_MAX = 160
+TITLE_CHARS_MAX, LINE_CHARS_MAX = 160, 400
+"""A longer line is neither a title nor noise: it is not looked into."""
 
 
 _LISTED_KINDS, _RIGHTS = "-dlbcps", "-rwxsStT"
@@ -50,7 +51,7 @@ def without_noise(lines: list[str]) -> list[str]:
 
 def says_nothing(line: str) -> bool:
     """Tell a line of which nobody needs to know afterwards."""
-    return bool(_NOTHING.fullmatch(undrawn(line).strip()))
+    return len(line) <= LINE_CHARS_MAX and bool(_NOTHING.fullmatch(undrawn(line).strip()))
 
 
 def undrawn(line: str) -> str:
