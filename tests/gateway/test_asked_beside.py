@@ -92,7 +92,9 @@ async def test_a_view_is_asked_for_before_what_it_shows_is_confirmed_and_shows_i
         order = Order(monkeypatch)
         await asked(url)
         assert order.seen == ["claims", "ready", "claimed", "sent", "asked", "confirmed"]
-        assert b"ctx.v1.ask.context." in next(one for one in order.writes if b".said " in one)
+        place = next(place for place, one in enumerate(order.writes) if b".said " in one)
+        # on a busy machine a round of the loop may end between them
+        assert any(b"ctx.v1.ask.context." in one for one in order.writes[place : place + 2])
 
         # a service of an earlier release, which answers with what it has
         hears = ContextService._heard
