@@ -153,7 +153,7 @@ def call_text(call: MessageText, *, chars: int, hindsight: Hindsight, said: str 
     told = {key: item for key, item in value.items() if not _is_noise(call, key, item, hindsight, said)}
     if len(told) == 1 and isinstance(only := next(iter(told.values())), str):
         return clipped(f"{tool} {only.strip()}", chars, names=hindsight.by_fields)
-    edits, edited = edits_in(told) if hindsight.by_fields else ([], frozenset[str]())
+    edits, edited = edits_in(told) if hindsight.by_fields and changes_something(call) else ([], frozenset[str]())
     if edits:
         # that it is an edit, + and - say
         besides = [key for key, item in told.items() if key in edited or item in (False, *EDITS)]

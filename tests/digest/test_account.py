@@ -364,3 +364,10 @@ def test_a_result_that_is_nothing_but_the_title_of_all_results_says_that_there_w
         play(of, user("Look."), *called(at, "run", f"RESULT of [run]:\n{found}", command=f"find . -name word{at}"))
     play(of, *looks(60, 8))
     assert "RESULT of [run]" not in told(of).partition("Also seen:")[0]
+
+
+def test_a_search_between_two_dates_is_no_edit() -> None:
+    of = play(talk(4_000), user("What changed?"))
+    found = called(1, "list_commits", "12 commits, the last one by ana", after="2026-01-01", before="2026-02-01")
+    play(of, *found, *looks(2, 2), said("The last one is by ana."), *looks(4, 16))
+    assert "list_commits after 2026-01-01, before 2026-02-01 -> 12 commits" in told(of)

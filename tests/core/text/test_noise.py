@@ -72,6 +72,8 @@ def test_a_line_of_which_nobody_needs_to_know_says_nothing(line: str) -> None:
         "disk 20.2/40.0 GB used",
         "What is the eta of the train?",
         "meta: 12 rows",
+        "plugins: [search, tags]",
+        "index: 5",
         "5%| eta " * 100,
     ],
 )
