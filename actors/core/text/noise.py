@@ -13,15 +13,14 @@ _DRAWN = re.compile(r"\s*([=_~*-])\1{4,}\s+(\S.*\S|\S)\s+\1{5,}\s*")
 """A title between two drawn lines, as a test runner prints it."""
 
 _NOTHING = re.compile(
-    r"Debugger attached\.|Waiting for the debugger to disconnect\.\.\."
-    r"|test session starts|short test summary info|cachedir: \S*\.pytest_cache|collecting \.\.\. collected \d+ items?"
+    r"test session starts|short test summary info|cachedir: \S*\.pytest_cache|collecting \.\.\. collected \d+ items?"
     r"|index [0-9a-f]{7,40}\.\.[0-9a-f]{7,40}(?: \d{6})?"
     r"|.*(?:\d+%\||[━█▏▎▍▌▋▊▉]{3,}|#{5,}|={3,}>).*(?:\d ?[kKMG]?i?B/s|\d ?it/s|\beta\b).*"
     r"|\W*[\d.]+/[\d.]+ [kKMG]?i?B\b.*(?:\?|/s|\beta\b).*"
 )
 """What every run of pytest says, the blobs of a diff, and how far a download was: what no file has."""
 
-_MAY = re2.compile(r"index |test s|\.pytest_cache|collecting |/s|\beta\b|\? eta|debugger|Debugger")
+_MAY = re2.compile(r"index |test s|\.pytest_cache|collecting |/s|\beta\b|\? eta")
 TITLE_CHARS_MAX, LINE_CHARS_MAX = 160, 400
 """A longer line is neither a title nor noise: it is not looked into."""
 

@@ -56,7 +56,6 @@ def test_of_a_test_that_failed_the_line_the_reason_and_the_place_stay_longest() 
         " 0.0/20.2 MB ? eta -:--:--",
         " 45%|████▌     | 450/1000 [00:12<00:15, 36.2it/s]",
         "========= test session starts =========",
-        "Waiting for the debugger to disconnect...",
     ],
 )
 def test_a_line_of_which_nobody_needs_to_know_says_nothing(line: str) -> None:
