@@ -2,6 +2,9 @@
 
 The pause has an end of its own on the server, so that a process that dies in it cannot stop the actors for long. Its
 times are those of the server. Any number may pause at the same time: who ends first leaves what the others asked for.
+Of one connection that is sure, and the last one to end lets the actors go on at once. Of two processes that begin within
+the same millisecond one may not see the other, and ends its pause for five seconds at most; and where one ends behind
+another that it saw, the actors may rest until what that one asked for is over.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from nats.aio.client import Client as NatsConnection
 
@@ -41,10 +45,12 @@ async def paused(connection: NatsConnection) -> AsyncIterator[None]:
     layout = await known_layout(connection).layout()
     if layout.moving:
         raise LogUnavailable(grows(layout))
-    consumers: list[_Consumer] = []
+    names: list[str] = []
     for stream in layout.streams(subjects.WAKE_STREAM):
-        names = await _asked(connection, f"NAMES.{stream}", {})
-        consumers += [_Consumer(connection, f"{stream}.{name}") for name in names.get("consumers") or ()]
+        found = await _asked(connection, f"NAMES.{stream}", {})
+        names += [f"{stream}.{name}" for name in found.get("consumers") or ()]
+    known = _consumers.setdefault(connection, {})
+    consumers = [known.setdefault(name, _Consumer(connection, name)) for name in names]
     refused: list[Rejected] = []
 
     async def keep() -> None:
@@ -59,6 +65,8 @@ async def paused(connection: NatsConnection) -> AsyncIterator[None]:
                     refused.append(error)
             heed_cancellation()
 
+    for one in consumers:
+        one.pausing += 1
     try:
         for one in consumers:
             await one.pause()
@@ -69,20 +77,30 @@ async def paused(connection: NatsConnection) -> AsyncIterator[None]:
             keeping.cancel()
             await asyncio.gather(keeping, return_exceptions=True)
     finally:
-        # it ends by itself if this is not heard
-        with suppress(LogUnavailable, Rejected):
+        for one in consumers:
+            one.pausing -= 1
+        try:
+            # it ends by itself if this is not heard
+            with suppress(LogUnavailable):
+                for one in consumers:
+                    with suppress(Rejected):  # one that is gone keeps no other paused
+                        await one.resume()
+        finally:
             for one in consumers:
-                await one.resume()
+                if not one.pausing and known.get(one.name) is one:
+                    del known[one.name]
     if refused:
         raise refused[0]
 
 
 @dataclass
 class _Consumer:
-    """A consumer that is paused, and until when: as we asked, and as others did."""
+    """A consumer that is paused, and until when: as was asked on this connection, and as others did."""
 
     connection: NatsConnection
     name: str
+    pausing: int = 0
+    """How many pauses of it go on; none is ended while another one begins or goes on."""
     asked: set[datetime] = field(default_factory=set)
     """By us; the server may show one that is not the newest."""
     others: datetime = _NEVER
@@ -96,9 +114,12 @@ class _Consumer:
             raise Rejected(f"the actors cannot be paused: {self.name} works on; do the servers' clocks agree?")
 
     async def resume(self) -> None:
-        """End our pause; one that others asked for stays. Raises `LogUnavailable`, `Rejected`."""
+        """End our pause if it was the last; one that others asked for stays. Raises `LogUnavailable`, `Rejected`."""
+        if self.pausing:
+            return
         now, stands = await self._look()
-        if self.asked and (stands in self.asked or stands <= now):
+        # who begins from now on asks by the same connection, and so behind this
+        if not self.pausing and self.asked and (stands in self.asked or stands <= now):
             await self._until(self.others if self.others > now else None)
 
     async def _look(self) -> tuple[datetime, datetime]:
@@ -113,6 +134,10 @@ class _Consumer:
         """Ask for a pause until *end*, or for none; tell whether it is paused."""
         answer = await _asked(self.connection, f"PAUSE.{self.name}", {"pause_until": end.isoformat()} if end else {})
         return answer.get("paused") is True
+
+
+_consumers: WeakKeyDictionary[NatsConnection, dict[str, _Consumer]] = WeakKeyDictionary()
+"""Those that are paused by a connection just now, by their names."""
 
 
 def _time(text: str | None) -> datetime:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, tzinfo
 
@@ -55,7 +57,52 @@ async def test_who_ends_first_leaves_the_pause_of_the_other(running: Runtime) ->
         await first.__aexit__(None, None, None)
         assert await stand_still(running) == {True}
         await second.__aexit__(None, None, None)
+        assert await stand_still(running) == {False}
+        assert not any(queue_pause._consumers.values())
     finally:
+        await freed(running)
+
+
+async def test_of_those_who_begin_in_one_moment_each_is_paused_until_its_own_end(running: Runtime) -> None:
+    begun: list[str] = []
+    ended, stood = asyncio.Event(), list[set[bool]]()
+
+    async def long() -> None:
+        async with paused(running.connection):
+            begun.append("long")
+            await ended.wait()
+            stood.append(await stand_still(running))
+
+    async def short() -> None:
+        async with paused(running.connection):
+            begun.append("short")
+            await until(lambda: len(begun) == 2)
+        ended.set()
+
+    try:
+        for both in ((long, short), (short, long), (long, short)):
+            begun.clear()
+            ended.clear()
+            async with asyncio.TaskGroup() as group:
+                for one in both:
+                    group.create_task(one())
+            assert await stand_still(running) == {False}
+        assert stood == [{True}] * 3
+    finally:
+        await freed(running)
+
+
+async def test_a_consumer_that_is_gone_keeps_no_other_paused(running: Runtime) -> None:
+    # the first that is paused, so that all others come behind it
+    names = await running.connection.request(f"$JS.API.CONSUMER.NAMES.{subjects.WAKE_STREAM}", b"{}")
+    first = json.loads(names.data)["consumers"][0]
+    try:
+        async with paused(running.connection):
+            await running.connection.jetstream().delete_consumer(subjects.WAKE_STREAM, first)
+        await provision(running.connection)
+        assert await stand_still(running) == {False}
+    finally:
+        await provision(running.connection)
         await freed(running)
 
 
