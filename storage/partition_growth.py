@@ -107,9 +107,12 @@ async def listening(connection: NatsConnection, target: Layout) -> list[tuple[in
 async def ended(connection: NatsConnection, target: Layout) -> None:
     """Say that nothing moves any more, and make all streams what they are from now on."""
     first = await _config(connection, subjects.LOG_STREAM)
-    if (first.metadata or {}).get(TARGET_KEY) != target_told(target):
-        return  # another run was faster
-    await _updated(connection, first.evolve(metadata={PARTITIONS_KEY: str(target.partitions)}))
+    told = (first.metadata or {}).get(TARGET_KEY)
+    if told and told != target_told(target):
+        return  # another run was faster, and the next growth goes on
+    if told:
+        await _updated(connection, first.evolve(metadata={PARTITIONS_KEY: str(target.partitions)}))
+    # who said so may not have come to this
     await provision(connection, replicas=first.num_replicas or 1)
 
 

@@ -10,6 +10,7 @@ streams alone: no other store has partitions, so there is no port for it.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -49,8 +50,9 @@ ROUNDS_MAX = 10
 
 PATIENCE_SECONDS = 30.0
 
-INSIST_SECONDS, WAIT_SECONDS_MAX = 300.0, 5.0
-"""A server that is away is waited for: who gives up leaves a shard to which nobody can write until the next run."""
+INSIST_SECONDS, WAIT_SECONDS, WAIT_SECONDS_MAX = 300.0, 0.5, 5.0
+"""So long after it got something done last a server is waited for: who gives up leaves a shard to which nobody can
+write until the next run."""
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,24 +70,30 @@ class Moving:
     def __init__(self, connection: NatsConnection, *, told: Callable[[str], None]) -> None:
         self._connection = connection
         self._told = told
-        self._conversations = self._records = 0
+        self._copies: dict[int, tuple[int, int]] = {}
+        """Of each shard that was brought how many conversations, and records of them, are in its new partition."""
+        self._done = 0
+        """Records that were written, and conversations that were left, by this run."""
 
     async def grow(self, partitions: int) -> Moved:
         """Make it so many *partitions*. Raises `Rejected` for fewer, `Unavailable`, after which it can be run again."""
         layout, target = await wanted(self._connection, partitions)
         if target is None:
+            # who ended the growth may not have come to the end of it
+            await ended(self._connection, layout)
             return Moved(partitions=layout.partitions)
         layout = await begun(self._connection, layout, target)
         await asyncio.sleep(SEEN_SECONDS)
         moves = [shard for shard in range(subjects.SHARDS) if layout.shards[shard] != target.shards[shard]]
         for number, shard in enumerate(moves, 1):
-            await _insisted(partial(self._brought, shard, target))
+            await self._insisted(partial(self._brought, shard, target))
             self._told(f"{number} of {len(moves)} shards are in their new partition")
         await asyncio.sleep(SEEN_SECONDS)
-        for partition, shard in await _insisted(partial(listening, self._connection, target)):
-            await _insisted(partial(self._leave, shard, partition, target))
-        await _insisted(partial(ended, self._connection, target))
-        return Moved(partitions=partitions, shards=len(moves), conversations=self._conversations, records=self._records)
+        for partition, shard in await self._insisted(partial(listening, self._connection, target)):
+            await self._insisted(partial(self._leave, shard, partition, target))
+        await self._insisted(partial(ended, self._connection, target))
+        conversations, records = (sum(counts[which] for counts in self._copies.values()) for which in (0, 1))
+        return Moved(partitions=partitions, shards=len(moves), conversations=conversations, records=records)
 
     async def _brought(self, shard: int, target: Layout) -> None:
         """Bring a *shard* to where it belongs, unless it is there: what nobody answered to may have been done."""
@@ -99,14 +107,13 @@ class Moving:
         moved = await self._addresses(shard, source)
         limit = asyncio.Semaphore(AT_ONCE)
 
-        async def copy(at: Address) -> None:
+        async def copy(at: Address) -> int:
             async with limit:
-                self._records += await self._copied(at, source, target)
+                return await self._copied(at, source, target)
 
         async with together() as group:
-            for at in moved:
-                group.create_task(copy(at))
-        self._conversations += len(moved)
+            copies = [group.create_task(copy(at)) for at in moved]
+        self._copies[shard] = len(moved), sum(copied.result() for copied in copies)
         await thawed(self._connection, shard, source, target)
         wakes = JetStreamWakes(self._connection)
         for at in moved:
@@ -127,6 +134,7 @@ class Moving:
             # who is killed here finds the conversation again by its records: they go last
             await overwritten(self._connection, stream=snapshots, subject=subjects.snapshot(at))
             await removed(self._connection, stream=stream, seqs=[record.seq for record in reversed(here)])
+            self._done += 1
         await thawed(self._connection, shard, source, target, left=True)
 
     async def _copied(self, at: Address, source: int, target: Layout) -> int:
@@ -163,13 +171,32 @@ class Moving:
 
     async def _written(self, at: Address, record: Record, expected: dict[str, str], target: Layout) -> int:
         subject = subjects.said(at) if record.side == "said" else subjects.done(at)
-        return await publish(
+        seq = await publish(
             self._connection,
             subjects.arriving(subject, target.partition(at)),
             record.body,
             headers={**origin_headers(record), **expected, "Nats-Msg-Id": fresh_id()},
             deadline_seconds=PATIENCE_SECONDS,
         )
+        self._done += 1
+        return seq
+
+    async def _insisted(self, step: Callable[[], Awaitable[T]]) -> T:
+        """Take a *step* that is harmless where it was taken before, again and again while the server is away."""
+        since, done = time.monotonic(), self._done
+
+        def goes_on(error: Exception) -> bool:
+            nonlocal since, done
+            if done != self._done:
+                since, done = time.monotonic(), self._done
+            return _passes(error) and time.monotonic() - since < INSIST_SECONDS
+
+        async for attempt in stamina.retry_context(
+            on=goes_on, attempts=None, timeout=None, wait_initial=WAIT_SECONDS, wait_max=WAIT_SECONDS_MAX
+        ):
+            with attempt:
+                found = await step()
+        return found
 
     async def _addresses(self, shard: int, partition: int) -> list[Address]:
         found = await self._log(partition).addresses()
@@ -178,16 +205,6 @@ class Moving:
     def _log(self, partition: int) -> JetStreamLog:
         """Return the log as one partition has it."""
         return JetStreamLog(self._connection, layout=Pinned(partition))
-
-
-async def _insisted(step: Callable[[], Awaitable[T]]) -> T:
-    """Take a *step* that is harmless where it was taken before, again and again while the server is away."""
-    async for attempt in stamina.retry_context(
-        on=_passes, attempts=None, timeout=INSIST_SECONDS, wait_initial=0.5, wait_max=WAIT_SECONDS_MAX
-    ):
-        with attempt:
-            found = await step()
-    return found
 
 
 def _passes(error: Exception) -> bool:

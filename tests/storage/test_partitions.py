@@ -9,17 +9,19 @@ from typing import Any
 
 import msgspec
 import pytest
+from nats.aio.client import Client as NatsConnection
 
 from actors.audit import moving
 from actors.audit.replay import replay
-from actors.host.bootstrap import Runtime
+from actors.host.bootstrap import Runtime, runtime
 from actors.host.settings import Settings
 from protocol import subjects
 from protocol.client import Client
-from protocol.errors import Damaged, Rejected
-from protocol.ids import Address, Token, address
+from protocol.errors import Damaged, LogUnavailable, Rejected
+from protocol.ids import Address, Token, address, fresh_id
 from protocol.subjects import LOG_STREAM
 from storage import known_layout as layouts
+from storage import partition_growth
 from storage.known_layout import known_layout
 from storage.partition_growth import listening
 from storage.partition_streams import computes_shards
@@ -131,6 +133,64 @@ async def test_a_growth_goes_on_when_the_server_comes_back(
             assert await known_layout(busy.connection).again() == grown(ONE, 2)
             for at in at_all:
                 assert (await settled(busy, at)).messages == 6
+
+
+async def test_what_is_taken_again_within_a_growth_is_told_once_and_brought_to_its_end(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layouts, "FRESH_SECONDS", 0.2)
+    monkeypatch.setattr(moving, "SEEN_SECONDS", 0.5)
+    monkeypatch.setattr(moving, "WAIT_SECONDS", 0.01)
+    at_all = [address(f"again-{number}") for number in range(8)]
+    async with one(tmp_path, rights=Rights(include=SHARDS_FILE.read_text()), partitions=1) as server:
+        async with runtime(with_own_bucket(at_server(settings, server.url)), role="test") as idle:
+            for at in (at for at in at_all for _ in range(3)):
+                await idle.log.say(at, b"a word", message_id=fresh_id(), headers={})
+            goes = [at for at in at_all if grown(ONE, 2).partition(at)]
+            monkeypatch.setattr(moving, "thawed", away(moving.thawed, times=3))
+            monkeypatch.setattr(partition_growth, "provision", away(provision, times=1))
+            moved = await moving.Moving(idle.connection, told=print).grow(2)
+            assert (moved.conversations, moved.records) == (len(goes), 3 * len(goes))
+            assert await drift(idle.connection) == []
+            monkeypatch.setattr(partition_growth, "provision", away(provision, times=1))
+            with pytest.raises(LogUnavailable):
+                await moving.Moving(idle.connection, told=print).grow(2)
+
+
+async def test_a_growth_waits_for_a_server_as_long_since_it_got_something_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moving, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(moving, "INSIST_SECONDS", 0.2)
+    growing, tries = moving.Moving(NatsConnection(), told=print), 0
+
+    async def large() -> int:
+        nonlocal tries
+        tries += 1
+        if tries < 4:
+            await asyncio.sleep(0.3)
+            growing._done += 1
+            raise LogUnavailable("the server is away")
+        return 7
+
+    async def nothing_done() -> None:
+        raise LogUnavailable("the server is away for good")
+
+    assert await growing._insisted(large) == 7
+    async with asyncio.timeout(60):
+        with pytest.raises(LogUnavailable):
+            await growing._insisted(nothing_done)
+
+
+def away(acts: Callable[..., Awaitable[None]], *, times: int) -> Callable[..., Awaitable[None]]:
+    """Return *acts*, for which the server is away so many times."""
+    left = [None] * times
+
+    async def acted(*given: Any, **named: Any) -> None:
+        if left:
+            left.pop()
+            raise LogUnavailable("the server is away")
+        await acts(*given, **named)
+
+    return acted
 
 
 def gone_behind(
