@@ -147,7 +147,7 @@ async def test_what_is_taken_again_within_a_growth_is_told_once_and_brought_to_i
             for at in (at for at in at_all for _ in range(3)):
                 await idle.log.say(at, b"a word", message_id=fresh_id(), headers={})
             goes = [at for at in at_all if grown(ONE, 2).partition(at)]
-            monkeypatch.setattr(moving, "thawed", away(moving.thawed, times=3))
+            monkeypatch.setattr(moving, "thawed", away(partition_growth.thawed, times=3))
             monkeypatch.setattr(partition_growth, "provision", away(provision, times=1))
             moved = await moving.Moving(idle.connection, told=print).grow(2)
             assert (moved.conversations, moved.records) == (len(goes), 3 * len(goes))
