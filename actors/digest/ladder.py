@@ -2,7 +2,7 @@
 
 Old results are shortened in place to their outcome; then old units become steps of the account; then old steps become
 coarser and are joined. The agent's own words and the arguments of its calls go last; what the user said is kept
-longest, within `REQUESTS_SHARE`.
+longest, within a share of the room.
 Work is linear: a compaction reads what is live and the account before it, never older messages again.
 """
 
@@ -13,32 +13,28 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from actors.core.account_text import FORM, FORM_BEFORE, account_text, request_text
+from actors.core.account_text import FORM, FORM_BEFORE, account_text
 from actors.core.cut_plan import results_go_first, shrinkable_tokens
 from actors.core.entry import MESSAGE_TOKENS, Entry
 from actors.core.ledger import Ledger
-from actors.core.message_texts import redacted_texts, texts_of
+from actors.core.message_texts import texts_of
 from actors.core.pins import pinned_numbers
 from actors.core.pressure import fixed_tokens, gain_tokens_min, moving_tokens, target_tokens
 from actors.core.state import State
 from actors.core.text.count import Count
 from actors.core.units import Unit, instructions, units
-from protocol.account import Account, AccountRequest
+from protocol.account import Account
 from protocol.policy import share_of
 
 from .account_steps import is_cut, step_of
-from .calls import speaker_of
 from .goal import SMALL_TOKENS, TAIL_SHARE, goal_tokens, tail_units
 from .hindsight import Hindsight
-from .requests import REFERRED_CHARS_MIN, REQUEST_TOKENS, folded, said_again, said_before, within, without_repeats
+from .request_list import RequestList
 from .step_list import AccountSteps
 from .step_rooms import LevelChars, level_chars, rate_before, rate_of
 from .tail import keeps_by_name, kept_tail
 from .trims import Trims, winnable_tokens
 from .values import values_beside
-
-REQUESTS_SHARE = 0.3
-"""Of what the instructions leave of the budget: what the user said, together."""
 
 VALUES_SHARE = 0.055
 """Of what the instructions leave of the budget: values that no step tells, each with what it stood beside."""
@@ -52,9 +48,6 @@ LEAST_SHARE = 0.4
 REACHED_SHARE = 0.6
 """The same, where the target is reached, and only the next compaction would come sooner: halfway from the least
 share to that of a rewritten account."""
-
-ABOVE = "[the message above]"
-"""Stands for what a user said and that stays in the view."""
 
 SPARE_TOKENS_MIN = 160
 """Left of the target after the last rung, from which on more is told of what was shortened last."""
@@ -100,20 +93,13 @@ class Ladder:
     whole_tokens: int
     """Of all that stays beside the digest, as long as it was."""
     trims: Trims
-    requests: list[AccountRequest]
-    asked_tokens: int
-    """Of the requests alone, without their numbers."""
-    asked: set[str]
-    """What they say, and said before they were shortened, folded: with one that is not here none need be compared."""
+    requests: RequestList
     steps: AccountSteps
     rate: float = 0.0
     """Tokens of a character of the steps before."""
-    requests_tokens: int = 0
     leaving: list[Entry] = field(default_factory=list)
     prose: str = ""
     prose_tokens: int = 0
-    requests_left_out: int = 0
-    left_out_through: int = 0
     values_room: int = 0
     """Tokens of the values that no step tells."""
     left: dict[int, Unit] = field(default_factory=dict)
@@ -133,12 +119,12 @@ class Ladder:
             tail = 0
         else:
             tail = tail_units(every, free, room)
-        requests = [one for one in before.requests if one.text != ABOVE] if before else []
+        requests = RequestList.of(state, count)
         prose = state.digest.prose if state.digest else ""
         prose_tokens = count(prose)
         room_tokens = max(0, share_of(moving_tokens(state), state.policy.digest.cap) - prose_tokens)
         by_fields = state.policy.digest.records == "fields"
-        hindsight, levels = Hindsight.of(state.live, requests, by_fields=by_fields), level_chars(room_tokens)
+        hindsight, levels = Hindsight.of(state.live, requests.requests, by_fields=by_fields), level_chars(room_tokens)
         ladder = cls(
             state=state,
             count=count,
@@ -151,17 +137,12 @@ class Ladder:
             whole_tokens=state.live_tokens - (state.digest.tokens if state.digest else 0),
             trims=Trims(hindsight=hindsight, count=count),
             requests=requests,
-            asked_tokens=sum(count(one.text) + REQUEST_TOKENS for one in requests),
-            asked={folded(one.text) for one in requests},
             prose=prose,
             prose_tokens=prose_tokens,
-            requests_left_out=before.requests_left_out if before else 0,
-            left_out_through=before.left_out_through if before else 0,
             values_room=share_of(moving_tokens(state), VALUES_SHARE),
         )
-        ladder.requests_tokens = sum(count(request_text(one)) + 1 for one in requests)
         if state.digest and before:
-            ladder.rate = rate_before(before, state.digest.tokens - ladder.requests_tokens - prose_tokens)
+            ladder.rate = rate_before(before, state.digest.tokens - requests.tokens - prose_tokens)
         for step in before.steps if before else ():
             ladder.steps.add(step, rate=ladder.rate)
         return ladder
@@ -179,7 +160,7 @@ class Ladder:
     @property
     def tokens(self) -> int:
         """Return the tokens of a view by now, about."""
-        told = self.prose_tokens + self.requests_tokens + self.steps.tokens + self.values_room + 100
+        told = self.prose_tokens + self.requests.tokens + self.steps.tokens + self.values_room + 100
         return self.staying_tokens + (told if self.leaving or self.state.digest else 0)
 
     def descend(self) -> None:
@@ -305,7 +286,7 @@ class Ladder:
             self.whole_tokens -= entry.tokens
             self.leaving.append(entry)
         if unit.opens_block:
-            self._ask(unit)
+            self.requests.add(unit)
             return
         step = step_of(unit, self.hindsight, self.levels)
         if not step.said and not step.acts:
@@ -314,35 +295,6 @@ class Ladder:
         self.steps.add(step, rate=rate_of(unit, step))
         if self.steps.tokens > self.room:
             self.steps.rewrite(share_of(self.room, REWRITTEN_SHARE))
-
-    def _ask(self, unit: Unit) -> None:
-        text = "\n".join(part.text.strip() for part in redacted_texts(unit.entries) if part.trust != "tool")
-        before = self.requests
-        said = said_before(text, before) if folded(text) in self.asked else None
-        if said is not None:
-            self.requests_tokens -= self.count(request_text(before[said]))
-            self.requests[said] = said_again(before[said], unit.first)
-            self.requests_tokens += self.count(request_text(self.requests[said]))
-            return
-        least = REFERRED_CHARS_MIN if self.hindsight.by_fields else 0
-        request = AccountRequest(number=unit.first, text=text, speaker=speaker_of(unit.entries[0]))
-        request = without_repeats(request, before, least=least)
-        self.asked.add(folded(request.text))
-        room = share_of(moving_tokens(self.state), REQUESTS_SHARE)
-        asked = self.asked_tokens + self.count(request.text) + REQUEST_TOKENS
-        if asked <= room:
-            self.requests = [*before, request]
-            self.asked_tokens = asked
-            self.requests_tokens += self.count(request_text(request)) + 1
-            return
-        self.requests = list(within((*before, request), room, count=self.count))
-        self.asked.update(folded(one.text) for one in set(self.requests).difference(before))
-        self.asked_tokens = sum(self.count(one.text) + REQUEST_TOKENS for one in self.requests)
-        there = {one.number for one in self.requests}
-        gone = [one.number for one in (*before, request) if one.number not in there]
-        self.requests_left_out += len(gone)
-        self.left_out_through = max([self.left_out_through, *gone])
-        self.requests_tokens = sum(self.count(request_text(one)) + 1 for one in self.requests)
 
     def told_room(self) -> int:
         """Return the tokens of the account: what the target leaves, or more where it leaves less than steps keep.
@@ -375,16 +327,7 @@ class Ladder:
     def told(self, through: int, known: Ledger) -> Account:
         """Return the account up to message *through*; of what a user said and stays, it says where that stands."""
         gone = frozenset(entry.number for entry in self.leaving)
-        spoken = (entry for entry in self.state.live if entry.role == "user" and entry.number <= through)
-        stays = (one.number for one in spoken if one.number not in gone and not one.leading)
-        above = [AccountRequest(number=number, text=ABOVE) for number in stays]
-        requests = sorted((*self.requests, *above), key=lambda one: one.number)
-        account = Account(
-            requests=tuple(requests),
-            steps=tuple(self.steps.steps),
-            requests_left_out=self.requests_left_out,
-            left_out_through=self.left_out_through,
-        )
+        account = msgspec.structs.replace(self.requests.told(through, gone), steps=tuple(self.steps.steps))
         before = self.state.digest.account if self.state.digest else None
         staying = [part.text for part in texts_of(entry for entry in self.state.live if entry.number not in gone)]
         values = values_beside(

@@ -137,7 +137,7 @@ def _lower(out: list[Sized], places: Sequence[int], room: int, count: Count, *, 
     for place in places:
         one, tokens = out[place]
         if tokens > height:
-            short = _shortened(one, height, count)
+            short = shortened(one, height, count)
             out[place] = (short, count(short.text) + REQUEST_TOKENS)
 
 
@@ -192,7 +192,7 @@ def said_again(request: AccountRequest, number: int) -> AccountRequest:
     return msgspec.structs.replace(request, again=request.again + 1, again_last=number)
 
 
-def _shortened(request: AccountRequest, tokens: int, count: Count) -> AccountRequest:
+def shortened(request: AccountRequest, tokens: int, count: Count) -> AccountRequest:
     """Return *request* with its middle left out, so that about *tokens* stay."""
     text = request.text
     have = max(1, count(text))

@@ -6,7 +6,10 @@ import re
 
 from actors.digest.requests import REQUEST_TOKENS, said_before, within
 from protocol.account import AccountRequest
-from tests.builders import COUNT
+from protocol.policy import resolve
+from tests.builders import COUNT, Talk, user
+
+from .test_account import account, called, play
 
 TASK = AccountRequest(
     number=2,
@@ -56,3 +59,19 @@ def test_what_is_said_again_is_known_whatever_the_case_of_its_letters() -> None:
     assert said_before(" GO ON", before) == 2
     assert said_before("WEISSE STRASSE", before) == 1
     assert said_before("go", before) is None
+
+
+def test_a_pasted_demonstration_takes_little_room_from_the_task_whose_words_it_has() -> None:
+    rules = "\n".join(f"Rule {at}: before you mend pump {at}, close valve {at * 7919 % 997} by hand." for at in range(9))
+    past = "\n".join(f"{at} the pump of station {at} was opened at depth {at * 37 % 101}" for at in range(400))
+    shown = f"This shows how such a task is done:\n{rules}\n--- IT BEGINS ---\n{past}\n--- IT ENDS ---"
+    layer = {"digest": {"style": "account", "records": "fields", "cap": 0.45}}
+    of = Talk(resolve([{"budget": {"window": 5_000, "reserve": 0}}, layer]))
+    play(of, user(shown), user(f"Mend the pumps of the south.\n{rules}\nNow begin."))
+    for at in range(12):
+        play(of, *called(at, "read", past[at * 90 : at * 90 + 900], f"I look at pump {at}. " * 12))
+    (pattern,) = [one.text for one in account(of).requests if one.number == 1]
+    assert "Rule 1:" not in pattern
+    assert 'read_artifact("messages:1")' in pattern and pattern.endswith("--- IT ENDS ---")
+    assert COUNT(pattern) <= 0.2 * 0.3 * 5_000 + 60
+    assert f"Mend the pumps of the south.\n{rules}" in "\n".join(str(one["content"]) for one in of.shown())

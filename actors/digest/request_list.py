@@ -1,0 +1,137 @@
+"""The requests of one account: each that leaves the view is added, within their room."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from actors.core.account_text import request_text
+from actors.core.entry import Entry
+from actors.core.message_texts import redacted_texts
+from actors.core.pressure import moving_tokens
+from actors.core.state import State
+from actors.core.text.count import Count
+from actors.core.units import Unit
+from protocol.account import Account, AccountRequest
+from protocol.policy import share_of
+
+from .calls import speaker_of
+from .requests import (
+    REFERRED_CHARS_MIN,
+    REQUEST_TOKENS,
+    folded,
+    said_again,
+    said_before,
+    shortened,
+    within,
+    without_repeats,
+)
+
+REQUESTS_SHARE = 0.3
+"""Of what the instructions leave of the budget: what the user said, together."""
+
+PATTERN_SHARE = 0.2
+"""Of that room: what was pasted and has words of a later request, as a demonstration of how to do such a task has."""
+
+ABOVE = "[the message above]"
+"""Stands for what a user said and that stays in the view."""
+
+
+@dataclass(kw_only=True)
+class RequestList:
+    """What the user said in messages that are gone, and how many tokens it takes."""
+
+    count: Count
+    room: int
+    by_fields: bool
+    """Whether the rules in force are those that refer to repeats only where that is shorter."""
+    staying: dict[int, Entry]
+    """Messages of the user that are in the view, by their numbers."""
+    requests: list[AccountRequest]
+    left_out: int
+    left_out_through: int
+    tokens: int = 0
+    """Of their lines."""
+    _bare_tokens: int = 0
+    """Without their numbers."""
+    _asked: set[str] = field(default_factory=set)
+    """What they say, and said before they were shortened, folded: with one that is not here none need be compared."""
+
+    @classmethod
+    def of(cls, state: State, count: Count) -> RequestList:
+        assert state.policy is not None
+        before = state.digest.account if state.digest else None
+        users = [entry for entry in state.live if entry.role == "user" and not entry.leading]
+        known = cls(
+            count=count,
+            room=share_of(moving_tokens(state), REQUESTS_SHARE),
+            by_fields=state.policy.digest.records == "fields",
+            staying={entry.number: entry for entry in users},
+            requests=[one for one in before.requests if one.text != ABOVE] if before else [],
+            left_out=before.requests_left_out if before else 0,
+            left_out_through=before.left_out_through if before else 0,
+        )
+        known._bare_tokens = sum(count(one.text) + REQUEST_TOKENS for one in known.requests)
+        known._asked = {folded(one.text) for one in known.requests}
+        known._measure()
+        return known
+
+    def add(self, unit: Unit) -> None:
+        """Take *unit*, which the user said, and which leaves the view."""
+        request = _request(unit.entries[0], unit.entries)
+        self.staying.pop(request.number, None)
+        before = self.requests
+        said = said_before(request.text, before) if folded(request.text) in self._asked else None
+        if said is not None:
+            self.requests[said] = said_again(before[said], unit.first)
+            self._measure()
+            return
+        least = REFERRED_CHARS_MIN if self.by_fields else 0
+        request = without_repeats(request, before, least=least)
+        if beside := self._beside(unit):
+            whole = request.text
+            request = without_repeats(request, beside, least=least)
+            if request.text != whole:
+                request = shortened(request, share_of(self.room, PATTERN_SHARE), self.count)
+        self._asked.add(folded(request.text))
+        asked = self._bare_tokens + self.count(request.text) + REQUEST_TOKENS
+        if asked <= self.room:
+            self.requests = [*before, request]
+            self._bare_tokens = asked
+            self.tokens += self.count(request_text(request)) + 1
+            return
+        self.requests = list(within((*before, request), self.room, count=self.count))
+        self._asked.update(folded(one.text) for one in set(self.requests).difference(before))
+        self._bare_tokens = sum(self.count(one.text) + REQUEST_TOKENS for one in self.requests)
+        there = {one.number for one in self.requests}
+        gone = [one.number for one in (*before, request) if one.number not in there]
+        self.left_out += len(gone)
+        self.left_out_through = max([self.left_out_through, *gone])
+        self._measure()
+
+    def told(self, through: int, gone: Collection[int]) -> Account:
+        """Return an account of nothing but them; of those up to *through* that stay, it says where they stand."""
+        stays = (number for number in self.staying if number <= through and number not in gone)
+        above = [AccountRequest(number=number, text=ABOVE) for number in stays]
+        return Account(
+            requests=tuple(sorted((*self.requests, *above), key=lambda one: one.number)),
+            requests_left_out=self.left_out,
+            left_out_through=self.left_out_through,
+        )
+
+    def _beside(self, unit: Unit) -> list[AccountRequest]:
+        """Return the requests that stay, beside a *unit* that was pasted: a demonstration often has the words of the task itself.
+
+        What was not pasted may be the task, and refers to nothing that may leave before it.
+        """
+        if not self.by_fields or not any(entry.shown for entry in unit.entries):
+            return []
+        return [_request(entry, [entry]) for entry in self.staying.values()]
+
+    def _measure(self) -> None:
+        self.tokens = sum(self.count(request_text(one)) + 1 for one in self.requests)
+
+
+def _request(first: Entry, entries: Collection[Entry]) -> AccountRequest:
+    text = "\n".join(part.text.strip() for part in redacted_texts(entries) if part.trust != "tool")
+    return AccountRequest(number=first.number, text=text, speaker=speaker_of(first))
