@@ -13,7 +13,7 @@ import re2
 from actors.core.entry import Entry
 from actors.core.message_texts import MessageText
 from actors.core.text.gaps import GAP
-from actors.core.text.json_lines import flat
+from actors.core.text.json_lines import flat, flat_rows
 from actors.core.text.patterns import stands
 from actors.core.text.shorten.lines import lines_with
 from protocol.formats import messages
@@ -174,7 +174,7 @@ def _begin(tool: str, told: Mapping[str, Any], besides: Collection[str]) -> str:
     """Return the line of a call: what a tool of several was to do, the file, and the other arguments by their names."""
     bare = [key for key in (MODE, *PATHS) if key not in besides and isinstance(told.get(key), str)]
     bare = [key for key in bare if key != MODE or told[key].isidentifier()]
-    others = [_named(key, item) for key, item in told.items() if key not in (*bare, *besides)]
+    others = [f"{key} {flat_rows(item)}" for key, item in told.items() if key not in (*bare, *besides)]
     return " ".join(filter(None, (tool, *(told[key] for key in bare), ", ".join(others))))
 
 

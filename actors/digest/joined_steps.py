@@ -13,11 +13,19 @@ from actors.core.text.table import is_summary
 from protocol.account import AccountAct, AccountStep
 
 from .account_steps import ANSWER_CHARS_MAX, EDIT_HEAD, NOTHING, REASON_HEAD
-from .calls import clipped, one_line
+from .calls import TASK_LIST, clipped, one_line
 from .edits import NEW_MARK, newest_of
 from .pieces import pieces, pieces_of, told_shortly
 from .records import is_record, shorter_record, used_worth
-from .step_rooms import RECORD_CHARS, RECORD_LEAST_CHARS, USED_MIN, is_report, says_edit, tells_finding
+from .step_rooms import (
+    RECORD_CHARS,
+    RECORD_LEAST_CHARS,
+    TASK_LIST_CHARS,
+    USED_MIN,
+    is_report,
+    says_edit,
+    tells_finding,
+)
 
 WANTED_MAX, WANTED_WORTH = 2, 2.0
 """Records in a joined step of which more is told, at most, and what their used values are worth: two names at least."""
@@ -65,7 +73,9 @@ def joined(steps: Sequence[AccountStep], *, told: Collection[str], by_fields: bo
             times=times,
             used=act.used,
         )
-    ranked = sorted(acts.values(), key=lambda act: (-act.changes, -act.failed, -act.times, -act.used))
+    ranked = sorted(
+        acts.values(), key=lambda act: (not _is_plan(act), -act.changes, -act.failed, -act.times, -act.used)
+    )
     others = [act for act in ranked if act.call == OTHERS] + ranked[JOINED_HEADS_MAX:]
     kept = set(ranked[:JOINED_HEADS_MAX]).difference(others)
     silent = _beyond_room([act for act in acts.values() if act in kept]) if by_fields else ()
@@ -103,7 +113,12 @@ def _beyond_room(acts: Sequence[AccountAct]) -> list[AccountAct]:
 
 def _is_longer_answer(act: AccountAct) -> bool:
     told = act.outcome
-    return len(told) > ANSWER_CHARS and not (act.failed or is_record(told) or is_summary(told))
+    return len(told) > ANSWER_CHARS and not (act.failed or is_record(told) or is_summary(told) or _is_plan(act))
+
+
+def _is_plan(act: AccountAct) -> bool:
+    """Tell the assistant's own list of tasks, which says what comes next, from what was done."""
+    return act.target == TASK_LIST and bool(act.outcome)
 
 
 def _silent(act: AccountAct) -> AccountAct:
@@ -149,6 +164,8 @@ def _gist(act: AccountAct, *, by_fields: bool, sought: Sought, record_chars: int
 
     What was used is told whole where it is short.
     """
+    if by_fields and act.target == TASK_LIST:
+        return act.outcome or clipped(one_line(act.call.partition(" ")[2]), TASK_LIST_CHARS)
     if act.failed:
         return clipped(act.outcome.split("\n", 1)[0], REASON_CHARS, head=REASON_HEAD)
     if by_fields and act.outcome.startswith(NEW_MARK):

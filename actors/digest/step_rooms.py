@@ -14,6 +14,7 @@ from actors.core.text.gaps import GAP
 from actors.core.units import Unit
 from protocol.account import Account, AccountAct, AccountStep
 
+from .calls import TASK_LIST
 from .edits import newest_of
 from .records import is_record
 
@@ -51,6 +52,9 @@ USED_MIN = 3
 
 CALL_CHARS_MIN = 100
 """A call is not shortened below this: it would not say what it was about."""
+
+TASK_LIST_CHARS = 700
+"""Nor is the assistant's own list of tasks, of which only the newest is told: it says what comes next."""
 
 FAILED_OUTCOME_CHARS, INSTRUCTS_CHARS, USED_CHARS = 220, 500, 220
 """An outcome is not shortened below this: why something failed, what agents are told to do, what was used later."""
@@ -144,7 +148,8 @@ class Rooms:
         # that an edit was made is all that its outcome says
         is_edit = self._by_fields and says_edit(act)
         outcome = int(self._most.outcome * self._share) if is_edit else 0
-        return max(CALL_CHARS_MIN, int(self._most.call * self._share * more) + outcome)
+        least = TASK_LIST_CHARS if self._by_fields and act.target == TASK_LIST else CALL_CHARS_MIN
+        return max(least, int(self._most.call * self._share * more) + outcome)
 
     def outcome(self, act: AccountAct, call: int) -> int:
         """Return the room of the outcome, where the call has *call* characters; the finest step spares none for it."""

@@ -16,13 +16,14 @@ from actors.core.ledger import Ledger
 from actors.core.message_texts import MessageText, opened_text, redacted_texts
 from actors.core.text.count import Count
 from actors.core.text.excerpt import readable_lines
+from actors.core.text.json_lines import json_lines
 from actors.core.text.noise import says_nothing
 from actors.core.text.patterns import encoded, standing_among
 from actors.core.text.shorten.lines import shapes_of
 from protocol.account import Account, AccountValue
 from protocol.facts import DigestItem
 
-from .calls import as_said, clipped, one_line
+from .calls import arguments_of, as_said, clipped, one_line
 from .records import fields_of
 
 KINDS = frozenset(("path", "url", "email", "host", "id", "commit", "version", "amount", "setting", "status", "symbol"))
@@ -150,9 +151,16 @@ def _place(value: str, lines: Sequence[str], before_at: Mapping[str, int]) -> tu
 
 def _lines_of(parts: Sequence[MessageText], *, by_fields: bool) -> tuple[bool, list[str]]:
     """Return whether a message is a record, and its lines: of a record the fields, whose names are no values."""
-    texts = [opened_text(part) if by_fields and part.trust == "tool" else part.text for part in parts]
+    texts = [_plain_text(part) if by_fields else part.text for part in parts]
     fields = fields_of(texts[0]) if by_fields and len(parts) == 1 and _is_answer(parts[0]) else []
     return bool(fields), fields or [line for text in texts for line in readable_lines(text)]
+
+
+def _plain_text(part: MessageText) -> str:
+    """Return the words of a result without envelopes, and the arguments of a call without the marks of JSON."""
+    if part.tool and (arguments := arguments_of(part)):
+        return "\n".join(json_lines(arguments))
+    return opened_text(part) if part.trust == "tool" else part.text
 
 
 def _is_of_program(item: DigestItem, line: str) -> bool:

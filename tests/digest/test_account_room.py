@@ -281,3 +281,13 @@ def test_a_changed_file_is_named_by_its_whole_path() -> None:
         play(of, *call)
     names = told(of).split("\nChanged: ")[1]
     assert f"{folder}/file_1.go" in names
+
+
+@pytest.mark.parametrize("newest", [12, 60])
+def test_the_list_of_tasks_names_each_task_however_little_is_told_of_other_calls(newest: int) -> None:
+    states = ["completed", "in_progress", *["pending"] * 5]
+    todos = [{"id": at, "content": f"Measure pump {at} and write it down", "status": states[at]} for at in range(7)]
+    of = play(talk(1_500), user("Measure all pumps."), *called(1, "TodoWrite", "ok", todos=todos))
+    play(of, *(message for at in range(2, newest) for message in called(at, "read", str(report(at)["content"]))))
+    assert "(id, content, status): (0, Measure pump 0 and write it down, completed), (1, " in told(of)
+    assert [f"({at}, Measure pump {at} and write it down, {states[at]})" in told(of) for at in range(7)] == [True] * 7

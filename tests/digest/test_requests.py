@@ -62,7 +62,9 @@ def test_what_is_said_again_is_known_whatever_the_case_of_its_letters() -> None:
 
 
 def test_a_pasted_demonstration_takes_little_room_from_the_task_whose_words_it_has() -> None:
-    rules = "\n".join(f"Rule {at}: before you mend pump {at}, close valve {at * 7919 % 997} by hand." for at in range(9))
+    rules = "\n".join(
+        f"Rule {at}: before you mend pump {at}, close valve {at * 7919 % 997} by hand." for at in range(9)
+    )
     past = "\n".join(f"{at} the pump of station {at} was opened at depth {at * 37 % 101}" for at in range(400))
     shown = f"This shows how such a task is done:\n{rules}\n--- IT BEGINS ---\n{past}\n--- IT ENDS ---"
     layer = {"digest": {"style": "account", "records": "fields", "cap": 0.45}}

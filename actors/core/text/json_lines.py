@@ -117,6 +117,13 @@ def flat(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else "null" if value is None else str(value)
 
 
+def flat_rows(value: Any) -> str:
+    """Return the same as `flat`; of a list of objects that have the same names, these once."""
+    names = _columns(value) if isinstance(value, list) else []
+    rows = ", ".join(_nested(row, bare=True) for row in value) if names else ""
+    return f"({', '.join(names)}): {rows}" if names else f"[{flat(value)}]" if isinstance(value, list) else flat(value)
+
+
 def _nested(value: Any, *, bare: bool = False) -> str:
     if isinstance(value, dict):
         return f"({', '.join(_nested(item, bare=True) for item in value.values())})" if bare else f"({flat(value)})"
