@@ -2,9 +2,9 @@
 
 The pause has an end of its own on the server, so that a process that dies in it cannot stop the actors for long. Its
 times are those of the server. Any number may pause at the same time: who ends first leaves what the others asked for.
-Of one connection that is sure, and the last one to end lets the actors go on at once. Of two processes that begin within
-the same millisecond one may not see the other, and ends its pause for five seconds at most; and where one ends behind
-another that it saw, the actors may rest until what that one asked for is over.
+Of one connection that is sure, and the last one to end lets the actors go on at once. Of two processes that begin
+within the same millisecond one may not see the other, and ends its pause for five seconds at most; and where one ends
+behind another that it saw, the actors may rest until what that one asked for is over.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ class RequestList:
         )
 
     def _beside(self, unit: Unit) -> list[AccountRequest]:
-        """Return the requests that stay, beside a *unit* that was pasted: a demonstration often has the words of the task itself.
+        """Return the requests that stay, beside a *unit* that was pasted: a demonstration often has words of the task.
 
         What was not pasted may be the task, and refers to nothing that may leave before it.
         """

@@ -74,6 +74,7 @@ def test_a_pasted_demonstration_takes_little_room_from_the_task_whose_words_it_h
         play(of, *called(at, "read", past[at * 90 : at * 90 + 900], f"I look at pump {at}. " * 12))
     (pattern,) = [one.text for one in account(of).requests if one.number == 1]
     assert "Rule 1:" not in pattern
-    assert 'read_artifact("messages:1")' in pattern and pattern.endswith("--- IT ENDS ---")
+    assert 'read_artifact("messages:1")' in pattern
+    assert pattern.endswith("--- IT ENDS ---")
     assert COUNT(pattern) <= 0.2 * 0.3 * 5_000 + 60
     assert f"Mend the pumps of the south.\n{rules}" in "\n".join(str(one["content"]) for one in of.shown())

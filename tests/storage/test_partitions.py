@@ -142,8 +142,10 @@ async def test_what_is_taken_again_within_a_growth_is_told_once_and_brought_to_i
     monkeypatch.setattr(moving, "SEEN_SECONDS", 0.5)
     monkeypatch.setattr(moving, "WAIT_SECONDS", 0.01)
     at_all = [address(f"again-{number}") for number in range(8)]
-    async with one(tmp_path, rights=Rights(include=SHARDS_FILE.read_text()), partitions=1) as server:
-        async with runtime(with_own_bucket(at_server(settings, server.url)), role="test") as idle:
+    rights = Rights(include=SHARDS_FILE.read_text())
+    async with one(tmp_path, rights=rights, partitions=1) as server:
+        own = with_own_bucket(at_server(settings, server.url))
+        async with runtime(own, role="test") as idle:
             for at in (at for at in at_all for _ in range(3)):
                 await idle.log.say(at, b"a word", message_id=fresh_id(), headers={})
             goes = [at for at in at_all if grown(ONE, 2).partition(at)]
