@@ -53,13 +53,14 @@ RESPONSES_API = Api(
 )
 
 
-_SHORT = re.compile(r"/(chat/completions|messages|responses|conversations|models)(?=/|\Z)")
-"""How a path begins where the base URL that an agent was given lacks `/v1`."""
+_ROUTE = re.compile(r"/+(?:v1/+)*((?:chat/completions|messages|responses|conversations|models)(?:/+[^/]+)*)/*")
+"""A path of the APIs, whether its agent's base URL lacks `/v1`, has one too many, or ends in a slash."""
 
 
 def route_of(path: str) -> str:
-    """Return *path* as the API has it: with `/v1`, also where its agent's base URL lacks that."""
-    return f"/v1{path}" if _SHORT.match(path) else path
+    """Return *path* as the API has it: with one `/v1`, whatever its agent's base URL has."""
+    found = _ROUTE.fullmatch(path)
+    return f"/v1/{found[1]}" if found else path
 
 
 def host_of(headers: dict[str, str]) -> Host:

@@ -27,7 +27,7 @@ class Incoming:
     path: str
     """As it was written, percent signs and all; a provider may mean something by them."""
     route: str
-    """The path as its API has it: with `/v1`, also where its agent's base URL lacks that."""
+    """The path as its API has it: with one `/v1`, whatever its agent's base URL has."""
     query: str
     headers: tuple[Header, ...]
     body: bytes = b""

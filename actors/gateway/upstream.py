@@ -113,7 +113,7 @@ def url_of(base: str, path: str, query: str) -> str:
     if _DOTS.search(path) or not path.startswith("/") or "\\" in path:
         raise Rejected("a path with dots or backslashes is not forwarded")
     base = base.rstrip("/")
-    if not urlsplit(base).path:
+    if urlsplit(base).path in ("", "/v1"):
         # below a folder some servers have no `/v1`: there the path that its agent knows is the right one
         path = route_of(path)
     if base.endswith("/v1") and path.startswith("/v1/"):

@@ -1,4 +1,4 @@
-"""An agent whose base URL lacks `/v1` is managed as any other: on `pass` it would believe that it is."""
+"""An agent whose base URL has no `/v1`, or two, is managed as any other: on `pass` it would believe that it is."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ BODIES = {
 }
 
 
-@pytest.mark.parametrize("written", ["", "/v1"])
+@pytest.mark.parametrize("written", ["", "/v1", "/v1/v1", "/", "//v1"])
 @pytest.mark.parametrize("path", BODIES)
-async def test_a_route_is_managed_with_v1_and_without_and_its_provider_is_asked_with_it(
+async def test_a_route_is_managed_however_often_it_has_v1_and_its_provider_is_asked_with_one(
     session: aiohttp.ClientSession, path: str, written: str
 ) -> None:
     async with provider(lambda _: Answer()) as there, in_front_of(there, without_nats(), mode="manage") as url:
@@ -49,6 +49,9 @@ async def test_lists_of_models_are_served_without_v1_where_the_gateway_has_keys_
         # servers below a folder, whose paths have no version or another one
         ("https://a.example/openai/d", "/chat/completions", "https://a.example/openai/d/chat/completions"),
         ("https://a.example/api/v4", "/chat/completions", "https://a.example/api/v4/chat/completions"),
+        ("https://a.example/v1", "/v1/v1/messages", "https://a.example/v1/messages"),
+        ("https://a.example", "//v1/chat/completions/", "https://a.example/v1/chat/completions"),
+        ("https://a.example/openai/d", "/v1/v1/messages", "https://a.example/openai/d/v1/v1/messages"),
         ("https://a.example", "/embeddings", "https://a.example/embeddings"),
         ("https://a.example", "/messages-of-others", "https://a.example/messages-of-others"),
     ],
@@ -58,5 +61,5 @@ def test_v1_is_added_where_the_settings_name_a_host_alone(base: str, path: str, 
 
 
 def test_what_has_v1_or_is_no_route_of_ours_stays_as_it_is() -> None:
-    for path in ("/v1/messages", "/api/chat", "/v1/v1/messages", "/", "/modelsx", "/x/messages"):
+    for path in ("/v1/messages", "/api/chat", "/v1/v1", "/", "/modelsx", "/x/messages", "/v1/embeddings/"):
         assert route_of(path) == path
