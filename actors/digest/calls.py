@@ -14,6 +14,7 @@ from actors.core.entry import Entry
 from actors.core.message_texts import MessageText
 from actors.core.text.gaps import GAP
 from actors.core.text.json_lines import flat, flat_rows
+from actors.core.text.kinds import FLAT_DEPTH_MAX, is_deep
 from actors.core.text.patterns import stands
 from actors.core.text.shorten.lines import lines_with
 from protocol.formats import messages
@@ -146,6 +147,8 @@ def call_text(call: MessageText, *, chars: int, hindsight: Hindsight, said: str 
         value = json.loads(arguments) if arguments.strip() else {}
     except (ValueError, RecursionError):
         value = arguments
+    if isinstance(value, dict | list) and is_deep(value, FLAT_DEPTH_MAX):
+        value = one_line(arguments)
     if not isinstance(value, dict):
         return clipped(
             f"{tool} {value if isinstance(value, str) else flat(value)}".strip(), chars, names=hindsight.by_fields
@@ -196,12 +199,12 @@ def writes_task_list(call: MessageText) -> bool:
 
 
 def arguments_of(call: MessageText) -> dict[str, Any]:
-    """Return the arguments of *call* as an object; an empty one where they are none."""
+    """Return the arguments of *call* as an object; an empty one where they are none, or too deep to be told."""
     try:
         value = json.loads(call.text)
     except (ValueError, RecursionError):
         return {}
-    return value if isinstance(value, dict) else {}
+    return value if isinstance(value, dict) and not is_deep(value, FLAT_DEPTH_MAX) else {}
 
 
 def target_of(call: MessageText, *, whole_paths: bool = True) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from actors.core.message_texts import MessageText
 from actors.core.text.gaps import GAP
 from actors.core.text.json_lines import flat
-from actors.core.text.kinds import is_deep, parsed_json
+from actors.core.text.kinds import FLAT_DEPTH_MAX, is_deep, parsed_json
 from actors.core.text.line_worths import Sought, words_of
 
 _IDENTIFIER = re.compile(r"(?=\S*\d)[\w.:/@-]{5,64}")
@@ -38,14 +38,12 @@ USED_WORTH_MIN = 0.5
 """Of a word: less is one that a user said, or that stands in many results."""
 
 FIELDS_MIN = 4
-DEPTH_MAX = 240
-"""A record that is deeper could not be told: Python calls no function that often within itself."""
 
 
 def record_in(result: str) -> dict[str, Any]:
     """Return the JSON object of several fields that a *result* is; an empty one where it is none."""
     value = parsed_json(result) if result.lstrip()[:1] == "{" and len(result) < CHARS_MAX else None
-    if not isinstance(value, dict) or len(value) < FIELDS_MIN or is_deep(value, DEPTH_MAX):
+    if not isinstance(value, dict) or len(value) < FIELDS_MIN or is_deep(value, FLAT_DEPTH_MAX):
         return {}
     return value
 

@@ -124,7 +124,7 @@ class RequestList:
 
         What was not pasted may be the task, and refers to nothing that may leave before it.
         """
-        if not self.by_fields or not any(entry.shown for entry in unit.entries):
+        if not self.by_fields or not any(entry.shown and not entry.results for entry in unit.entries):
             return []
         return [_request(entry, [entry]) for entry in self.staying.values()]
 

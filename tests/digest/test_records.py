@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.digest.records import fields_of, is_record, record_text, shorter_record
+from protocol.policy import resolve
 from tests.builders import Talk, assistant, policy, result, user, words
+
+from .test_account import called, play, told
 
 BOOKING = {
     "flight_type": "round_trip",
@@ -114,3 +117,21 @@ def test_looked_up_records_keep_what_tells_them_apart_when_their_steps_are_joine
     assert "BK0 -> {" in told
     assert "payment_history [(gift_card_000, amount 0)]" in told
     assert sum(f"gift_card_{number}00" in told for number in range(14)) >= 10
+
+
+def nested(depth: int) -> dict[str, Any]:
+    value: dict[str, Any] = {"pump": 1}
+    for _ in range(depth):
+        value = {"in": value}
+    return value
+
+
+@pytest.mark.parametrize("records", ["fields", "lines"])
+@pytest.mark.parametrize("depth", [99, 150, 199, 240, 300, 900])
+def test_calls_and_results_that_are_however_deep_are_told(records: str, depth: int) -> None:
+    layer = {"digest": {"style": "account", "records": records, "cap": 0.45}}
+    of = Talk(resolve([{"budget": {"window": 3_000, "reserve": 0}}, layer]))
+    record = json.dumps({"id": "station-7", "state": "dry", "depth": 3, "since": "May", "of": nested(depth)})
+    play(of, user("Look at it."), *called(1, "put", "ok", rows=[nested(depth)] * 2), *called(2, "get", record))
+    play(of, *(message for at in range(3, 40) for message in called(at, "read", f"Pump {at} is dry. " * 60)))
+    assert "put" in told(of)

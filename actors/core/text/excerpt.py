@@ -15,7 +15,7 @@ from protocol.formats import messages
 
 from .gaps import GAP, Gapped, gapped, moved
 from .json_lines import json_lines
-from .kinds import BASE64_CHARS_MIN, JSON_DEPTH_MAX, is_deep, parsed_json
+from .kinds import BASE64_CHARS_MIN, FLAT_DEPTH_MAX, JSON_DEPTH_MAX, is_deep, parsed_json
 from .line_worths import LINE_CHARS_MAX, WORD, Sought, line_worths, without_numbers, words_of_each, worths_of
 from .noise import failing_sources, passed_tests, undrawn, without_noise, without_rights
 from .phrases import telling
@@ -250,7 +250,7 @@ def readable_lines(text: str, *, indented: bool = False) -> list[str]:
         half = READ_CHARS_MAX // 2
         text = f"{text[:half]}\n{GAP if indented else ''}\n{text[-half:]}"
     value = parsed_json(text) if text.lstrip()[:1] in ("{", "[") else None
-    if value is not None and not (indented and is_deep(value, JSON_DEPTH_MAX)):
+    if value is not None and not is_deep(value, JSON_DEPTH_MAX if indented else FLAT_DEPTH_MAX):
         # the name of a field may have line ends
         return [piece for line in json_lines(value, differing=indented) for piece in line.split("\n")]
     if "\x1b" in text:

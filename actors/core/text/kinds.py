@@ -25,6 +25,9 @@ BASE64_CHARS_MIN = 200
 SHARE_MIN = 0.6
 """Share of the sampled lines that must have a kind's shape."""
 
+FLAT_DEPTH_MAX = 200
+"""JSON that is deeper is not told as lines: Python calls no function much more often within itself."""
+
 JSON_DEPTH_MAX = 100
 """JSON that is deeper is told as text under rules 3: rules go through it by calling themselves."""
 
