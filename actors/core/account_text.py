@@ -17,6 +17,9 @@ FORM, FORM_BEFORE = 3, 2
 JOINT = " · "
 """Between values of one message; where one has it, it is a comma."""
 
+SHARED_CHARS_MIN = 6
+"""Fewer characters, with which one text ends and the next begins, are two things."""
+
 COLUMNS_CHARS_MIN = 40
 CHANGED_STEPS_MIN = 8
 """With fewer steps, they say it themselves."""
@@ -82,7 +85,25 @@ def _seen(values: Sequence[AccountValue], *, together: bool) -> Iterator[str]:
         yield from (f"#{one.number} {one.text}" for one in values)
         return
     for number, some in groupby(values, key=lambda one: one.number):
-        yield f"#{number} {JOINT.join(one.text.replace(JOINT, ', ') for one in some)}"
+        yield f"#{number} {JOINT.join(_merged([one.text.replace(JOINT, ', ') for one in some]))}"
+
+
+def _merged(texts: Sequence[str]) -> list[str]:
+    """Return *texts* with those as one that go on with the words with which the one before ends."""
+    out: list[str] = []
+    for text in texts:
+        words = text.split(" ")
+        shared = next((" ".join(words[:n]) for n in range(len(words) - 1, 0, -1) if _goes_on(out, words[:n])), "")
+        if shared:
+            out[-1] += text[len(shared) :]
+        else:
+            out.append(text)
+    return out
+
+
+def _goes_on(out: Sequence[str], words: Sequence[str]) -> bool:
+    shared = " ".join(words)
+    return bool(out) and len(shared) >= SHARED_CHARS_MIN and f" {out[-1]}".endswith(f" {shared}")
 
 
 def without_steps(account: Account, left: Collection[int], values: tuple[AccountValue, ...]) -> Account:

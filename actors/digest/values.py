@@ -124,17 +124,23 @@ def values_beside(
 
 @dataclass(kw_only=True)
 class _Alike:
-    """Of links in one message, and of sums that stand in the same words, a few say what they are."""
+    """A few say what others are: of links in one message, of its values that stand beside nothing, and of sums that
+    stand in the same words."""
 
     by_fields: bool
     shapes: Counter[str] = field(default_factory=Counter)
     links: Counter[int] = field(default_factory=Counter)
+    listed: Counter[int] = field(default_factory=Counter)
 
     def has_enough(self, item: DigestItem, found: AccountValue) -> bool:
         """Tell whether enough like *found* were chosen; else it is counted as one of them."""
         if self.by_fields and _is_link(item, found):
             self.links[item.number] += 1
             if self.links[item.number] > ALIKE_MAX:
+                return True
+        if self.by_fields and " " not in found.text:
+            self.listed[item.number] += 1
+            if self.listed[item.number] > ALIKE_MAX:
                 return True
         if not self.shapes and item.category != "amount":
             return False
@@ -159,7 +165,9 @@ def _lines_of(parts: Sequence[MessageText], *, by_fields: bool) -> tuple[bool, l
 def _plain_text(part: MessageText) -> str:
     """Return the words of a result without envelopes, and the arguments of a call without the marks of JSON."""
     if part.tool and (arguments := arguments_of(part)):
-        return "\n".join(json_lines(arguments))
+        # switches say nothing beside a value
+        each = ({name: item} for name, item in arguments.items() if item is not None and not isinstance(item, bool))
+        return "\n".join(line for one in each for line in json_lines(one))
     return opened_text(part) if part.trust == "tool" else part.text
 
 

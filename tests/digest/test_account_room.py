@@ -235,6 +235,21 @@ def test_what_was_seen_in_one_message_stands_on_one_line_in_its_order() -> None:
         account_text(of, prose="", through=9, form=4)
 
 
+def test_what_goes_on_where_the_one_before_ends_is_seen_as_one() -> None:
+    texts = ("LICENSE Makefile README.md", "Makefile README.md RELEASE.md", "RELEASE.md VERSION", "go on", "on top")
+    seen = tuple(AccountValue(number=4, value=text, text=text) for text in texts)
+    told = account_text(Account(values=seen), prose="", through=9, form=3)
+    assert "\n#4 LICENSE Makefile README.md RELEASE.md VERSION · go on · on top\n" in told
+
+
+def test_of_a_listing_a_few_are_seen_and_no_switch_of_a_call() -> None:
+    listing = "\n".join(f"/srv/pumps/station_{at}/log_{at * 7}.csv" for at in range(40))
+    of = play(talk(2_500), user("Find it."), *called(1, "bash", listing, command="find /srv", blocking=False, cwd=None))
+    play(of, *looks(2, 12))
+    assert sum(one.text.startswith("/srv/pumps/") for one in account(of).values) <= 2
+    assert not any("blocking" in one.text or "cwd" in one.text for one in account(of).values)
+
+
 def test_a_number_in_bold_stands_with_its_title_and_a_dash_goes_on_with_its_sentence() -> None:
     report = (
         "## Pods **1. Out of memory** - **Cause:** the limit is 100 Mi - it needs 180 - **Fix:** raise it "
