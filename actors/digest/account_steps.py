@@ -13,6 +13,7 @@ from actors.core.message_texts import MessageText, redacted_texts
 from actors.core.text.error_text import error_text
 from actors.core.text.excerpt import excerpt, sentences_excerpt
 from actors.core.text.gaps import GAP
+from actors.core.text.table import is_summary
 from actors.core.units import Unit
 from protocol.account import AccountAct, AccountStep
 
@@ -268,7 +269,10 @@ def _printed(text: str, number: int, most: LevelChars, hindsight: Hindsight) -> 
 
 
 def answer_of(act: AccountAct, *, after: int, hindsight: Hindsight) -> str:
-    """Return the line of an outcome that says most."""
+    """Return the line of an outcome that says most: of rows that nobody used, how many there were of which kind."""
+    last = act.outcome.rsplit("\n", 1)[-1]
+    if not act.used and is_summary(last):
+        return last
     answer = one_line(hindsight.excerpt(act.outcome, chars=ANSWER_CHARS_MAX, after=after, own=act.call))
     return _GAPS.sub(GAP, answer)
 

@@ -306,3 +306,11 @@ def test_the_list_of_tasks_names_each_task_however_little_is_told_of_other_calls
     play(of, *(message for at in range(2, newest) for message in called(at, "read", str(report(at)["content"]))))
     assert "(id, content, status): (0, Measure pump 0 and write it down, completed), (1, " in told(of)
     assert [f"({at}, Measure pump {at} and write it down, {states[at]})" in told(of) for at in range(7)] == [True] * 7
+
+
+def test_how_many_rows_of_which_kind_stands_where_steps_are_joined_though_nobody_used_it() -> None:
+    rows = "\n".join(f"pump-{at * 7919}   1/1   Running   {at}d   station-{at % 7}" for at in range(12))
+    listing = f"NAME   READY   STATUS   AGE   NODE\n{rows}"
+    of = play(talk(1_500), user("Look."), *looks(1, 3), *called(50, "bash", listing, command="pumps"), *looks(60, 60))
+    (answer,) = [act.outcome for step in account(of).steps for act in step.acts if act.target == "pumps"]
+    assert answer.startswith("(12 rows: STATUS Running x12")
