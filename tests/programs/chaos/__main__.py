@@ -31,7 +31,7 @@ from protocol.errors import Unavailable
 from protocol.ids import Address, address, fresh_id
 from storage.known_layout import known_layout
 from storage.streams import consumers
-from tests.programs.chaos.agent import Tally, insisted, play
+from tests.programs.chaos.agent import Ended, Tally, insisted, play
 from tests.programs.chaos.audit import audited
 from tests.programs.chaos.faults import CHAOS_ACK_WAIT_SECONDS, ELDERS, Herd, herd, inject, schedule
 from tests.programs.chaos.growing import KILLS, grown
@@ -76,6 +76,9 @@ class Run:
         self.model = Model()
         self.retirement = Retirement()
         self.tenants: Tenants
+        self.pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+        self.unsettled: list[Ended] = []
+        """Conversations that somebody still worked on long after their end."""
         self.started = time.monotonic()
         self.ends = self.started + options.minutes * 60 if options.minutes else math.inf
 
@@ -84,6 +87,7 @@ class Run:
         embedded.RESTARTS_MAX = 1_000_000  # who kills servers on purpose does not want the stack to give up
         conversations.WARM_MAX = WARM_MAX
         async with AsyncExitStack() as held:
+            held.enter_context(self.pool)
             data = Path(self.options.data or held.enter_context(tempfile.TemporaryDirectory(prefix="jettison-chaos-")))
             servers = await held.enter_async_context(self._servers(data))
             running = await held.enter_async_context(runtime(servers.settings, role="chaos"))
@@ -159,13 +163,12 @@ class Run:
         waiting = scripts(self.options.seed, self.options.turns, recorded)
         async with AsyncExitStack() as held:
             self.tenants = await held.enter_async_context(tenants(settings.nats.url, self.tally))
-            pool = held.enter_context(ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")))
             async with asyncio.TaskGroup() as group:
                 for _ in range(self.options.agents):
-                    group.create_task(self._agent(waiting, running, pool))
+                    group.create_task(self._agent(waiting, running))
             self.tally.violations += self.tenants.wrong()
 
-    async def _agent(self, waiting: Iterator[Script], running: Runtime, pool: ProcessPoolExecutor) -> None:
+    async def _agent(self, waiting: Iterator[Script], running: Runtime) -> None:
         """Play one conversation after the other, and compare each with its log at its end."""
         for script in waiting:
             if time.monotonic() > self.ends:
@@ -175,16 +178,19 @@ class Run:
             if ended is None:
                 continue
             try:
-                found = await insisted(lambda ended=ended: audited(running, ended, pool), self.tally)  # type: ignore[misc]
-            except Unavailable as error:
-                self.tally.violations.append(f"{ended.at} was not audited: {type(error).__name__}: {error}")
-                continue
-            self.tally.violations += [f"{ended.at}: {wrong}" for wrong in found.wrong]
-            self.conversations += 1
-            self.contexts_rebuilt += found.rebuilt
-            self.commits += found.commits
-            if not found.wrong:
-                self.retirement.end(ended.at)
+                await self._judge(ended, running)
+            except Unavailable:
+                # the faults keep its workers from ending their work; when they are over, it must settle
+                self.unsettled.append(ended)
+
+    async def _judge(self, ended: Ended, running: Runtime) -> None:
+        found = await insisted(lambda: audited(running, ended, self.pool), self.tally)
+        self.tally.violations += [f"{ended.at}: {wrong}" for wrong in found.wrong]
+        self.conversations += 1
+        self.contexts_rebuilt += found.rebuilt
+        self.commits += found.commits
+        if not found.wrong:
+            self.retirement.end(ended.at)
 
     async def _retire(self, running: Runtime) -> None:
         """Remove what ended long ago, so that a long run does not grow by itself."""
@@ -214,6 +220,13 @@ class Run:
             await asyncio.sleep(0.5)
         if left:
             self.tally.violations.append(f"{left} slots are filled for ever")
+        if self.unsettled:
+            self.told(f"{self.clock()} {len(self.unsettled)} conversations are audited now, when they are at rest")
+        for ended in self.unsettled:
+            try:
+                await self._judge(ended, running)
+            except Unavailable as error:
+                self.tally.violations.append(f"{ended.at} was not audited: {type(error).__name__}: {error}")
         letters = {kept.letter.at: kept.letter async for kept in running.dead_letters.all()}
         for at, letter in letters.items():
             if at not in poisoned:
