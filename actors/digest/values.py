@@ -36,6 +36,10 @@ ROW_CHARS_MAX, ROW_CELLS_MIN = 90, 4
 CANDIDATES_MAX = 600
 FRAME_TOKENS = 3
 ALIKE_MAX = 2
+NAMES = frozenset(("symbol", "setting", "status"))
+REPEATED_MIN = 3
+"""Of messages of tools that had such a name, which nobody took up: all of them say it, and none needs it."""
+
 SLICE_CHARS_MAX = 8
 _SLICE = re.compile(rf"[\d:]{{2,{SLICE_CHARS_MAX}}}")
 """A slice in a program (`1::6`), or a time of day: no address."""
@@ -95,7 +99,9 @@ def values_beside(
     some = [
         item
         for item in known
-        if item.category in KINDS and (len(item.value) > SLICE_CHARS_MAX or not _SLICE.fullmatch(item.value))
+        if item.category in KINDS
+        and (len(item.value) > SLICE_CHARS_MAX or not _SLICE.fullmatch(item.value))
+        and not (by_fields and item.category in NAMES and REPEATED_MIN <= item.uses < SPOKEN)
     ]
     best = ranked(some, newest, most=CANDIDATES_MAX)
     # what stood beside others, nobody knows any more: most are older than the messages that leave
@@ -176,7 +182,7 @@ def _is_of_program(item: DigestItem, line: str) -> bool:
     line = line[:PROGRAM_CHARS]
     if item.category == "path":
         return bool(_IMPORT.search(line))
-    if item.category not in ("symbol", "setting", "status"):
+    if item.category not in NAMES:
         return False
     return bool(_PROGRAM.search(line)) or line.strip(_MARKS_AROUND) == item.value
 

@@ -9,6 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from actors.core.account_text import JOINED_LEVEL, account_text
+from actors.core.extract import SPOKEN
 from actors.core.pressure import target_tokens
 from actors.core.text.excerpt import excerpt, sentences_excerpt
 from actors.digest.account_steps import coarser
@@ -18,7 +19,9 @@ from actors.digest.joined_steps import joined
 from actors.digest.records import record_text
 from actors.digest.requests import without_repeats
 from actors.digest.step_rooms import chars_of, expected_chars, level_chars
+from actors.digest.values import values_beside
 from protocol.account import Account, AccountAct, AccountRequest, AccountStep, AccountValue
+from protocol.facts import DigestItem
 from protocol.policy import resolve
 from tests.builders import COUNT, Talk, user
 
@@ -313,4 +316,12 @@ def test_how_many_rows_of_which_kind_stands_where_steps_are_joined_though_nobody
     listing = f"NAME   READY   STATUS   AGE   NODE\n{rows}"
     of = play(talk(1_500), user("Look."), *looks(1, 3), *called(50, "bash", listing, command="pumps"), *looks(60, 60))
     (answer,) = [act.outcome for step in account(of).steps for act in step.acts if act.target == "pumps"]
-    assert answer.startswith("(12 rows: STATUS Running x12")
+    assert answer == "(12 rows: in each READY 1/1, STATUS Running)"
+
+
+def test_a_name_that_each_result_of_a_tool_has_and_nobody_took_up_is_no_value() -> None:
+    names = {"tokenVolumeProjected": 40, "rackOfPumps": 2, "stationOfPumps": SPOKEN + 40}
+    known = [DigestItem(category="symbol", value=name, number=9, uses=uses) for name, uses in names.items()]
+    stood = [AccountValue(number=9, value=name, text=f"mounted from {name} (ro)") for name in names]
+    found = values_beside(tuple(known), (), stood, told=Account(), standing="", room=1_000, count=len, by_fields=True)
+    assert [one.value for one in found] == ["rackOfPumps", "stationOfPumps"]

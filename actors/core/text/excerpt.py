@@ -8,25 +8,23 @@ that what stands on every line counts for nothing. JSON becomes one line for eac
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from protocol.formats import messages
 
-from .gaps import GAP, Gapped, gapped, moved
+from .choice import worthiest
+from .gaps import GAP, Gapped, gapped, moved, without_cut_end
 from .json_lines import json_lines
 from .kinds import BASE64_CHARS_MIN, FLAT_DEPTH_MAX, JSON_DEPTH_MAX, is_deep, parsed_json
 from .line_worths import LINE_CHARS_MAX, WORD, Sought, line_worths, without_numbers, words_of_each, worths_of
 from .noise import failing_sources, passed_tests, undrawn, without_noise, without_rights
 from .phrases import telling
 from .shorten.binary import without_base64
-from .table import heads, is_ruler, summaries, table_of
+from .table import Table, heads, is_ruler, summaries, table_of
 
 READ_CHARS_MAX = 200_000
 """Of a larger result, both halves of the bound are looked at: its beginning and its end."""
-
-HEADED_MAX = 40
-"""Lines below the names of columns in which rows are looked for."""
 
 FIELDS_MIN = 4
 """A line of so many fields is shortened by leaving fields out."""
@@ -34,15 +32,6 @@ FIELDS_MIN = 4
 CLAUSE_WORDS_MIN = 5
 """Between two commas, on average: more words are a clause of a sentence, and no field. A column of a table is mostly a
 word or two, the fields of a record up to four with their name."""
-
-FILL_SHARE = 0.2
-"""Of the room, for what stands between lines that were chosen."""
-
-NAMED_SHARE = 0.25
-"""Of the room, for the names of the columns of what is no JSON: rows say more than names without them."""
-
-FEW_LINES = 12
-"""Of so few, nothing is kept back: what stands between them says little more."""
 
 _WIDE = re.compile(r"(?<=\S) {3,}")
 _NUMBER = re.compile(rf"(?:{GAP} )?(?:\s*\d+[:|→])?")
@@ -92,7 +81,7 @@ class LookedAt:
 
     def __init__(self, text: str, sought: Sought, *, clauses: bool, ordered: bool = False) -> None:
         lines = readable_lines(text, indented=clauses)
-        self._lines, self._gaps = gapped(without_noise(lines)) if clauses else _without_gaps(lines)
+        self._lines, self._gaps = without_cut_end(gapped(without_noise(lines))) if clauses else _without_gaps(lines)
         self._is_header = is_title if clauses else is_header
         self._whole = self._rendered(self._lines, range(len(self._lines)), self._gaps)
         self._sought = sought
@@ -107,16 +96,18 @@ class LookedAt:
         """Return the lines that mattered, in their order, in at most *chars* characters; gaps are marked."""
         if len(self._whole) <= chars:
             return self._whole
-        lines, named, gaps = self._pieces
+        _, named, gaps = self._pieces
+        lines, summary = self._rows
         listed = self._rendered(lines, range(len(lines)), gaps)
+        if lines is not self._pieces[0]:
+            listed = f"{listed}\n{summary}"
         if len(listed) <= chars:
             return listed
-        worths, summary = self._worths
         most = min(LINE_CHARS_MAX, max(60, chars - 4))
         shown = [line if len(line) <= most or self._is_header(line) else self._clipped(line, most) for line in lines]
         headers = [number for number, line in enumerate(shown) if self._is_header(line)]
         room = max(chars - len(summary) - 2, chars // 2)
-        out = self._rendered(shown, _chosen(shown, worths, room, headers, named), gaps)
+        out = self._rendered(shown, worthiest(shown, self._worths, room, headers, named), gaps)
         return f"{out}\n{summary}" if summary else out
 
     def _clipped(self, line: str, chars: int) -> str:
@@ -144,16 +135,30 @@ class LookedAt:
         return pieces, frozenset(named), moved(self._gaps, (*places, len(pieces)))
 
     @cached_property
-    def _worths(self) -> tuple[list[float], str]:
-        """Return the worths of the lines, and the summary of the table that they are."""
+    def _table(self) -> Table | None:
         lines, _, _ = self._pieces
-        table = None if summaries(lines) else table_of(lines)
-        worths = line_worths(lines, self._sought, table)
+        return None if summaries(lines) else table_of(lines)
+
+    @cached_property
+    def _rows(self) -> tuple[list[str], str]:
+        """Return the lines without what each row of a table has, and what sums the rows up."""
+        (lines, _, _), table = self._pieces, self._table
+        if table is None:
+            return lines, ""
+        # the number of a line and its indentation are no cells
+        is_file = without_numbers(lines) is not lines
+        return (table.narrowed(lines), table.told) if self._clauses and not is_file else (lines, table.summary)
+
+    @cached_property
+    def _worths(self) -> list[float]:
+        """Return how much each line matters."""
+        lines, _, _ = self._pieces
+        worths = line_worths(lines, self._sought, self._table)
         for number in failing_sources(lines) if self._clauses else ():
             worths[number] += _FAILING_WORTH
         for number in passed_tests(lines) if self._clauses else ():
             worths[number] = 0.0
-        return _with_first_items(lines, worths) if self._ordered else worths, table.summary if table else ""
+        return _with_first_items(lines, worths) if self._ordered else worths
 
 
 def _without_gaps(lines: Sequence[str]) -> Gapped:
@@ -180,7 +185,7 @@ def sentences_excerpt(text: str, *, chars: int, sought: Sought, clauses: bool = 
     if clauses:
         worths = _with_first_items(parts, worths)
     shown = [_clipped(part, sought, max(60, chars - 4), clauses=clauses) for part in parts]
-    return _rendered(shown, _chosen(shown, worths, chars)).replace("\n", " ")
+    return _rendered(shown, worthiest(shown, worths, chars)).replace("\n", " ")
 
 
 def _sentences(line: str) -> list[str]:
@@ -316,64 +321,6 @@ def _fields(fields: list[str], sought: Sought, chars: int) -> str:
             chosen.append(place)
     kept = ", ".join(fields[place] for place in sorted(chosen)) or fields[order[0]][: chars - 2]
     return f"{kept} {GAP}"
-
-
-def _chosen(
-    lines: list[str],
-    worths: list[float],
-    chars: int,
-    headers: Sequence[int] = (),
-    named: frozenset[int] = frozenset(),
-) -> list[int]:
-    """Return the numbers of the lines worth most for their length that fit *chars*, and what stands between them.
-
-    *headers* and those that are *named* name the columns of the rows below them.
-    """
-    named = frozenset(number for number in named if len(lines[number]) <= chars * NAMED_SHARE)
-    above = named.union(headers)
-    chosen: set[int] = set()
-    left = chars
-    kept_back = chars * FILL_SHARE if len(lines) > FEW_LINES else 0
-    if named:
-        left -= max(len(lines[number]) + 1 for number in named)
-    for number in _by_worth(lines, worths):
-        cost = len(lines[number]) + 3
-        if number in above and len(lines) > 1:
-            continue
-        if cost > left - (kept_back if chosen else 0) or (chosen and worths[number] <= 0):
-            continue
-        left -= cost
-        chosen.add(number)
-    # the names of the columns, where a row stands
-    for number in headers:
-        columns = lines[number].count(", ")
-        if len(lines[number]) <= chars and any(
-            below in chosen and lines[below].count(", ") == columns
-            for below in range(number + 1, min(number + HEADED_MAX, len(lines)))
-        ):
-            chosen.add(number)
-            left -= len(lines[number])
-    for number in named:
-        if chosen.intersection(range(number + 1, number + HEADED_MAX)):
-            chosen.add(number)
-    # a hole of a line or two says less than the lines
-    for number in sorted(chosen):
-        for stop in (number + 2, number + 3):
-            if stop in chosen and number + 1 not in chosen and stop - 1 not in chosen:
-                hole = range(number + 1, stop)
-                cost = sum([len(lines[each]) + 1 for each in hole])
-                if cost <= left:
-                    left -= cost
-                    chosen.update(hole)
-    return sorted(chosen)
-
-
-def _by_worth(lines: list[str], worths: list[float]) -> Iterator[int]:
-    """Yield the numbers of the lines, those first that are worth most for their length; the worthless last."""
-    some = [(-worth / (30 + len(lines[number])) ** 0.5, number) for number, worth in enumerate(worths) if worth > 0]
-    some.sort()
-    yield from [number for _, number in some]
-    yield from [number for number, worth in enumerate(worths) if worth <= 0]
 
 
 def _rendered(

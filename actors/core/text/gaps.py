@@ -37,6 +37,15 @@ def gapped(lines: Sequence[str]) -> Gapped:
     return Gapped(bare, frozenset(gaps))
 
 
+def without_cut_end(text: Gapped) -> Gapped:
+    """Return *text* without its last line where that is the beginning of another one: whoever printed it cut it off."""
+    *above, last = text.lines or [""]
+    words = last.rstrip(GAP).rstrip()
+    if not words or not any(line != last and line.startswith(words) and line[len(words)].isalnum() for line in above):
+        return text
+    return Gapped(above, frozenset([number for number in text.gaps if number < len(above)]) | {len(above)})
+
+
 def _is_mark(line: str) -> bool:
     """Tell a line that says nothing but that others are left out, however it says so."""
     line = line.strip()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 ROWS_MIN = 5
@@ -21,6 +21,10 @@ ODD_SHARE = 0.25
 
 CELL_CHARS_MAX = 24
 NAMED_MAX = 3
+ALIKE_CHARS_MAX = 120
+"""Of the cells that all rows have alike, with the names of their columns: more stays in each row."""
+_EMPTY = frozenset(("<none>", "<unset>", "-", "--", "None", "null", "N/A", "n/a"))
+"""Cells that say nothing is there."""
 
 _GAP = re.compile(r"\t+| {2,}| \| ")
 _SUMMARY = re.compile(r"\(\d+ rows: .*\)")
@@ -43,6 +47,49 @@ class Table(NamedTuple):
     kinds: dict[int, Counter[str]]
     """Place of a column: how often each cell stands in it."""
     names: list[str]
+    head: int
+    """The line of the names, -1 where no column has one."""
+
+    @property
+    def alike(self) -> dict[int, str]:
+        """Return the cells that all rows have alike, by the place of their column.
+
+        There are none where a cell is empty, as indentation is, and where one column would be left that is not the
+        first: that one names the rows.
+        """
+        columns = list(zip(*self.rows.values(), strict=True))
+        if not all(map(all, columns)):
+            return {}
+        found: dict[int, str] = {}
+        left = ALIKE_CHARS_MAX
+        for place, cells in enumerate(columns):
+            told = self._named(place, cells[0])
+            if len(set(cells)) == 1 and len(told) <= left:
+                left -= len(told)
+                found[place] = cells[0]
+        left_over = [place for place in range(len(columns)) if place not in found]
+        return found if len(left_over) > 1 or left_over == [0] else {}
+
+    def narrowed(self, lines: Sequence[str]) -> list[str]:
+        """Return *lines* without the cells that all rows have alike: `told` says them once."""
+        alike, out = self.alike, list(lines)
+        for number, row in {**self.rows, **({self.head: self.names} if self.names else {})}.items() if alike else ():
+            joint = " | " if " | " in lines[number] else "  "
+            out[number] = joint.join(cell for place, cell in enumerate(row) if place not in alike)
+        return out
+
+    def _named(self, place: int, cell: str) -> str:
+        return f"{self.names[place]} {cell}" if place < len(self.names) else cell
+
+    @property
+    def told(self) -> str:
+        """Return `summary`, with what all rows have alike told once before it."""
+        alike = self.alike
+        each = [self._named(place, cell) for place, cell in alike.items() if cell not in _EMPTY]
+        kinds = {place: often for place, often in self.kinds.items() if place not in alike}
+        told = [f"in each {', '.join(each)}"] if each else []
+        told += self._counted(kinds)
+        return f"({len(self.rows)} rows: {'; '.join(told)})" if told else ""
 
     @property
     def odd(self) -> list[int]:
@@ -64,11 +111,14 @@ class Table(NamedTuple):
     @property
     def summary(self) -> str:
         """Return how many rows there are, and how many have which kind; empty where no column has kinds."""
-        told = []
-        for place, often in list(self.kinds.items())[:NAMED_MAX]:
-            name = f"{self.names[place]} " if place < len(self.names) else ""
-            told.append(name + ", ".join(f"{cell} x{times}" for cell, times in often.most_common()))
+        told = self._counted(self.kinds)
         return f"({len(self.rows)} rows: {'; '.join(told)})" if told else ""
+
+    def _counted(self, kinds: Mapping[int, Counter[str]]) -> list[str]:
+        return [
+            self._named(place, ", ".join(f"{cell} x{times}" for cell, times in often.most_common()))
+            for place, often in list(kinds.items())[:NAMED_MAX]
+        ]
 
 
 def is_ruler(line: str) -> bool:
@@ -127,8 +177,9 @@ def table_of(lines: Sequence[str]) -> Table | None:
     rows = {number: row for number, row in enumerate(split) if len(row) == width}
     first = next(iter(rows))
     names = rows.pop(first) if all(cell == cell.upper() for cell in rows[first]) else []
+    head = first if names else -1
     kinds = {place: often for place in range(width) if (often := _kinds([row[place] for row in rows.values()]))}
-    return Table(rows=rows, kinds=kinds, names=names)
+    return Table(rows=rows, kinds=kinds, names=names, head=head)
 
 
 def _kinds(cells: Sequence[str]) -> Counter[str]:

@@ -47,3 +47,13 @@ def test_marks_of_other_shortenings_are_marks_too() -> None:
     shown, gaps = gapped(text.split("\n"))
     assert shown == ["one", "two", "    three", "[… 3 of 9 KB left out; among them:", "four", "five…"]
     assert gaps == {1, 2, 5}
+
+
+def test_a_last_line_that_is_the_beginning_of_another_one_was_cut_off_and_is_marked_as_left_out() -> None:
+    events = [f"  Warning  Failed  {number}m  kubelet  Error: ImagePullBackOff" for number in range(9)]
+    short = excerpt("\n".join([*events, "  War"]), chars=120, sought=lambda _: 0.0, clauses=True)
+    assert f"Error: ImagePullBackOff {GAP}\n" in short
+    assert "War" not in short.replace("Warning", "")
+    # a result that ends with a word of its own is whole
+    assert "\ndone" in excerpt("\n".join([*events, "done"]), chars=120, sought=lambda _: 0.0, clauses=True)
+    assert excerpt("War", chars=9, sought=lambda _: 0.0, clauses=True) == "War"

@@ -22,6 +22,38 @@ def test_a_row_that_differs_is_odd_and_the_rest_is_counted() -> None:
     assert is_summary(table.summary)
 
 
+NODES = [
+    "NAME  READY  STATUS  NODE  GATES",
+    *(f"web-{number}  1/1  Running  node-a  <none>" for number in range(9)),
+    "pay-7f  0/1  CrashLoopBackOff  node-a  <none>",
+]
+
+
+def test_what_all_rows_have_alike_is_told_once_and_an_empty_cell_never() -> None:
+    short = excerpt("\n".join(NODES), chars=150, sought=nothing, clauses=True)
+    summary = "(10 rows: in each NODE node-a; STATUS Running x9, CrashLoopBackOff x1)"
+    assert short == f"NAME  READY  STATUS …\nweb-8  1/1  Running\npay-7f  0/1  CrashLoopBackOff\n{summary}"
+    listed = excerpt("\n".join(NODES), chars=400, sought=nothing, clauses=True)
+    assert listed.startswith("NAME  READY  STATUS\nweb-0  1/1  Running\nweb-1  1/1  Running\n")
+    assert listed.endswith("web-8  1/1  Running\npay-7f  0/1  CrashLoopBackOff\n" + summary)
+
+
+def test_names_of_columns_are_left_out_where_no_row_is_told() -> None:
+    names = "  ".join(["NAME", "READY", "STATUS", *(f"COLUMN-{number}" for number in range(4))])
+    rows = [
+        f"pod-{one * 7919}-with-a-long-name  {one}/9  Running  {one}  {one * 3}  {one * 5}  x{one}" for one in range(9)
+    ]
+    assert "NAME" not in excerpt("\n".join([names, *rows]), chars=80, sought=nothing, clauses=True)
+
+
+@pytest.mark.parametrize("indentation", ["    ", "  "])
+def test_the_lines_of_a_file_keep_their_numbers_and_their_indentation(indentation: str) -> None:
+    lines = [f"   {number}\t{indentation}    step_{number}(pump_{number})" for number in range(10, 60)]
+    short = excerpt("\n".join(lines), chars=300, sought=nothing, clauses=True)
+    assert "rows" not in short
+    assert f"\t{indentation}    step_59(pump_59)" in short
+
+
 @pytest.mark.parametrize(
     "lines",
     [
@@ -60,3 +92,10 @@ def test_of_what_somebody_said_the_sentence_that_tells_something_is_kept_whole(s
     short = sentences_excerpt(said, chars=90, sought=nothing)
     assert len(short) <= 90 + 4
     assert kept in short
+
+
+def test_rows_that_differ_in_a_moment_alone_keep_what_happened() -> None:
+    events = [f"Warning  Failed  {number}m  kubelet  Error: ImagePullBackOff" for number in range(9)]
+    assert "Warning  Failed  0m  kubelet  Error: ImagePullBackOff" in excerpt(
+        "\n".join(events), chars=150, sought=nothing, clauses=True
+    )
