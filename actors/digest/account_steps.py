@@ -279,7 +279,7 @@ def answer_of(act: AccountAct, *, after: int, hindsight: Hindsight) -> str:
 
 def has_answer(act: AccountAct) -> bool:
     """Tell whether the outcome of *act* may be told by its line that says most."""
-    return not (act.failed or act.changes or is_record(act.outcome)) and act.outcome != NOTHING
+    return not (act.failed or act.changes or act.instructs or is_record(act.outcome)) and act.outcome != NOTHING
 
 
 def is_cut(step: AccountStep) -> bool:

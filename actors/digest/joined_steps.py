@@ -72,9 +72,11 @@ def joined(steps: Sequence[AccountStep], *, told: Collection[str], by_fields: bo
             failed=act.failed,
             times=times,
             used=act.used,
+            instructs=by_fields and act.instructs,
         )
     ranked = sorted(
-        acts.values(), key=lambda act: (not _is_plan(act), -act.changes, -act.failed, -act.times, -act.used)
+        acts.values(),
+        key=lambda act: (not _is_plan(act), -act.instructs, -act.changes, -act.failed, -act.times, -act.used),
     )
     others = [act for act in ranked if act.call == OTHERS] + ranked[JOINED_HEADS_MAX:]
     kept = set(ranked[:JOINED_HEADS_MAX]).difference(others)
@@ -113,7 +115,9 @@ def _beyond_room(acts: Sequence[AccountAct]) -> list[AccountAct]:
 
 def _is_longer_answer(act: AccountAct) -> bool:
     told = act.outcome
-    return len(told) > ANSWER_CHARS and not (act.failed or is_record(told) or is_summary(told) or _is_plan(act))
+    return len(told) > ANSWER_CHARS and not (
+        act.failed or act.instructs or is_record(told) or is_summary(told) or _is_plan(act)
+    )
 
 
 def _is_plan(act: AccountAct) -> bool:
@@ -168,6 +172,9 @@ def _gist(act: AccountAct, *, by_fields: bool, sought: Sought, record_chars: int
         return act.outcome or clipped(one_line(act.call.partition(" ")[2]), TASK_LIST_CHARS)
     if act.failed:
         return clipped(act.outcome.split("\n", 1)[0], REASON_CHARS, head=REASON_HEAD)
+    if by_fields and act.instructs:
+        # what agents are told to do holds on
+        return one_line(act.outcome)
     if by_fields and act.outcome.startswith(NEW_MARK):
         # an edit of steps that were joined before
         return act.outcome
