@@ -9,6 +9,7 @@ import msgspec
 from actors.core.account_text import JOINED_LEVEL
 from actors.core.text.gaps import GAP
 from actors.core.text.line_worths import Sought
+from actors.core.text.noise import is_idle
 from actors.core.text.table import is_summary
 from protocol.account import AccountAct, AccountStep
 
@@ -182,7 +183,10 @@ def _gist(act: AccountAct, *, by_fields: bool, sought: Sought, record_chars: int
         return f"{NEW_MARK}{clipped(one_line(newest_of(act.call)), NEW_CHARS, head=EDIT_HEAD)}".rstrip()
     if by_fields and is_record(act.outcome):
         return shorter_record(act.outcome, chars=record_chars, sought=sought)
-    if by_fields and (answer := one_line(act.outcome)) and _says_something(act, answer):
+    answer = one_line(act.outcome)
+    if by_fields and is_idle(answer.strip(f"{GAP} ")):
+        return ""
+    if by_fields and answer and _says_something(act, answer):
         return answer
     last = act.outcome.rsplit("\n", 1)[-1]
     short = len(last) <= REASON_CHARS and (is_summary(last) or (act.used >= USED_MIN and last == act.outcome))

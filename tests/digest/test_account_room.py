@@ -335,6 +335,13 @@ def test_what_a_file_tells_agents_to_do_stands_where_steps_are_joined_though_nob
     assert act.outcome.endswith("- NEVER run `npm run dev`. - Do NOT commit unasked.")
 
 
+def test_what_a_program_prints_to_say_that_it_runs_is_not_told_where_steps_are_joined() -> None:
+    idle = "Debugger attached.\nWaiting for the debugger to disconnect..."
+    built = [one for at in range(50, 54) for one in called(at, "bash", idle, command="npm run build")]
+    of = play(talk(1_500), user("Go on."), *looks(1, 3), *built, *looks(60, 90))
+    assert [act.outcome for step in account(of).steps for act in step.acts if act.target == "npm run build"] == [""]
+
+
 def step_of(of: Talk, act: AccountAct) -> AccountStep:
     """Return the step of the account that has *act*."""
     return next(step for step in account(of).steps if act in step.acts)

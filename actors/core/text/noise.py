@@ -20,6 +20,9 @@ _NOTHING = re.compile(
 )
 """What every run of pytest says, the blobs of a diff, and how far a download was: what no file has."""
 
+_IDLE = re.compile(r"(?:Debugger attached\.|Waiting for the debugger to disconnect\.\.\.|\s)+")
+"""What every program prints that Node's debugger is attached to."""
+
 _MAY = re2.compile(r"index |test s|\.pytest_cache|collecting |/s|\beta\b|\? eta")
 TITLE_CHARS_MAX, LINE_CHARS_MAX = 160, 400
 """A longer line is neither a title nor noise: it is not looked into."""
@@ -50,6 +53,11 @@ def without_noise(lines: list[str]) -> list[str]:
 def says_nothing(line: str) -> bool:
     """Tell a line of which nobody needs to know afterwards."""
     return len(line) <= LINE_CHARS_MAX and bool(_NOTHING.fullmatch(undrawn(line).strip()))
+
+
+def is_idle(line: str) -> bool:
+    """Tell what a program printed that only says that it runs."""
+    return says_nothing(line) or bool(_IDLE.fullmatch(line))
 
 
 def undrawn(line: str) -> str:
