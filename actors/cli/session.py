@@ -228,7 +228,17 @@ async def _until_told(main: Coroutine[Any, Any, int]) -> int:
         # whatever an end in a hurry breaks is what the second signal asked for
         if len(told) < 2:
             raise
+    finally:
+        # the loop closes its pipe before it forgets its handlers: a signal between the two prints a traceback
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+            signal.signal(number, _end_at_once)
     return 128 + told[1] if len(told) > 1 else code
+
+
+def _end_at_once(number: int, _: object) -> None:
+    """End a process that has done its work, and is told once more to end."""
+    os._exit(128 + number)
 
 
 def _settle() -> None:

@@ -79,3 +79,29 @@ def test_one_signal_lets_it_finish(tmp_path: Path, sent: signal.Signals, code: i
         assert process.wait(timeout=180) == code
         told = process.stderr.read()
         assert told.splitlines() == ["jettison: stopping; once more stops at once", "stopping …"]
+
+
+LATE = """
+import os, signal
+from asyncio.selector_events import BaseSelectorEventLoop
+from actors.cli.session import run
+from actors.host.settings import Settings
+
+close = BaseSelectorEventLoop.close
+
+def closed(loop):
+    close(loop)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+async def main():
+    return 0
+
+BaseSelectorEventLoop.close = closed
+raise SystemExit(run(main(), service="late", settings=Settings(), trace=False))
+"""
+
+
+def test_a_signal_that_comes_when_the_work_is_done_shows_no_traceback() -> None:
+    ended = subprocess.run([sys.executable, "-c", LATE], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.stderr == ""
+    assert ended.returncode == 128 + signal.SIGTERM
