@@ -47,7 +47,7 @@ NEW_CHARS = 64
 ANSWERS_CHARS_MAX = 240
 """Of longer answers in a joined step, together: it has those whose words were used most, then the newest."""
 
-JOINED_HEADS_MAX = 8
+JOINED_HEADS_MAX = 12
 OTHERS = "other calls"
 
 

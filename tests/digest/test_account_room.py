@@ -329,7 +329,9 @@ def test_a_name_that_each_result_of_a_tool_has_and_nobody_took_up_is_no_value() 
 
 def test_what_a_file_tells_agents_to_do_stands_where_steps_are_joined_though_nobody_used_it() -> None:
     told_to = "# Rules\n- Run `npm run check` after each change.\n- NEVER run `npm run dev`.\n- Do NOT commit unasked."
-    of = play(talk(2_000), user("Go on."), *looks(1, 3), *called(50, "read", told_to, path="AGENTS.md"), *looks(60, 90))
+    of = play(
+        talk(2_000), user("Go on."), *looks(1, 3), *called(50, "read", told_to, path="AGENTS.md"), *looks(60, 200)
+    )
     (act,) = [act for step in account(of).steps for act in step.acts if act.target == "AGENTS.md"]
     assert step_of(of, act).level == JOINED_LEVEL
     assert act.outcome.endswith("- NEVER run `npm run dev`. - Do NOT commit unasked.")
