@@ -46,13 +46,6 @@ instructions and the account lose is lost for good."""
 RESULTS_SHARE = 0.9
 """Of the budget, for all that stays when results alone are shortened for good."""
 
-RESULT_TOKENS_MIN = 256
-"""A result is not shortened below this before all else is: it will be answered soon, and what the instructions and
-the account lose is lost for good."""
-
-RESULTS_SHARE = 0.9
-"""Of the budget, for all that stays when results alone are shortened for good."""
-
 VERBATIM_SHARE = 0.5
 """Of the budget: up to here the user's last message is not shortened, though instructions and results are; nor are
 instructions while results can be."""

@@ -32,14 +32,14 @@ def tell_as_account(state: State, *, count: Count) -> tuple[HistoryAccounted | C
     if not ladder.trims.of and not ladder.leaving:
         return (CompactionDeclined(boundary=boundary, stage="digest", reason="nothing older than the kept units"),)
     before = state.live_tokens
-    through = max([state.digest.through if state.digest else 0, *(entry.number for entry in ladder.leaving)])
-    known = known_after(state, tuple(ladder.leaving)) if ladder.leaving else state.ledger
-    told, tokens = None, state.digest.tokens if state.digest else 0
-    if ladder.leaving:
-        told, tokens = ladder.told_within(ladder.told_room(), through, known)
+    through, known, told, tokens = _written(ladder)
+    while ladder.leaves_more(ladder.staying_tokens + tokens):
+        through, known, told, tokens = _written(ladder)
     trims = tuple(trim for trims in ladder.trims.of.values() for trim in trims)
     after = ladder.staying_tokens + tokens
-    least = 1 if state.episode.cause == "overflow" else gain_tokens_min(state)
+    # a view that does not fit is changed in any case, and cut tells nothing of what it drops
+    must = state.episode.cause == "overflow" or (ladder.hindsight.by_fields and before > state.usable_tokens)
+    least = 1 if must else gain_tokens_min(state)
     if before - after < least:
         reason = f"would win {before - after} tokens, less than {least}"
         return (CompactionDeclined(boundary=boundary, stage="digest", reason=reason),)
@@ -56,6 +56,16 @@ def tell_as_account(state: State, *, count: Count) -> tuple[HistoryAccounted | C
         trimmed=trims,
     )
     return (_with_ledger(state, fact, tuple(ladder.leaving), known),)
+
+
+def _written(ladder: Ladder) -> tuple[int, Ledger, Account | None, int]:
+    """Return up to which message the account goes, what is known then, the account if it is a new one, its tokens."""
+    state, leaving = ladder.state, ladder.leaving
+    through = max([state.digest.through if state.digest else 0, *(entry.number for entry in leaving)])
+    if not leaving:
+        return through, state.ledger, None, state.digest.tokens if state.digest else 0
+    known = known_after(state, tuple(leaving))
+    return through, known, *ladder.told_within(ladder.told_room(), through, known)
 
 
 def _with_ledger(state: State, fact: HistoryAccounted, leaving: tuple[Entry, ...], known: Ledger) -> HistoryAccounted:

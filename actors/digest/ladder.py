@@ -296,6 +296,21 @@ class Ladder:
         if self.steps.tokens > self.room:
             self.steps.rewrite(share_of(self.room, REWRITTEN_SHARE))
 
+    def leaves_more(self, tokens: int) -> bool:
+        """Let the oldest unit that stays leave where a view of *tokens* is over the target: cut would not tell it.
+
+        What an account costs is known only when it is written.
+        """
+        if not self.hindsight.by_fields or tokens <= target_tokens(self.state):
+            return False
+        gone = self.leaving[-1].number if self.leaving else 0
+        unit = next((unit for unit in self.older if unit.first > gone), None)
+        if unit is None:
+            return False
+        self._leave(unit)
+        self.steps.write()
+        return True
+
     def told_room(self) -> int:
         """Return the tokens of the account: what the target leaves, or more where it leaves less than steps keep.
 

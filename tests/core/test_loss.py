@@ -162,6 +162,13 @@ def test_beside_an_account_steps_and_sentences_are_counted_and_what_is_recorded_
     assert steps["lost"] + sentences["lost"] == 0
 
 
+@pytest.mark.parametrize("window", [2_500, 3_000, 3_400, 5_000])
+def test_cut_drops_nothing_that_an_account_could_tell(window: int) -> None:
+    """An account costs a few tokens more than was reckoned: another unit becomes a step then, none is dropped."""
+    cuts = [fact for _, fact in compactions(accounted(window)) if isinstance(fact, HistoryCut)]
+    assert not [fact.dropped for fact in cuts if fact.dropped]
+
+
 def test_a_value_that_the_account_shows_is_retained_and_one_that_it_does_not_show_is_recoverable() -> None:
     """The judge looks for each value in the bytes of the view, as a model would."""
     seen = Counter[str]()

@@ -41,7 +41,7 @@ def without_cut_end(text: Gapped) -> Gapped:
     """Return *text* without its last line where that is the beginning of another one: whoever printed it cut it off."""
     *above, last = text.lines or [""]
     words = last.rstrip(GAP).rstrip()
-    if not words or not any(line != last and line.startswith(words) and line[len(words)].isalnum() for line in above):
+    if not words or not any(line.startswith(words) and line[len(words) :][:1].isalnum() for line in above):
         return text
     return Gapped(above, frozenset([number for number in text.gaps if number < len(above)]) | {len(above)})
 

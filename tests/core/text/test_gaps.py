@@ -14,6 +14,27 @@ NUMBERED = st.lists(st.sampled_from(("", "    ", "        ", "\t")), min_size=13
 WANTED = st.frozensets(st.integers(0, 59), max_size=6)
 ROOMS = st.lists(st.integers(60, 900), min_size=1, max_size=4).map(lambda rooms: sorted(rooms, reverse=True))
 
+BROKEN = st.lists(
+    st.sampled_from((
+        "foo", "fo", "foo…", "foo …", "… foo", "… foo …", "…", "[… 3 lines left out …]", "…]", "", " ", "\t", "-",
+        "---", "| a | b |", "|---|---|", "NAME   READY", "web-1   1/1", "web-2   0/1", "a.py:1: E1 foo",
+        "a.py:2: E1 foo", "12: foo", "12:", "    1\tfoo", "#", "# foo", "def foo():", "@@ -1 +1 @@", "+foo", "-foo",
+        "{", "}", '{"a": 1}', '"a": 1,', "[", "]", "x" * 300, "Error: foo. It is bar. " * 9, "(3 rows: in each a 1)",
+        "\u3000", "\x1b[1m", "é́",
+    )),
+    max_size=14,
+)  # fmt: skip
+
+
+@given(BROKEN, ROOMS, st.sampled_from((0.0, 1.0)), st.booleans())
+def test_no_lines_however_broken_stop_it_and_none_makes_it_too_long(
+    lines: list[str], rooms: list[int], worth: float, ordered: bool
+) -> None:
+    text = "\n".join(lines)
+    for chars in rooms:
+        text = excerpt(text, chars=chars, sought=lambda _: worth, clauses=True, ordered=ordered)
+        assert len(text) <= chars
+
 
 @given(NUMBERED, WANTED, ROOMS)
 def test_lines_that_did_not_follow_each_other_never_look_as_if_they_did(
