@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 
 import msgspec
 
+from actors.core.text.gaps import GAP
 from actors.core.text.json_lines import names_columns
 from protocol.account import Account, AccountAct, AccountRequest, AccountStep, AccountValue
 
@@ -21,8 +23,11 @@ SHARED_CHARS_MIN = 6
 """Fewer characters, with which one text ends and the next begins, are two things."""
 
 COLUMNS_CHARS_MIN = 40
-CHANGED_STEPS_MIN = 8
-"""With fewer steps, they say it themselves."""
+CHANGED_STEPS_MIN, NUMBERS_MAX = 8, 6
+"""With fewer steps, they say it themselves; of the steps that changed one thing, the newest."""
+
+_COMMAND = re.compile(r"[a-z][\w.+-]* .*(?:(?<=\s)-|['\"|>&;$]|\s[./~]|\w/)")
+"""A command's name, and behind it a switch, a quote, another command, a folder."""
 
 _FORMS = {
     FORM: ", oldest first. #N: a message's number; #N-M: several messages in one line, calls that are alike told once "
@@ -67,7 +72,7 @@ def account_text(account: Account, *, prose: str, through: int, form: int) -> st
         told = [step_text(step) for step in account.steps]
         is_columns = names_columns if form >= FORM else _ends_as_columns
         parts += _without_repeats(told, [step.first for step in account.steps], is_columns)
-    changed = changed_text(account.steps)
+    changed = changed_text(account.steps, commands_apart=form >= FORM)
     parts += [changed] if changed else []
     if account.values:
         parts.append("Also seen:")
@@ -149,8 +154,11 @@ def _head(act: AccountAct, after: AccountAct | None) -> str:
     return f"{name} {act.target}".strip() + times + end
 
 
-def changed_text(steps: tuple[AccountStep, ...]) -> str:
-    """Return the lines of what was changed, by name, with the numbers of the steps that did; the newest last."""
+def changed_text(steps: tuple[AccountStep, ...], *, commands_apart: bool) -> str:
+    """Return the lines of what was changed, by name, with the numbers of the steps that did; the newest last.
+
+    With *commands_apart* a command line is no name, and earlier numbers that are left out are marked.
+    """
     found: dict[str, list[str]] = {}
     for step in steps:
         for act in step.acts:
@@ -159,7 +167,17 @@ def changed_text(steps: tuple[AccountStep, ...]) -> str:
                 found[act.target] = [*numbers, f"#{step.first}"] if f"#{step.first}" not in numbers else numbers
     if not found or len(steps) < CHANGED_STEPS_MIN:
         return ""
-    return "Changed: " + "; ".join(f"{name} ({', '.join(numbers[-6:])})" for name, numbers in found.items())
+    earlier = f"{GAP} " if commands_apart else ""
+    told = {
+        name: f"{name} ({earlier if len(numbers) > NUMBERS_MAX else ''}{', '.join(numbers[-NUMBERS_MAX:])})"
+        for name, numbers in found.items()
+    }
+    commands = [told.pop(name) for name in found if commands_apart and _COMMAND.match(name)]
+    return "\n".join(
+        f"{title}: {'; '.join(some)}"
+        for title, some in (("Changed", list(told.values())), ("Changed by commands", commands))
+        if some
+    )
 
 
 def _ends_as_columns(line: str) -> bool:

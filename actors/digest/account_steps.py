@@ -13,6 +13,7 @@ from actors.core.message_texts import MessageText, redacted_texts
 from actors.core.text.error_text import error_text
 from actors.core.text.excerpt import excerpt, sentences_excerpt
 from actors.core.text.gaps import GAP
+from actors.core.text.json_lines import ALIKE_HEAD, has_rows, names_columns
 from actors.core.text.table import is_summary
 from actors.core.units import Unit
 from protocol.account import AccountAct, AccountStep
@@ -273,7 +274,11 @@ def answer_of(act: AccountAct, *, after: int, hindsight: Hindsight) -> str:
     last = act.outcome.rsplit("\n", 1)[-1]
     if not act.used and is_summary(last):
         return last
-    answer = one_line(hindsight.excerpt(act.outcome, chars=ANSWER_CHARS_MAX, after=after, own=act.call))
+    rows = "\n".join([line for line in act.outcome.split("\n") if not line.lstrip(f"{GAP} ").startswith(ALIKE_HEAD)])
+    lines = hindsight.excerpt(rows or act.outcome, chars=ANSWER_CHARS_MAX, after=after, own=act.call).split("\n")
+    if has_rows(act.outcome):
+        lines = [line if names_columns(line) else f"{line};" for line in lines[:-1]] + lines[-1:]
+    answer = one_line("\n".join(lines))
     return _GAPS.sub(GAP, answer)
 
 

@@ -18,9 +18,10 @@ from actors.core.text.excerpt import LookedAt
 from actors.core.text.line_worths import Seeker, Sought, different_words, words_of
 from actors.core.text.opened import opened
 from actors.core.text.recent import Recent
-from protocol.account import AccountRequest
+from protocol.account import AccountRequest, AccountStep
 
 from .habits import Habits, without_given
+from .links import Links
 from .records import identifiers, record_in
 
 USED = 0.6
@@ -28,6 +29,9 @@ USED = 0.6
 
 OWN, ASKED = 0.3, 0.25
 """Of a word of the call itself, and of one that a user said."""
+
+LINKED = 1.0
+"""Of an id that another tool returned too: of a list it is the row that is looked for."""
 
 COMMON_RESULTS = 3
 """A word in more results than this is worth less."""
@@ -152,6 +156,8 @@ class Hindsight:
     asked: frozenset[str]
     often: dict[str, int]
     """In how many results a word stands."""
+    linked: frozenset[str]
+    """Ids that records or lists of them have, which different tools returned; those of the account before too."""
     frames: frozenset[str]
     """What begins many results and says nothing, by its words."""
     ends: frozenset[str]
@@ -168,11 +174,19 @@ class Hindsight:
     """Long texts that the assistant gave to tools, with the number of the first call that had each."""
 
     @classmethod
-    def of(cls, live: Iterable[Entry], requests: Iterable[AccountRequest], *, by_fields: bool) -> Hindsight:
-        """Read *live* once."""
+    def of(
+        cls,
+        live: Iterable[Entry],
+        requests: Iterable[AccountRequest],
+        *,
+        by_fields: bool,
+        before: Iterable[AccountStep] = (),
+    ) -> Hindsight:
+        """Read *live* once, and the steps *before*."""
         said: dict[str, int] = {}
         asked: set[str] = set()
         often: Counter[str] = Counter()
+        links = Links(before if by_fields else ())
         firsts: Counter[str] = Counter()
         lasts: Counter[str] = Counter()
         habits = Habits()
@@ -188,6 +202,8 @@ class Hindsight:
                 call = calls.get(part.call)
                 text = opened(part.text, deep=True) if by_fields else part.text
                 often.update(different_words(text))
+                if by_fields and call and text.lstrip()[:1] in ("{", "["):
+                    links.read(call.tool, text)
                 first_line = text.lstrip().split("\n", 1)[0]
                 firsts[_frame(first_line, different_words(call.text if call else ""))] += 1
                 lasts.update(_frame(line, frozenset()) for line in _last_lines(text))
@@ -205,6 +221,7 @@ class Hindsight:
             said=said,
             asked=frozenset(asked),
             often=often,
+            linked=links.linked(),
             frames=frozenset(words for words, times in firsts.items() if _is_frame(words, times, all_min)),
             ends=frozenset(words for words, times in lasts.items() if words and times >= END_RESULTS_MIN),
             newest_call=newest_call,
@@ -269,7 +286,8 @@ class Hindsight:
 
     def _asked(self, word: str) -> float:
         asked = word in self.asked or ("_" in word and any(part in self.asked for part in word.split("_")))
-        return ASKED * self._rare(word) if asked else 0.0
+        linked = LINKED if word in self.linked else 0.0
+        return max(ASKED if asked else 0.0, linked) * self._rare(word)
 
     def _rare(self, word: str) -> float:
         if (len(word) < 3 and not word.isdecimal()) or word in _STOP:
@@ -279,10 +297,17 @@ class Hindsight:
     def used(self, text: str, *, after: int, own: str = "") -> int:
         """Return how many words of *text* the assistant used after message *after*, but for those of *own*."""
         words = different_words(text) - different_words(own)
-        return sum(
+        used = sum(
             self.said.get(word, 0) > after and _is_name(word) and self.often.get(word, 1) <= COMMON_RESULTS * 2
             for word in words
         )
+        if used or not self.by_fields:
+            return used
+        return int(not self.linked.isdisjoint(words))
+
+    def is_linked(self, text: str) -> bool:
+        """Tell whether *text*, an outcome, has an id that another tool returned too."""
+        return not self.linked.isdisjoint(different_words(text))
 
     def unframed(self, text: str, *, own: str = "") -> str:
         """Return *text* without the lines it begins with that frame every result, or only repeat its call *own*."""

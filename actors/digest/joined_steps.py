@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
@@ -47,12 +47,25 @@ NEW_CHARS = 64
 ANSWERS_CHARS_MAX = 240
 """Of longer answers in a joined step, together: it has those whose words were used most, then the newest."""
 
+LINKED_CHARS_MAX = 480
+"""The same of answers with an id that another tool returned too, as a flight that is booked: beside the others."""
+
 JOINED_HEADS_MAX = 12
 OTHERS = "other calls"
 
 
-def joined(steps: Sequence[AccountStep], *, told: Collection[str], by_fields: bool, sought: Sought) -> AccountStep:
-    """Return one step for several: what they called, about what and how often; of what was said, what is not *told*."""
+def joined(
+    steps: Sequence[AccountStep],
+    *,
+    told: Collection[str],
+    by_fields: bool,
+    sought: Sought,
+    is_linked: Callable[[str], bool],
+) -> AccountStep:
+    """Return one step for several: what they called, about what and how often; of what was said, what is not *told*.
+
+    *is_linked* tells a text with an id that another tool returned too.
+    """
     acts: dict[tuple[str, str, bool], AccountAct] = {}
     wanted = _wanted_records(steps, sought) if by_fields else ()
     for act in (act for step in steps for act in step.acts):
@@ -81,7 +94,7 @@ def joined(steps: Sequence[AccountStep], *, told: Collection[str], by_fields: bo
     )
     others = [act for act in ranked if act.call == OTHERS] + ranked[JOINED_HEADS_MAX:]
     kept = set(ranked[:JOINED_HEADS_MAX]).difference(others)
-    silent = _beyond_room([act for act in acts.values() if act in kept]) if by_fields else ()
+    silent = _beyond_room([act for act in acts.values() if act in kept], is_linked) if by_fields else ()
     rest = sum(act.times for act in dict.fromkeys(others))
     said = [
         piece
@@ -103,13 +116,15 @@ def joined(steps: Sequence[AccountStep], *, told: Collection[str], by_fields: bo
     )
 
 
-def _beyond_room(acts: Sequence[AccountAct]) -> list[AccountAct]:
+def _beyond_room(acts: Sequence[AccountAct], is_linked: Callable[[str], bool]) -> list[AccountAct]:
     """Return those of *acts* whose longer answers have no room beside those of which more was used."""
     longer = [act for act in acts if _is_longer_answer(act)]
-    left, out = ANSWERS_CHARS_MAX, []
+    left = {True: LINKED_CHARS_MAX, False: ANSWERS_CHARS_MAX}
+    out = []
     for _, act in sorted(enumerate(longer), key=lambda one: (-one[1].used, -one[0])):
-        left -= len(act.outcome)
-        if left < 0:
+        linked = is_linked(act.outcome)
+        left[linked] -= len(act.outcome)
+        if left[linked] < 0:
             out.append(act)
     return out
 

@@ -124,7 +124,9 @@ class Ladder:
         prose_tokens = count(prose)
         room_tokens = max(0, share_of(moving_tokens(state), state.policy.digest.cap) - prose_tokens)
         by_fields = state.policy.digest.records == "fields"
-        hindsight, levels = Hindsight.of(state.live, requests.requests, by_fields=by_fields), level_chars(room_tokens)
+        steps_before = before.steps if before else ()
+        hindsight = Hindsight.of(state.live, requests.requests, by_fields=by_fields, before=steps_before)
+        levels = level_chars(room_tokens)
         ladder = cls(
             state=state,
             count=count,

@@ -8,13 +8,12 @@ from typing import Any
 
 from actors.core.message_texts import MessageText
 from actors.core.text.gaps import GAP
-from actors.core.text.json_lines import flat
+from actors.core.text.json_lines import flat, parted
 from actors.core.text.kinds import FLAT_DEPTH_MAX, is_deep, parsed_json
 from actors.core.text.line_worths import Sought, words_of
 
 _IDENTIFIER = re.compile(r"(?=\S*\d)[\w.:/@-]{5,64}")
 
-_MARK = re.compile(r", |[()\[\]{}]")
 _NAME = re.compile(r"(?=.*\d)\S{3,}|\S+@\S+")
 """A word that names something, or a figure that tells things apart."""
 
@@ -75,7 +74,7 @@ def record_text(record: dict[str, Any]) -> str:
 def fields_of(result: str) -> list[str]:
     """Return the fields of the record that a *result* is, each on a line; none where it is no record."""
     record = record_in(result)
-    return _parted(record_text(record)[1:-1]) if record else []
+    return parted(record_text(record)[1:-1]) if record else []
 
 
 def is_record(text: str) -> bool:
@@ -87,7 +86,7 @@ def shorter_record(text: str, *, chars: int, sought: Sought) -> str:
     """Return those fields of a record's *text* that matter most, whole and in their order, in at most *chars*."""
     if len(text) <= chars:
         return text
-    fields = [field for field in _parted(text[1:-1]) if field != GAP]
+    fields = [field for field in parted(text[1:-1]) if field != GAP]
     worths = [_worth(field, sought) / (_FRAME_CHARS + len(field)) for field in fields]
     left = chars - len(f"{{, {GAP}}}")
     kept = {}
@@ -105,7 +104,7 @@ def shorter_record(text: str, *, chars: int, sought: Sought) -> str:
 
 def used_worth(text: str, sought: Sought) -> float:
     """Return the worth of those values of a record's *text* together that the assistant used later."""
-    words = {word for field in _parted(text[1:-1]) for word in words_of(field.partition(" ")[2])}
+    words = {word for field in parted(text[1:-1]) for word in words_of(field.partition(" ")[2])}
     worths = (sought(word) for word in words if not word.isdecimal())
     return sum(sorted(worth for worth in worths if worth >= USED_WORTH_MIN))
 
@@ -113,7 +112,7 @@ def used_worth(text: str, sought: Sought) -> float:
 def _some_of(field: str, chars: int) -> str:
     """Return the name of *field* with the first of its entries, in at most *chars*; nothing where it has no two."""
     start = next((place for place, mark in enumerate(field) if mark in "(["), len(field))
-    entries = _parted(field[start + 1 : -1]) if _is_pair(field[start:]) else []
+    entries = parted(field[start + 1 : -1]) if _is_pair(field[start:]) else []
     some = []
     left = chars - start - len(f"(, {GAP})")
     for entry in entries:
@@ -145,20 +144,6 @@ def _worth(field: str, sought: Sought) -> float:
         # the instructions, the user or the assistant speak of it
         own += _SPOKEN_OF_WORTH
     return own + min(_SOUGHT_MAX, sum(sorted(map(sought, set(words_of(field))))))
-
-
-def _parted(text: str) -> list[str]:
-    """Return the fields of *text*: commas within brackets part none."""
-    fields, depth, start = [], 0, 0
-    for found in _MARK.finditer(text):
-        mark = found.group()
-        if mark == ", ":
-            if not depth:
-                fields.append(text[start : found.start()])
-                start = found.end()
-        else:
-            depth = max(0, depth + (1 if mark in "([{" else -1))
-    return [*fields, text[start:]]
 
 
 def _told(value: Any) -> str:

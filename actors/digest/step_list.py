@@ -327,6 +327,7 @@ class AccountSteps:
             told=self.pieces,
             by_fields=self.hindsight.by_fields,
             sought=self.hindsight.seeker(after=two[1].last),
+            is_linked=self.hindsight.is_linked,
         )
         self.pieces.update(own)
         self.put(slice(place, place + 2), step)

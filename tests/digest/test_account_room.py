@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from actors.core.account_text import JOINED_LEVEL, account_text
+from actors.core.account_text import JOINED_LEVEL, account_text, changed_text
 from actors.core.extract import SPOKEN
 from actors.core.pressure import target_tokens
 from actors.core.text.excerpt import excerpt, sentences_excerpt
@@ -113,7 +113,11 @@ def test_a_record_whose_values_were_used_is_told_longer_than_its_neighbours() ->
 
     used = {"hat401", "hat411"}
     step = joined(
-        [looked_up(at) for at in range(8)], told=(), by_fields=True, sought=lambda word: 1.0 if word in used else 0.0
+        [looked_up(at) for at in range(8)],
+        told=(),
+        by_fields=True,
+        sought=lambda word: 1.0 if word in used else 0.0,
+        is_linked=lambda _: False,
     )
     told = {act.target: act.outcome for act in step.acts}
     assert "HAT401" in told["BK4"]
@@ -299,6 +303,19 @@ def test_a_changed_file_is_named_by_its_whole_path() -> None:
         play(of, *call)
     names = told(of).split("\nChanged: ")[1]
     assert f"{folder}/file_1.go" in names
+
+
+def test_a_command_that_changed_something_is_no_name_of_a_file() -> None:
+    acts = ("src/theme.ts", "sed -i '' 's/old/new/' src/theme.ts", "My Notes/plan.md", "mkdir -p ~/themes && cp a b")
+    steps = [
+        AccountStep(first=at, last=at, acts=(AccountAct(call="x", target=acts[at % 4], changes=True),))
+        for at in range(32)
+    ]
+    assert changed_text(tuple(steps), commands_apart=True).split("\n") == [
+        "Changed: src/theme.ts (… #8, #12, #16, #20, #24, #28); My Notes/plan.md (… #10, #14, #18, #22, #26, #30)",
+        "Changed by commands: sed -i '' 's/old/new/' src/theme.ts (… #9, #13, #17, #21, #25, #29); "
+        "mkdir -p ~/themes && cp a b (… #11, #15, #19, #23, #27, #31)",
+    ]
 
 
 @pytest.mark.parametrize("newest", [12, 60])

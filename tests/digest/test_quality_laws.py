@@ -89,13 +89,14 @@ def excused(item: DigestItem, now: Ledger) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("budgets", "far", "sent", "busts"), [((7_000, 8_000, 9_000), 0.7, 0.4, 40.0), ((32_000,), 0.9, 0.8, 9.0)]
+    ("budgets", "far", "sent", "busts"),
+    [((7_000, 8_000, 9_000), 0.7, 0.4, 40.0), ((30_000, 32_000, 34_000, 36_000), 0.9, 0.8, 9.0)],
 )
 def test_what_is_used_next_is_mostly_there_and_little_is_sent(
     budgets: tuple[int, ...], far: float, sent: float, busts: float
 ) -> None:
     rows = [row("jettison", budget, [run(budget)]) for budget in budgets]
-    # three of 152 values come and go with the window
+    # three of 152 values, and one rewritten beginning of 53 turns, come and go with the window
     assert fmean(found.far_share for found in rows) > far
     assert fmean(found.busts_per_100 for found in rows) < busts
     for found in rows:

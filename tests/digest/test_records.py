@@ -119,6 +119,25 @@ def test_looked_up_records_keep_what_tells_them_apart_when_their_steps_are_joine
     assert sum(f"gift_card_{number}00" in told for number in range(14)) >= 10
 
 
+def test_of_a_list_the_row_is_told_that_a_record_names() -> None:
+    account = {"style": "account", "records": "fields", "cap": 0.45}
+    talk = Talk(policy(1800, digest=account, target={"low_water": 0.6}))
+    booked = [f"HAT{number}80" for number in range(1, 5)]
+    play(talk, user("Put all my bookings into economy."))
+    for number, flight in enumerate(booked):
+        booking = {"cabin": "business", "flights": [{"number": flight, "price": 900 + number}], "insurance": "yes"}
+        play(talk, *called(number, "get_booking", json.dumps(booking), booking=f"BK{number}"))
+    for number, flight in enumerate(booked):
+        others = [f"HAT{number}{one}5" for one in range(1, 8)]
+        flights = [
+            {"number": one, "seats": 9, "price": 100 + at} for at, one in enumerate([*others[:4], flight, *others[4:]])
+        ]
+        play(talk, *called(10 + number, "search_flight", json.dumps(flights), date=f"2024-05-1{number}"))
+    play(talk, *(message for at in range(20, 30) for message in (assistant(words(120)), user(f"go on {at}"))))
+    shown = told(talk)
+    assert [f"; {flight}, 104" in shown for flight in booked] == [True] * 4
+
+
 def nested(depth: int) -> dict[str, Any]:
     value: dict[str, Any] = {"pump": 1}
     for _ in range(depth):

@@ -15,7 +15,7 @@ from protocol.formats import messages
 
 from .choice import worthiest
 from .gaps import GAP, Gapped, gapped, moved, without_cut_end
-from .json_lines import json_lines
+from .json_lines import json_lines, names_columns, parted
 from .kinds import BASE64_CHARS_MIN, FLAT_DEPTH_MAX, JSON_DEPTH_MAX, is_deep, parsed_json
 from .line_worths import LINE_CHARS_MAX, WORD, Sought, line_worths, without_numbers, words_of_each, worths_of
 from .noise import failing_sources, passed_tests, undrawn, without_noise, without_rights
@@ -63,6 +63,9 @@ _FAILING_WORTH = 1.2
 _TOLD_WORTH, _FIGURE_WORTH = 1.0, 0.25
 """Of a sentence: for a rule, a decision or an outcome in it, and for each figure."""
 
+NAMES_SHARE = 0.7
+"""Of the room, for the names of odd rows that have none themselves: which ones they are is what a table is read for."""
+
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -107,8 +110,22 @@ class LookedAt:
         shown = [line if len(line) <= most or self._is_header(line) else self._clipped(line, most) for line in lines]
         headers = [number for number, line in enumerate(shown) if self._is_header(line)]
         room = max(chars - len(summary) - 2, chars // 2)
-        out = self._rendered(shown, worthiest(shown, self._worths, room, headers, named), gaps)
-        return f"{out}\n{summary}" if summary else out
+        chosen = worthiest(shown, self._worths, room, headers, named)
+        names = self._names(chosen)
+        if names and len(names) <= room * NAMES_SHARE:
+            chosen = worthiest(shown, self._worths, room - len(names) - 1, headers, named)
+            names = self._names(chosen)
+        elif len(names) > room * NAMES_SHARE:
+            names = ""
+        out = self._rendered(shown, chosen, gaps)
+        return "\n".join([part for part in (out, names, summary) if part])
+
+    def _names(self, chosen: Sequence[int]) -> str:
+        """Return the names of a table's odd rows that are not *chosen*."""
+        if self._table is None or not self._clauses:
+            return ""
+        left = set(self._table.odd).difference(chosen)
+        return self._table.named(left) if left else ""
 
     def _clipped(self, line: str, chars: int) -> str:
         return _clipped(line, self._sought, chars, clauses=self._clauses)
@@ -131,7 +148,8 @@ class LookedAt:
             line = without_rights(undrawn(line) if self._clauses else line)
             if number in above:
                 named.append(len(pieces))
-            pieces += (line,) if number in above or len(line) <= SENTENCE_CHARS else _sentences(line)
+            whole = number in above or len(line) <= SENTENCE_CHARS
+            pieces += (line,) if whole else _sentences(line, labels=self._clauses)
         return pieces, frozenset(named), moved(self._gaps, (*places, len(pieces)))
 
     @cached_property
@@ -153,7 +171,8 @@ class LookedAt:
     def _worths(self) -> list[float]:
         """Return how much each line matters."""
         lines, _, _ = self._pieces
-        worths = line_worths(lines, self._sought, self._table)
+        are_rows = self._clauses and (self._table is not None or any(map(names_columns, lines)))
+        worths = line_worths(lines, self._sought, self._table, are_rows=are_rows)
         for number in failing_sources(lines) if self._clauses else ():
             worths[number] += _FAILING_WORTH
         for number in passed_tests(lines) if self._clauses else ():
@@ -188,13 +207,17 @@ def sentences_excerpt(text: str, *, chars: int, sought: Sought, clauses: bool = 
     return _rendered(shown, worthiest(shown, worths, chars)).replace("\n", " ")
 
 
-def _sentences(line: str) -> list[str]:
-    """Return the sentences of a long line of prose, short ones with what follows; any other line as it is."""
+def _sentences(line: str, *, labels: bool) -> list[str]:
+    """Return the sentences of a long line of prose, short ones with what follows; any other line as it is.
+
+    *labels*: what ends with a colon stands with what follows, where both are no longer than a line.
+    """
     if line.count(", ") >= FIELDS_MIN * 3:
         return [line]
     pieces = [""]
     for piece in _SENTENCE_END.split(line):
-        if pieces[-1] and len(pieces[-1]) >= PIECE_CHARS_MIN:
+        is_label = labels and pieces[-1].endswith(":") and len(pieces[-1]) + len(piece) < SENTENCE_CHARS
+        if len(pieces[-1]) >= PIECE_CHARS_MIN and not is_label:
             pieces.append(piece)
         else:
             pieces[-1] = f"{pieces[-1]} {piece}".strip()
@@ -241,7 +264,11 @@ def _is_listed(parts: list[str]) -> bool:
 
 def _told_worth(said: str) -> float:
     kinds = {kind for kind, _ in telling(said.encode())}
-    return _TOLD_WORTH * len(kinds) + _FIGURE_WORTH * min(3, len(_FIGURES.findall(said)))
+    return _TOLD_WORTH * len(kinds) + _figures_worth(said)
+
+
+def _figures_worth(said: str) -> float:
+    return _FIGURE_WORTH * min(3, len(_FIGURES.findall(said)))
 
 
 def readable_lines(text: str, *, indented: bool = False) -> list[str]:
@@ -291,7 +318,7 @@ def _clipped(line: str, sought: Sought, chars: int, *, clauses: bool) -> str:
         return line
     fields = line.split(", ")
     if len(fields) >= FIELDS_MIN and not (clauses and line.count(" ") > CLAUSE_WORDS_MIN * len(fields)):
-        return _fields(fields, sought, chars)
+        return _fields(parted(line) if clauses else fields, sought, chars, figures=clauses)
     best, place = 0.0, 0
     found = list(WORD.finditer(line.lower()))
     for one, worth in zip(found, worths_of([one.group() for one in found], sought), strict=True):
@@ -309,9 +336,14 @@ def _clipped(line: str, sought: Sought, chars: int, *, clauses: bool) -> str:
     return f"{GAP if start else ''}{piece}{GAP if end < len(line) else ''}"
 
 
-def _fields(fields: list[str], sought: Sought, chars: int) -> str:
-    """Return those of *fields* that mattered most, in their order, in at most *chars* characters."""
+def _fields(fields: list[str], sought: Sought, chars: int, *, figures: bool) -> str:
+    """Return those of *fields* that mattered most, in their order, in at most *chars* characters.
+
+    With *figures* one that holds some says more than one of words, where nobody used either.
+    """
     worths = [sum(worths_of(words, sought)) for words in words_of_each(fields)]
+    if figures:
+        worths = [worth + _figures_worth(field) for worth, field in zip(worths, fields, strict=True)]
     order = sorted(range(len(fields)), key=lambda place: (-worths[place] / (12 + len(fields[place])), place))
     chosen: list[int] = []
     left = chars - 2

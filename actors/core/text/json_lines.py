@@ -8,12 +8,17 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from .gaps import GAP
+
 OBJECT_CHARS_MAX = 160
 """A JSON object of fewer characters stands on one line."""
+
+ALIKE_HEAD, HEADS_LOOKED = "(in each", 3
 
 ALIKE_MIN = 4
 """What so many objects at one place have, and all the same, says nothing of one of them."""
 
+_MARK = re.compile(r", |[()\[\]{}]")
 _COLUMNS = re.compile(r"(?:.*: )?\(.*\):")
 
 Place = tuple[str, ...]
@@ -25,6 +30,11 @@ Objects = dict[Place, list[dict[str, Any]]]
 def names_columns(line: str) -> bool:
     """Tell a line that names the columns of the rows below it; the head of a function is none."""
     return line.endswith("):") and bool(_COLUMNS.fullmatch(line))
+
+
+def has_rows(text: str) -> bool:
+    """Tell rows below the names of their columns, which are among the first lines."""
+    return any(names_columns(line.lstrip(f"{GAP} ")) for line in text.split("\n", HEADS_LOOKED)[:HEADS_LOOKED])
 
 
 def json_lines(value: Any, *, differing: bool = False) -> Iterator[str]:
@@ -43,7 +53,7 @@ def json_lines(value: Any, *, differing: bool = False) -> Iterator[str]:
     alike = {place: fields for place, objects in at.items() if (fields := _alike(objects))}
     for place, fields in alike.items():
         told = ", ".join(f"{name} {flat(item)}" for name, item in fields.items())
-        yield f"(in each{f' of {name_of(place)}' if place else ''}: {told})"
+        yield f"{ALIKE_HEAD}{f' of {name_of(place)}' if place else ''}: {told})"
     told_whole = {place for place, fields in alike.items() if _is_all(place, fields, at)}
     yield from _lines(_without(value, alike, told_whole, ()) if alike else value, name_of=name_of)
 
@@ -115,6 +125,20 @@ def flat(value: Any) -> str:
     if isinstance(value, str):
         return " ".join(value.split())
     return str(value).lower() if isinstance(value, bool) else "null" if value is None else str(value)
+
+
+def parted(text: str) -> list[str]:
+    """Return the fields of a *text* that `flat` wrote: commas within brackets part none."""
+    fields, depth, start = [], 0, 0
+    for found in _MARK.finditer(text):
+        mark = found.group()
+        if mark == ", ":
+            if not depth:
+                fields.append(text[start : found.start()])
+                start = found.end()
+        else:
+            depth = max(0, depth + (1 if mark in "([{" else -1))
+    return [*fields, text[start:]]
 
 
 def flat_rows(value: Any) -> str:

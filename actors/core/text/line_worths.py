@@ -144,8 +144,11 @@ def worths_of(words: Sequence[str], sought: Sought) -> Iterable[float]:
     return sought.of_each(words) if isinstance(sought, Seeker) else map(sought, words)
 
 
-def line_worths(lines: list[str], sought: Sought, table: Table | None = None) -> list[float]:
-    """Return how much each of *lines* matters, which are *table*, if they are one."""
+def line_worths(lines: list[str], sought: Sought, table: Table | None = None, *, are_rows: bool = False) -> list[float]:
+    """Return how much each of *lines* matters, which are *table*, if they are one.
+
+    *are_rows*: of those that differ in numbers alone those matter whose numbers do, and none as the last one.
+    """
     # in the order of the line: sums of fractions depend on it, and a set's is another one in each process
     words = [dict.fromkeys(of_line) for of_line in words_of_each(without_numbers(lines))]
     often = Counter(chain.from_iterable(words))
@@ -166,12 +169,18 @@ def line_worths(lines: list[str], sought: Sought, table: Table | None = None) ->
     seen: set[str] = set()
     for number, shape in enumerate(shapes):
         if shape in seen:
-            own[number] *= _AGAIN_SHARE
+            sought_numbers = sum(weight(word, 0.0) for word in words[number] if _has_digit(word)) if are_rows else 0.0
+            own[number] = _AGAIN_SHARE * own[number] + (1 - _AGAIN_SHARE) * sought_numbers
         seen.add(shape)
     own[0] += _FIRST_WORTH
-    own[-1] += _LAST_WORTH
+    if not (are_rows and shapes[-1] in shapes[:-1]):
+        own[-1] += _LAST_WORTH
     besides = map(add, (0.0, *own), (*own[1:], 0.0))
     return [one + _BESIDE_SHARE * (beside if beside < 1.0 else 1.0) for one, beside in zip(own, besides, strict=False)]
+
+
+def _has_digit(word: str) -> bool:
+    return any(char in "0123456789" for char in word)
 
 
 def without_numbers(lines: Sequence[str]) -> Sequence[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 ROWS_MIN = 5
@@ -19,6 +19,9 @@ KINDS_MAX = 6
 ODD_SHARE = 0.25
 """Of the rows: a cell that at most so many have is odd."""
 
+ODD_NAMES = "of the rows:"
+"""Before the names of rows that have no room."""
+
 CELL_CHARS_MAX = 24
 NAMED_MAX = 3
 ALIKE_CHARS_MAX = 120
@@ -27,7 +30,7 @@ _EMPTY = frozenset(("<none>", "<unset>", "-", "--", "None", "null", "N/A", "n/a"
 """Cells that say nothing is there."""
 
 _GAP = re.compile(r"\t+| {2,}| \| ")
-_SUMMARY = re.compile(r"\(\d+ rows: .*\)")
+_SUMMARY = re.compile(rf"\((?:\d+ rows:|{ODD_NAMES}) .*\)")
 _WORD = re.compile(r"[A-Za-z][\w/:.-]*")
 
 
@@ -107,6 +110,26 @@ class Table(NamedTuple):
             (later if seen.issuperset(cells) else first).append(line)
             seen.update(cells)
         return first + later
+
+    def named(self, lines: Collection[int]) -> str:
+        """Return the names of the odd rows at *lines* by what is odd about them; empty where no column names rows."""
+        alike = self.alike
+        name = next(
+            (place for place in range(len(next(iter(self.rows.values())))) if self._names_rows(place, alike)), -1
+        )
+        if name < 0:
+            return ""
+        most = ODD_SHARE * len(self.rows)
+        found: dict[str, list[str]] = {}
+        for line in sorted(lines):
+            row = self.rows[line]
+            why = ", ".join([row[place] for place, often in self.kinds.items() if often[row[place]] <= most])
+            found.setdefault(why, []).append(row[name])
+        told = "; ".join(f"{why}: {', '.join(names)}" for why, names in found.items())
+        return f"({ODD_NAMES} {told})" if told else ""
+
+    def _names_rows(self, place: int, alike: Collection[int]) -> bool:
+        return place not in self.kinds and place not in alike
 
     @property
     def summary(self) -> str:

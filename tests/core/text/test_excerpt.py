@@ -61,6 +61,24 @@ def test_prose_is_shortened_by_sentences_whatever_stands_on_a_line() -> None:
     assert "In April 2014 she became president of Grameen America." in short
 
 
+def test_what_announces_a_reason_stands_with_it() -> None:
+    why = "0/1 nodes are available: 1 node(s) did not match the affinity of the pod."
+    event = (
+        f"Warning FailedScheduling 130m (x2 over 135m) default-scheduler {why} preemption: {'it is of no help. ' * 9}"
+    )
+    filler = [f"Volume {number} is mounted from kube-api-access" for number in range(20)]
+    text = "\n".join([*filler, event, *filler])
+    assert why in excerpt(text, chars=220, sought=lambda word: float(word == "failedscheduling"), clauses=True)
+
+
+def test_of_a_record_the_group_of_figures_that_were_not_used_outlasts_words() -> None:
+    flight = (
+        "flight HAT208, origin EWR, status available, leaves 12:00:00, prices (basic 53, economy 109, business 357)"
+    )
+    short = excerpt(f"{flight}, {'note of no use, ' * 20}", chars=90, sought=lambda _: 0.0, clauses=True)
+    assert short == "flight HAT208, leaves 12:00:00, prices (basic 53, economy 109, business 357) …"
+
+
 def test_a_long_line_is_cut_between_words() -> None:
     line = " ".join(f"word{at}" for at in range(200))
     short = excerpt(f"{line}\n{line}\n{line}", chars=100, sought=lambda word: float(word == "word120"))

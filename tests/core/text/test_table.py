@@ -38,6 +38,20 @@ def test_what_all_rows_have_alike_is_told_once_and_an_empty_cell_never() -> None
     assert listed.endswith("web-8  1/1  Running\npay-7f  0/1  CrashLoopBackOff\n" + summary)
 
 
+@pytest.mark.parametrize("chars", [350, 420])
+def test_odd_rows_that_have_no_room_are_named(chars: int) -> None:
+    rows = [f"web-{number}  1/1  Running  {number} ({'x' * 70})" for number in range(16)]
+    pods = ["pay-7f", "mail-2c", "stock-9a", "bill-4d"]
+    rows[3:3] = [f"{name}  0/1  CrashLoopBackOff  20 ({'y' * 70})" for name in pods]
+    listing = "\n".join(["NAME  READY  STATUS  RESTARTS", *rows])
+    short = excerpt(listing, chars=chars, sought=nothing, clauses=True)
+    assert len(short) <= chars
+    assert [name in short for name in pods] == [True] * 4
+    assert sum(is_summary(line) for line in short.split("\n")) == 2
+    again = excerpt(short, chars=chars - 60, sought=nothing, clauses=True)
+    assert [name in again for name in pods] == [True] * 4
+
+
 def test_names_of_columns_are_left_out_where_no_row_is_told() -> None:
     names = "  ".join(["NAME", "READY", "STATUS", *(f"COLUMN-{number}" for number in range(4))])
     rows = [
@@ -51,7 +65,7 @@ def test_the_lines_of_a_file_keep_their_numbers_and_their_indentation(indentatio
     lines = [f"   {number}\t{indentation}    step_{number}(pump_{number})" for number in range(10, 60)]
     short = excerpt("\n".join(lines), chars=300, sought=nothing, clauses=True)
     assert "rows" not in short
-    assert f"\t{indentation}    step_59(pump_59)" in short
+    assert f"\t{indentation}    step_10(pump_10)" in short
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,49 @@
+"""Links: ids that different tools returned, as a booking has a flight, and a search for flights lists it.
+
+Of a list it is the row with such an id that somebody looks for, long before anybody says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+from actors.core.text.json_lines import has_rows
+from actors.core.text.line_worths import different_words
+from protocol.account import AccountStep
+
+from .records import is_record
+
+RESULTS_MAX = 6
+"""An id in more results than this tells no row apart."""
+
+ID_CHARS_MIN = 5
+_ID = re.compile(r"[^\W\d_].*\d|\d.*[^\W\d_]")
+
+
+class Links:
+    """The ids in records and rows, with the tools that returned them."""
+
+    def __init__(self, before: Iterable[AccountStep]) -> None:
+        self._tools: dict[str, set[str]] = {}
+        self._results: Counter[str] = Counter()
+        for act in (act for step in before for act in step.acts):
+            if is_record(act.outcome) or has_rows(act.outcome) or act.used:
+                self.read(act.call.partition(" ")[0], act.outcome)
+
+    def read(self, tool: str, text: str) -> None:
+        """Read what *tool* returned."""
+        for word in filter(_is_id, different_words(text)):
+            self._tools.setdefault(word, set()).add(tool)
+            self._results[word] += 1
+
+    def linked(self) -> frozenset[str]:
+        """Return those that several tools returned, in few results."""
+        several = (word for word, tools in self._tools.items() if len(tools) > 1)
+        return frozenset(word for word in several if self._results[word] <= RESULTS_MAX)
+
+
+def _is_id(word: str) -> bool:
+    """Tell what has letters and digits, as a flight, an order or a pod has."""
+    return len(word) >= ID_CHARS_MIN and bool(_ID.search(word))
