@@ -47,7 +47,9 @@ NEW_CHARS = 64
 ANSWERS_CHARS_MAX = 240
 """Of longer answers in a joined step, together: it has those whose words were used most, then the newest."""
 
-JOINED_HEADS_MAX = 12
+JOINED_HEADS_MAX, JOINED_HEADS_OLDER_MAX = 12, 8
+"""Calls that a joined step tells one by one, by today's rules and by those before them; the others are counted."""
+
 OTHERS = "other calls"
 
 
@@ -79,8 +81,9 @@ def joined(steps: Sequence[AccountStep], *, told: Collection[str], by_fields: bo
         acts.values(),
         key=lambda act: (not _is_plan(act), -act.instructs, -act.changes, -act.failed, -act.times, -act.used),
     )
-    others = [act for act in ranked if act.call == OTHERS] + ranked[JOINED_HEADS_MAX:]
-    kept = set(ranked[:JOINED_HEADS_MAX]).difference(others)
+    most = JOINED_HEADS_MAX if by_fields else JOINED_HEADS_OLDER_MAX
+    others = [act for act in ranked if act.call == OTHERS] + ranked[most:]
+    kept = set(ranked[:most]).difference(others)
     silent = _beyond_room([act for act in acts.values() if act in kept]) if by_fields else ()
     rest = sum(act.times for act in dict.fromkeys(others))
     said = [
