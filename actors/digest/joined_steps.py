@@ -97,7 +97,7 @@ def joined(steps: Sequence[AccountStep], *, told: Collection[str], by_fields: bo
         first=steps[0].first,
         last=steps[-1].last,
         speaker=speakers.pop() if len(speakers) == 1 else "",
-        said=pieces(said, told),
+        said=pieces(said, told, by_fields=by_fields),
         acts=(
             *(_silent(act) if act in silent else act for act in acts.values() if act in kept),
             *([AccountAct(call=OTHERS, times=rest)] if rest else []),

@@ -16,6 +16,7 @@ from actors.digest.account_steps import coarser
 from actors.digest.calls import clipped
 from actors.digest.hindsight import Hindsight
 from actors.digest.joined_steps import OTHERS, joined
+from actors.digest.pieces import pieces
 from actors.digest.records import record_text
 from actors.digest.requests import without_repeats
 from actors.digest.step_rooms import chars_of, expected_chars, level_chars
@@ -355,3 +356,9 @@ def test_a_joined_step_names_twelve_calls_and_under_older_rules_eight(by_fields:
     steps = [AccountStep(first=at, last=at, acts=(call,)) for at, call in enumerate(calls, 1)]
     one = joined(steps, told=(), by_fields=by_fields, sought=lambda word: 0.0)
     assert ([act.call for act in one.acts][most:], one.acts[-1].times) == ([OTHERS], len(calls) - most)
+
+
+def test_a_long_piece_costs_what_a_short_one_may_and_under_older_rules_all_that_it_has() -> None:
+    said = [letter * 130 for letter in "ab"]
+    assert pieces(said, (), by_fields=True) == " / ".join(said)
+    assert pieces(said, (), by_fields=False) == f"{said[1]} / (1 more)"
