@@ -105,7 +105,7 @@ class Spill(PolicySection, frozen=True, kw_only=True):
     """By the name of a tool, or by the beginning of one with a `*` behind it; the longest that fits counts."""
     preview: Share = 0.4
     """Share of the cap that the pointer with its preview may take."""
-    shown: Literal["kind", "first"] = "kind"
+    shown: Literal["kind", "in_order", "first"] = "kind"
     on_store_error: Literal["degrade", "wait", "refuse"] = "degrade"
     """After the retries. `degrade`: a preview in its place, the original stays in the log and is stored later;
     `refuse`: an error that asks the model to narrow its request."""

@@ -55,6 +55,17 @@ def test_what_a_document_repeats_is_what_the_code_says(name: str) -> None:
     assert text == anew(text, name, wanted()), "run `.venv/bin/python -m tests.test_docs`"
 
 
+def test_one_tool_result_is_followed_from_readme_to_the_log_in_few_lines() -> None:
+    """At most 8 files and 900 lines, README among them: what a newcomer reads to see one event through."""
+    readme = ROOT / "README.md"
+    told = readme.read_text(encoding="utf-8").partition("One tool result, from its wake-up to the log:")[2]
+    names = re.findall(r"`([a-z_/]+\.py)`", told.partition("\n\n")[0])
+    files = [next(file for top in ("", "actors") if (file := ROOT / top / name).exists()) for name in names]
+    assert files[-1].parent.name == "storage"
+    assert len({readme, *files}) <= 8
+    assert sum(len(file.read_text(encoding="utf-8").splitlines()) for file in (readme, *files)) <= 900
+
+
 def test_every_metric_and_every_span_is_in_the_document() -> None:
     assert {one.name for one in shown()} == metric_names()
     assert spans_in_code().keys() == SPANS.keys()

@@ -42,7 +42,8 @@ MORE: Mapping[str, str] = {
     "Spill.of": "What the shares are of.",
     "Spill.tokens": "Most tokens of one part.",
     "Spill.shown": "What of a result that left is shown. `kind`: by its kind, so that a log shows its errors and a "
-    "table its rows unlike the others; `first`: the first items that fit, how many there are, and how to see others.",
+    "table its rows unlike the others; `in_order`: the same, but warnings stand among errors as they came (rules 1); "
+    "`first`: the first items that fit, how many there are, and how to see others.",
     "Digest.mode": "Whether old history is digested at all.",
     "Digest.secrets": "What becomes of a password or a key. `handle`: the message that it stands in is named, and "
     "it can be read there; `show`: as it was said, which an operator's layer alone can say. The "

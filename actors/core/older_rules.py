@@ -25,7 +25,7 @@ KeyTree = Mapping[str, Any]
 
 KEYS_SINCE: Mapping[str, KeyTree] = {
     "2": {
-        "spill": {"of_result": "part", "shown": "kind"},
+        "spill": {"of_result": "part", "shown": "in_order"},
         "digest": {"style": "values", "told": 0.0, "secrets": "handle"},
         "cooldown": {"model_calls": 0},
         "cut": {"kept": "take", "floor": {"calls": "stay"}},
@@ -43,7 +43,10 @@ VALUES_SINCE: Mapping[str, Mapping[str, Mapping[str, Mapping[str, Any]]]] = {
         "squeeze": {"mode": {"auto": "off", "select": "off"}, "prompt_version": {"v2": "v1"}},
         "reminder": {"mode": {"auto": "tools"}},
     },
-    "3": {"budget": {"calibrate": {"apart": "tighten"}}, "spill": {"repeated": {"near": "point"}}},
+    "3": {
+        "budget": {"calibrate": {"apart": "tighten"}},
+        "spill": {"repeated": {"near": "point"}, "shown": {"in_order": "kind"}},
+    },
 }
 """The same for values that a version brought to older keys: by section and key, the new value and the way before it."""
 
@@ -91,7 +94,10 @@ def policy_bytes(rules: str, policy: Policy) -> bytes:
         told = _without(told, KEYS_SINCE.get(version, {}))
         for section, keys in VALUES_SINCE.get(version, {}).items():
             told[section] |= {
-                key: older[told[section][key]] for key, older in keys.items() if told[section][key] in older
+                # a late key is written only where it says anything (`policies.encode`)
+                key: older[told[section][key]]
+                for key, older in keys.items()
+                if told[section].get(key) in older
             }
         words = WORDS_SINCE.get(version, frozenset())
         told["hooks"] = [hook for hook in told["hooks"] if not _says(hook, words)]

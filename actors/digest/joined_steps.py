@@ -50,7 +50,9 @@ ANSWERS_CHARS_MAX = 240
 LINKED_CHARS_MAX = 480
 """The same of answers with an id that another tool returned too, as a flight that is booked: beside the others."""
 
-JOINED_HEADS_MAX = 12
+JOINED_HEADS_MAX, JOINED_HEADS_OLDER_MAX = 12, 8
+"""Calls that a joined step tells one by one, by today's rules and by those before them; the others are counted."""
+
 OTHERS = "other calls"
 
 
@@ -92,8 +94,9 @@ def joined(
         acts.values(),
         key=lambda act: (not _is_plan(act), -act.instructs, -act.changes, -act.failed, -act.times, -act.used),
     )
-    others = [act for act in ranked if act.call == OTHERS] + ranked[JOINED_HEADS_MAX:]
-    kept = set(ranked[:JOINED_HEADS_MAX]).difference(others)
+    most = JOINED_HEADS_MAX if by_fields else JOINED_HEADS_OLDER_MAX
+    others = [act for act in ranked if act.call == OTHERS] + ranked[most:]
+    kept = set(ranked[:most]).difference(others)
     silent = _beyond_room([act for act in acts.values() if act in kept], is_linked) if by_fields else ()
     rest = sum(act.times for act in dict.fromkeys(others))
     said = [
@@ -107,7 +110,7 @@ def joined(
         first=steps[0].first,
         last=steps[-1].last,
         speaker=speakers.pop() if len(speakers) == 1 else "",
-        said=pieces(said, told),
+        said=pieces(said, told, by_fields=by_fields),
         acts=(
             *(_silent(act) if act in silent else act for act in acts.values() if act in kept),
             *([AccountAct(call=OTHERS, times=rest)] if rest else []),

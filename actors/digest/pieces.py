@@ -34,13 +34,15 @@ def pieces_of(step: AccountStep) -> list[str]:
     return step.said.split(PIECES) if step.level >= JOINED_LEVEL and step.said else []
 
 
-def pieces(said: Sequence[str], told: Collection[str]) -> str:
+def pieces(said: Sequence[str], told: Collection[str], *, by_fields: bool) -> str:
     """Return those of what was *said* that tell most, and the newest, each whole, and how many are left out."""
     more = sum(int(found.group(1)) for one in said if (found := _MORE.fullmatch(one)))
     kept = list(dict.fromkeys(one for one in said if not _MORE.fullmatch(one) and one not in told))
     more += len(said) - len(kept) - sum(bool(_MORE.fullmatch(one)) for one in said)
     worths = [_tells(one) for one in kept]
-    while len(kept) > 1 and sum(min(len(one), PIECE_CHARS) for one in kept) > PIECES_CHARS_MAX:
+    # a report may be longer; before rules 3 each had all that it took
+    most = PIECE_CHARS if by_fields else PIECES_CHARS_MAX
+    while len(kept) > 1 and sum(min(len(one), most) for one in kept) > PIECES_CHARS_MAX:
         place = min(range(len(kept) - 1), key=lambda place: (worths[place], place))
         del kept[place], worths[place]
         more += 1

@@ -18,6 +18,7 @@ from actors.core.text.count import Count
 from actors.core.text.error_text import error_text
 from actors.core.text.kinds import Kind, kind_of
 from actors.core.text.opened import opened
+from actors.core.text.shorten.by_kind import IN_ORDER, WAYS
 from protocol.facts import ToolOutputSpilled, ToolOutputTrimmed
 from protocol.formats import messages
 from protocol.formats.messages import MEDIA
@@ -126,18 +127,19 @@ def _fits(large: Large, tokens: int, size: int) -> bool:
 def pointer_text(large: Large, text: str, kind: Kind, lead: str, count: Count) -> str:
     """Return *lead* and below it as much of *text* as there is room for, counted as a whole."""
     part, index = large.part, large.policy.spill.index
+    ways = IN_ORDER if large.policy.spill.shown == "in_order" else WAYS
     whole = _whole(large, text, lead, count)
     if large.policy.digest.records == "fields" and is_result(large.entry, part):
         said = opened(text)
         text, kind = said, kind if said is text else kind_of(said)
     if _is_words(large):
-        body = shown_words(text, index=index, count=count)
+        body = shown_words(text, index=index, count=count, ways=ways)
     elif large.entry.role == "tool" and (said := error_text(text)):
-        body = shown_failure(text, said, kind, index=index, count=count)
+        body = shown_failure(text, said, kind, index=index, count=count, ways=ways)
     elif large.policy.spill.shown == "first" and is_result(large.entry, part):
         body = shown_first(text, tool_of(large.entry, part), count=count)
     else:
-        body = shown_result(text, kind, index=index, count=count)
+        body = shown_result(text, kind, index=index, count=count, ways=ways)
     room = whole - count(lead) - 1
     for _ in range(FITTING_TRIES):
         if room <= 0:

@@ -11,7 +11,7 @@ from actors.core.text.count import Count
 from actors.core.text.fit import FIT_CHARS_PER_TOKEN, fits
 from actors.core.text.kinds import Kind
 from actors.core.text.preview import preview
-from actors.core.text.shorten.by_kind import Shorter, shorten_text, shortener
+from actors.core.text.shorten.by_kind import WAYS, Shorter, Ways, shortener
 from protocol.formats import messages
 
 OPENING_CHARS = 300
@@ -32,9 +32,9 @@ VALUES_MAX = 400
 ALSO = "[Also in what is left out: "
 
 
-def shown_result(text: str, kind: Kind, *, index: float, count: Count) -> Shorter:
+def shown_result(text: str, kind: Kind, *, index: float, count: Count, ways: Ways = WAYS) -> Shorter:
     """Return the function that shows a tool's result; up to the share *index* of the room names what else is in it."""
-    shorter = shortener(text, kind, count=count)
+    shorter = shortener(text, kind, count=count, ways=ways)
 
     @cache
     def values() -> list[str]:
@@ -53,9 +53,9 @@ def shown_result(text: str, kind: Kind, *, index: float, count: Count) -> Shorte
     return shown
 
 
-def shown_failure(text: str, said: str, kind: Kind, *, index: float, count: Count) -> Shorter:
+def shown_failure(text: str, said: str, kind: Kind, *, index: float, count: Count, ways: Ways = WAYS) -> Shorter:
     """Return the function that shows a failed call's result: the words *said* of its failure stand first."""
-    result = shown_result(text, kind, index=index, count=count)
+    result = shown_result(text, kind, index=index, count=count, ways=ways)
 
     def shown(room: int) -> str:
         short = result(room)
@@ -68,7 +68,7 @@ def shown_failure(text: str, said: str, kind: Kind, *, index: float, count: Coun
     return shown
 
 
-def shown_words(text: str, *, index: float, count: Count) -> Shorter:
+def shown_words(text: str, *, index: float, count: Count, ways: Ways = WAYS) -> Shorter:
     """Return the function that shows a user's text: how it begins and how it ends, word for word if they fit.
 
     Up to the share *index* of the room names values of what is left out between them.
@@ -76,12 +76,12 @@ def shown_words(text: str, *, index: float, count: Count) -> Shorter:
     text = messages.without_surrogates(text)
 
     def shown(room: int) -> str:
-        return _words_within(text, room=room, index=index, count=count)
+        return _words_within(text, room=room, index=index, count=count, ways=ways)
 
     return shown
 
 
-def _words_within(text: str, *, room: int, index: float, count: Count) -> str:
+def _words_within(text: str, *, room: int, index: float, count: Count, ways: Ways) -> str:
     if fits(text, tokens_max=room, count=count):
         return text
     opening, closing = ends_of(text)
@@ -90,10 +90,10 @@ def _words_within(text: str, *, room: int, index: float, count: Count) -> str:
         closing = ""
         left = room - count(opening) - GAP_TOKENS
     if left < 0:
-        return shorten_text(text, count=count)(room)
+        return ways["text"](text, count=count)(room)
     middle = text[len(opening) : len(text) - len(closing)]
     index_tokens = min(left, int(room * index))
-    short = shorten_text(middle, count=count)(left - index_tokens)
+    short = ways["text"](middle, count=count)(left - index_tokens)
     there = f"{opening}{short}{closing}"
     values = [value for value in values_of(middle) if value not in there] if index_tokens else []
     named = named_values(values, tokens_max=index_tokens - 2, count=count)

@@ -102,6 +102,13 @@ def test_an_old_log_is_replayed_and_every_view_that_was_served_is_rebuilt(name: 
 
 
 @pytest.mark.parametrize(("name", "told"), TOLD.items(), ids=TOLD)
+def test_an_old_log_is_decided_again_by_its_own_rules_as_long_as_they_are_written(name: str, told: Told) -> None:
+    assert told.rules in codec.RULES_WRITTEN
+    found = replay(kept(name).at, kept(name).records, rules=[told.rules])
+    assert (found.divergence, found.decided_again, found.rests) == (None, told.decided, {})
+
+
+@pytest.mark.parametrize(("name", "told"), TOLD.items(), ids=TOLD)
 def test_an_old_log_holds_every_kind_of_step_that_it_was_made_for(name: str, told: Told) -> None:
     commits = [codec.decode_commit(record.body) for record in kept(name).records if record.side == "done"]
     assert {type(fact).__name__ for commit in commits for fact in commit.facts} == told.facts

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, get_args
 
 import pytest
@@ -11,7 +11,8 @@ from hypothesis import given
 
 from actors.core import flow
 from actors.core.flow import FLOW, After, FlowRow, mermaid, next_actor
-from actors.core.state_parts import Cause
+from actors.core.state import State
+from actors.core.state_parts import Cause, Episode
 from protocol.facts import CompactionDeclined, ConversationOpened, OverflowReported
 from protocol.policy import Policy
 from protocol.subjects import ACTORS, Actor
@@ -169,13 +170,47 @@ def test_each_transition_of_random_conversations_is_a_row(
     talk = Talk(wanted)
     talk.answer = answer
     for message in said:
-        talk.append(message)
+        with rows_taken() as taken:
+            before = talk.state.episode
+            talk.append(message)
+            assert_led(before, talk.state.episode, taken)
         acted: str = "log"
         while acted != "ready":
             follower = next_actor(talk.state) or "ready"
             assert follower in may_act(acted), f"no row leads from {acted} to {follower}"
             acted = follower
-            talk.step()
+            with rows_taken() as taken:
+                before = talk.state.episode
+                talk.step()
+                assert_led(before, talk.state.episode, taken)
+
+
+@contextmanager
+def rows_taken() -> Iterator[list[FlowRow]]:
+    """Yield the rows of the table that decide meanwhile."""
+    taken: list[FlowRow] = []
+    deciding = flow.deciding
+
+    def noted(after: After, state: State) -> FlowRow:
+        taken.append(deciding(after, state))
+        return taken[-1]
+
+    flow.deciding = noted
+    try:
+        yield taken
+    finally:
+        flow.deciding = deciding
+
+
+def assert_led(before: Episode | None, now: Episode | None, taken: list[FlowRow]) -> None:
+    """A compaction begins in a row of its cause, and rows of its stages lead from one to the next and to its end."""
+    after: str = before.stage if before else now.cause if now else "log"
+    if before and now and before.cause != now.cause:
+        after = now.cause  # another one began meanwhile
+    for row in taken:
+        if row.after == after and row.after != "log":
+            after = row.then
+    assert after == (now.stage if now else "log"), f"no row leads from {before} to {now}: {taken}"
 
 
 def may_act(after: str) -> set[str]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from actors.core.older_rules import policy_bytes, policy_under
 from actors.runtime.fold import fold
 from protocol import codec
 from protocol import policy as policies
@@ -112,7 +113,20 @@ def shortened(wanted: Policy | None = None, *, rules: str = "") -> Talk:
     return talk
 
 
-CASES = {"compacted": compacted, "repaired": repaired, "accounted": accounted, "shortened": shortened}
+def warned(wanted: Policy | None = None, *, rules: str = "") -> Talk:
+    """Return a conversation whose log and whose text warn two hundred times before they fail once."""
+    layer = {"budget": {"window": 4_000, "reserve": 0}, "squeeze": {"mode": "off"}}
+    talk = Talk(wanted or policies.resolve([layer]), at=address("warned", "tests"), rules=rules)
+    parts = [f"{chr(97 + at % 26)}{chr(97 + at // 26)}" for at in range(250)]
+    text = [f"the part {part} was slow: warning" for part in parts]
+    text[200] = "the heap is exhausted: OutOfMemory error"
+    talk.play(user("Why is it slow?"))
+    for call, lead in (("c0", "2026-11-21T10:00:00Z WARN "), ("c1", "")):
+        talk.play(assistant("I look.", call), result(call, "\n".join(lead + line for line in text)))
+    return talk
+
+
+CASES = {"compacted": compacted, "repaired": repaired, "accounted": accounted, "shortened": shortened, "warned": warned}
 OLDER = [
     (file.stem.rpartition("-")[0], file.stem.rpartition("-")[2])
     for file in sorted(GOLDEN.glob("*.json"))
@@ -158,6 +172,16 @@ def test_older_rules_that_may_still_be_written_decide_what_they_decided(name: st
     golden = json.loads((GOLDEN / f"{name}-{rules}.json").read_text(encoding="utf-8"))
     adopted = next(codec.decode_commit(bytes.fromhex(body)) for side, body in golden["log"] if side == "done")
     assert recorded(CASES[name](policies.decode(adopted.policy), rules=rules)) == golden
+
+
+def test_releases_of_older_rules_are_given_no_value_that_they_do_not_know() -> None:
+    wanted = policies.resolve([{"spill": {"shown": "in_order"}}])
+    assert {rules: b"in_order" in policy_bytes(rules, wanted) for rules in codec.RULES_WRITTEN} == {
+        "1": False,
+        "2": False,
+        "3": True,
+    }
+    assert policy_under("1", policies.resolve([{"spill": {"shown": "first"}}])).spill.shown == "in_order"
 
 
 @pytest.mark.parametrize("file", sorted(GOLDEN.glob("*.json")), ids=lambda file: file.stem)

@@ -15,7 +15,8 @@ from actors.core.text.excerpt import excerpt, sentences_excerpt
 from actors.digest.account_steps import coarser
 from actors.digest.calls import clipped
 from actors.digest.hindsight import Hindsight
-from actors.digest.joined_steps import joined
+from actors.digest.joined_steps import OTHERS, joined
+from actors.digest.pieces import pieces
 from actors.digest.records import record_text
 from actors.digest.requests import without_repeats
 from actors.digest.step_rooms import chars_of, expected_chars, level_chars
@@ -364,3 +365,17 @@ def test_what_a_program_prints_to_say_that_it_runs_is_not_told_where_steps_are_j
 def step_of(of: Talk, act: AccountAct) -> AccountStep:
     """Return the step of the account that has *act*."""
     return next(step for step in account(of).steps if act in step.acts)
+
+
+@pytest.mark.parametrize(("by_fields", "most"), [(False, 8), (True, 12)])
+def test_a_joined_step_names_twelve_calls_and_under_older_rules_eight(by_fields: bool, most: int) -> None:
+    calls = [AccountAct(call=f"look /srv/{at}.py", target=f"/srv/{at}.py") for at in range(20)]
+    steps = [AccountStep(first=at, last=at, acts=(call,)) for at, call in enumerate(calls, 1)]
+    one = joined(steps, told=(), by_fields=by_fields, sought=lambda word: 0.0)
+    assert ([act.call for act in one.acts][most:], one.acts[-1].times) == ([OTHERS], len(calls) - most)
+
+
+def test_a_long_piece_costs_what_a_short_one_may_and_under_older_rules_all_that_it_has() -> None:
+    said = [letter * 130 for letter in "ab"]
+    assert pieces(said, (), by_fields=True) == " / ".join(said)
+    assert pieces(said, (), by_fields=False) == f"{said[1]} / (1 more)"

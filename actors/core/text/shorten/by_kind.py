@@ -5,8 +5,8 @@ Never more than it was, never above the bound, the same for the same text, and l
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 
 from actors.core.text.count import Count
 from actors.core.text.fit import fits
@@ -18,11 +18,14 @@ from .binary import describe_base64, describe_binary, without_base64
 from .diff import shorten_diff
 from .html import shorten_html
 from .json import shorten_json
-from .lines import Shorter, shorten_lines, worst_first
+from .lines import Shorter, Telling, shorten_lines, telling_lines, worst_first
 from .log import shorten_log
 from .search import shorten_listing, shorten_search
 from .table import shorten_table
 from .trace import shorten_trace
+
+Ways = Mapping[Kind, Callable[..., Shorter]]
+"""By kind: the function that looks at a text of it, and returns what shortens it."""
 
 READ_CHARS_MAX = 1_000_000
 """Of a larger text only the ends and its errors are shown: its lines are not looked at one by one."""
@@ -36,13 +39,14 @@ def shorten(text: str, kind: Kind, *, tokens_max: int, count: Count) -> str:
     return shortener(text, kind, count=count)(tokens_max)
 
 
-def shortener(text: str, kind: Kind, *, count: Count) -> Shorter:
+def shortener(text: str, kind: Kind, *, count: Count, ways: Ways | None = None) -> Shorter:
     """Return the function that shortens *text*, seen as *kind*: looked at once, however often its room is changed."""
+    way = (ways or WAYS)[kind]
     text = messages.without_surrogates(text)
 
     @cache
     def looked_at() -> Shorter:
-        return _WAYS[kind](text, count=count)
+        return way(text, count=count)
 
     def shorter(tokens_max: int) -> str:
         if fits(text, tokens_max=tokens_max, count=count):
@@ -56,13 +60,13 @@ def shortener(text: str, kind: Kind, *, count: Count) -> Shorter:
     return shorter
 
 
-def shorten_text(text: str, *, count: Count) -> Shorter:
+def shorten_text(text: str, *, count: Count, telling: Telling = worst_first) -> Shorter:
     """Return the function that shows telling lines and both ends of *text*; of one without lines, nothing."""
     text = without_base64(text)
     lines = text.split("\n")
     if len(lines) < LINES_MIN:
         return lambda tokens_max: preview(text, tokens_max=tokens_max, count=count)
-    return shorten_lines(lines, count=count, telling=worst_first(lines))
+    return shorten_lines(lines, count=count, telling=telling(lines))
 
 
 def _described(describe: Callable[[str], str]) -> Callable[..., Shorter]:
@@ -72,7 +76,7 @@ def _described(describe: Callable[[str], str]) -> Callable[..., Shorter]:
     return way
 
 
-_WAYS: dict[Kind, Callable[..., Shorter]] = {
+WAYS: Ways = {
     "json": shorten_json,
     "diff": shorten_diff,
     "trace": shorten_trace,
@@ -87,4 +91,11 @@ _WAYS: dict[Kind, Callable[..., Shorter]] = {
     "binary": _described(describe_binary),
 }
 
-__all__ = ["Shorter", "kind_of", "shorten", "shorten_text", "shortener"]
+IN_ORDER: Ways = {
+    **WAYS,
+    "log": partial(shorten_log, telling=telling_lines),
+    "text": partial(shorten_text, telling=telling_lines),
+}
+"""The same where warnings stand among the errors as they came: rules version 1."""
+
+__all__ = ["IN_ORDER", "WAYS", "Shorter", "Ways", "kind_of", "shorten", "shorten_text", "shortener"]

@@ -15,6 +15,9 @@ from actors.core.text.patterns import ERROR_WORDS, places, stands
 Shorter = Callable[[int], str]
 """Gives a text that was looked at once in at most so many tokens; an empty one where nothing of it fits."""
 
+Telling = Callable[[Sequence[str]], list[int]]
+"""Says which lines speak of errors and warnings, the first to be shown first."""
+
 LINE_CHARS_MAX = 400
 GAP_CHARS = 40
 """What a mark of left-out lines costs, about."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from actors.core.text.count import Count
 
-from .lines import Shorter, shapes_of, shorten_lines, worst_first
+from .lines import Shorter, Telling, shapes_of, shorten_lines, worst_first
 
 RUN_MIN = 3
 
 
-def shorten_log(text: str, *, count: Count) -> Shorter:
+def shorten_log(text: str, *, count: Count, telling: Telling = worst_first) -> Shorter:
     """Return the function that shows *text* with its runs collapsed, then its errors and both ends."""
     lines = collapsed(text.split("\n"))
-    return shorten_lines(lines, count=count, telling=worst_first(lines))
+    return shorten_lines(lines, count=count, telling=telling(lines))
 
 
 def collapsed(lines: list[str]) -> list[str]:
