@@ -20,8 +20,8 @@ from protocol.errors import PROVISION, ArtifactDamaged, ArtifactsUnavailable, No
 from protocol.ids import Token
 from protocol.tracing import s3_span
 
-from .daemon_threads import DaemonThreads
 from .store_metrics import record_failure
+from .turns import Silent, Turns
 
 T = TypeVar("T")
 
@@ -33,7 +33,8 @@ THREADS = 4
 UPLOAD_SECONDS = 900
 
 CALL_SECONDS = 6.0
-"""For an answer, above what a slow store needs; a store that takes connections and says nothing is one that is down."""
+"""For an answer, above what a slow store needs; a store that takes connections and says nothing is one that is down.
+From the turn of a call on: who waits for one of the threads waits while others get answers (`turns.py`)."""
 
 BYTES_PER_SECOND_MIN = 1 << 20
 """Of a store that is slow and not down."""
@@ -68,7 +69,7 @@ class S3Artifacts:
 
     def __init__(self, settings: S3Settings) -> None:
         self._settings = settings
-        self._pool = DaemonThreads(THREADS, name="s3")
+        self._turns = Turns(THREADS, name="s3", refusals=_refusals)
         self._made: Any = None
         self._making = threading.Lock()
 
@@ -162,7 +163,7 @@ class S3Artifacts:
 
     def close(self) -> None:
         """Stop the threads."""
-        self._pool.shutdown()
+        self._turns.close()
 
     async def call(self, method: str, key: str, call: Callable[[Any, str], T], *, seconds: float = READ_SECONDS) -> T:
         """Return the result of *call* with the client and the bucket. Raises `NotFound`, `ArtifactsUnavailable`."""
@@ -170,8 +171,7 @@ class S3Artifacts:
 
     async def _run(self, method: str, key: str, call: Callable[[], T], *, seconds: float = READ_SECONDS) -> T:
         with s3_span(method, bucket=self._bucket, key=key), _faults(method, key, self._settings.endpoint or "AWS"):
-            async with asyncio.timeout(seconds):
-                return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+            return await self._turns.take(call, seconds=seconds)
 
     def _create_bucket(self) -> None:
         from botocore.exceptions import ClientError
@@ -309,10 +309,18 @@ def _faults(method: str, key: str, where: str) -> Iterator[None]:
         if code in ("NoSuchKey", "404", "NotFound"):
             raise NotFound(f"no artifact at {key!r:.120}", key=key) from None
         raise _unavailable(method, key, code, where) from None
-    except TimeoutError:
+    except Silent:
         raise _unavailable(method, key, "no answer in time", where) from None
     except (BotoCoreError, OSError) as error:
         raise _unavailable(method, key, type(error).__name__, where) from None
+
+
+def _refusals() -> type[Exception]:
+    """Return the class of errors that the store answered."""
+    from botocore.exceptions import ClientError
+
+    refusals: type[Exception] = ClientError
+    return refusals
 
 
 def _unavailable(method: str, key: str, code: str, where: str) -> ArtifactsUnavailable:
