@@ -122,6 +122,7 @@ class S3Artifacts:
             "ListObjectsV2",
             f"{tenant}/{prefix}",
             lambda: self._client.list_objects_v2(Bucket=self._bucket, Prefix=f"{tenant}/{prefix}", MaxKeys=2),
+            seconds=CALL_SECONDS,
         )
         found = [entry["Key"].rpartition("/")[2] for entry in listing.get("Contents", ())]
         if len(found) != 1:
