@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import logging
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -171,8 +172,19 @@ class S3Artifacts:
         return await self._run(method, key, lambda: call(self._client, self._bucket), seconds=seconds)
 
     async def _run(self, method: str, key: str, call: Callable[[], T], *, seconds: float = READ_SECONDS) -> T:
-        with s3_span(method, bucket=self._bucket, key=key), _faults(method, key, self._settings.endpoint or "AWS"):
-            return await self._turns.take(call, seconds=seconds)
+        began = 0.0
+
+        def begun() -> T:
+            nonlocal began
+            began = time.monotonic()
+            return call()
+
+        where = self._settings.endpoint or "AWS"
+        with (
+            s3_span(method, bucket=self._bucket, key=key),
+            _faults(method, key, where, took=lambda: time.monotonic() - began),
+        ):
+            return await self._turns.take(begun, seconds=seconds)
 
     def _create_bucket(self) -> None:
         from botocore.exceptions import ClientError
@@ -299,8 +311,8 @@ def _put_new(client: Any, bucket: str, key: str, body: bytes) -> bool:
 
 
 @contextmanager
-def _faults(method: str, key: str, where: str) -> Iterator[None]:
-    """Turn boto3's errors into ours: not there, or not reachable. *where* is the store."""
+def _faults(method: str, key: str, where: str, *, took: Callable[[], float]) -> Iterator[None]:
+    """Turn boto3's errors into ours: not there, or not reachable. *where* is the store, which a call *took* so long."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
@@ -309,11 +321,11 @@ def _faults(method: str, key: str, where: str) -> Iterator[None]:
         code = error.response.get("Error", {}).get("Code", "")
         if code in ("NoSuchKey", "404", "NotFound"):
             raise NotFound(f"no artifact at {key!r:.120}", key=key) from None
-        raise _unavailable(method, key, code, where) from None
-    except Silent:
-        raise _unavailable(method, key, "no answer in time", where) from None
+        raise _unavailable(method, key, code, where, silent=took()) from None
+    except Silent as silent:
+        raise _unavailable(method, key, "no answer in time", where, silent=silent.seconds) from None
     except (BotoCoreError, OSError) as error:
-        raise _unavailable(method, key, type(error).__name__, where) from None
+        raise _unavailable(method, key, type(error).__name__, where, silent=took()) from None
 
 
 def _refusals() -> type[Exception]:
@@ -324,8 +336,9 @@ def _refusals() -> type[Exception]:
     return refusals
 
 
-def _unavailable(method: str, key: str, code: str, where: str) -> ArtifactsUnavailable:
+def _unavailable(method: str, key: str, code: str, where: str, *, silent: float) -> ArtifactsUnavailable:
     record_failure(method)
     denied = code in ("NoCredentialsError", "InvalidAccessKeyId", "SignatureDoesNotMatch", "AccessDenied")
     fix = "set JETTISON_S3__ACCESS_KEY and JETTISON_S3__SECRET_KEY" if denied else f"is the store at {where} well?"
-    return ArtifactsUnavailable(f"S3 {method} failed: {code}; {fix}", method=method, key=key, code=code)
+    told = f"S3 {method} failed: {code}; {fix}"
+    return ArtifactsUnavailable(told, method=method, key=key, code=code, silent_seconds=silent)
