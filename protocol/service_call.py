@@ -12,7 +12,7 @@ from nats.aio.client import Client as NatsConnection
 from . import semconv, subjects
 from .arguments import question_of
 from .connection import TRANSIENT
-from .errors import Busy, LogUnavailable, NotReady, Unavailable
+from .errors import ArtifactsUnavailable, Busy, CallsOpen, LogUnavailable, NotReady, Unavailable
 from .history import ArtifactsAsked, DiffAsked, EraseAsked, SearchAsked, VersionsAsked, WhereAsked, WhyAsked
 from .ids import Address
 from .mailbox import answers
@@ -66,10 +66,11 @@ async def ask(
                 if answer.context is not None and answer.context.compacted:
                     current.set_attribute(semconv.GEN_AI_CONVERSATION_COMPACTED, True)
                 return answer, body
-            except (_Silent, NotReady, Busy) as error:
+            except (_Silent, NotReady, Busy, ArtifactsUnavailable, CallsOpen) as error:
                 left = ends - time.monotonic()
-                # who waited for an actor has used up what it was given
-                if left <= 0 or error.fields.get("actor"):
+                # only a view is waited for as long as its agent says; a service does so for a minute at a time
+                is_told = isinstance(error, ArtifactsUnavailable | CallsOpen) or error.fields.get("actor")
+                if left <= 0 or (is_told and not isinstance(asked, ContextAsked)):
                     if isinstance(error, _Silent):
                         await _check_alive(connection)
                         raise Unavailable(str(error)) from None

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import logging
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,8 +21,8 @@ from protocol.errors import PROVISION, ArtifactDamaged, ArtifactsUnavailable, No
 from protocol.ids import Token
 from protocol.tracing import s3_span
 
-from .daemon_threads import DaemonThreads
 from .store_metrics import record_failure
+from .turns import Silent, Turns
 
 T = TypeVar("T")
 
@@ -33,7 +34,8 @@ THREADS = 4
 UPLOAD_SECONDS = 900
 
 CALL_SECONDS = 6.0
-"""For an answer, above what a slow store needs; a store that takes connections and says nothing is one that is down."""
+"""For an answer, above what a slow store needs; a store that takes connections and says nothing is one that is down.
+From the turn of a call on: who waits for one of the threads waits while others get answers (`turns.py`)."""
 
 BYTES_PER_SECOND_MIN = 1 << 20
 """Of a store that is slow and not down."""
@@ -68,7 +70,7 @@ class S3Artifacts:
 
     def __init__(self, settings: S3Settings) -> None:
         self._settings = settings
-        self._pool = DaemonThreads(THREADS, name="s3")
+        self._turns = Turns(THREADS, name="s3", refusals=_refusals)
         self._made: Any = None
         self._making = threading.Lock()
 
@@ -121,6 +123,7 @@ class S3Artifacts:
             "ListObjectsV2",
             f"{tenant}/{prefix}",
             lambda: self._client.list_objects_v2(Bucket=self._bucket, Prefix=f"{tenant}/{prefix}", MaxKeys=2),
+            seconds=CALL_SECONDS,
         )
         found = [entry["Key"].rpartition("/")[2] for entry in listing.get("Contents", ())]
         if len(found) != 1:
@@ -162,16 +165,26 @@ class S3Artifacts:
 
     def close(self) -> None:
         """Stop the threads."""
-        self._pool.shutdown()
+        self._turns.close()
 
     async def call(self, method: str, key: str, call: Callable[[Any, str], T], *, seconds: float = READ_SECONDS) -> T:
         """Return the result of *call* with the client and the bucket. Raises `NotFound`, `ArtifactsUnavailable`."""
         return await self._run(method, key, lambda: call(self._client, self._bucket), seconds=seconds)
 
     async def _run(self, method: str, key: str, call: Callable[[], T], *, seconds: float = READ_SECONDS) -> T:
-        with s3_span(method, bucket=self._bucket, key=key), _faults(method, key, self._settings.endpoint or "AWS"):
-            async with asyncio.timeout(seconds):
-                return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+        began = 0.0
+
+        def begun() -> T:
+            nonlocal began
+            began = time.monotonic()
+            return call()
+
+        where = self._settings.endpoint or "AWS"
+        with (
+            s3_span(method, bucket=self._bucket, key=key),
+            _faults(method, key, where, took=lambda: time.monotonic() - began),
+        ):
+            return await self._turns.take(begun, seconds=seconds)
 
     def _create_bucket(self) -> None:
         from botocore.exceptions import ClientError
@@ -298,8 +311,8 @@ def _put_new(client: Any, bucket: str, key: str, body: bytes) -> bool:
 
 
 @contextmanager
-def _faults(method: str, key: str, where: str) -> Iterator[None]:
-    """Turn boto3's errors into ours: not there, or not reachable. *where* is the store."""
+def _faults(method: str, key: str, where: str, *, took: Callable[[], float]) -> Iterator[None]:
+    """Turn boto3's errors into ours: not there, or not reachable. *where* is the store, which a call *took* so long."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
@@ -308,15 +321,24 @@ def _faults(method: str, key: str, where: str) -> Iterator[None]:
         code = error.response.get("Error", {}).get("Code", "")
         if code in ("NoSuchKey", "404", "NotFound"):
             raise NotFound(f"no artifact at {key!r:.120}", key=key) from None
-        raise _unavailable(method, key, code, where) from None
-    except TimeoutError:
-        raise _unavailable(method, key, "no answer in time", where) from None
+        raise _unavailable(method, key, code, where, silent=took()) from None
+    except Silent as silent:
+        raise _unavailable(method, key, "no answer in time", where, silent=silent.seconds) from None
     except (BotoCoreError, OSError) as error:
-        raise _unavailable(method, key, type(error).__name__, where) from None
+        raise _unavailable(method, key, type(error).__name__, where, silent=took()) from None
 
 
-def _unavailable(method: str, key: str, code: str, where: str) -> ArtifactsUnavailable:
+def _refusals() -> type[Exception]:
+    """Return the class of errors that the store answered."""
+    from botocore.exceptions import ClientError
+
+    refusals: type[Exception] = ClientError
+    return refusals
+
+
+def _unavailable(method: str, key: str, code: str, where: str, *, silent: float) -> ArtifactsUnavailable:
     record_failure(method)
     denied = code in ("NoCredentialsError", "InvalidAccessKeyId", "SignatureDoesNotMatch", "AccessDenied")
     fix = "set JETTISON_S3__ACCESS_KEY and JETTISON_S3__SECRET_KEY" if denied else f"is the store at {where} well?"
-    return ArtifactsUnavailable(f"S3 {method} failed: {code}; {fix}", method=method, key=key, code=code)
+    told = f"S3 {method} failed: {code}; {fix}"
+    return ArtifactsUnavailable(told, method=method, key=key, code=code, silent_seconds=silent)

@@ -29,7 +29,6 @@ from actors.telemetry.service_metrics import record_served
 from protocol import semconv
 from protocol.errors import (
     UNREADABLE,
-    ArtifactsUnavailable,
     BadEnvelope,
     BudgetRefused,
     Busy,
@@ -74,6 +73,7 @@ from .read_back import read_back
 from .request_limit import Admission
 from .search import artifacts_of, found_in
 from .serving import budget_of, calls_open, fact_of, fits_as_it_is, meta_of, refusal
+from .store_question import StoreQuestion
 from .undo import Undo
 
 T = TypeVar("T")
@@ -85,9 +85,6 @@ WAIT_SECONDS_MAX = 60.0
 PRIORITY_AFTER_SECONDS = (0.25, 1.0)
 """When an agent has waited so long, its conversation goes before all that nobody waits for; again after each second.
 Not at once: most waits are shorter, and two lanes may do the same step twice."""
-
-STORE_SECONDS = 1.0
-"""For the store's answer, before a worker is blamed."""
 
 LOOK_AT_QUEUE = 4
 """At this look, after 30 ms, it goes before the others where some queue: then most likely nobody is at its step yet."""
@@ -116,12 +113,18 @@ class ContextService:
     others: Mapping[Verb, Answering] = field(default_factory=dict)
     """Who answers the verbs that are not answered here: those about the past."""
 
+    def __post_init__(self) -> None:
+        self.store = StoreQuestion(self.artifacts)
+
     async def run(self) -> None:
         """Answer until cancelled."""
         admission = Admission()
-        async with asyncio.TaskGroup() as group:
-            async for request in self.requests.asked():
-                group.create_task(self._answer(request, admission))
+        try:
+            async with asyncio.TaskGroup() as group:
+                async for request in self.requests.asked():
+                    group.create_task(self._answer(request, admission))
+        finally:
+            self.store.forget()
 
     async def _answer(self, request: Request, admission: Admission) -> None:
         handlers: dict[Verb, Callable[[Address, Request], Awaitable[tuple[Answer, bytes]]]] = {
@@ -227,13 +230,14 @@ class ContextService:
             waits_for = next_actor(state)
             if waits_for is None or asks_model(waits_for):
                 return state
+            is_storing = waits_for == FIRST_ACTOR and state.policy is not None
             if asked.soon and waits_for != FIRST_ACTOR and fits_as_it_is(asked, state):
                 return state
             if time.monotonic() >= ends:
                 if state.policy is not None and not unspilled(state):
                     return state
-                if waits_for == FIRST_ACTOR and state.policy is not None:
-                    await self._check_store(at)
+                if is_storing:
+                    await self.store.check(at)
                 raise NotReady(
                     f"{waits_for} has not worked on {at} within the wait; does a worker run?", actor=waits_for
                 )
@@ -241,6 +245,8 @@ class ContextService:
                 hurries = time.monotonic()
             if time.monotonic() >= hurries:
                 hurries += PRIORITY_AFTER_SECONDS[1]
+                if is_storing and unspilled(state):
+                    self.store.begin(at.tenant)
                 await self._hurry(waits_for, at)
             await asyncio.sleep(heard.POLL_SECONDS[min(looks, len(heard.POLL_SECONDS) - 1)])
             looks += 1
@@ -269,16 +275,6 @@ class ContextService:
             raise NotFound(f"nothing was ever said in {at}", address=str(at))
         await heard.check(self.log, at, state, asked)
         return state
-
-    async def _check_store(self, at: Address) -> None:
-        """Raise `ArtifactsUnavailable` where it is the store that an actor waits for."""
-        try:
-            async with asyncio.timeout(STORE_SECONDS):
-                await self.artifacts.find(at.tenant, "0" * 64)
-        except NotFound:
-            return
-        except TimeoutError:
-            raise ArtifactsUnavailable(f"S3 does not answer: the large parts of {at} wait for it") from None
 
     async def _check_survivable(self, at: Address) -> None:
         """Raise `Deadly` before this process folds for the first time what a process died of."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -33,7 +32,8 @@ DEGRADE_AFTER_ATTEMPTS = 4
 """Attempts (about 4 s of a store that is down) before spill goes on without it."""
 
 DEGRADE_AFTER_SECONDS = 5.0
-"""The same where an attempt takes long itself: of a store that hangs, one is enough."""
+"""The same where a store said nothing for so long: of one that hangs, one attempt is enough. What an attempt takes in
+all says something else: how many conversations wait for a store that is slow, and what was stored before."""
 
 OUTAGES_MAX = 10_000
 """Conversations whose attempts are counted; a forgotten one begins anew."""
@@ -63,12 +63,11 @@ class Storing:
         """
         if state.policy is None:
             return self._adopt(at, state)
-        began = time.monotonic()
         try:
             spilled = await self._spilled(at, state, count, release_credit)
         except ArtifactsUnavailable as error:
             attempts = self.outages[at] = self.outages.get(at, 0) + 1
-            early = attempts < DEGRADE_AFTER_ATTEMPTS and time.monotonic() - began < DEGRADE_AFTER_SECONDS
+            early = attempts < DEGRADE_AFTER_ATTEMPTS and _silent_seconds(error) < DEGRADE_AFTER_SECONDS
             if state.policy.spill.on_store_error == "wait" or early:
                 raise
             spilled = degraded(state, reason=f"{error}"[:120], count=count)
@@ -120,6 +119,12 @@ class Storing:
         notes = (found.refused, *found.notes) if found.refused else found.notes
         facts = tuple(MessageRepaired(number=0, kind="refused", detail=note[:200]) for note in notes)
         return Step(adopt=found.policy, facts=facts)
+
+
+def _silent_seconds(error: ArtifactsUnavailable) -> float:
+    """Return how long the store had said nothing before *error*, as far as it says so."""
+    silent = error.fields.get("silent_seconds")
+    return silent if isinstance(silent, float) else 0.0
 
 
 def _bytes_coming(state: State) -> int:
