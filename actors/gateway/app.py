@@ -141,12 +141,7 @@ class Gateway:
             return _No(426, "invalid_request_error", message, _UPGRADE)
         if caller is None:
             return _No(401, "authentication_error", "this token is not a caller's, or expired")
-        if (
-            self.callers.own.get(host)
-            and api is None
-            and asked.route != MODELS
-            and not asked.route.startswith(_OF_MODELS)
-        ):
+        if self.callers.own.get(host) and not _is_only_asked(asked, api):
             message = "with the gateway's own keys nothing is served here but models' answers, counters and lists"
             return _No(403, "permission_error", message)
         if read is not None and self._is_shared(host) and (why := unlike_its_own(read, kept=self.managed is not None)):
@@ -168,6 +163,13 @@ class Gateway:
             host, method=asked.method, path=asked.path, query=asked.query, headers=headers, body=body
         ) as answer:
             await relayed(answer, send, added=PASSED)
+
+
+def _is_only_asked(asked: Incoming, api: Api | None) -> bool:
+    """Tell whether a request leaves the account behind a key as it is, and reads nothing that others left there."""
+    if api is not None:
+        return asked.method == "POST"
+    return asked.method in ("GET", "HEAD") and (asked.route == MODELS or asked.route.startswith(_OF_MODELS))
 
 
 PASSED: list[Header] = [(b"x-jettison", b"pass")]

@@ -256,9 +256,8 @@ def _foreign(body: Body) -> str:
         return "several answers are asked for"
     if body.field("background") is True:
         return "its provider answers in the background"
-    if named is not None and (
-        body.field("previous_response_id") is not None or not conversations.conversation_of(body)
-    ):
+    both = named is not None and body.field("previous_response_id") is not None
+    if body.continues_a_thread or both or (named is not None and not conversations.conversation_of(body)):
         return "what it goes on from cannot be told"
     return ""
 
