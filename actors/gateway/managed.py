@@ -31,7 +31,7 @@ from .incoming import Incoming
 from .kept import BYTES_PER_TOKEN
 from .plan import Plan, Planner, bypass
 from .reading import Reading, reads_in
-from .relay import pieces, refused, relayed
+from .relay import ended, pieces, refused, relayed
 from .sessions import Sessions
 from .told import Told
 from .upstream import Upstream
@@ -95,9 +95,9 @@ class Managed:
                 if plan.too_long or (plan.away and self.refuses and not counts):
                     await _away(send, api, plan)
                 elif plan.kept and told.body and compacting.is_asked(asked.route, told.body):
-                    await self._compacted(asked, told.body, plan, send)
+                    await ended(self._compacted(asked, told.body, plan, send), api.host, send)
                 else:
-                    await self._send(asked, told, send)
+                    await ended(self._send(asked, told, send), api.host, send)
             finally:
                 told.end()
                 if not counts:

@@ -91,8 +91,9 @@ async def test_a_websocket_is_refused_without_a_word_of_a_library_that_is_missin
 @pytest.mark.parametrize("mode", ["pass", "manage"])
 @pytest.mark.parametrize("host", ["openai", "anthropic"])
 async def test_a_provider_that_is_away_is_named_with_its_setting_and_without_a_secret(
-    session: aiohttp.ClientSession, host: str, mode: str
+    session: aiohttp.ClientSession, host: str, mode: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     port = free_port()
     there = f"http://user:secret@{LOOPBACK}:{port}/hidden?key=secret"
     section = GatewaySection(mode=mode, upstream=UpstreamSection(**{host: there}))  # type: ignore[arg-type]
@@ -105,6 +106,9 @@ async def test_a_provider_that_is_away_is_named_with_its_setting_and_without_a_s
         f"the provider at http://{LOOPBACK}:{port} cannot be reached: connection refused "
         f"(gateway.upstream.{host}, JETTISON_GATEWAY__UPSTREAM__{host.upper()})",
     )
+    (line,) = [one.getMessage() for one in caplog.records if one.name == "jettison.gateway.requests"]
+    # what the agent got is counted, whoever wrote it
+    assert line.split()[2] == "502"
 
 
 @pytest.mark.parametrize(
