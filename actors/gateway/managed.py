@@ -48,6 +48,12 @@ THINKING_REFUSED = re.compile(rb"thinking.{0,80}bound to a different", re.DOTALL
 """A thought stands behind something else than its call saw: not its agent's fault, who was shown it by a gateway."""
 REFUSAL_BYTES_MAX = 256 * 1024
 RETRY_AFTER_SECONDS = 5
+
+TOO_LONG = "it does not fit its model's window as it came"
+REFUSES = "its settings refuse to pass it on"
+NOT_KNOWN = "its provider does not know what it goes on from"
+"""Why what cannot be managed is not passed on."""
+
 REPORTS_MAX = 1000
 """Reports that are still on their way; what comes beyond them is not reported."""
 
@@ -80,7 +86,7 @@ class Managed:
             except Rejected as error:
                 plan = bypass(asked.body, str(error))
             if isinstance(read, Body) and plan.kept is None and must_be_known(read, caller):
-                await _told_no(asked, api, send, _away(api, plan) if plan.away else _unknown(api, read))
+                await _told_no(asked, api, send, _away(api, plan, NOT_KNOWN) if plan.away else _unknown(api, read))
                 return
             told = Told(
                 api=api,
@@ -93,7 +99,7 @@ class Managed:
             send = told.hearing(send)
             try:
                 if plan.too_long or (plan.away and self.refuses and not counts):
-                    await _away(api, plan)(send)
+                    await _away(api, plan, TOO_LONG if plan.too_long else REFUSES)(send)
                 elif plan.kept and told.body and compacting.is_asked(asked.route, told.body):
                     await ended(self._compacted(asked, told.body, plan, send), api.host, send)
                 else:
@@ -347,9 +353,8 @@ def _unknown(api: Api, body: Body) -> Say:
     return partial(refused, host=api.host, status=400, kind=kind, message=message, code=code, headers=headers)
 
 
-def _away(api: Api, plan: Plan) -> Say:
-    """Say that nothing can be managed now, where it would not help to pass the request on or the settings refuse to."""
-    because = "it does not fit its model's window as it came" if plan.too_long else "its settings refuse to pass it on"
+def _away(api: Api, plan: Plan, because: str) -> Say:
+    """Say that nothing can be managed now, and why the request is not passed on."""
     headers = [*plan.headers, (b"retry-after", str(RETRY_AFTER_SECONDS).encode())]
     message = f"the gateway cannot manage this request now ({plan.bypass}), and {because}"
     return partial(refused, host=api.host, status=503, kind="overloaded_error", message=message, headers=headers)

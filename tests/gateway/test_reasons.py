@@ -88,6 +88,18 @@ async def test_a_websocket_is_refused_without_a_word_of_a_library_that_is_missin
     ] == []
 
 
+async def test_who_brings_a_compaction_of_ours_while_nats_is_away_hears_that_no_provider_knows_it(
+    session: aiohttp.ClientSession,
+) -> None:
+    item = b'{"type": "compaction", "id": "c", "encrypted_content": "jet1:x"}'
+    body = b'{"model": "m", "input": [' + item + b', {"role": "user", "content": "Go on."}]}'
+    async with provider(lambda _: Answer()) as there, in_front_of(there, without_nats(), mode="manage") as url:
+        got = await session.post(f"{url}/v1/responses", data=body)
+        message = (await got.json())["error"]["message"]
+    assert (got.status, got.headers["retry-after"], there.asked) == (503, "5", [])
+    assert message.endswith("(NATS was not reached yet), and its provider does not know what it goes on from")
+
+
 @pytest.mark.parametrize("mode", ["pass", "manage"])
 @pytest.mark.parametrize("host", ["openai", "anthropic"])
 async def test_a_provider_that_is_away_is_named_with_its_setting_and_without_a_secret(
