@@ -88,6 +88,15 @@ async def test_a_websocket_is_refused_without_a_word_of_a_library_that_is_missin
     ] == []
 
 
+async def test_a_thread_that_its_provider_keeps_goes_on_as_it_came(session: aiohttp.ClientSession) -> None:
+    thread = b'{"type": "continue", "previous_message_id": "msg_1"}'
+    body = b'{"model": "m", "thread": ' + thread + b', "messages": [{"role": "user", "content": "Go on."}]}'
+    async with provider(lambda _: Answer()) as there, in_front_of(there, without_nats(), mode="manage") as url:
+        got = await session.post(f"{url}/v1/messages", data=body)
+        assert (got.status, got.headers["x-jettison"]) == (200, "bypass; what it goes on from cannot be told")
+    assert there.asked[0].body == body
+
+
 async def test_who_brings_a_compaction_of_ours_while_nats_is_away_hears_that_no_provider_knows_it(
     session: aiohttp.ClientSession,
 ) -> None:
