@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from starlette.types import Receive, Scope, Send
 
-from protocol.errors import Rejected, Unavailable
+from protocol.errors import Rejected
 
 from . import compacting
 from .apis import CHAT_API, MESSAGES_API, RESPONSES_API, Api, Host, host_of
 from .bodies import Body, read_of
 from .callers import Caller, Callers
-from .ends import BrokenOff
 from .headers import Header, forwarded
 from .incoming import HungUp, Incoming, incoming, while_heard
 from .managed import Managed
 from .own_keys import unlike_its_own
-from .relay import refused, relayed
+from .relay import ended, refused, relayed
 from .repeated import Repeated
 from .told import TakenAsItCame
 from .upstream import Upstream
-
-log = logging.getLogger("jettison.gateway")
 
 ROUTES: dict[str, Api] = {
     "/v1/chat/completions": CHAT_API,
@@ -84,7 +80,7 @@ class Gateway:
         if no is None and self.managed and api and read is not None and asked.method == "POST" and asked.rest is None:
             assert caller is not None
             work = self.managed.answer(asked, api, read, caller, send, counts=asked.route in COUNTERS)
-            await self._ended(work, host, send)
+            await ended(work, host, send)
         else:
             await self._as_it_came(asked, api, host, no, send)
 
@@ -103,22 +99,9 @@ class Gateway:
             if no:
                 await refused(send, host, no.status, kind=no.kind, message=no.message, headers=no.headers)
             else:
-                await self._ended(self._passed(asked, host, send, told), host, send)
+                await ended(self._passed(asked, host, send, told), host, send)
         finally:
             told.end()
-
-    async def _ended(self, work: Coroutine[Any, Any, None], host: Host, send: Send) -> None:
-        """Do *work*, and tell the agent what became of it where nothing was told yet."""
-        try:
-            await work
-        except BrokenOff:
-            # without an end of its answer the connection is closed, as the provider's was
-            log.info("an answer of %s broke off", host)
-        except Rejected as error:
-            await refused(send, host, 404, kind="not_found_error", message=str(error))
-        except Unavailable as error:
-            log.warning("a request has no answer: %s", error)
-            await refused(send, host, 502, kind="api_error", message=str(error), code="upstream_unreachable")
 
     def _read(self, asked: Incoming, api: Api) -> Body | Rejected:
         return read_of(asked, api, bytes_max=self.body_bytes_max, repeated=self.repeated)
@@ -141,12 +124,7 @@ class Gateway:
             return _No(426, "invalid_request_error", message, _UPGRADE)
         if caller is None:
             return _No(401, "authentication_error", "this token is not a caller's, or expired")
-        if (
-            self.callers.own.get(host)
-            and api is None
-            and asked.route != MODELS
-            and not asked.route.startswith(_OF_MODELS)
-        ):
+        if self.callers.own.get(host) and not _is_only_asked(asked, api):
             message = "with the gateway's own keys nothing is served here but models' answers, counters and lists"
             return _No(403, "permission_error", message)
         if read is not None and self._is_shared(host) and (why := unlike_its_own(read, kept=self.managed is not None)):
@@ -168,6 +146,13 @@ class Gateway:
             host, method=asked.method, path=asked.path, query=asked.query, headers=headers, body=body
         ) as answer:
             await relayed(answer, send, added=PASSED)
+
+
+def _is_only_asked(asked: Incoming, api: Api | None) -> bool:
+    """Tell whether a request leaves the account behind a key as it is, and reads nothing that others left there."""
+    if api is not None:
+        return asked.method == "POST"
+    return asked.method in ("GET", "HEAD") and (asked.route == MODELS or asked.route.startswith(_OF_MODELS))
 
 
 PASSED: list[Header] = [(b"x-jettison", b"pass")]

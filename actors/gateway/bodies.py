@@ -89,6 +89,12 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
         return replace(self, fields=fields, changed=True, conversation=conversation, **said)
 
     @property
+    def continues_a_thread(self) -> bool:
+        """Tell whether it goes on with a thread that Anthropic keeps, and brings what is new of it alone."""
+        thread = self.field("thread") if self.api.name == "messages" else None
+        return isinstance(thread, dict) and thread.get("previous_message_id") is not None
+
+    @property
     def instructions(self) -> bytes:
         """Return all that stands beside the conversation and costs tokens."""
         beside = (self.fields[name] for name in self.api.instructions if name in self.fields)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,9 +31,9 @@ from .incoming import Incoming
 from .kept import BYTES_PER_TOKEN
 from .plan import Plan, Planner, bypass
 from .reading import Reading, reads_in
-from .relay import pieces, refused, relayed
+from .relay import ended, pieces, refused, relayed
 from .sessions import Sessions
-from .told import Told
+from .told import TakenAsItCame, Told
 from .upstream import Upstream
 from .usage import Overheard, Usage
 
@@ -48,6 +48,12 @@ THINKING_REFUSED = re.compile(rb"thinking.{0,80}bound to a different", re.DOTALL
 """A thought stands behind something else than its call saw: not its agent's fault, who was shown it by a gateway."""
 REFUSAL_BYTES_MAX = 256 * 1024
 RETRY_AFTER_SECONDS = 5
+
+TOO_LONG = "it does not fit its model's window as it came"
+REFUSES = "its settings refuse to pass it on"
+NOT_KNOWN = "its provider does not know what it goes on from"
+"""Why what cannot be managed is not passed on."""
+
 REPORTS_MAX = 1000
 """Reports that are still on their way; what comes beyond them is not reported."""
 
@@ -74,13 +80,13 @@ class Managed:
                 plan = await self._plan(asked, read, caller, headers, counts=counts)
             except BudgetRefused as error:
                 if not counts:
-                    await _too_long(send, api, error)
+                    await _told_no(asked, api, send, _too_long(api, error, window=self._window(caller, read)))
                     return
                 plan = bypass(asked.body, "no view of it is small enough")
             except Rejected as error:
                 plan = bypass(asked.body, str(error))
             if isinstance(read, Body) and plan.kept is None and must_be_known(read, caller):
-                await (_away(send, api, plan) if plan.away else _unknown(send, api, read))
+                await _told_no(asked, api, send, _away(api, plan, NOT_KNOWN) if plan.away else _unknown(api, read))
                 return
             told = Told(
                 api=api,
@@ -93,15 +99,22 @@ class Managed:
             send = told.hearing(send)
             try:
                 if plan.too_long or (plan.away and self.refuses and not counts):
-                    await _away(send, api, plan)
+                    await _away(api, plan, TOO_LONG if plan.too_long else REFUSES)(send)
                 elif plan.kept and told.body and compacting.is_asked(asked.route, told.body):
-                    await self._compacted(asked, told.body, plan, send)
+                    await ended(self._compacted(asked, told.body, plan, send), api.host, send)
                 else:
-                    await self._send(asked, told, send)
+                    await ended(self._send(asked, told, send), api.host, send)
             finally:
                 told.end()
                 if not counts:
                     self.sessions.saw(told, client=headers.get("user-agent", ""))
+
+    def _window(self, caller: Caller, read: Body | Rejected) -> int:
+        """Return the tokens of the window that a request's model has; 0 where nobody names it."""
+        if self.planner.keeper is None or isinstance(read, Rejected):
+            return 0
+        policies = self.planner.keeper.policies
+        return policies.window or policies.window_of(caller.tenant, read.model)
 
     async def _whole(self, asked: Incoming, read: Body | Rejected) -> Body | Rejected:
         """Return a request with what stands before it in a conversation that its provider keeps."""
@@ -256,9 +269,8 @@ def _foreign(body: Body) -> str:
         return "several answers are asked for"
     if body.field("background") is True:
         return "its provider answers in the background"
-    if named is not None and (
-        body.field("previous_response_id") is not None or not conversations.conversation_of(body)
-    ):
+    both = named is not None and body.field("previous_response_id") is not None
+    if body.continues_a_thread or both or (named is not None and not conversations.conversation_of(body)):
         return "what it goes on from cannot be told"
     return ""
 
@@ -289,9 +301,34 @@ def _overflows(told: bytes) -> bool:
         return False
 
 
-async def _too_long(send: Send, api: Api, error: BudgetRefused) -> None:
-    """Say that not even the smallest view fits, in the words by which agents know to compact themselves."""
-    tokens, budget = error.fields.get("tokens", 0), error.fields.get("budget", 0)
+Say = Callable[[Send], Coroutine[Any, Any, None]]
+"""Tells an agent no."""
+
+
+async def _told_no(asked: Incoming, api: Api, send: Send, say: Say) -> None:
+    """Answer a request without its provider, and tell its operator."""
+    told = TakenAsItCame(
+        api=api,
+        host=api.host,
+        method=asked.method,
+        path=asked.route,
+        began=asked.came,
+        how="refused",
+        received_bytes=len(asked.body),
+    )
+    try:
+        await say(told.hearing(send))
+    finally:
+        told.end()
+
+
+def _too_long(api: Api, error: BudgetRefused, *, window: int) -> Say:
+    """Say that not even the smallest view fits, in the words by which agents know to compact themselves.
+
+    They know of their window, and not of the part of it that is left for a view.
+    """
+    tokens, budget = (int(str(error.fields.get(name, 0))) for name in ("tokens", "budget"))
+    tokens, budget = tokens + max(0, window - budget), max(window, budget)
     if api.host == "anthropic":
         message, code = f"prompt is too long: {tokens} tokens > {budget} maximum", None
     else:
@@ -300,10 +337,10 @@ async def _too_long(send: Send, api: Api, error: BudgetRefused) -> None:
         )
         code = "context_length_exceeded"
     kind, headers = "invalid_request_error", [(b"x-jettison", b"refused")]
-    await refused(send, api.host, 400, kind=kind, message=message, code=code, headers=headers)
+    return partial(refused, host=api.host, status=400, kind=kind, message=message, code=code, headers=headers)
 
 
-async def _unknown(send: Send, api: Api, body: Body) -> None:
+def _unknown(api: Api, body: Body) -> Say:
     """Say that nobody knows what a request goes on from, in its provider's words."""
     code: str | None = None
     if previous := body.field("previous_response_id"):
@@ -312,13 +349,12 @@ async def _unknown(send: Send, api: Api, body: Body) -> None:
         message = "An item that the input refers to is not found: send the items themselves."
     else:
         message, code = "The compaction cannot be read.", "invalid_encrypted_content"
-    headers = [(b"x-jettison", b"refused")]
-    await refused(send, api.host, 400, kind="invalid_request_error", message=message, code=code, headers=headers)
+    kind, headers = "invalid_request_error", [(b"x-jettison", b"refused")]
+    return partial(refused, host=api.host, status=400, kind=kind, message=message, code=code, headers=headers)
 
 
-async def _away(send: Send, api: Api, plan: Plan) -> None:
-    """Say that nothing can be managed now, where it would not help to pass the request on or the settings refuse to."""
-    because = "it does not fit its model's window as it came" if plan.too_long else "its settings refuse to pass it on"
+def _away(api: Api, plan: Plan, because: str) -> Say:
+    """Say that nothing can be managed now, and why the request is not passed on."""
     headers = [*plan.headers, (b"retry-after", str(RETRY_AFTER_SECONDS).encode())]
     message = f"the gateway cannot manage this request now ({plan.bypass}), and {because}"
-    await refused(send, api.host, 503, kind="overloaded_error", message=message, headers=headers)
+    return partial(refused, host=api.host, status=503, kind="overloaded_error", message=message, headers=headers)

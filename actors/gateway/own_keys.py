@@ -22,4 +22,5 @@ def unlike_its_own(read: Body | Rejected, *, kept: bool) -> str:
         fields, items = [*fields, "previous_response_id"], (*items, *read.messages)
     named = [name for name in fields if read.field(name) is not None]
     named += ["item_reference"] if any(map(reference_in, items)) else []
+    named += ["thread"] if read.continues_a_thread else []
     return f"{' and '.join(named)} of callers are not known to the gateway" if named else ""

@@ -140,9 +140,9 @@ class Planner:
                 keeper.say_unsent(kept, context, "its tokens were counted")
             return _of_view(raw, whole, keeper, kept, context)
 
-        plan = await self._within(raw, work) if keeper else bypass(raw, NOT_REACHED, away=True)
+        plan = await self._within(raw, work, caller) if keeper else bypass(raw, NOT_REACHED, away=True)
         if plan.away and keeper and not counts and await keeper.is_too_long(caller, body):
-            plan = await self._waited(raw, work, keeper, caller)
+            plan = await self._waited(raw, work, caller)
         if plan.bypass:
             plan = replace(plan, at=at)
         if not thread or counts or plan.too_long:
@@ -181,7 +181,7 @@ class Planner:
             return _of_view(raw, body, keeper, kept, context)
 
         try:
-            found = await self._within(raw, work, seconds=NOTHING_ELSE_SECONDS)
+            found = await self._within(raw, work, kept.caller, seconds=NOTHING_ELSE_SECONDS)
         except BudgetRefused:
             return None
         same = found.shown is body.messages
@@ -203,22 +203,23 @@ class Planner:
 
         if keeper is None:
             return bypass(raw, NOT_REACHED, away=True)
-        return await self._within(raw, work, seconds=NOTHING_ELSE_SECONDS)
+        return await self._within(raw, work, caller, seconds=NOTHING_ELSE_SECONDS)
 
-    async def _waited(self, raw: bytes, work: Work, keeper: Keeper, caller: Caller) -> Plan:
+    async def _waited(self, raw: bytes, work: Work, caller: Caller) -> Plan:
         """Do *work* for a request that cannot go on as it came, unless NATS is away: its agent is told so early."""
-        if why := await self._unreached(keeper, caller):
+        if why := await self._unreached(caller):
             log.warning("a request does not fit its model's window as it came, and %s: it is answered with 503", why)
             return bypass(raw, why, away=True, too_long=True)
         log.warning("a request %s", WAITS)
-        plan = await self._done(raw, work, max(NOTHING_ELSE_SECONDS, self.deadline_seconds))
+        plan = await self._done(raw, work, caller, max(NOTHING_ELSE_SECONDS, self.deadline_seconds))
         if not plan.bypass:
             self.breaker.worked()
         return replace(plan, too_long=plan.away)
 
-    async def _unreached(self, keeper: Keeper, caller: Caller) -> str:
+    async def _unreached(self, caller: Caller) -> str:
         """Return why NATS does not answer within the deadline; empty where it does."""
-        why = reason_of(LogUnavailable(""))
+        keeper, why = self.keeper, reason_of(LogUnavailable(""))
+        assert keeper is not None
 
         async def asked() -> str:
             nonlocal why
@@ -241,12 +242,12 @@ class Planner:
         await asyncio.wait({task}, timeout=self.deadline_seconds)
         return task.result() if task.done() else why
 
-    async def _within(self, raw: bytes, work: Work, *, seconds: float = 0.0) -> Plan:
+    async def _within(self, raw: bytes, work: Work, caller: Caller, *, seconds: float = 0.0) -> Plan:
         """Do *work* within the deadline, or *seconds* where that is longer; not while what it needs is away."""
         if not self.breaker.lets_through():
             return bypass(raw, "what it needs was away a moment ago", away=True)
         try:
-            plan = await self._done(raw, work, max(seconds, self.deadline_seconds))
+            plan = await self._done(raw, work, caller, max(seconds, self.deadline_seconds))
         except BudgetRefused:
             # all who were asked have answered
             self.breaker.worked()
@@ -257,15 +258,21 @@ class Planner:
             self.breaker.worked()
         return plan
 
-    async def _done(self, raw: bytes, work: Work, seconds: float) -> Plan:
-        """Do *work* within *seconds*; what is not done by then goes on by itself, and is not waited for."""
+    async def _done(self, raw: bytes, work: Work, caller: Caller, seconds: float) -> Plan:
+        """Do *work* within *seconds*; what is not done by then goes on by itself, and is not waited for.
+
+        Beyond the deadline it is waited for only where NATS answers, which itself would be waited for longer.
+        """
         task = asyncio.create_task(work(seconds))
         self._late.add(task)
         task.add_done_callback(self._ended)
         try:
             # not cancelled at the deadline: an append that was begun must come to its end
             try:
-                await asyncio.wait({task}, timeout=seconds)
+                await asyncio.wait({task}, timeout=self.deadline_seconds)
+                why = "" if task.done() or seconds <= self.deadline_seconds else await self._unreached(caller)
+                if not why:
+                    await asyncio.wait({task}, timeout=seconds - self.deadline_seconds)
             except asyncio.CancelledError:
                 # the agent has left
                 task.add_done_callback(self._came_late)
@@ -273,7 +280,7 @@ class Planner:
             if task.done():
                 return task.result()
             task.add_done_callback(self._came_late)
-            return bypass(raw, "the deadline is over", away=True)
+            return bypass(raw, why or "the deadline is over", away=True)
         except BudgetRefused:
             raise
         except (NotProvisioned, Unavailable) as error:

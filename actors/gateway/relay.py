@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+import logging
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from typing import Any
 
 import aiohttp
 from starlette.types import Send
+
+from protocol.errors import Rejected, Unavailable
 
 from .apis import Host, error_body, error_event
 from .encodings import IDENTITY
@@ -14,6 +18,8 @@ from .headers import Header, returned, value_of
 from .reasons import failure_of
 from .sse import Events, WholeEvents
 from .usage import Overheard
+
+log = logging.getLogger("jettison.gateway")
 
 HEARD_BYTES_MAX = 32 * 2**20
 """Of an answer that comes as a whole; of a larger one nothing is learned."""
@@ -50,6 +56,20 @@ async def refused(
 ) -> None:
     """Send an error of the gateway's own, in the shape of the provider's."""
     await answered(send, status, error_body(host, kind=kind, message=message, code=code), headers)
+
+
+async def ended(work: Coroutine[Any, Any, None], host: Host, send: Send) -> None:
+    """Do *work*, and tell the agent what became of it where nothing was told yet."""
+    try:
+        await work
+    except BrokenOff:
+        # without an end of its answer the connection is closed, as the provider's was
+        log.info("an answer of %s broke off", host)
+    except Rejected as error:
+        await refused(send, host, 404, kind="not_found_error", message=str(error))
+    except Unavailable as error:
+        log.warning("a request has no answer: %s", error)
+        await refused(send, host, 502, kind="api_error", message=str(error), code="upstream_unreachable")
 
 
 async def relayed(

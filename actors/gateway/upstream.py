@@ -22,8 +22,8 @@ CONNECT_SECONDS = 10.0
 SILENCE_SECONDS = 600.0
 """Between two bytes of an answer: a model may think for minutes without a word."""
 
-_DOTS = re.compile(r"(?:^|/)(?:\.|%2e){1,2}(?:/|$)", re.IGNORECASE)
-"""Steps of a path that would leave the place that the settings name."""
+_DOTS = re.compile(r"(?:^|/|%2f|%5c)(?:\.|%2e){1,2}(?:/|%2f|%5c|$)", re.IGNORECASE)
+"""Steps of a path that would leave the place that the settings name, also where it is decoded before it is parted."""
 
 
 @dataclass(frozen=True, kw_only=True)

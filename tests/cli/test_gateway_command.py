@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -9,12 +10,14 @@ import subprocess
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.gateway.provider import BODY
 from tests.stack import ROOT, jettison_command
 
+TRACE = "ab" * 16
 NOWHERE = {"JETTISON_GATEWAY__UPSTREAM__OPENAI": "http://user:secret@127.0.0.1:1/folder"}
 
 
@@ -46,7 +49,8 @@ def test_both_ways_to_run_a_gateway_log_a_line_for_each_request(command: tuple[s
             if line.startswith("ready"):
                 break
         url = next(word for line in said for word in line.split() if word.startswith("OPENAI_BASE_URL="))
-        request = urllib.request.Request(f"{url.removeprefix('OPENAI_BASE_URL=')}/chat/completions", BODY)
+        given = {"traceparent": f"00-{TRACE}-{'cd' * 8}-01"}
+        request = urllib.request.Request(f"{url.removeprefix('OPENAI_BASE_URL=')}/chat/completions", BODY, given)
         with pytest.raises(urllib.error.HTTPError, match="502"):
             urllib.request.urlopen(request, timeout=180)
     finally:
@@ -55,6 +59,19 @@ def test_both_ways_to_run_a_gateway_log_a_line_for_each_request(command: tuple[s
         assert process.wait(timeout=180) == 0
         process.stderr.close()
     assert "jettison.gateway.requests: chat " in rest
+    # one trace, from the agent's request over the log; what its provider gets of it is seen where that is there
+    found = {span["name"]: span for span in spans_of(tmp_path) if span["traceId"] == TRACE}
+    assert found["gateway chat"]["parentSpanId"] == "cd" * 8
+    said_in_it = found.get("publish ctx.v1.log.{tenant}.{conversation}.said")
+    assert (said_in_it is not None) == (command[0] == "up")
+    assert said_in_it is None or said_in_it["parentSpanId"] == found["gateway chat"]["spanId"]
+
+
+def spans_of(data: Path) -> list[Any]:
+    """Return all spans in the trace files below *data*."""
+    lines = [line for file in (data / "traces").glob("*.jsonl") for line in file.read_text().splitlines()]
+    groups = [group for line in lines for group in json.loads(line)["resourceSpans"]]
+    return [span for group in groups for scope in group["scopeSpans"] for span in scope["spans"]]
 
 
 def test_a_taken_port_names_its_setting_and_ends_with_4_whoever_listens(tmp_path: Path) -> None:

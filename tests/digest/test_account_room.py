@@ -371,7 +371,7 @@ def step_of(of: Talk, act: AccountAct) -> AccountStep:
 def test_a_joined_step_names_twelve_calls_and_under_older_rules_eight(by_fields: bool, most: int) -> None:
     calls = [AccountAct(call=f"look /srv/{at}.py", target=f"/srv/{at}.py") for at in range(20)]
     steps = [AccountStep(first=at, last=at, acts=(call,)) for at, call in enumerate(calls, 1)]
-    one = joined(steps, told=(), by_fields=by_fields, sought=lambda word: 0.0)
+    one = joined(steps, told=(), by_fields=by_fields, sought=lambda _: 0.0, is_linked=lambda _: False)
     assert ([act.call for act in one.acts][most:], one.acts[-1].times) == ([OTHERS], len(calls) - most)
 
 

@@ -15,6 +15,7 @@ import openai
 import pytest
 
 from actors.cli import http_server
+from actors.gateway import incoming as requests
 from actors.gateway.sse import WholeEvents
 from tests.gateway.provider import BODY, CUT, Answer, in_front_of, provider, sse, without_nats
 from tests.stack import LOOPBACK
@@ -118,6 +119,17 @@ async def test_who_does_not_say_what_he_wants_is_not_waited_for(sent: bytes, mon
         assert answer.startswith(b"HTTP/1.1 200") == sent.endswith(b"hello")
         assert time.monotonic() - began >= 0.25
         writer.close()
+
+
+async def test_a_body_that_stays_away_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "SILENCE_SECONDS", 0.3)
+    async with provider(lambda _: Answer()) as there, in_front_of(there) as url:
+        reader, writer = await asyncio.open_connection(LOOPBACK, int(url.rpartition(":")[2]))
+        writer.write(b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhe")
+        async with asyncio.timeout(180):
+            assert (await reader.readline()).startswith(b"HTTP/1.1 408 ")
+        writer.close()
+    assert there.asked == []
 
 
 TOO_MANY = http_server.HEADER_BYTES_MAX + 5000

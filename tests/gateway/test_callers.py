@@ -67,6 +67,42 @@ async def test_with_own_keys_nobody_reaches_for_what_another_caller_left(
     assert there.asked == []
 
 
+async def test_with_own_keys_nobody_goes_on_with_a_thread_that_another_caller_began(
+    session: aiohttp.ClientSession,
+) -> None:
+    said = [{"role": "user", "content": "Go on."}]
+    begins, goes_on = {"type": "create"}, {"type": "continue", "previous_message_id": "msg_of_another"}
+    async with provider(lambda _: Answer()) as there, in_front_of(there, **OWN) as url:
+        for thread, status in ((goes_on, 403), (begins, 200)):
+            body = {"messages": said, "thread": thread}
+            got = await session.post(f"{url}/v1/messages", json=body, headers={"x-api-key": TOKEN})
+            assert got.status == status
+    assert len(there.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/v1/models/m", 200),
+        ("HEAD", "/v1/models", 200),
+        ("DELETE", "/v1/models/m", 403),
+        ("POST", "/v1/models/m", 403),
+        # a list of what all callers have had stored
+        ("GET", "/v1/chat/completions", 403),
+        ("GET", "/v1/responses", 403),
+        ("DELETE", "/v1/messages", 403),
+    ],
+)
+async def test_with_own_keys_models_are_only_read_and_what_is_managed_is_only_asked(
+    session: aiohttp.ClientSession, method: str, path: str, status: int
+) -> None:
+    body = b'{"input": "x", "messages": [{"role": "user", "content": "x"}]}'
+    given = {"authorization": f"Bearer {TOKEN}"}
+    async with provider(lambda _: Answer(pieces=())) as there, in_front_of(there, **OWN) as url:
+        assert (await session.request(method, url + path, data=body, headers=given)).status == status
+    assert len(there.asked) == (status == 200)
+
+
 def test_callers_with_keys_of_their_own_are_told_apart_by_them() -> None:
     callers = callers_of(GatewaySection())
     one, other = (callers.caller(((b"x-api-key", key),), "anthropic") for key in (b"one", b"other"))

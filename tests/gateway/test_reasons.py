@@ -88,11 +88,33 @@ async def test_a_websocket_is_refused_without_a_word_of_a_library_that_is_missin
     ] == []
 
 
+async def test_a_thread_that_its_provider_keeps_goes_on_as_it_came(session: aiohttp.ClientSession) -> None:
+    thread = b'{"type": "continue", "previous_message_id": "msg_1"}'
+    body = b'{"model": "m", "thread": ' + thread + b', "messages": [{"role": "user", "content": "Go on."}]}'
+    async with provider(lambda _: Answer()) as there, in_front_of(there, without_nats(), mode="manage") as url:
+        got = await session.post(f"{url}/v1/messages", data=body)
+        assert (got.status, got.headers["x-jettison"]) == (200, "bypass; what it goes on from cannot be told")
+    assert there.asked[0].body == body
+
+
+async def test_who_brings_a_compaction_of_ours_while_nats_is_away_hears_that_no_provider_knows_it(
+    session: aiohttp.ClientSession,
+) -> None:
+    item = b'{"type": "compaction", "id": "c", "encrypted_content": "jet1:x"}'
+    body = b'{"model": "m", "input": [' + item + b', {"role": "user", "content": "Go on."}]}'
+    async with provider(lambda _: Answer()) as there, in_front_of(there, without_nats(), mode="manage") as url:
+        got = await session.post(f"{url}/v1/responses", data=body)
+        message = (await got.json())["error"]["message"]
+    assert (got.status, got.headers["retry-after"], there.asked) == (503, "5", [])
+    assert message.endswith("(NATS was not reached yet), and its provider does not know what it goes on from")
+
+
 @pytest.mark.parametrize("mode", ["pass", "manage"])
 @pytest.mark.parametrize("host", ["openai", "anthropic"])
 async def test_a_provider_that_is_away_is_named_with_its_setting_and_without_a_secret(
-    session: aiohttp.ClientSession, host: str, mode: str
+    session: aiohttp.ClientSession, host: str, mode: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     port = free_port()
     there = f"http://user:secret@{LOOPBACK}:{port}/hidden?key=secret"
     section = GatewaySection(mode=mode, upstream=UpstreamSection(**{host: there}))  # type: ignore[arg-type]
@@ -105,6 +127,9 @@ async def test_a_provider_that_is_away_is_named_with_its_setting_and_without_a_s
         f"the provider at http://{LOOPBACK}:{port} cannot be reached: connection refused "
         f"(gateway.upstream.{host}, JETTISON_GATEWAY__UPSTREAM__{host.upper()})",
     )
+    (line,) = [one.getMessage() for one in caplog.records if one.name == "jettison.gateway.requests"]
+    # what the agent got is counted, whoever wrote it
+    assert line.split()[2] == "502"
 
 
 @pytest.mark.parametrize(

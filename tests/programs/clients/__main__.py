@@ -119,7 +119,8 @@ async def _judged(done: Done, data: Path) -> list[str]:
     out += [f"the provider refused: {why:.200}" for why in done.run.refusals]
     logs, mixed = await logs_of(data)
     if done.agent.sessions:
-        out += faults(logs[run], done.agent.sessions(done.home), one_each=not done.run.side)
+        one_each = not (done.run.side or done.agent.reopens)
+        out += faults(logs[run], done.agent.sessions(done.home), one_each=one_each)
     return [f"{run}: {one}" for one in [*out, *mixed]]
 
 

@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .install import cache, installed, version
-from .transcripts import Events, ai_sessions, claude_sessions, codex_sessions, copilot_sessions, pi_sessions
+from .transcripts import (
+    Events,
+    ai_sessions,
+    claude_sessions,
+    codex_sessions,
+    copilot_sessions,
+    opencode_sessions,
+    pi_sessions,
+    qwen_sessions,
+)
 
 MODEL = "gpt-4o"
 CLAUDE_MODEL = "claude-sonnet-5-5"
@@ -52,6 +61,8 @@ class Agent:
     """Of its home: what its own session files say."""
     told: bool = True
     """It can be told its model's window."""
+    reopens: bool = False
+    """Its session begins with other words once it is resumed, which is another conversation to anybody."""
 
 
 def _claude(home: Path, server: Server) -> dict[str, str]:
@@ -191,6 +202,7 @@ AGENTS: dict[str, Agent] = {
         settings=_opencode,
         first=_OPENCODE,
         again=(*_OPENCODE, "--continue"),
+        sessions=opencode_sessions,
     ),
     "qwen": Agent(
         client="qwen",
@@ -198,6 +210,8 @@ AGENTS: dict[str, Agent] = {
         settings=_qwen,
         first=(*_QWEN, "-p"),
         again=(*_QWEN, "--continue", "-p"),
+        sessions=qwen_sessions,
+        reopens=True,
         told=False,
     ),
     "ai": _ai_agent("chat"),

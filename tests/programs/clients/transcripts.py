@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -143,3 +145,49 @@ def _of_ai(message: Json) -> Json:
         **message,
         "tool_calls": [{"id": one["toolCallId"], "function": {"name": one["toolName"]}} for one in calls],
     }
+
+
+def qwen_sessions(home: Path) -> list[Events]:
+    """Return Qwen Code's chats, whose messages are in Gemini's form."""
+    files = sorted((home / ".qwen" / "projects").glob("*/chats/*.jsonl"))
+    return [events_of(filter(None, map(_of_qwen, _lines(file)))) for file in files]
+
+
+def _of_qwen(line: Json) -> Json | None:
+    kind = line["type"]
+    if kind not in ("user", "assistant", "tool_result"):
+        return None
+    parts = line["message"]["parts"]
+    called = [one["functionCall"] for one in parts if "functionCall" in one]
+    answers = [one["functionResponse"] for one in parts if "functionResponse" in one]
+    content = [{"type": "text", "text": one["text"]} for one in parts if "text" in one and not one.get("thought")]
+    content += [_result(one["id"], one["response"].get("output")) for one in answers]
+    calls = [{"id": one["id"], "function": one} for one in called]
+    return {"role": "assistant" if kind == "assistant" else "user", "content": content, "tool_calls": calls}
+
+
+def opencode_sessions(home: Path) -> list[Events]:
+    """Return the sessions of OpenCode's database, and those of its sub-agents."""
+    file = home / ".local" / "share" / "opencode" / "opencode.db"
+    with closing(sqlite3.connect(file)) as kept:
+        sessions = [ident for (ident,) in kept.execute("select id from session order by id")]
+        return [events_of(one for said in _opencode_said(kept, ident) for one in said) for ident in sessions]
+
+
+def _opencode_said(kept: sqlite3.Connection, session: str) -> Iterator[list[Json]]:
+    found = kept.execute("select id, data from message where session_id = ? order by id", (session,)).fetchall()
+    for ident, data in found:
+        listed = kept.execute("select data from part where message_id = ? order by id", (ident,))
+        yield _of_opencode(json.loads(data)["role"], [json.loads(part) for (part,) in listed])
+
+
+def _of_opencode(role: str, parts: Sequence[Json]) -> list[Json]:
+    text = [one for one in parts if one["type"] == "text"]
+    tools = [one for one in parts if one["type"] == "tool"]
+    calls = [{"id": one["callID"], "function": {"name": one["tool"]}} for one in tools]
+    results = [_result(one["callID"], one["state"].get("output")) for one in tools]
+    return [{"role": role, "content": text, "tool_calls": calls}, {"role": "user", "content": results}]
+
+
+def _result(call: str, output: Any) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": call, "content": output}
