@@ -68,6 +68,38 @@ def joined(
 
     *is_linked* tells a text with an id that another tool returned too.
     """
+    acts = _merged(steps, by_fields=by_fields, sought=sought)
+    ranked = sorted(
+        acts,
+        key=lambda act: (not _is_plan(act), -act.instructs, -act.changes, -act.failed, -act.times, -act.used),
+    )
+    most = JOINED_HEADS_MAX if by_fields else JOINED_HEADS_OLDER_MAX
+    others = [act for act in ranked if act.call == OTHERS] + ranked[most:]
+    kept = set(ranked[:most]).difference(others)
+    silent = _beyond_room([act for act in acts if act in kept], is_linked) if by_fields else ()
+    rest = sum(act.times for act in dict.fromkeys(others))
+    said = [
+        piece
+        for step in steps
+        if step.said and (not step.acts or step.level >= JOINED_LEVEL or (by_fields and tells_finding(step)))
+        for piece in (pieces_of(step) or [_piece(step, sought if by_fields else None)])
+    ]
+    speakers = {step.speaker for step in steps}
+    return AccountStep(
+        first=steps[0].first,
+        last=steps[-1].last,
+        speaker=speakers.pop() if len(speakers) == 1 else "",
+        said=pieces(said, told, by_fields=by_fields),
+        acts=(
+            *(_silent(act) if act in silent else act for act in acts if act in kept),
+            *([AccountAct(call=OTHERS, times=rest)] if rest else []),
+        ),
+        level=JOINED_LEVEL,
+    )
+
+
+def _merged(steps: Sequence[AccountStep], *, by_fields: bool, sought: Sought) -> list[AccountAct]:
+    """Return the calls of *steps*: those alike as one, with the gist of what the newest returned."""
     acts: dict[tuple[str, str, bool], AccountAct] = {}
     wanted = _wanted_records(steps, sought) if by_fields else ()
     for act in (act for step in steps for act in step.acts):
@@ -90,33 +122,7 @@ def joined(
             used=act.used,
             instructs=by_fields and act.instructs,
         )
-    ranked = sorted(
-        acts.values(),
-        key=lambda act: (not _is_plan(act), -act.instructs, -act.changes, -act.failed, -act.times, -act.used),
-    )
-    most = JOINED_HEADS_MAX if by_fields else JOINED_HEADS_OLDER_MAX
-    others = [act for act in ranked if act.call == OTHERS] + ranked[most:]
-    kept = set(ranked[:most]).difference(others)
-    silent = _beyond_room([act for act in acts.values() if act in kept], is_linked) if by_fields else ()
-    rest = sum(act.times for act in dict.fromkeys(others))
-    said = [
-        piece
-        for step in steps
-        if step.said and (not step.acts or step.level >= JOINED_LEVEL or (by_fields and tells_finding(step)))
-        for piece in (pieces_of(step) or [_piece(step, sought if by_fields else None)])
-    ]
-    speakers = {step.speaker for step in steps}
-    return AccountStep(
-        first=steps[0].first,
-        last=steps[-1].last,
-        speaker=speakers.pop() if len(speakers) == 1 else "",
-        said=pieces(said, told, by_fields=by_fields),
-        acts=(
-            *(_silent(act) if act in silent else act for act in acts.values() if act in kept),
-            *([AccountAct(call=OTHERS, times=rest)] if rest else []),
-        ),
-        level=JOINED_LEVEL,
-    )
+    return list(acts.values())
 
 
 def _beyond_room(acts: Sequence[AccountAct], is_linked: Callable[[str], bool]) -> list[AccountAct]:

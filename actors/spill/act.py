@@ -32,8 +32,7 @@ DEGRADE_AFTER_ATTEMPTS = 4
 """Attempts (about 4 s of a store that is down) before spill goes on without it."""
 
 DEGRADE_AFTER_SECONDS = 5.0
-"""The same where a store said nothing for so long: of one that hangs, one attempt is enough. What an attempt takes in
-all says something else: how many conversations wait for a store that is slow, and what was stored before."""
+"""The same where a store said nothing for so long; an attempt that waits for its turn says nothing of the store."""
 
 OUTAGES_MAX = 10_000
 """Conversations whose attempts are counted; a forgotten one begins anew."""
