@@ -73,20 +73,18 @@ class Storing:
         self.outages.pop(at, None)
         return Step(facts=spilled.facts if spilled else ())
 
-    async def _spilled(
-        self, at: Address, state: State, count: Count, release_credit: Callable[[], None]
-    ) -> Spilled | None:
+    async def _spilled(self, at: Address, state: State, count: Count, release: Callable[[], None]) -> Spilled | None:
         """Decide, and store what was decided."""
         uploads = {}
         if wanted := claims(state):
-            with self._storing(release_credit):
+            with self._storing(release):
                 uploads = {sha256: await self._upload(at, sha256) for sha256 in wanted}
         if _bytes_coming(state) > BYTES_AT_ONCE_MAX:
             spilled = await asyncio.to_thread(spill, state, uploads=uploads, count=count)
         else:
             spilled = spill(state, uploads=uploads, count=count)
         if spilled and spilled.bodies:
-            with self._storing(release_credit):
+            with self._storing(release):
                 for body in spilled.bodies:
                     await self.artifacts.put(at.tenant, body)
         return spilled
