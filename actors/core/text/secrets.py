@@ -1,5 +1,6 @@
-"""Secrets: what opens something never enters a digest, the ledger or a request to a model.
+"""Secrets: passwords and keys enter no digest, no ledger and no request to the model that squeezes.
 
+A policy may say otherwise (`digest.secrets = "show"`); the messages of a view stay as they were said.
 In its place stands a handle with the first digits of its SHA-256, so that the same secret always has the same
 name, and the message in which it can be read. The shapes of known keys are those of gitleaks' default rules
 (github.com/gitleaks/gitleaks, config/gitleaks.toml, MIT), in RE2; the rules for assignments are our own and
@@ -89,10 +90,12 @@ _possible = gate_of_words([pattern for pattern, _ in (*_KNOWN, *_WRITTEN, *_ASSI
 
 _EXPRESSION = re2.compile(
     # what code and documents have in a secret's place: another name, a variable, a placeholder, a type
-    r"(?i)\A(?:[$%#{*].*|[a-z_][a-z_]*(?:\.[a-z_]\w*)+|[A-Z][A-Z0-9]*_[A-Z0-9_]+|.*(?:\*\*\*|\.\.\.|…|xxx|redacted"
+    r"(?i)\A(?:[$%#{*].*|[a-z_][a-z_]*(?:\.[a-z_]\w*)+|[a-z]+(?:_[a-z]+)+|(?-i:[A-Z][A-Z0-9]*_[A-Z0-9_]+)"
+    r"|.*(?:\*\*\*|\.\.\.|…|xxx|redacted"
     r"|hidden"
     r"|placeholder|change.?me|your[_-]|example|sample|dummy|process\.env|os\.environ|getenv|secretkeyref).*)\z"
 )
+# parts of names of tokens that open nothing: of pages, and the special ones of a tokenizer
 _NOT_SECRET_KEYS = (
     "next",
     "page",

@@ -8,7 +8,7 @@ import pytest
 
 from actors.core.extract import found_in, values_of
 from actors.core.text.patterns import encoded
-from actors.core.text.secrets import hide, without_secrets
+from actors.core.text.secrets import hide, secrets_in, without_secrets
 from actors.digest.decide import digest
 from protocol import codec
 from protocol.facts import HistoryDigested
@@ -47,6 +47,21 @@ SECRETS = {
 }
 
 
+@pytest.mark.parametrize(
+    "around",
+    [
+        "api_key = {}",
+        "Authorization: Bearer {}",
+        "postgres://u:{}@db.example/x",
+        "password is {}",
+        "client_secret: {}",
+    ],
+)
+@pytest.mark.parametrize("secret", ["Zx81_kQ93LmN0pRt77", "zx81_kq93lmn0prt77", "hunter_2x_and_4y"])
+def test_a_secret_with_underscores_is_no_name(around: str, secret: str) -> None:
+    assert secrets_in(around.format(secret).encode()) == [secret]
+
+
 @pytest.mark.parametrize("kind", SECRETS)
 def test_a_secret_gives_way_to_its_handle(kind: str) -> None:
     secret, around = SECRETS[kind]
@@ -61,6 +76,7 @@ def test_a_secret_gives_way_to_its_handle(kind: str) -> None:
         "password = os.environ['DB_PASSWORD']",
         "password=${DB_PASSWORD}",
         "api_key = settings.api_key2",
+        "password = db_password_of_the_user",
         "API_KEY=YOUR_API_KEY_1",
         "token: Optional[str] = None",
         '"total_tokens": 18211, "next_page_token": "CAAQAA12345678"',
