@@ -95,7 +95,7 @@ def shorter_record(text: str, *, chars: int, sought: Sought) -> str:
             break
         field = fields[place]
         if len(field) + 2 > left:
-            field = _some_of(field, left - 2) if chars >= SOME_CHARS_MIN else ""
+            field = _some_of(field, left - 2, sought) if chars >= SOME_CHARS_MIN else ""
         if field:
             left -= len(field) + 2
             kept[place] = field
@@ -109,20 +109,22 @@ def used_worth(text: str, sought: Sought) -> float:
     return sum(sorted(worth for worth in worths if worth >= USED_WORTH_MIN))
 
 
-def _some_of(field: str, chars: int) -> str:
-    """Return the name of *field* with the first of its entries, in at most *chars*; nothing where it has no two."""
+def _some_of(field: str, chars: int, sought: Sought) -> str:
+    """Return the name of *field* with those of its entries that mattered, in at most *chars*; nothing for one alone."""
     start = next((place for place, mark in enumerate(field) if mark in "(["), len(field))
     entries = parted(field[start + 1 : -1]) if _is_pair(field[start:]) else []
+    worths = [sum(map(sought, words_of(entry))) for entry in entries]
     some = []
     left = chars - start - len(f"(, {GAP})")
-    for entry in entries:
-        left -= len(entry) + 2
+    for place in sorted(range(len(entries)), key=lambda place: (-worths[place], place)):
+        left -= len(entries[place]) + 2
         if left < 0:
             break
-        some.append(entry)
-    if len(some) < ENTRIES_MIN or GAP in some:
+        some.append(place)
+    told = [entries[place] for place in sorted(some)]
+    if len(told) < ENTRIES_MIN or GAP in told:
         return ""
-    return f"{field[: start + 1]}{', '.join([*some, GAP])}{field[-1]}"
+    return f"{field[: start + 1]}{', '.join([*told, GAP])}{field[-1]}"
 
 
 def _is_pair(text: str) -> bool:

@@ -15,6 +15,9 @@ OBJECT_CHARS_MAX = 160
 
 ALIKE_HEAD, HEADS_LOOKED = "(in each", 3
 
+ROWS_TOGETHER_MAX = 3
+"""Rows of a list that stand on one line, on average, where it is one of several lists."""
+
 ALIKE_MIN = 4
 """What so many objects at one place have, and all the same, says nothing of one of them."""
 
@@ -55,7 +58,7 @@ def json_lines(value: Any, *, differing: bool = False) -> Iterator[str]:
         told = ", ".join(f"{name} {flat(item)}" for name, item in fields.items())
         yield f"{ALIKE_HEAD}{f' of {name_of(place)}' if place else ''}: {told})"
     told_whole = {place for place, fields in alike.items() if _is_all(place, fields, at)}
-    yield from _lines(_without(value, alike, told_whole, ()) if alike else value, name_of=name_of)
+    yield from _lines(_without(value, alike, told_whole, ()) if alike else value, name_of=name_of, together=True)
 
 
 def _shortly(last: Counter[str], place: Place) -> str:
@@ -154,8 +157,11 @@ def _nested(value: Any, *, bare: bool = False) -> str:
     return f"[{flat(value)}]" if isinstance(value, list) else flat(value)
 
 
-def _lines(value: Any, place: Place = (), *, name_of: Callable[[Place], str]) -> Iterator[str]:
-    """Yield a line for each small object or list of *value*, under the name of the place that leads to it."""
+def _lines(value: Any, place: Place = (), *, name_of: Callable[[Place], str], together: bool = False) -> Iterator[str]:
+    """Yield a line for each small object or list of *value*, under the name of the place that leads to it.
+
+    *together*: lists whose rows have the same columns, in one list, are a line each below these.
+    """
     lead = f"{name_of(place)}: " if place else ""
     if isinstance(value, str):
         lines = [line.rstrip() for line in value.split("\n") if line.strip()]
@@ -166,7 +172,11 @@ def _lines(value: Any, place: Place = (), *, name_of: Callable[[Place], str]) ->
         return
     if isinstance(value, list) and (names := _columns(value)):
         yield f"{lead}({', '.join(names)}):"
-        yield from (", ".join(_nested(item, bare=True) for item in row.values()) for row in value)
+        yield from map(_row, value)
+        return
+    if together and (names := _columns_of_lists(value)):
+        yield f"{lead}({', '.join(names)}):"
+        yield from ("; ".join(map(_row, rows)) for rows in value)
         return
     items = list(value.items()) if isinstance(value, dict) else [("", item) for item in value]
     plain: list[str] = []
@@ -175,13 +185,25 @@ def _lines(value: Any, place: Place = (), *, name_of: Callable[[Place], str]) ->
             if plain:
                 yield f"{lead}{', '.join(plain)}"
                 plain = []
-            yield from _lines(item, (*place, key) if key else place, name_of=name_of)
+            yield from _lines(item, (*place, key) if key else place, name_of=name_of, together=together)
         elif isinstance(value, list) and isinstance(item, dict | list):
             yield f"{lead}{flat(item)}"
         else:
             plain.append(f"{key} {_nested(item)}".strip())
     if plain:
         yield f"{lead}{', '.join(plain)}"
+
+
+def _row(row: dict[str, Any]) -> str:
+    return ", ".join(_nested(item, bare=True) for item in row.values())
+
+
+def _columns_of_lists(value: Any) -> list[str]:
+    """Return the columns of all rows of a list of lists; nothing where they differ, or a list has many."""
+    if not isinstance(value, list) or not all(isinstance(rows, list) and rows for rows in value):
+        return []
+    rows = [row for some in value for row in some]
+    return _columns(rows) if len(rows) <= ROWS_TOGETHER_MAX * len(value) else []
 
 
 def _columns(rows: list[Any]) -> list[str]:

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from actors.core.text.excerpt import excerpt, is_header, sentences_excerpt
+from actors.core.text.excerpt import excerpt, is_header, readable_lines, sentences_excerpt
 
 WORTHS = """
 from actors.core.text.line_worths import line_worths
@@ -77,6 +77,16 @@ def test_of_a_record_the_group_of_figures_that_were_not_used_outlasts_words() ->
     )
     short = excerpt(f"{flight}, {'note of no use, ' * 20}", chars=90, sought=lambda _: 0.0, clauses=True)
     assert short == "flight HAT208, leaves 12:00:00, prices (basic 53, economy 109, business 357) …"
+
+
+def test_lists_with_the_same_columns_are_a_line_each_below_their_names() -> None:
+    legs = [("HAT084", "DEN"), ("HAT175", "LAS"), ("HAT229", "DEN"), ("HAT266", "LAS")]
+    flights = [{"number": number, "origin": origin, "price": at} for at, (number, origin) in enumerate(legs)]
+    text = json.dumps([flights[:2], flights[2:]] * 3)
+    assert readable_lines(text, indented=True) == [
+        "(number, origin, price):",
+        *["HAT084, DEN, 0; HAT175, LAS, 1", "HAT229, DEN, 2; HAT266, LAS, 3"] * 3,
+    ]
 
 
 def test_a_long_line_is_cut_between_words() -> None:
