@@ -1,8 +1,9 @@
-"""Every fact that the log can hold, in the past tense; those that somebody wished for stand in `wish_facts.py`.
+"""Every fact that the log can hold, in the past tense; those that a person or an agent asked for: `wish_facts.py`.
 
 Stored names are for ever. A fact's tag is its type and schema version. Fields are append-only and need a default; a
-change of meaning is a new version with an upcaster. A *number* is a message's place in its conversation, from 1.
-A *boundary* is the number of the message at which the view was measured and compaction began.
+change of meaning is a class with a tag of its own (`HistoryDigested.2` is `HistoryAccounted`).
+A *number* is a message's place in its conversation, from 1. A *boundary* is the number of the message at which the view
+was measured and compaction began. A *level* is how far cut had to go (`actors/core/cut_plan.py`).
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class ConversationOpened(StoredFact, frozen=True, tag="ConversationOpened.1"):
     policy: bytes = b"{}"
     """JSON object over the service's own layers."""
     late_results: bool = False
-    """A call that others spoke over is still running, and its result takes its place when it comes; before, it was
-    aborted."""
+    """A call without a result, after which others spoke, still runs: a late result is shown behind it. False, as
+    older releases opened: such a call counts as aborted."""
     format: str = ""
     """The profile whose requests the messages are from: each is shown to it as it came, also one that this release does
     not know. Empty: a message's format is told by its shape."""
@@ -208,11 +209,11 @@ class AccountSqueezed(HistorySummarized, frozen=True, tag="HistorySummarized.2")
     """An LLM retold older steps of the account, or named those to leave out; its answers are recorded before use."""
 
     left: tuple[int, ...] = ()
-    """Steps that are not in the account any more, by their first messages."""
+    """Steps that are left out of the account from now on, by their first messages."""
     values: tuple[AccountValue, ...] = ()
     """All that the account says beside its steps from now on."""
     struck: tuple[str, ...] = ()
-    """Sentences of the answer that the prose is without, each behind the reason."""
+    """Sentences of the answer that were taken out of the prose, each behind the reason."""
 
 
 class HistoryCut(StoredFact, frozen=True, tag="HistoryCut.1"):

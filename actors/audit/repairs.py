@@ -15,7 +15,10 @@ from .heads import Head, positions
 
 
 class Repair(msgspec.Struct, frozen=True, kw_only=True):
-    """One repair, with the places of the commit before it and of its own, in each stack, this one first."""
+    """One repair, with the sequences of the last commit that stayed and of its own: between them it put something else.
+
+    There is one for each stack that the log was in, the present one first.
+    """
 
     version: int
     fact: ConversationRepaired
@@ -31,7 +34,7 @@ class Repair(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Repaired(msgspec.Struct, frozen=True, kw_only=True):
-    """One repair as a verdict tells it."""
+    """One repair as a verdict tells it: with all fields of `ConversationRepaired`, by their names."""
 
     version: int
     at_ms: int

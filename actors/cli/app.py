@@ -1,4 +1,4 @@
-"""All commands with their options; what they do is in the modules that they import."""
+"""The command line: most commands with their options; groups of others are in the modules that it adds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from .audit import audit
-from .change_commands import wishes
+from .change_commands import changes
 from .command_groups import Grouped
 from .dlq import dlq
 from .list_command import lists
@@ -28,7 +28,7 @@ app = typer.Typer(
 
 app.add_typer(lists)
 app.add_typer(audit)
-app.add_typer(wishes)
+app.add_typer(changes)
 app.add_typer(dlq, name="dlq")
 app.add_typer(policy, name="policy")
 

@@ -1,4 +1,4 @@
-"""Commands that change conversations, and those that copy or move all of them."""
+"""Commands that change, repair, erase or copy conversations, with their options; a call loads what carries them out."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import typer
 
 from .options import Conv, JsonOption, StackOptions, on_stack
 
-wishes = typer.Typer()
+changes = typer.Typer()
 
 
-@wishes.command()
+@changes.command()
 @on_stack
 def expand(
     stack: StackOptions,
@@ -27,7 +27,7 @@ def expand(
     return run(stack, conv, messages=messages, artifact=artifact, as_json=json)
 
 
-@wishes.command()
+@changes.command()
 @on_stack
 def rewind(
     stack: StackOptions,
@@ -41,7 +41,7 @@ def rewind(
     return run(stack, conv, to=to, as_json=json)
 
 
-@wishes.command()
+@changes.command()
 @on_stack
 def fork(
     stack: StackOptions,
@@ -57,7 +57,7 @@ def fork(
     return run(stack, conv, new, as_json=json)
 
 
-@wishes.command()
+@changes.command()
 @on_stack
 def repair(
     stack: StackOptions,
@@ -86,7 +86,7 @@ def repair(
     return run(stack, conv, job, as_json=json)
 
 
-@wishes.command()
+@changes.command()
 @on_stack
 def erase(
     stack: StackOptions,
@@ -103,7 +103,7 @@ def erase(
     return run(stack, conv, yes=yes)
 
 
-@wishes.command()
+@changes.command()
 @on_stack
 def retain(
     stack: StackOptions,
@@ -121,7 +121,7 @@ def retain(
     return run(stack, every=every, dry_run=dry_run, as_json=json)
 
 
-@wishes.command()
+@changes.command()
 @on_stack
 def repartition(
     stack: StackOptions,
@@ -140,7 +140,7 @@ KeysFolder = Annotated[
 ]
 
 
-@wishes.command()
+@changes.command()
 @on_stack
 def backup(stack: StackOptions, folder: Folder, keys: KeysFolder = None, json: JsonOption = False) -> int:
     """Copy the log, the wrapped keys, what gateways know, dead letters and all objects into a folder. For operators.
@@ -153,7 +153,7 @@ def backup(stack: StackOptions, folder: Folder, keys: KeysFolder = None, json: J
     return run(stack, folder, keys=keys, as_json=json)
 
 
-@wishes.command()
+@changes.command()
 @on_stack
 def restore(
     stack: StackOptions,

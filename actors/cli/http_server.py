@@ -29,7 +29,7 @@ IDLE_SECONDS = 75
 
 
 class _Http(HttpToolsProtocol):
-    """Bounds what uvicorn does not: how long headers take, and how many they are."""
+    """Bounds what uvicorn does not: how long headers may take, and how many bytes they may have."""
 
     _header_bytes = 0
     _late: asyncio.TimerHandle | None = None
@@ -58,7 +58,7 @@ class _Http(HttpToolsProtocol):
         if cycle.body or cycle.response_complete or self.parser.should_upgrade():
             return super().on_body(body)
         # what came before was taken, and this piece is handed on as it is: uvicorn copies each one twice
-        cycle.body = body  # type: ignore[assignment]  # of it only its length, a sum and its bytes are asked
+        cycle.body = body  # type: ignore[assignment]  # uvicorn takes its length, adds to it, and sends its bytes
         if len(body) > HIGH_WATER_LIMIT:
             self.flow.pause_reading()
         cycle.message_event.set()
@@ -125,7 +125,7 @@ async def listened(
 def opened(host: str, port: int, *, section: str, by_option: bool) -> socket.socket:
     """Listen at *port* of *host*, or a free one for 0; the port was said *by_option*, or by the settings' *section*.
 
-    Raises `Unavailable` for a port that is taken, as a stack does for its own, and `Rejected` for what is no address
+    Raises `Unavailable` for a port that is taken or not allowed to this user, and `Rejected` for what is no address
     of this machine.
     """
     named = f"JETTISON_{section.upper()}__"

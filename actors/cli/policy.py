@@ -62,7 +62,7 @@ def set_(stack: StackOptions, conv: str, values: list[str], *, as_json: bool) ->
         talk = Conversation(client=Client(connection=running.connection), at=at)
         # asked, not done here: the layers and locks are those of the service
         changed = await talk.set_policy(layer, by=running.by)
-        what = f"{', '.join(changed.keys)} changed" if changed.keys else "it was so already"
+        what = f"{', '.join(changed.keys)} changed" if changed.keys else "nothing changed"
         shown(changed, f"{at}@{changed.version}: {what}\n", as_json=as_json)
         return 0
 

@@ -1,4 +1,7 @@
-"""The digest as text: form 1. A form, once released, is never changed; a better one is a new number."""
+"""The digest as a list of values: form 1, for presets of other systems; forms 2 and 3: `account_text.py`.
+
+A form, once released, is never changed; a better one is a new number.
+"""
 
 from __future__ import annotations
 

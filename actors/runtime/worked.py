@@ -43,4 +43,4 @@ def _line(actor: Actor, work: _Work) -> str:
 
 
 WORKED = Worked()
-"""Of this process: a worker has no other who would keep it."""
+"""Of this process: all its workers add to it, and `jettison worker` and `up` print it."""
