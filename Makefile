@@ -116,7 +116,7 @@ fuzz: .venv/.installed
 	@$(BIN)/python -m tests.programs.fuzz --seconds 600
 
 laws: .venv/.installed
-	@JETTISON_LAW_EXAMPLES=2000 $(BIN)/python -m pytest --quiet --timeout 3600 tests/core tests/presets tests/gateway/test_identity.py tests/gateway/test_repeated.py
+	@JETTISON_LAW_EXAMPLES=2000 $(BIN)/python -m pytest --quiet --timeout 3600 tests/core tests/presets tests/gateway/test_identity.py tests/gateway/test_mutated.py tests/gateway/test_repeated.py
 
 # Real clients, in a cache of their own: `make clients AGENTS='pi claude'` for some of them.
 clients: .venv/.installed

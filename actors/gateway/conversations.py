@@ -87,7 +87,7 @@ def added_to(body: Body, ask: AskBeside) -> Keep:
 
 
 async def _added(body: Body, ask: AskBeside, response: Mapping[str, Any]) -> None:
-    output = response.get("output") or []
+    output = response.get("output")
     if not isinstance(output, list) or not all(isinstance(one, dict) for one in output):
         raise BrokenOff("the answer was not added to its conversation: its output is no list of items")
     items = [*body.own, *map(encode, output)]

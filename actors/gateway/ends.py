@@ -40,10 +40,8 @@ class Ends:
         try:
             said = decode(raw)
             answer = said.get(within) if within else said
-            if not isinstance(answer, dict):
-                raise BadMessage("it is no object", at=within)
             async with asyncio.timeout(self.seconds):
-                await self.keep(answer)
+                await self.keep(answer if isinstance(answer, dict) else {})
         except (BadMessage, JettisonError, TimeoutError) as error:
             # who names it is told that nobody knows it, or asks its provider
             log.warning("an answer is not known by its id: %s", str(error) or type(error).__name__)
