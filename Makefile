@@ -56,7 +56,7 @@ demo: .venv/.installed
 TESTED = langchain openai_agents pydantic_ai
 # With `--jobs`, the tests do not wait for mypy.
 test: lint tested
-tested: .venv/.compiled .venv/.browser $(TESTED:%=.venv-adapters/%/.installed) .venv/.javascript
+tested: .venv/.compiled .venv/.browser $(TESTED:%=.venv-adapters/%/.installed) .venv/.javascript .venv/.pi
 	@echo 'test: pytest'
 	@$(BIN)/python -m pytest --quiet --numprocesses $(TESTERS) --dist loadfile --no-loadscope-reorder
 
@@ -116,7 +116,7 @@ fuzz: .venv/.installed
 	@$(BIN)/python -m tests.programs.fuzz --seconds 600
 
 laws: .venv/.installed
-	@JETTISON_LAW_EXAMPLES=2000 $(BIN)/python -m pytest --quiet --timeout 3600 tests/core tests/presets tests/gateway/test_identity.py tests/gateway/test_repeated.py
+	@JETTISON_LAW_EXAMPLES=2000 $(BIN)/python -m pytest --quiet --timeout 3600 tests/core tests/presets tests/gateway/test_identity.py tests/gateway/test_mutated.py tests/gateway/test_repeated.py
 
 # Real clients, in a cache of their own: `make clients AGENTS='pi claude'` for some of them.
 clients: .venv/.installed
@@ -236,6 +236,13 @@ javascript: .venv/.installed tests/examples/javascript/node_modules/.installed
 	@if command -v node >/dev/null && command -v npm >/dev/null; then \
 	  $(MAKE) tests/examples/javascript/node_modules/.installed \
 	    || echo 'they are not to be had: the agent in JavaScript is not tested' >&2; fi
+	@touch $@
+
+# pi itself, which tests/gateway/test_pi.py runs; without npm it is skipped, and says so.
+.venv/.pi: .venv/.installed tests/programs/clients/install.py
+	@if command -v node >/dev/null && command -v npm >/dev/null; then \
+	  JETTISON_CLIENTS=$(CURDIR)/.venv/clients $(BIN)/python -m tests.programs.clients.install pi \
+	    || echo 'it is not to be had: pi itself is not tested' >&2; fi
 	@touch $@
 
 tests/examples/javascript/node_modules/.installed: tests/examples/javascript/package.json

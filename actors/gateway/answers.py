@@ -139,6 +139,8 @@ class Answers:
         ident, output = response.get("id"), response.get("output")
         if not isinstance(ident, str) or not isinstance(output, list):
             return
+        if not all(isinstance(one, dict) for one in output):
+            raise BadMessage("an item of it is no object", at="output")
         if body.field("store") is False:
             # what its provider does not keep it takes back with its content alone
             output = [one for one in output if one.get("type") != "reasoning" or one.get("encrypted_content")]

@@ -87,7 +87,10 @@ def added_to(body: Body, ask: AskBeside) -> Keep:
 
 
 async def _added(body: Body, ask: AskBeside, response: Mapping[str, Any]) -> None:
-    items = [*body.own, *map(encode, response.get("output") or ())]
+    output = response.get("output")
+    if not isinstance(output, list) or not all(isinstance(one, dict) for one in output):
+        raise BrokenOff("the answer was not added to its conversation: its output is no list of items")
+    items = [*body.own, *map(encode, output)]
     try:
         async with asyncio.timeout(ADD_SECONDS):
             for at in range(0, len(items), ADDED_MAX):

@@ -39,8 +39,9 @@ class Ends:
         """Keep an answer that came as a whole; *within* a field of *raw*."""
         try:
             said = decode(raw)
+            answer = said.get(within) if within else said
             async with asyncio.timeout(self.seconds):
-                await self.keep(said.get(within) or {} if within else said)
+                await self.keep(answer if isinstance(answer, dict) else {})
         except (BadMessage, JettisonError, TimeoutError) as error:
             # who names it is told that nobody knows it, or asks its provider
             log.warning("an answer is not known by its id: %s", str(error) or type(error).__name__)

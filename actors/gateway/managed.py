@@ -217,6 +217,7 @@ class Managed:
                 ends=ends,
             )
             await reading.answered(answer, send)
+            told.strange = reading.strange
         else:
             hears = heard if plan.kept else None
             await relayed(answer, send, added=plan.headers, heard=hears, read=read, ends=ends)

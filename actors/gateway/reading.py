@@ -16,8 +16,8 @@ import aiohttp
 from starlette.types import Send
 
 from actors.core.entry import ESTIMATE_BYTES_PER_TOKEN
-from protocol.errors import BadMessage, JettisonError, Unavailable
-from protocol.jsonbytes import decode, encode
+from protocol.errors import JettisonError, Unavailable
+from protocol.jsonbytes import encode
 
 from .apis import Api, error_event
 from .dialects import Dialect, Json, ToolCall
@@ -30,7 +30,8 @@ from .plan import Plan
 from .reasons import reason_of
 from .relay import is_stream, pieces, said, started
 from .splice import Splice, splice_of
-from .sse import Events, event_of
+from .sse import Event, Events, event_of
+from .understood import answer_understood
 from .usage import Overheard
 
 log = logging.getLogger("jettison.gateway")
@@ -68,6 +69,8 @@ class Reading:
     heard: Overheard
     """Hears what the provider said of its first turn, which the view was for."""
     ends: Ends | None = None
+    strange: str = ""
+    """What of the answer was not understood, which therefore went on as it came; empty where all was."""
     _real: list[Json] = field(default_factory=list)
     _seen: list[Json] = field(default_factory=list)
     _turns: int = 0
@@ -87,17 +90,16 @@ class Reading:
     async def _whole(self, answer: aiohttp.ClientResponse, send: Send) -> None:
         raw = await _all(answer)
         self.heard.hear(raw)
-        body = _object(raw)
+        body = self._understood(raw)
         while (turn := self.dialect.turn_in(body)) is not None and await self._reads(turn):
             async with self.ask(self._next_body()) as following:
                 answer, raw = following, await _all(following)
             if answer.status != 200:
                 # a refusal is the agent's as it is; of what was read before it, nothing is kept
                 break
-            body = _object(raw)
+            body = self._understood(raw)
         else:
-            if self._turns:
-                assert turn is not None
+            if self._turns and turn is not None:
                 await self._hidden()
                 raw = encode(self.dialect.with_turn(body, self.dialect.joined(self._seen)))
             if self.ends is not None:
@@ -118,7 +120,7 @@ class Reading:
                         await said(send, error_event(message=message, refusal=await _all(following)))
                         return
                     await self._turn(following, splice, send, first=False)
-            if self._turns:
+            if self._turns and not splice.strange:
                 await self._hidden()
             for piece in splice.ended():
                 if self.ends is not None:
@@ -128,6 +130,8 @@ class Reading:
             await said(send, error_event(message=str(error)))
         except JettisonError:
             await said(send, error_event(message="the provider's answer broke off"))
+        finally:
+            self.strange = splice.strange
 
     async def _turn(self, answer: aiohttp.ClientResponse, splice: Splice, send: Send, *, first: bool) -> None:
         """Send what goes on at once of one turn."""
@@ -138,7 +142,7 @@ class Reading:
                 for event in events.fed(piece):
                     if first:
                         self.heard.hear(event.data)
-                    held += splice.heard(event)
+                    held += await self._heard(event, splice)
                     if held and not begun:
                         begun, first_out = True, b"".join(held)
                         # before it is sent: a connection that breaks off there sends it no second time
@@ -149,7 +153,21 @@ class Reading:
                 if held:
                     await said(send, b"".join(held))
         if rest := events.rest():
-            await said(send, rest)
+            # an event without a blank line at its end: what was held back stands before it
+            await said(send, b"".join(await self._heard(event_of(rest), splice)))
+
+    async def _heard(self, event: Event, splice: Splice) -> list[bytes]:
+        """Return the bytes that go on at once of *event*; an answer's end is heard where it goes on as it came."""
+        out = list(splice.heard(event))
+        for piece in out if splice.strange and self.ends is not None else ():
+            assert self.ends is not None
+            await self.ends.hear(event_of(piece).data)
+        return out
+
+    def _understood(self, raw: bytes) -> Json:
+        """Return a whole answer; an empty one where it is not understood."""
+        body, self.strange = answer_understood(self.api.name, raw)
+        return {} if self.strange else body
 
     async def _reads(self, turn: Json) -> bool:
         """Answer the gateway's own calls of *turn*; tell whether the model goes on, and not the agent."""
@@ -236,13 +254,6 @@ async def _heard_whole(ends: Ends, raw: bytes) -> None:
         await ends.whole(raw)
     except BrokenOff as error:
         raise Unavailable(str(error)) from None
-
-
-def _object(raw: bytes) -> Json:
-    try:
-        return decode(raw)
-    except BadMessage:
-        return {}
 
 
 def reads_in(answer: aiohttp.ClientResponse) -> bool:

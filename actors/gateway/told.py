@@ -102,6 +102,8 @@ class Told(_Heard):
     plan: Plan
     tenant: str
     usage: Usage | None = None
+    strange: str = ""
+    """What was not understood of its answer, which therefore went on as it came."""
 
     @property
     def model(self) -> str:
@@ -125,6 +127,7 @@ class Told(_Heard):
         else:
             told = (f"{usage.input:,}", f"{usage.output:,}") if self.usage else ("?", "?")
             did = "{} tokens in, {} out, about {:,} saved".format(*told, self.saved_tokens)
+        did += f"; its answer went on as it came: {self.strange}" if self.strange else ""
         status, added = self.status or "no answer", self.added_seconds * 1000
         self._end(
             "%s %s %s %s: %s, %.0f ms added",

@@ -9,6 +9,10 @@ from urllib.parse import parse_qs
 import pytest
 from openai import APIError, AsyncOpenAI, BadRequestError
 
+from actors.gateway.apis import RESPONSES_API
+from actors.gateway.bodies import Body
+from actors.gateway.conversations import added_to
+from actors.gateway.ends import BrokenOff, Ends
 from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
 from actors.services.read_back import said_messages
@@ -128,3 +132,14 @@ async def test_without_nats_its_provider_is_asked_as_it_came() -> None:
         ident = (await llm.conversations.create()).id
         assert (await asked(llm, "x", [{"role": "user", "content": "Look."}], conversation=ident)).output_text == "On."
     assert keeping.named == 1
+
+
+@pytest.mark.parametrize("end", [None, 7, {}, {"output": 7}, {"output": [None]}], ids=repr)
+async def test_what_is_no_list_of_items_is_not_added_and_its_caller_hears_no_end(end: Any) -> None:
+    def ask(**_: Any) -> Any:
+        raise AssertionError("half of it would be there")
+
+    body = Body(api=RESPONSES_API, fields={}, head=(), messages=(), tail=(), conversation="conv_1", own=(b"{}",))
+    ends = Ends(added_to(body, ask), seconds=60.0)
+    with pytest.raises(BrokenOff, match="was not added to its conversation"):
+        await ends.hear(json.dumps({"type": "response.completed", "response": end}).encode())

@@ -1,6 +1,7 @@
 """What pi and agents of the AI SDK really sent, each API, before the gateway again: npm is not needed for it.
 
-`tests/programs/clients/record.py` has written it; `make clients` runs the clients themselves.
+`tests/programs/clients/record.py` has written it. pi itself runs in `tests/gateway/test_pi.py`, all clients in
+`make clients`.
 """
 
 from __future__ import annotations

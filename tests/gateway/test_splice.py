@@ -11,7 +11,7 @@ import pytest
 from actors.gateway.apis import CHAT_API, MESSAGES_API, RESPONSES_API, Api
 from actors.gateway.dialects import dialect_of
 from actors.gateway.splice import splice_of
-from actors.gateway.sse import Event, Events
+from actors.gateway.sse import Event, Events, event_of
 from tests.gateway.model import Reply, StrictModel
 from tests.gateway.provider import Asked
 
@@ -121,6 +121,13 @@ def test_calls_without_a_number_are_told_apart_by_their_ids() -> None:
     assert splice.turn == numbered.turn
     assert len(splice.turn["tool_calls"]) == 4
     assert b'"index":1' in b"".join(splice.ended())
+
+
+@pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
+def test_bytes_behind_the_last_event_stand_behind_the_calls(api: Api) -> None:
+    splice, whole = splice_of(api), streamed(api, Reply(text="On.", calls=(LOOK,)), 0)
+    out = b"".join(piece for event in [*fed(whole, 50), event_of(b"x")] for piece in splice.heard(event))
+    assert out + b"".join(splice.ended()) == whole + b"x"
 
 
 def test_a_turn_that_was_cut_off_is_not_gone_on_with() -> None:

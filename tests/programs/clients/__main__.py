@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from .logs import logs_of
 from .runs import Done, ran
 from .script import Upstream
 from .table import row, table
+from .transcripts import Events
 from .wraps import ARGUMENTS, wrapped
 
 WINDOW = 32_000
@@ -112,15 +113,19 @@ def in_words(done: Done) -> str:
 
 
 async def _judged(done: Done, data: Path) -> list[str]:
-    """Return what is wrong with a run through the gateway."""
+    """Return what is wrong with a run through the gateway, whose stack has the folder *data*."""
+    return judged(done, *await logs_of(data))
+
+
+def judged(done: Done, logs: Mapping[str, list[Events]], mixed: list[str]) -> list[str]:
+    """Return what is wrong with a run through the gateway, of which *logs* came."""
     run, out = done.server.run, []
     if not done.finished or done.codes:
         out.append(f"finished: {done.finished}, exit codes {done.codes}")
     out += [f"the provider refused: {why:.200}" for why in done.run.refusals]
-    logs, mixed = await logs_of(data)
     if done.agent.sessions:
         one_each = not (done.run.side or done.agent.reopens)
-        out += faults(logs[run], done.agent.sessions(done.home), one_each=one_each)
+        out += faults(logs.get(run, []), done.agent.sessions(done.home), one_each=one_each)
     return [f"{run}: {one}" for one in [*out, *mixed]]
 
 

@@ -1,4 +1,7 @@
-"""Install: pinned versions of the clients, by npm and pip, in a folder outside of the repository that is kept."""
+"""Install: pinned versions of the clients, by npm and pip, in a folder outside of the repository that is kept.
+
+`python -m tests.programs.clients.install pi` installs those that are named; `JETTISON_CLIENTS` is another folder.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,9 @@ from pathlib import Path
 
 NODE = "26.10.0"
 """For clients that want a newer Node than machines have."""
+
+NODES = {"pi": 20}
+"""Clients that the machine's own Node will do for, from this version on: they need no other."""
 
 NPM: dict[str, tuple[str, str]] = {
     "claude": ("@anthropic-ai/claude-code", "2.1.330"),
@@ -44,9 +50,24 @@ def installed(client: str) -> list[Path]:
     """Install *client* where it is not yet; return the folders of its commands, for a `PATH`."""
     if client in PIP:
         return [_by_pip(client)]
-    node = _by_npm("node", f"node-linux-{'arm64' if platform.machine() == 'aarch64' else 'x64'}", NODE)
-    node = next(node.parent.glob("node-linux-*/bin"))
+    node = _node_for(client)
     return [_by_npm(client, *NPM[client], path=node), node]
+
+
+def is_installed(client: str) -> bool:
+    """Tell whether `installed` has nothing to install but a Node."""
+    return (cache() / f"{client}-{version(client)}" / ".installed").exists()
+
+
+def _node_for(client: str) -> Path:
+    """Return the folder of a Node that *client* works with."""
+    own = shutil.which("node")
+    if own and client in NODES:
+        told = subprocess.run([own, "--version"], check=True, capture_output=True, text=True).stdout
+        if int(told.removeprefix("v").partition(".")[0]) >= NODES[client]:
+            return Path(own).parent
+    node = _by_npm("node", f"node-linux-{'arm64' if platform.machine() == 'aarch64' else 'x64'}", NODE)
+    return next(node.parent.glob("node-linux-*/bin"))
 
 
 def _by_npm(name: str, package: str, wanted: str, *, path: Path | None = None) -> Path:
@@ -59,8 +80,8 @@ def _by_npm(name: str, package: str, wanted: str, *, path: Path | None = None) -
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "package.json").write_text('{"private": true}')
         told = os.environ | {"PATH": f"{path}{os.pathsep}{os.environ['PATH']}" if path else os.environ["PATH"]}
-        argv = [npm, "install", "--no-save", "--no-audit", "--no-fund", "--prefer-offline", f"{package}@{wanted}"]
-        argv += BESIDE.get(name, ())
+        argv = [npm, "install", "--no-save", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error"]
+        argv += (f"{package}@{wanted}", *BESIDE.get(name, ()))
         sys.stdout.write(f"install: {package} {wanted}\n")
         subprocess.run(argv, cwd=folder, env=told, check=True, timeout=INSTALL_SECONDS, stdout=subprocess.DEVNULL)
         done.touch()
@@ -78,3 +99,8 @@ def _by_pip(client: str) -> Path:
         subprocess.run([*pip, f"{package}=={wanted}"], check=True, timeout=INSTALL_SECONDS)
         done.touch()
     return folder / "bin"
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        installed(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +21,21 @@ from .transcripts import Events, events_of
 
 async def logs_of(data: Path) -> tuple[dict[str, list[Events]], list[str]]:
     """Return the logs of each run on the stack of the folder *data*, and which have more than one run's messages."""
+    async with runtime(located(Settings(data=str(data))), role="clients") as running:
+        return await logs_at(await running.log.addresses(), running)
+
+
+async def logs_at(places: Iterable[Address], running: Runtime) -> tuple[dict[str, list[Events]], list[str]]:
+    """Return the logs of each run among those at *places*, and which have more than one run's messages."""
     found: dict[str, list[Events]] = defaultdict(list)
     mixed: list[str] = []
-    async with runtime(located(Settings(data=str(data))), role="clients") as running:
-        for at in await running.log.addresses():
-            events = events_of([await _whole(one, at, running) for one in await said_messages(at, log=running.log)])
-            runs = runs_in(events)
-            if len(runs) > 1:
-                mixed.append(f"{at} has messages of {', '.join(sorted(runs))}")
-            for run in runs:
-                found[run].append(events)
+    for at in places:
+        events = events_of([await _whole(one, at, running) for one in await said_messages(at, log=running.log)])
+        runs = runs_in(events)
+        if len(runs) > 1:
+            mixed.append(f"{at} has messages of {', '.join(sorted(runs))}")
+        for run in runs:
+            found[run].append(events)
     return found, mixed
 
 
