@@ -7,7 +7,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
@@ -19,6 +19,7 @@ from actors.runtime.conversations import Conversations
 from actors.runtime.listing import Listing
 from actors.runtime.stepping import Effects
 from actors.runtime.task_group import together
+from actors.runtime.under_way import UnderWay
 from protocol.connecting import connect
 from protocol.ids import fresh_id
 from protocol.keys import FolderKeys, JetStreamKeys, TenantKeys
@@ -88,6 +89,7 @@ class Process:
     effects: Effects
     sandbox: Sandbox
     name: str
+    under_way: UnderWay = field(default_factory=UnderWay)
 
     def worker(self, actor: Actor) -> Worker:
         """Return a worker of *actor*."""
@@ -103,6 +105,7 @@ class Process:
             quarantine=Quarantine(actor=actor, worker=self.name, in_progress=self.in_progress, sandbox=self.sandbox),
             announcer=self.announcer,
             name=self.name,
+            under_way=self.under_way,
         )
 
     def sweeper(self) -> Sweeper:
@@ -138,6 +141,7 @@ class Process:
             layers=self.effects.layers,
             forks=Forking(conversations=self.conversations, log=self.log, artifacts=self.artifacts),
             others=self.others(),
+            under_way=self.under_way,
         )
 
     def archiving(self) -> Archiving:

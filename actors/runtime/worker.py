@@ -36,6 +36,7 @@ from .retries import (
     pause_after,
 )
 from .stepping import Effects, Stepping
+from .under_way import UnderWay
 
 log = logging.getLogger("jettison.worker")
 
@@ -70,6 +71,7 @@ class Worker:
     name: str = ""
     """Written into dead letters, for people."""
     grace_seconds: float = GRACE_SECONDS
+    under_way: UnderWay = field(default_factory=UnderWay)
     stepping: Stepping = field(init=False)
     _hand_over: HandOver = field(init=False)
     _failures: Failures = field(default_factory=Failures)
@@ -192,7 +194,7 @@ class Worker:
             if next_actor(state) == self.actor and asks_model(self.actor):
                 await self.quarantine.ask(delivery, state)
         assert delivery.state is not None
-        if next_actor(delivery.state) is None:
+        if next_actor(delivery.state) is None and self.under_way.agents:
             await asyncio.sleep(IDLE_SECONDS)
         await self._hand_over.after(slot, delivery.state)
         await self.quarantine.end(delivery)

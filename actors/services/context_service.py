@@ -24,6 +24,7 @@ from actors.runtime.conversations import Conversations
 from actors.runtime.fold import count_of
 from actors.runtime.registry import asks_model
 from actors.runtime.task_group import regularly, together
+from actors.runtime.under_way import UnderWay
 from actors.spill.policy_layers import NO_LAYERS, Layers
 from actors.telemetry.service_metrics import record_served
 from protocol import semconv
@@ -112,6 +113,7 @@ class ContextService:
     forks: Forks | None = None
     others: Mapping[Verb, Answering] = field(default_factory=dict)
     """Who answers the verbs that are not answered here: those about the past."""
+    under_way: UnderWay = field(default_factory=UnderWay)
 
     def __post_init__(self) -> None:
         self.store = StoreQuestion(self.artifacts)
@@ -168,6 +170,10 @@ class ContextService:
             log.info("%s", error)
 
     async def _context(self, at: Address, request: Request) -> tuple[Answer, bytes]:
+        with self.under_way.agent():
+            return await self._view(at, request)
+
+    async def _view(self, at: Address, request: Request) -> tuple[Answer, bytes]:
         asked = _decoded(request.body, ContextAsked)
         state = await self._answered(at, asked)
         count = count_of(state)

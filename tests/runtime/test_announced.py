@@ -9,7 +9,9 @@ from contextlib import suppress
 from typing import Any
 
 import msgspec
+import pytest
 
+from actors.core.state import State
 from actors.host.bootstrap import Runtime
 from protocol import subjects
 from protocol.client import Client
@@ -70,3 +72,52 @@ async def test_a_message_that_comes_while_the_slot_is_held_is_announced_too(
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
+
+
+async def test_a_worker_gives_way_to_no_agent_where_none_waits_for_its_process(
+    running: Runtime, client: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.runtime.worker.IDLE_SECONDS", 100_000.0)
+    talk = await client.open(name)
+    heard: asyncio.Queue[int] = asyncio.Queue()
+
+    async def listen(message: Any) -> None:
+        await heard.put(msgspec.json.decode(message.data, type=Ready).upto)
+
+    await running.connection.subscribe(subjects.ready(talk.at), cb=listen)
+    task = asyncio.create_task(running.worker("spill").run())
+    try:
+        async with asyncio.timeout(180):
+            await talk.append([{"role": "user", "content": "one"}])
+            assert await heard.get() == 1
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def test_who_asks_for_a_view_counts_as_waiting_until_it_is_answered(
+    running: Runtime, client: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = running.context_service()
+    waiting: list[int] = []
+    load = service.conversations.living
+
+    async def counted(at: Address, *, upto: int = 0) -> State:
+        waiting.append(running.under_way.agents)
+        return await load(at, upto=upto)
+
+    monkeypatch.setattr(service.conversations, "living", counted)
+    talk = await client.open(name)
+    await talk.append([{"role": "user", "content": "one"}])
+    tasks = [asyncio.create_task(running.worker("spill").run()), asyncio.create_task(service.run())]
+    try:
+        await talk.context(wait_seconds=180)
+        assert set(waiting) == {1}
+        async with asyncio.timeout(180):
+            while running.under_way.agents:
+                await asyncio.sleep(0.01)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
