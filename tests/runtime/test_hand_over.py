@@ -96,7 +96,8 @@ async def test_where_nothing_is_left_to_do_others_of_the_process_go_first(
     at_it = asyncio.create_task(running.worker("spill").run())
     try:
         async with asyncio.timeout(180):
-            await handed.wait()
+            with running.under_way.agent():
+                await handed.wait()
     finally:
         at_it.cancel()
         await asyncio.gather(at_it, return_exceptions=True)
