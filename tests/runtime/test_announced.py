@@ -51,16 +51,22 @@ class _Freed:
         await self._slot.done()
 
 
-async def test_a_message_that_comes_while_the_slot_is_held_is_announced_too(
-    running: Runtime, client: Client, name: str
-) -> None:
-    talk = await client.open(name)
+async def announced(running: Runtime, at: Address) -> asyncio.Queue[int]:
+    """Return the numbers of the messages up to which *at* is announced ready from now on."""
     heard: asyncio.Queue[int] = asyncio.Queue()
 
     async def listen(message: Any) -> None:
         await heard.put(msgspec.json.decode(message.data, type=Ready).upto)
 
-    await running.connection.subscribe(subjects.ready(talk.at), cb=listen)
+    await running.connection.subscribe(subjects.ready(at), cb=listen)
+    return heard
+
+
+async def test_a_message_that_comes_while_the_slot_is_held_is_announced_too(
+    running: Runtime, client: Client, name: str
+) -> None:
+    talk = await client.open(name)
+    heard = await announced(running, talk.at)
     wakes = LastMoment(running.wakes, talk.at, lambda: talk.append([{"role": "user", "content": "two"}]))
     # before the worker begins: what it first finds is this message, and not the opening alone
     await talk.append([{"role": "user", "content": "one"}])
@@ -79,12 +85,7 @@ async def test_a_worker_gives_way_to_no_agent_where_none_waits_for_its_process(
 ) -> None:
     monkeypatch.setattr("actors.runtime.worker.IDLE_SECONDS", 100_000.0)
     talk = await client.open(name)
-    heard: asyncio.Queue[int] = asyncio.Queue()
-
-    async def listen(message: Any) -> None:
-        await heard.put(msgspec.json.decode(message.data, type=Ready).upto)
-
-    await running.connection.subscribe(subjects.ready(talk.at), cb=listen)
+    heard = await announced(running, talk.at)
     task = asyncio.create_task(running.worker("spill").run())
     try:
         async with asyncio.timeout(180):
