@@ -14,6 +14,7 @@ OBJECT_CHARS_MAX = 160
 """A JSON object of fewer characters stands on one line."""
 
 ALIKE_HEAD, HEADS_LOOKED = "(in each", 3
+"""How a line begins that says what all rows have alike, and among how many first lines columns are named."""
 
 ROWS_TOGETHER_MAX = 3
 """Rows of a list that stand on one line, on average, where it is one of several lists."""
