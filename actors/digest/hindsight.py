@@ -5,12 +5,10 @@ A word that many results have tells them apart as little as one that stands on e
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import takewhile
 
 from actors.core.entry import Entry
 from actors.core.message_texts import MessageText, opened_text, texts_of
@@ -20,6 +18,7 @@ from actors.core.text.opened import opened
 from actors.core.text.recent import Recent
 from protocol.account import AccountRequest, AccountStep
 
+from .endings import TELLS, is_prompt, last_lines, state_in
 from .habits import Habits, without_given
 from .links import Links
 from .records import identifiers, record_in
@@ -42,7 +41,6 @@ LONG_CHARS = 8
 LOOKED_AT_CHARS_MAX = 400_000
 """Of texts that may be shortened again in the same compaction, and as many before them."""
 
-_TELLS = re.compile(r"\b\d+\b|(?i:\b(?:not?|never|cannot|unable|error|fail\w*|abort\w*|reject\w*|refus\w*|invalid)\b)")
 FRAME_RESULTS_MIN = 2
 """What so many results begin with, but for the words of their own calls, is a frame and says nothing."""
 
@@ -206,7 +204,7 @@ class Hindsight:
                     links.read(call.tool, text)
                 first_line = text.lstrip().split("\n", 1)[0]
                 firsts[_frame(first_line, different_words(call.text if call else ""))] += 1
-                lasts.update(_frame(line, frozenset()) for line in _last_lines(text))
+                lasts.update(_ending(line) for line in last_lines(text, states=by_fields))
                 for field in identifiers(record_in(text)):
                     first_fields.setdefault((call.tool if call else "", *field), part.number)
             elif part.trust == "assistant":
@@ -223,7 +221,7 @@ class Hindsight:
             often=often,
             linked=links.linked(),
             frames=frozenset(words for words, times in firsts.items() if _is_frame(words, times, all_min)),
-            ends=frozenset(words for words, times in lasts.items() if words and times >= END_RESULTS_MIN),
+            ends=frozenset(words for words, times in lasts.items() if words and times >= min(END_RESULTS_MIN, all_min)),
             newest_call=newest_call,
             by_fields=by_fields,
             first_fields=first_fields,
@@ -333,9 +331,9 @@ class Hindsight:
 
     def without_end(self, text: str) -> str:
         """Return *text* without the lines with which every result ends; one that is nothing else stays."""
-        for line in _last_lines(text):
+        for line in last_lines(text, states=self.by_fields):
             above = text.rstrip().removesuffix(line).rstrip()
-            if not above or _frame(line, frozenset()) not in self.ends:
+            if not above or not (_ending(line) in self.ends or (self.by_fields and is_prompt(line))):
                 break
             text = above
         return text
@@ -357,7 +355,7 @@ def _is_frame(words: str, times: int, all_min: int) -> bool:
     """Tell whether a line of these *words* says nothing where so many results begin with it."""
     if words.count(" ") >= FRAME_SPACES_MIN:
         return times >= FRAME_RESULTS_MIN
-    return words.endswith(":") and times >= min(TITLE_RESULTS_MIN, all_min) and not _TELLS.search(words)
+    return words.endswith(":") and times >= min(TITLE_RESULTS_MIN, all_min) and not TELLS.search(words)
 
 
 def _frame(line: str, own: frozenset[str]) -> str:
@@ -370,10 +368,9 @@ def _frame(line: str, own: frozenset[str]) -> str:
     return f"{' '.join(words)}:" if title else " ".join(words)
 
 
-def _last_lines(text: str) -> list[str]:
-    """Return the last lines of *text* that may be a frame, the last one first: figures and failures are none."""
-    lines = text.rstrip().rsplit("\n", FRAME_LINES_MAX)[1:]
-    return list(takewhile(lambda line: not _TELLS.search(line), reversed(lines)))
+def _ending(line: str) -> str:
+    """Return the words that a last line is known by, or of a state its name."""
+    return state_in(line) or _frame(line, frozenset())
 
 
 def _is_name(word: str) -> bool:

@@ -144,7 +144,9 @@ def worths_of(words: Sequence[str], sought: Sought) -> Iterable[float]:
     return sought.of_each(words) if isinstance(sought, Seeker) else map(sought, words)
 
 
-def line_worths(lines: list[str], sought: Sought, table: Table | None = None, *, are_rows: bool = False) -> list[float]:
+def line_worths(
+    lines: list[str], sought: Sought, table: Table | None = None, *, are_rows: bool = False, numbers: bool = False
+) -> list[float]:
     """Return how much each of *lines* matters, which are *table*, if they are one.
 
     *are_rows*: of those that differ in numbers alone those matter whose numbers do, and none as the last one.
@@ -169,7 +171,7 @@ def line_worths(lines: list[str], sought: Sought, table: Table | None = None, *,
     seen: set[str] = set()
     for number, shape in enumerate(shapes):
         if shape in seen:
-            sought_numbers = sum(weight(word, 0.0) for word in words[number] if _has_digit(word)) if are_rows else 0.0
+            sought_numbers = sum(weight(word, 0.0) for word in words[number] if _has_digit(word)) if numbers else 0.0
             own[number] = _AGAIN_SHARE * own[number] + (1 - _AGAIN_SHARE) * sought_numbers
         seen.add(shape)
     own[0] += _FIRST_WORTH
