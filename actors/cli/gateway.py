@@ -37,7 +37,7 @@ from storage.connections import connection_name
 from storage.gateway_places import JetStreamPlaces
 from storage.gateway_sessions import JetStreamSessions
 
-from .http_server import listened, opened, tls_of
+from .http_server import listening_at, serving, tls_of
 from .options import StackOptions, WrongUsage
 from .probes import probed
 from .session import located, run, running_stack, said, settings_of, started_stack
@@ -120,7 +120,7 @@ async def served(settings: Settings, planner: Planner | None = None, *, port: in
     keep_freed_memory()
     urls: dict[Host, str] = {"openai": section.upstream.openai, "anthropic": section.upstream.anthropic}
     check_upstreams(urls)
-    listening = opened(
+    listening = listening_at(
         section.listen, section.port if port is None else port, section="gateway", by_option=port is not None
     )
     sessions = Sessions()
@@ -143,7 +143,7 @@ async def served(settings: Settings, planner: Planner | None = None, *, port: in
             managed=managed if section.mode == "manage" else None,
         )
         options = {"ws": "none", "date_header": False, "access_log": False, **tls}
-        async with listened(app, listening, closing_seconds=section.drain_seconds, **options):
+        async with serving(app, listening, closing_seconds=section.drain_seconds, **options):
             yield f"{'https' if tls else 'http'}://{section.listen}:{listening.getsockname()[1]}/"
 
 

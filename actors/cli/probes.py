@@ -22,7 +22,7 @@ from actors.telemetry.service_metrics import record_anchors, record_log, record_
 from storage.backlog import kept_log, queues, room
 from storage.s3 import S3Anchors
 
-from .http_server import listened, opened
+from .http_server import listening_at, serving
 from .session import said
 
 ANCHORS_SECONDS = 600.0
@@ -37,8 +37,8 @@ async def probed(settings: ProbeSection) -> AsyncIterator[Readiness]:
     if not settings.port:
         yield readiness
         return
-    listening = opened(settings.listen, settings.port, section="probe", by_option=False)
-    async with listened(probes(readiness), listening, ws="none", access_log=False):
+    listening = listening_at(settings.listen, settings.port, section="probe", by_option=False)
+    async with serving(probes(readiness), listening, ws="none", access_log=False):
         said(f"probes   http://{settings.listen}:{settings.port} ({LISTED})")
         yield readiness
 

@@ -83,7 +83,7 @@ def repair(stack: StackOptions, conv: str, job: RepairJob, *, as_json: bool) -> 
             streams = [await _copy_of(running, at, url, opened) for url in job.urls]
             everything = [*copies, *streams]
             if not job.yes:
-                return _told(await repairing.looked_at(at, everything), as_json=as_json)
+                return _repair_shown(await repairing.looked_at(at, everything), as_json=as_json)
             async with running.erasure.paused():
                 found = await repairing.looked_at(at, everything)
                 file, export = _exported(found, job.out)
@@ -93,7 +93,7 @@ def repair(stack: StackOptions, conv: str, job: RepairJob, *, as_json: bool) -> 
                     again = f"nothing is lost: do it again, with `--from {file}` as one more copy"
                     raise Contended(f"{error}; {again}", address=str(at)) from None
         await _go_on(running, at)
-        return _told(found, as_json=as_json, done=version, file=str(file or ""))
+        return _repair_shown(found, as_json=as_json, done=version, file=str(file or ""))
 
     return connected(main, stack, role="repair")
 
@@ -134,7 +134,8 @@ async def _go_on(running: Runtime, at: Address) -> None:
         await running.wakes.wake(follower, at, headers={})
 
 
-def _told(found: Repairable, *, as_json: bool, done: int | None = None, file: str = "") -> int:
+def _repair_shown(found: Repairable, *, as_json: bool, done: int | None = None, file: str = "") -> int:
+    """Write what was *found*, and what was *done* about it; return the exit code."""
     plan = found.plan
     row = RepairRow(
         address=str(found.at),

@@ -188,7 +188,7 @@ async def _telling() -> AsyncIterator[None]:
     async def tell() -> None:
         while True:
             await asyncio.sleep(TELL_SECONDS)
-            for line in WORKED.told():
+            for line in WORKED.drained():
                 said(f"in {TELL_SECONDS:.0f} s  {line}")
 
     telling = asyncio.create_task(tell())
