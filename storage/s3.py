@@ -267,7 +267,7 @@ class S3Anchors:
         return sorted(int(name) for name in names if name.isdecimal())
 
     async def oldest(self) -> datetime | None:
-        """Return when that tenant got its newest anchor whose newest is the oldest; None where nobody has one."""
+        """See `Anchors.oldest`."""
         pages = await self._store.call(
             "ListObjectsV2",
             ANCHORS_PREFIX,

@@ -19,7 +19,7 @@ from actors.page.conversation_cache import WAIT_SECONDS
 from actors.page.known_list import KnownList
 from protocol.errors import Rejected
 from protocol.ids import token
-from storage.gateway_sessions import GatewaySessions, JetStreamSessions
+from storage.gateway_sessions import GatewaySessions
 
 from .http_server import listening_at, serving
 from .options import StackOptions
@@ -37,8 +37,7 @@ def serve(stack: StackOptions, *, port: int) -> int:
     traces, access = traces_folder(settings), access_of(settings.page)
 
     async def main(running: Runtime) -> int:
-        live = JetStreamSessions(running.connection)
-        app = page_of(running, traces=traces, access=access, hosts=settings.page.hosts, sessions=live)
+        app = page_of(running, traces=traces, access=access, hosts=settings.page.hosts, sessions=running.sessions)
         async with (
             serving_page(app, port=port, page=settings.page) as url,
             probed(settings.probe) as readiness,

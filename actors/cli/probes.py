@@ -20,7 +20,6 @@ from actors.host.settings import ProbeSection
 from actors.telemetry.exposition import MISSING, exposed, is_installed
 from actors.telemetry.service_metrics import record_anchors, record_log, record_queue, record_storage
 from storage.backlog import kept_log, queues, room
-from storage.s3 import S3Anchors
 
 from .http_server import listening_at, serving
 from .session import said
@@ -99,7 +98,7 @@ class _Anchored:
     """Says how old the anchors are: to list them all takes a request for each thousand, so now and then."""
 
     def __init__(self, running: Runtime) -> None:
-        self._anchors = S3Anchors(running.artifacts)
+        self._anchors = running.anchors
         self._oldest: datetime | None = None
         self._read = float("-inf")
 

@@ -14,14 +14,11 @@ from actors.audit import bundle as bundles
 from actors.audit.bundle import Bundle
 from actors.audit.repairing import Repairable, Repairing
 from actors.core.flow import next_actor
+from actors.host.adapters import log_elsewhere
 from actors.host.bootstrap import Runtime
 from protocol.connecting import connect
 from protocol.errors import Contended, Rejected
 from protocol.ids import Address, fresh_id, written_address
-from protocol.keys import JetStreamKeys
-from storage.archives import ArchivedLog
-from storage.encrypted import EncryptedLog
-from storage.jetstream import JetStreamLog
 
 from .bundle import SUFFIX
 from .doctor import DAMAGED_REASONS
@@ -118,9 +115,7 @@ async def _copy_of(running: Runtime, at: Address, url: str, opened: AsyncExitSta
     """Return the log of *at* on another server, which has it under the same names; it holds no artifacts."""
     connection = await connect(url, name="jettison-repair", login=running.settings.nats.login())
     opened.push_async_callback(connection.close)
-    keys = JetStreamKeys(running.connection, tenants=running.tenants)
-    log = ArchivedLog(JetStreamLog(connection), archives=running.archives)
-    records = await EncryptedLog(log, keys=keys).read(at, after=0)
+    records = await log_elsewhere(connection, running).read(at, after=0)
     return Bundle(at=at, records=tuple(records))
 
 

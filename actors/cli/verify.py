@@ -18,7 +18,7 @@ from actors.host.bootstrap import Runtime
 from protocol import codec
 from protocol.errors import Damaged, KeysUnavailable, NotFound
 from protocol.ids import written_address
-from storage.s3 import ANCHORS_PREFIX, S3Anchors
+from storage.s3 import ANCHORS_PREFIX
 
 from . import MISMATCH, REPAIRED
 from .asked_about import maybe_file, missing, named_file
@@ -88,7 +88,7 @@ def anchor(stack: StackOptions, *, every: float, as_json: bool) -> int:
     """Write anchors; see `jettison anchor --help`."""
 
     async def main(running: Runtime) -> int:
-        anchoring = Anchoring(log=running.log, anchors=S3Anchors(running.artifacts))
+        anchoring = Anchoring(log=running.log, anchors=running.anchors)
         while True:
             refused = 0
             for done in await anchoring.all_tenants():
@@ -118,7 +118,7 @@ def sources_of(running: Runtime) -> Sources:
         snapshots=running.snapshots,
         artifacts=running.artifacts,
         archives=running.archives,
-        anchors=S3Anchors(running.artifacts),
+        anchors=running.anchors,
     )
 
 

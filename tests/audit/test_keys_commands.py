@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.host.bootstrap import tenant_keys
+from actors.host.adapters import tenant_keys
 from actors.host.settings import Settings
 from protocol.client import Client
 from protocol.ids import fresh_id

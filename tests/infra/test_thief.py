@@ -9,7 +9,8 @@ from pathlib import Path
 import nats
 from nats.aio.msg import Msg
 
-from actors.host.bootstrap import runtime, tenant_keys, work
+from actors.host.adapters import tenant_keys
+from actors.host.bootstrap import runtime, work
 from actors.host.settings import Settings
 from protocol import subjects
 from protocol.client import Client

@@ -16,7 +16,8 @@ import pytest
 from nats.aio.client import Client as NatsConnection
 from nats.js.api import DiscardPolicy, StorageType
 
-from actors.host.bootstrap import Runtime, runtime, tenant_keys, work
+from actors.host.adapters import tenant_keys
+from actors.host.bootstrap import Runtime, runtime, work
 from actors.host.settings import Settings
 from actors.services.sweeper import Sweeper, Swept
 from protocol import subjects
