@@ -11,9 +11,8 @@ from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
 from protocol.connection import STREAM_NOT_FOUND, TRANSIENT, publish, reason_of
-from protocol.errors import PROVISION, UNREADABLE, LogUnavailable, NotFound, NotProvisioned
-from protocol.ids import Address, fresh_id
-from protocol.subjects import Actor
+from protocol.errors import PROVISION, UNREADABLE, LogUnavailable, NotProvisioned
+from protocol.ids import fresh_id
 
 from .work_ports import DeadLetter, StoredLetter
 
@@ -58,14 +57,6 @@ class JetStreamDeadLetters:
             stored = _letter_in(message)
             if stored is not None:
                 yield stored
-
-    async def find(self, actor: Actor, at: Address) -> StoredLetter:
-        """See `DeadLetters.find`."""
-        message = await self._get(subject=subjects.dead_letter(actor, at))
-        stored = _letter_in(message) if message else None
-        if stored is None:
-            raise NotFound(f"there is no dead letter of {actor} for {at}", actor=actor, address=str(at))
-        return stored
 
     async def drop(self, stored: StoredLetter) -> None:
         """See `DeadLetters.drop`."""

@@ -12,12 +12,11 @@ from typing import Literal, NamedTuple
 from msgspec.structs import replace
 
 from protocol.policy import share_of
-from protocol.subjects import ACTORS, Actor
+from protocol.subjects import Actor
 
 from .entry import MESSAGE_TOKENS
 from .in_force import in_force
 from .kept import all_kept, spares_kept
-from .known_facts import written_by
 from .pressure import over_target, target_tokens
 from .state import State
 from .state_parts import REMINDER, Cause, Compacted, Due, Episode
@@ -159,21 +158,6 @@ def deciding(after: After, state: State) -> FlowRow:
     """Return the row of the table that decides who acts on *state*."""
     ruled = in_force(state)
     return next(row for row in _ROWS[after] if row.holds(ruled))
-
-
-def mermaid() -> str:
-    """Return the flow as a Mermaid diagram."""
-    facts = (f'    {actor}["{"<br>".join((actor, *written_by(actor)))}"]' for actor in ACTORS)
-    ends = ('    log{"the log"}', '    ready(["ready"])', '    agent(["agent"]) --> log', "    spill --> log")
-    return "\n".join(["flowchart LR", *facts, *ends, *dict.fromkeys(line for row in FLOW for line in _drawn(row))])
-
-
-def _drawn(row: FlowRow) -> Iterable[str]:
-    """Yield the arrows of *row*; a compaction that is under way goes on at any of its stages."""
-    after = row.after if row.after in ACTORS else "log"
-    stages = dict.fromkeys(one.then for one in FLOW if one.after != "log" and one.then in ACTORS)
-    for then in stages if row.then == "stage" else (row.then,):
-        yield f'    {after} -- "{row.when}" --> {then}'
 
 
 def _by_after(rows: Iterable[FlowRow]) -> dict[After, tuple[FlowRow, ...]]:

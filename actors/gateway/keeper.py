@@ -260,9 +260,9 @@ class Keeper:
         """Return the view after a compaction to a share of its window: as much shorter as it can be."""
         try:
             await kept.talk.set_budget(int(kept.policy.usable_tokens * COMPACTED_SHARE))
-            return await kept.talk.context(wait_seconds=wait_seconds)
+            return await kept.talk.context(patience=wait_seconds)
         except BudgetRefused:
-            return await kept.talk.context(budget=kept.policy.usable_tokens, wait_seconds=wait_seconds)
+            return await kept.talk.context(budget=kept.policy.usable_tokens, patience=wait_seconds)
         finally:
             await kept.talk.set_budget(0)
 
@@ -294,7 +294,7 @@ class Keeper:
         _, layer = self.policies.of(asked.tenant, head, body)
         try:
             parent = await self._talk(asked.tenant, head.origin.name, layer, body.model)
-            fork = await parent.fork(head.name, upto=head.origin.point.logged, wait_seconds=0.0)
+            fork = await parent.fork(head.name, upto=head.origin.point.logged, patience=0.0)
             more = identity.left_over(head, copied=fork.upto, key=asked.chain[head.origin.point.length])
             if more and more.start < body.skipped:
                 raise ValueError("what the fork lacks is not in the request")

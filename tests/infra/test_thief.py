@@ -43,7 +43,7 @@ async def spoken(server: RightsServer, settings: Settings, tenant: str, name: st
         for number in range(6):
             await talk.append([{"role": "user", "content": f"{number} {text} " * 100}])
             await talk.append([{"role": "assistant", "content": f"{number} yes " * 100}])
-            context = await talk.context(wait_seconds=180)
+            context = await talk.context(patience=180)
             assert context.tokens <= 4_000
         assert text in await talk.read_artifact("messages:1-1", lines="1-3")
 

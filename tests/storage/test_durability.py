@@ -257,11 +257,11 @@ async def test_three_servers_go_on_without_one_and_each_user_may_what_it_needs(
         ):
             talk = await agent.open(f"cluster-{fresh_id()}")
             await talk.append([{"role": "user", "content": "one"}])
-            assert (await talk.context(wait_seconds=180)).upto == 1
+            assert (await talk.context(patience=180)).upto == 1
             assert (await swept(busy.sweeper())).looked_at == 1
             processes[0].kill()
             await talk.append([{"role": "user", "content": "two"}])
-            assert (await talk.context(wait_seconds=180)).upto == 2
+            assert (await talk.context(patience=180)).upto == 2
             assert (await settled(busy, talk.at)).messages == 2
             # an agent speaks for its own tenant only
             hasty = JetStreamLog(agent.connection)
