@@ -130,13 +130,13 @@ FLOW: tuple[FlowRow, ...] = (
 
 def next_actor(state: State) -> Actor | None:
     """Return the next actor for *state*; None if it is ready."""
-    then = deciding("log", state).then
+    then = deciding_row("log", state).then
     return _waits_for(state) if then == "stage" else _actor(then)
 
 
 def begun(state: State, cause: Cause, *, boundary: int, down_to: int = 0, hook: str = "") -> State:
     """Return the state with a compaction under way."""
-    stage = _actor(deciding(cause, state).then)
+    stage = _actor(deciding_row(cause, state).then)
     assert stage is not None
     episode = Episode(boundary=boundary, stage=stage, cause=cause, down_to=down_to, before=state.live_tokens, hook=hook)
     return replace(state, agenda=replace(state.agenda, episode=episode))
@@ -148,13 +148,13 @@ def after_stage(state: State, stage: Actor, *, applied: bool) -> State:
         return state
     episode = replace(state.episode, applied=state.episode.applied or applied)
     state = replace(state, agenda=replace(state.agenda, episode=episode))
-    follower = _actor(deciding(stage, state).then)
+    follower = _actor(deciding_row(stage, state).then)
     if follower is None:
         return _closed(state, episode)
     return replace(state, agenda=replace(state.agenda, episode=replace(episode, stage=follower)))
 
 
-def deciding(after: After, state: State) -> FlowRow:
+def deciding_row(after: After, state: State) -> FlowRow:
     """Return the row of the table that decides who acts on *state*."""
     ruled = in_force(state)
     return next(row for row in _ROWS[after] if row.holds(ruled))

@@ -190,17 +190,17 @@ def test_each_transition_of_random_conversations_is_a_row(
 def rows_taken() -> Iterator[list[FlowRow]]:
     """Yield the rows of the table that decide meanwhile."""
     taken: list[FlowRow] = []
-    deciding = flow.deciding
+    deciding_row = flow.deciding_row
 
     def noted(after: After, state: State) -> FlowRow:
-        taken.append(deciding(after, state))
+        taken.append(deciding_row(after, state))
         return taken[-1]
 
-    flow.deciding = noted
+    flow.deciding_row = noted
     try:
         yield taken
     finally:
-        flow.deciding = deciding
+        flow.deciding_row = deciding_row
 
 
 def assert_led(before: Episode | None, now: Episode | None, taken: list[FlowRow]) -> None:
