@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
 from nats.aio.client import Client as NatsConnection
 
 from protocol.keys import FolderKeys, JetStreamKeys
@@ -28,7 +27,7 @@ from storage.known_layout import Pinned
 from storage.list_ports import KeptList
 from storage.log_changes import JetStreamLogChanges
 from storage.ports import Anchors, Archives, Artifacts, EventLog, Keys
-from storage.s3 import S3Anchors, S3Artifacts, S3Settings
+from storage.s3 import S3Anchors, S3Artifacts
 from storage.stuck_slots import JetStreamStuckSlots
 from storage.sweep_ports import LogChanges, StuckSlots
 from storage.wakes import JetStreamWakes
@@ -92,7 +91,7 @@ def stores_on(
 
 def objects(settings: Settings) -> S3Artifacts:
     """Return the store of bytes in the bucket that *settings* name; who opens it closes it."""
-    return S3Artifacts(S3Settings(**msgspec.structs.asdict(settings.s3)))
+    return S3Artifacts(settings.s3)
 
 
 def log_elsewhere(connection: NatsConnection, here: Stores) -> EventLog:

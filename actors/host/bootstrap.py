@@ -13,7 +13,6 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-import msgspec
 from nats.aio.client import Client as NatsConnection
 
 from actors.runtime.conversations import Conversations
@@ -232,11 +231,11 @@ def _model(settings: Settings) -> OpenAiModel | None:
         return None
     import stamina.instrumentation
 
-    from actors.squeeze.model import ModelSettings, OpenAiModel
+    from actors.squeeze.model import OpenAiModel
 
     # whoever waits says so; the default hooks log each wait once more, through structlog even to stdout
     stamina.instrumentation.set_on_retry_hooks(())
-    return OpenAiModel(ModelSettings(**msgspec.structs.asdict(settings.llm)))
+    return OpenAiModel(base_url=settings.llm.base_url, api_key=settings.llm.api_key)
 
 
 async def work(running: Process, roles: Iterable[ProcessRole] = ACTORS, *, alone: bool = False) -> None:

@@ -17,7 +17,7 @@ from actors.core.pressure import trigger_tokens
 from actors.squeeze.act import Asking
 from actors.squeeze.chunks import RESULT_TOKENS_MAX
 from actors.squeeze.decide import Ask, Completion, answer_tokens_max, fits, squeeze
-from actors.squeeze.model import ModelSettings, OpenAiModel
+from actors.squeeze.model import OpenAiModel
 from protocol.errors import BudgetRefused
 from protocol.facts import CompactionDeclined, HistoryDigested, HistorySummarized, StageFailed
 from protocol.policy import resolve
@@ -118,7 +118,7 @@ UNUSABLE: dict[str, tuple[Scripted, str]] = {
 async def squeezed(talk: Talk, answer: Scripted) -> CompactionDeclined | StageFailed:
     """Let squeeze ask a real endpoint that answers so, and all four actors go on; return what it came to."""
     async with scripted_llm([answer]) as llm:
-        asks = Asking(model=OpenAiModel(ModelSettings(base_url=llm.base_url, api_key="none")))
+        asks = Asking(model=OpenAiModel(base_url=llm.base_url, api_key="none"))
         step = await asks.step(AT, talk.state, count=COUNT, release_credit=lambda: None)
     (fact,) = step.facts
     assert isinstance(fact, CompactionDeclined | StageFailed), fact
