@@ -53,15 +53,14 @@ def check_texts(**texts: str) -> None:
             raise Rejected(f"{name} is a str, and cannot be {told(value)}", argument=name)
 
 
-def seconds_of(default: float, **given: float | None) -> float:
-    """Return the first of the seconds that were *given*, else *default*. Raises `Rejected` for what is no time."""
-    for name, value in given.items():
-        if value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
-            raise Rejected(f"{name} is a number of seconds such as 30, and cannot be {told(value)}", argument=name)
-        return float(value)
-    return default
+def seconds_of(default: float, *, patience: float | None) -> float:
+    """Return the seconds of *patience*; None: *default*. Raises `Rejected` for what is no time."""
+    if patience is None:
+        return default
+    if isinstance(patience, bool) or not isinstance(patience, (int, float)) or not 0 <= patience < math.inf:
+        wrong = f"patience is a number of seconds such as 30, and cannot be {told(patience)}"
+        raise Rejected(wrong, argument="patience")
+    return float(patience)
 
 
 def checked_layer(policy: Mapping[str, Any]) -> dict[str, Any]:

@@ -172,20 +172,19 @@ class Conversation:
         unfinished: bool = False,
         soon: bool = False,
         after: Context | None = None,
-        wait_seconds: float | None = None,
     ) -> Context:
         """Return the view for the next call, at most *budget* tokens (0: the standing budget, else the policy's).
 
         A budget below the standing one is for this call alone: a view is cut for it, which says what was left out. The
         same one in two calls in a row becomes the standing one. With a *model* it also fits that model's window. Waits
-        for storage and rules, never for an LLM: *patience* seconds (*wait_seconds* is its older name), by default as
-        long as the client. Within an *unfinished* batch of calls it is for looking at alone. *soon*: while a compaction
-        is under way, what stood before it is enough, if that fits. *after*: an earlier view, where nobody else spoke
-        since: what both begin with is not sent again. Raises `CallsOpen` within a batch, `NotReady` when no worker
-        answers in time, `BudgetRefused` with the smallest budget that works, `Erased`, `LogRegression` where the log
-        lost what was appended: then open it again.
+        for storage and rules, never for an LLM: *patience* seconds, by default as long as the client. Within
+        an *unfinished* batch of calls it is for looking at alone. *soon*: while a compaction is under way, what stood
+        before it is enough, if that fits. *after*: an earlier view, where nobody else spoke since: what both begin with
+        is not sent again. Raises `CallsOpen` within a batch, `NotReady` when no worker answers in time, `BudgetRefused`
+        with the smallest budget that works, `Erased`, `LogRegression` where the log lost what was appended: then open
+        it again.
         """
-        seconds = seconds_of(self.client.patience_seconds, patience=patience, wait_seconds=wait_seconds)
+        seconds = seconds_of(self.client.patience_seconds, patience=patience)
         asked = ContextAsked(
             budget=budget, model=model, wait_seconds=seconds, unfinished=unfinished, soon=soon, have=has_all(after)
         )
@@ -252,7 +251,6 @@ class Conversation:
         version: int = 0,
         upto: int = 0,
         patience: float | None = None,
-        wait_seconds: float | None = None,
     ) -> Conversation:
         """Begin *conversation* with the history of this one at a *version*, or at the newest within *upto* messages.
 
@@ -261,7 +259,7 @@ class Conversation:
         have allowed it. Raises `NotFound`, `BadId`, `Rejected` where another history stands, `Erased`, `NotPermitted`.
         """
         token(conversation, "conversation")
-        seconds = seconds_of(FORK_SECONDS, patience=patience, wait_seconds=wait_seconds)
+        seconds = seconds_of(FORK_SECONDS, patience=patience)
         asked = ForkAsked(name=messages.without_surrogates(conversation), version=version, upto=upto)
         made = await self._ask("fork", asked, Forked, seconds)
         return replace(self, at=written_address(made.address), upto=made.upto, _asked=0, _unchecked=None)

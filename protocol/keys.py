@@ -39,6 +39,9 @@ from .newest import Newest
 
 T = TypeVar("T")
 
+PATIENCE_SECONDS = 30.0
+"""For NATS, as long as it does not answer."""
+
 KEPT_MAX = 4096
 """Keys that one process remembers; the least recent is asked for again (half a millisecond)."""
 
@@ -174,13 +177,11 @@ class JetStreamKeys:
         *,
         tenants: TenantKeys | None = None,
         read: Literal["leader", "direct"] = "leader",
-        patience_seconds: float = 30.0,
     ) -> None:
         self._connection = connection
         self._jetstream = connection.jetstream(timeout=TRY_SECONDS)
         self._tenants = tenants
         self._direct = read == "direct"
-        self._patience_seconds = patience_seconds
         self._known: Newest[Address, cipher.Key] = Newest(KEPT_MAX)
 
     @property
@@ -302,7 +303,7 @@ class JetStreamKeys:
 
     async def _until(self, attempt: Callable[[], Awaitable[T]], what: str) -> T:
         try:
-            return await until(attempt, connection=self._connection, deadline_seconds=self._patience_seconds, what=what)
+            return await until(attempt, connection=self._connection, deadline_seconds=PATIENCE_SECONDS, what=what)
         except APIError as error:
             raise LogUnavailable(f"{what}: {error.description}", err_code=error.err_code) from None
 

@@ -80,14 +80,13 @@ class Conversation:
         unfinished: bool = False,
         soon: bool = False,
         after: Context | None = None,
-        wait_seconds: float | None = None,
     ) -> Context:
         """Return the view for the next call, at most *budget* tokens (0: the standing budget, else the policy's).
 
         A budget below the standing one is for this call alone: a view is cut for it, which says what was left out. The
         same one in two calls in a row becomes the standing one. With a *model* it also fits that model's window. Waits
-        for storage and rules, never for an LLM: *patience* seconds (*wait_seconds* is its older name), by default as
-        long as the client. Within an *unfinished* batch of calls it is for looking at alone. *soon*: while a compaction
+        for storage and rules, never for an LLM: *patience* seconds, by default as long as the
+        client. Within an *unfinished* batch of calls it is for looking at alone. *soon*: while a compaction
         is under way, what stood before it is enough, if that fits. *after*: an earlier view, where nobody else spoke
         since: what both begin with is not sent again. Raises `CallsOpen` within a batch, `NotReady` when no worker
         answers in time, `BudgetRefused` with the smallest budget that works, `Erased`, `LogRegression` where the log
@@ -95,13 +94,7 @@ class Conversation:
         """
         return self._loop.run(
             self._talk.context(
-                budget=budget,
-                model=model,
-                patience=patience,
-                unfinished=unfinished,
-                soon=soon,
-                after=after,
-                wait_seconds=wait_seconds,
+                budget=budget, model=model, patience=patience, unfinished=unfinished, soon=soon, after=after
             )
         )
 
@@ -136,13 +129,7 @@ class Conversation:
         return self._loop.run(self._talk.rewind(version=version, upto=upto))
 
     def fork(
-        self,
-        conversation: str,
-        *,
-        version: int = 0,
-        upto: int = 0,
-        patience: float | None = None,
-        wait_seconds: float | None = None,
+        self, conversation: str, *, version: int = 0, upto: int = 0, patience: float | None = None
     ) -> Conversation:
         """Begin *conversation* with the history of this one at a *version*, or at the newest within *upto* messages.
 
@@ -151,10 +138,7 @@ class Conversation:
         have allowed it. Raises `NotFound`, `BadId`, `Rejected` where another history stands, `Erased`, `NotPermitted`.
         """
         return Conversation(
-            self._loop.run(
-                self._talk.fork(conversation, version=version, upto=upto, patience=patience, wait_seconds=wait_seconds)
-            ),
-            self._loop,
+            self._loop.run(self._talk.fork(conversation, version=version, upto=upto, patience=patience)), self._loop
         )
 
     def search(self, query: str, *, regex: bool = False, before: int = 0, most: int = HITS, context: int = 1) -> Found:

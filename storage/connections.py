@@ -77,8 +77,7 @@ async def at_work(monitor_url: str) -> list[AtWork]:
         page = await monitored(monitor_url, f"connz?limit={PAGE_SIZE}&offset={offset}")
         names = [str(one.get("name", "")) for one in page.get("connections") or ()]
         for name in names:
-            # the gateway of the release before this name said no more than that
-            said = _NAME.fullmatch("jettison-gateway" if name == "gateway" else name)
+            said = _NAME.fullmatch(name)
             if said and said["role"] in LASTING:
                 told = {name: value or "" for name, value in said.groupdict().items()}
                 found.append(AtWork(**told))

@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Mapping
 import msgspec
 from nats.aio.client import Client as NatsConnection
 from nats.js.api import RawStreamMsg
-from nats.js.errors import APIError, NotFoundError
+from nats.js.errors import APIError
 
 from protocol import subjects
-from protocol.connection import STREAM_NOT_FOUND, TRANSIENT, publish, reason_of
-from protocol.errors import PROVISION, UNREADABLE, LogUnavailable, NotFound, NotProvisioned
-from protocol.ids import Address, fresh_id
-from protocol.subjects import Actor
+from protocol.connection import TRANSIENT, publish, reason_of
+from protocol.errors import UNREADABLE, LogUnavailable
+from protocol.ids import fresh_id
 
+from .documents import found_on
 from .work_ports import DeadLetter, StoredLetter
 
 GONE = (10043, 10057)
@@ -49,23 +49,14 @@ class JetStreamDeadLetters:
 
     async def all(self) -> AsyncIterator[StoredLetter]:
         """See `DeadLetters.all`."""
-        seq = 0
-        while True:
-            message = await self._get(seq=seq + 1, subject=subjects.DEAD_LETTER_SUBJECTS, next=True)
-            if message is None:
-                return
+        stream, letters, seq = subjects.DEAD_LETTER_STREAM, subjects.DEAD_LETTER_SUBJECTS, 0
+        while message := await found_on(
+            self._jetstream, stream, letters, what="the list of dead letters", seq=seq + 1, next=True
+        ):
             seq = message.seq or 0
             stored = _letter_in(message)
             if stored is not None:
                 yield stored
-
-    async def find(self, actor: Actor, at: Address) -> StoredLetter:
-        """See `DeadLetters.find`."""
-        message = await self._get(subject=subjects.dead_letter(actor, at))
-        stored = _letter_in(message) if message else None
-        if stored is None:
-            raise NotFound(f"there is no dead letter of {actor} for {at}", actor=actor, address=str(at))
-        return stored
 
     async def drop(self, stored: StoredLetter) -> None:
         """See `DeadLetters.drop`."""
@@ -75,16 +66,6 @@ class JetStreamDeadLetters:
             if getattr(error, "err_code", None) in GONE:
                 return
             raise LogUnavailable(f"the letter could not be dropped: {reason_of(error)}") from None
-
-    async def _get(self, *, subject: str, seq: int | None = None, next: bool | None = None) -> RawStreamMsg | None:
-        try:
-            return await self._jetstream.get_msg(subjects.DEAD_LETTER_STREAM, seq=seq, subject=subject, next=next)
-        except NotFoundError as error:
-            if error.err_code == STREAM_NOT_FOUND:
-                raise NotProvisioned(f"the dead letters' stream does not exist on this server; {PROVISION}") from None
-            return None
-        except (APIError, *TRANSIENT) as error:
-            raise LogUnavailable(f"the dead letters cannot be read: {reason_of(error)}") from None
 
 
 def _letter_in(message: RawStreamMsg) -> StoredLetter | None:

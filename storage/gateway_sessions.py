@@ -11,9 +11,11 @@ from nats.aio.client import Client as NatsConnection
 from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
-from protocol.connection import TRANSIENT, TRY_SECONDS, WRONG_LAST_SEQUENCES, reason_of
+from protocol.connection import TRANSIENT, TRY_SECONDS, reason_of
 from protocol.errors import UNREADABLE, LogUnavailable
 from protocol.ids import Address, Token
+
+from .documents import replaced
 
 LOOKED_BACK = 20_000
 """Of all that gateways wrote, the newest: sessions of which nothing is among it are not live."""
@@ -62,21 +64,14 @@ class JetStreamSessions:
     """`GatewaySessions` on the stream `CTX_GATE`."""
 
     def __init__(self, connection: NatsConnection) -> None:
+        self._connection = connection
         self._jetstream = connection.jetstream(timeout=TRY_SECONDS)
         self._readable_from = 0.0
 
     async def write(self, at: Address, gateway: Token, session: Session, *, revision: int) -> int | None:
         """See `GatewaySessions.write`."""
-        headers = {"Nats-Expected-Last-Subject-Sequence": str(revision)}
-        try:
-            stored = await self._jetstream.publish(
-                subjects.session(at, gateway), msgspec.json.encode(session), headers=headers
-            )
-        except (APIError, *TRANSIENT) as error:
-            if isinstance(error, APIError) and error.err_code in WRONG_LAST_SEQUENCES:
-                return None
-            raise LogUnavailable(f"a gateway's session cannot be kept: {reason_of(error)}") from None
-        return stored.seq
+        subject, body = subjects.session(at, gateway), msgspec.json.encode(session)
+        return await replaced(self._connection, subject, body, revision=revision, what="a gateway's session")
 
     async def newest(self, *, since_ms: int) -> list[Live]:
         """See `GatewaySessions.newest`.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import msgspec
 from nats.aio.client import Client as NatsConnection
-from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
-from protocol.connection import TRANSIENT, publish, reason_of
-from protocol.errors import UNREADABLE, LogUnavailable
+from protocol.connection import publish
+from protocol.errors import UNREADABLE
 from protocol.ids import Address, fresh_id
 from protocol.subjects import Actor
 
+from .documents import found_on
 from .work_ports import BegunWork
 
 ANSWER_SECONDS = 2.0
@@ -27,14 +27,10 @@ class JetStreamInProgress:
 
     async def find(self, actor: Actor, at: Address) -> BegunWork | None:
         """See `InProgress.find`."""
+        stream, what = subjects.SNAPSHOT_STREAM, "the work in progress"
+        message = await found_on(self._jetstream, stream, subjects.begun(actor, at), what=what, needed=False)
         try:
-            message = await self._jetstream.get_msg(subjects.SNAPSHOT_STREAM, subject=subjects.begun(actor, at))
-        except NotFoundError:
-            return None
-        except (APIError, *TRANSIENT) as error:
-            raise LogUnavailable(f"the work in progress cannot be read: {reason_of(error)}") from None
-        try:
-            return msgspec.json.decode(message.data, type=BegunWork) if message.data else None
+            return msgspec.json.decode(message.data, type=BegunWork) if message and message.data else None
         except UNREADABLE:
             # of a newer worker
             return None

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from nats.aio.client import Client as NatsConnection
-from nats.js.errors import APIError, NotFoundError
 
 from protocol import subjects
-from protocol.connection import STREAM_NOT_FOUND, TRANSIENT, TRY_SECONDS, WRONG_LAST_SEQUENCES, reason_of
-from protocol.errors import PROVISION, LogUnavailable, NotProvisioned
+from protocol.connection import TRY_SECONDS
 
+from .documents import found_on, replaced
 from .erasure import overwritten
 from .jetstream_reads import direct_batch
 from .list_ports import Document
 
 AT_ONCE = 1_000
 
-NO_LIST = f"the list of conversations has no stream on this server; {PROVISION}"
+WHAT = "the list of conversations"
 
 
 class JetStreamKeptList:
@@ -39,33 +38,17 @@ class JetStreamKeptList:
 
     async def find(self, name: str) -> Document | None:
         """See `KeptList.find`."""
-        try:
-            found = await self._jetstream.get_msg(subjects.LIST_STREAM, subject=subjects.listed(name))
-        except NotFoundError as error:
-            if error.err_code == STREAM_NOT_FOUND:
-                raise NotProvisioned(NO_LIST, stream=subjects.LIST_STREAM) from None
-            return None
-        except (APIError, *TRANSIENT) as error:
-            raise LogUnavailable(f"the list of conversations cannot be read: {reason_of(error)}") from None
-        return Document(name=name, body=found.data or b"", revision=found.seq or 0)
+        found = await found_on(self._jetstream, subjects.LIST_STREAM, subjects.listed(name), what=WHAT)
+        return Document(name=name, body=found.data or b"", revision=found.seq or 0) if found else None
 
     async def put(self, name: str, body: bytes, *, expected: int) -> int:
         """See `KeptList.put`."""
-        headers = {"Nats-Expected-Last-Subject-Sequence": str(expected)}
-        try:
-            ack = await self._jetstream.publish(subjects.listed(name), body, headers=headers)
-        except APIError as error:
-            if error.err_code in WRONG_LAST_SEQUENCES:
-                return 0
-            raise LogUnavailable(f"the list of conversations cannot be kept: {reason_of(error)}") from None
-        except TRANSIENT as error:
-            raise LogUnavailable(f"the list of conversations cannot be kept: {reason_of(error)}") from None
-        if expected:
+        subject = subjects.listed(name)
+        seq = await replaced(self._connection, subject, body, revision=expected, what=WHAT) or 0
+        if seq and expected:
             # all of them: who was here before may not have come so far
-            await overwritten(
-                self._connection, stream=subjects.LIST_STREAM, subject=subjects.listed(name), keep=ack.seq
-            )
-        return ack.seq
+            await overwritten(self._connection, stream=subjects.LIST_STREAM, subject=subject, keep=seq)
+        return seq
 
     async def drop(self, name: str) -> None:
         """See `KeptList.drop`."""

@@ -21,6 +21,7 @@ from protocol import guarded, subjects
 from protocol.connection import PAUSE_SECONDS, TRANSIENT, reason_of
 from protocol.errors import PROVISION, UNREADABLE, LogUnavailable, NotProvisioned
 
+from .documents import found_on
 from .jetstream_reads import direct_batch, millis
 from .known_layout import known_layout
 from .partitions import partition_at, stream_of
@@ -108,12 +109,10 @@ class JetStreamLogChanges:
 
     async def mark(self, partition: int = 0) -> tuple[SweepMark, int]:
         """See `LogChanges.mark`; one that cannot be read says nothing."""
-        try:
-            found = await self._jetstream.get_last_msg(subjects.SNAPSHOT_STREAM, subjects.sweep(partition))
-        except NotFoundError:
+        stream, what = subjects.SNAPSHOT_STREAM, "the sweepers' mark"
+        found = await found_on(self._jetstream, stream, subjects.sweep(partition), what=what, needed=False)
+        if found is None:
             return SweepMark(), 0
-        except (APIError, *TRANSIENT) as error:
-            raise LogUnavailable(f"the sweepers' mark cannot be read: {reason_of(error)}") from None
         try:
             return msgspec.json.decode(found.data or b"", type=SweepMark), found.seq or 0
         except UNREADABLE:

@@ -207,10 +207,15 @@ class MemoryAnchors:
 
     def __init__(self) -> None:
         self._bodies: dict[tuple[Token, int], bytes] = {}
+        self._newest: dict[Token, datetime] = {}
 
     async def put(self, tenant: Token, number: int, body: bytes) -> bool:
         """See `Anchors.put`."""
-        return self._bodies.setdefault((tenant, number), body) is body
+        if (tenant, number) in self._bodies:
+            return False
+        self._bodies[tenant, number] = body
+        self._newest[tenant] = datetime.now(UTC)
+        return True
 
     async def get(self, tenant: Token, number: int) -> bytes:
         """See `Anchors.get`."""
@@ -225,4 +230,8 @@ class MemoryAnchors:
 
     async def tenants(self) -> list[Token]:
         """See `Anchors.tenants`."""
-        return sorted({owner for owner, _ in self._bodies})
+        return sorted(self._newest)
+
+    async def oldest(self) -> datetime | None:
+        """See `Anchors.oldest`."""
+        return min(self._newest.values(), default=None)

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from protocol.errors import NotFound
 from protocol.ids import Address
 from protocol.subjects import Actor, Lane, Verb
 
@@ -157,13 +156,6 @@ class MemoryDeadLetters:
         """See `DeadLetters.all`."""
         for stored in sorted(self._letters.values(), key=lambda one: one.revision):
             yield stored
-
-    async def find(self, actor: Actor, at: Address) -> StoredLetter:
-        """See `DeadLetters.find`."""
-        try:
-            return self._letters[actor, at]
-        except KeyError:
-            raise NotFound(f"there is no dead letter of {actor} for {at}", actor=actor, address=str(at)) from None
 
     async def drop(self, stored: StoredLetter) -> None:
         """See `DeadLetters.drop`."""

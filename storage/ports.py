@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Literal, Protocol
 
 from protocol.cipher import Key
@@ -176,4 +177,8 @@ class Anchors(Protocol):
 
     async def tenants(self) -> list[Token]:
         """Return all tenants that have an anchor, sorted."""
+        ...
+
+    async def oldest(self) -> datetime | None:
+        """Return when that tenant got its newest anchor whose newest is the oldest; None where nobody has one."""
         ...

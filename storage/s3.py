@@ -13,9 +13,10 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
+
+import msgspec
 
 from protocol.errors import PROVISION, ArtifactDamaged, ArtifactsUnavailable, NotFound
 from protocol.ids import Token
@@ -49,15 +50,15 @@ ANCHORS_PREFIX = "anchors.v1/"
 """A tenant's token has no dot, so no tenant's artifacts are below it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class S3Settings:
-    """Where the artifacts are. Empty credentials mean boto3's own chain."""
+class S3Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The S3 store; an empty endpoint means the embedded one, or AWS where NATS is given."""
 
     endpoint: str = ""
     bucket: str = "jettison"
     region: str = "us-east-1"
     access_key: str = ""
     secret_key: str = ""
+    # without credentials, boto3 looks for its own
 
 
 def seconds_for(size_bytes: int) -> float:
@@ -267,7 +268,7 @@ class S3Anchors:
         return sorted(int(name) for name in names if name.isdecimal())
 
     async def oldest(self) -> datetime | None:
-        """Return when that tenant got its newest anchor whose newest is the oldest; None where nobody has one."""
+        """See `Anchors.oldest`."""
         pages = await self._store.call(
             "ListObjectsV2",
             ANCHORS_PREFIX,

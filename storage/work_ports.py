@@ -128,10 +128,6 @@ class DeadLetters(Protocol):
         """Yield all letters, oldest first. Raises `NotProvisioned`."""
         ...
 
-    async def find(self, actor: Actor, at: Address) -> StoredLetter:
-        """Return the letter of *actor* for *at*. Raises `NotFound` if there is none."""
-        ...
-
     async def drop(self, stored: StoredLetter) -> None:
         """Forget this letter; one that came in its place meanwhile stays. Twice is as good as once."""
         ...

@@ -24,7 +24,7 @@ from actors.core.view import View, view
 from actors.model_info.tokens import counter
 from actors.runtime.decided import Outside
 from actors.runtime.registry import ACTOR_SPECS
-from actors.squeeze.decide import Ask, Completion, next_ask
+from actors.squeeze.decide import Ask, Completion, squeeze
 from protocol import codec
 from protocol import policy as policies
 from protocol.errors import BadMessage
@@ -258,6 +258,6 @@ def said_by_model(text: str, *, finish_reason: str = "stop", tool_calls: bool = 
 
 def asked_of(talk: Talk) -> Ask:
     """Return the request that squeeze makes now."""
-    asked = next_ask(talk.state, count=COUNT)
+    asked = squeeze(talk.state, count=COUNT)
     assert isinstance(asked, Ask)
     return asked

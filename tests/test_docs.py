@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from actors.cli.policy_keys import MORE, described, docstrings
-from actors.core.flow import mermaid
 from actors.host import settings
 from protocol import policy as policies
 from tests.cli_page import commands, settings_page
+from tests.flow_page import mermaid
 from tests.http_page import addresses
 from tests.metrics_page import SPANS, metric_names, metrics_table, shown, spans_in_code, spans_table
 from tests.policy_page import EXAMPLES, answers_page, keys, policy_page

@@ -27,12 +27,11 @@ from protocol.errors import Busy, Contended, LogUnavailable, NotPermitted
 from protocol.ids import Address, fresh_id
 from storage.archives import left_behind
 from storage.erasure import overwritten, removed
-from storage.jetstream import JetStreamLog
-from storage.known_layout import FRESH_SECONDS, Pinned
+from storage.known_layout import FRESH_SECONDS
 from storage.partition_growth import begun, ended, frozen, listening, thawed, wanted
 from storage.partitions import Layout, partition_at, shard_of, stream_of
-from storage.ports import Record
-from storage.wakes import JetStreamWakes
+from storage.ports import EventLog, Record
+from storage.work_ports import Wakes
 
 from .heads import positions
 from .importing import origin_headers
@@ -65,10 +64,22 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Moving:
-    """One growth; any number of runs come to the same end, one after the other."""
+    """One growth; any number of runs come to the same end, one after the other.
 
-    def __init__(self, connection: NatsConnection, *, told: Callable[[str], None]) -> None:
+    *log_of* gives the log as one partition has it.
+    """
+
+    def __init__(
+        self,
+        connection: NatsConnection,
+        *,
+        log_of: Callable[[int], EventLog],
+        wakes: Wakes,
+        told: Callable[[str], None],
+    ) -> None:
         self._connection = connection
+        self._log_of = log_of
+        self._wakes = wakes
         self._told = told
         self._copies: dict[int, tuple[int, int]] = {}
         """Of each shard that was brought how many conversations, and records of them, are in its new partition."""
@@ -115,19 +126,18 @@ class Moving:
             copies = [group.create_task(copy(at)) for at in moved]
         self._copies[shard] = len(moved), sum(copied.result() for copied in copies)
         await thawed(self._connection, shard, source, target)
-        wakes = JetStreamWakes(self._connection)
         for at in moved:
             # whoever was woken meanwhile could not write; a sweep finds what is lost here
             with suppress(LogUnavailable, Busy):
-                await wakes.wake(subjects.FIRST_ACTOR, at, headers={})
+                await self._wakes.wake(subjects.FIRST_ACTOR, at, headers={})
 
     async def _leave(self, shard: int, source: int, target: Layout) -> None:
         """Overwrite what is left of a *shard* in partition *source*: all of it is elsewhere."""
         stream, snapshots = (stream_of(one, source) for one in (subjects.LOG_STREAM, subjects.SNAPSHOT_STREAM))
         for at in await self._addresses(shard, source):
-            there = await self._log(target.partition(at)).read(at, after=0)
+            there = await self._log_of(target.partition(at)).read(at, after=0)
             places = [place for record in there for place in positions(record) if partition_at(place) == source]
-            here = await self._log(source).read(at, after=0)
+            here = await self._log_of(source).read(at, after=0)
             # where nothing is from here, it was erased or repaired since
             for stray in (record for record in here if places and record.seq > max(places)):
                 await self._stray(at, stray, target)
@@ -141,11 +151,11 @@ class Moving:
         """Write the log of *at* where it belongs; return how many records it has."""
         for _ in range(ROUNDS_MAX):
             # each time: who erased when it was frozen may still be at it
-            records = await self._log(source).read(at, after=0)
+            records = await self._log_of(source).read(at, after=0)
             gone = {record.seq for record in left_behind(records)}
             # what its archive has goes no further, however much of it an archiver has taken away by now
             records = [record for record in records if record.seq not in gone]
-            there = await self._log(target.partition(at)).read(at, after=0)
+            there = await self._log_of(target.partition(at)).read(at, after=0)
             if not _is_beginning(there, records):
                 # nothing is ever removed there: another run may be ahead of this one
                 raise Contended(f"{at} goes on in its new partition already; is this running twice?", address=str(at))
@@ -199,12 +209,8 @@ class Moving:
         return found
 
     async def _addresses(self, shard: int, partition: int) -> list[Address]:
-        found = await self._log(partition).addresses()
+        found = await self._log_of(partition).addresses()
         return [at for at in found if shard_of(at) == shard]
-
-    def _log(self, partition: int) -> JetStreamLog:
-        """Return the log as one partition has it."""
-        return JetStreamLog(self._connection, layout=Pinned(partition))
 
 
 def _passes(error: Exception) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import msgspec
 
@@ -15,26 +15,7 @@ from .heads import Head, positions
 
 
 class Repair(msgspec.Struct, frozen=True, kw_only=True):
-    """One repair, with the sequences of the last commit that stayed and of its own: between them it put something else.
-
-    There is one for each stack that the log was in, the present one first.
-    """
-
-    version: int
-    fact: ConversationRepaired
-    after: tuple[int, ...]
-    until: tuple[int, ...]
-
-    def replaced(self, head: Head, *, anchor: int) -> bool:
-        """Tell whether *head*, as *anchor* saw it, was in the part that this repair put something else in place of."""
-        if anchor <= self.fact.anchor and head.seq > self.after[0]:
-            return True  # an end that the server itself forgot may have lain behind the place of the repair
-        ends = (*self.until, *(head.seq + 1 for _ in self.after))  # in an older stack it may have had no end
-        return any(first < head.seq < last for first, last in zip(self.after, ends, strict=False))
-
-
-class Repaired(msgspec.Struct, frozen=True, kw_only=True):
-    """One repair as a verdict tells it: with all fields of `ConversationRepaired`, by their names."""
+    """One repair as its log tells it: all fields of `ConversationRepaired`, by their names, and where that stands."""
 
     version: int
     at_ms: int
@@ -45,8 +26,19 @@ class Repaired(msgspec.Struct, frozen=True, kw_only=True):
     unreadable: tuple[int, ...]
     missing: tuple[tuple[str, int, int], ...]
     export: str
-    anchor: int = 0
-    gone: tuple[tuple[int, int, int], ...] = ()
+    anchor: int
+    gone: tuple[tuple[int, int, int], ...]
+    after: tuple[int, ...]
+    """Sequences of the last commit that stayed, one for each stack that the log was in, the present one first."""
+    until: tuple[int, ...]
+    """Those of the repair's own commit: between the two it put something else."""
+
+    def replaced(self, head: Head, *, anchor: int) -> bool:
+        """Tell whether *head*, as *anchor* saw it, was in the part that this repair put something else in place of."""
+        if anchor <= self.anchor and head.seq > self.after[0]:
+            return True  # an end that the server itself forgot may have lain behind the place of the repair
+        ends = (*self.until, *(head.seq + 1 for _ in self.after))  # in an older stack it may have had no end
+        return any(first < head.seq < last for first, last in zip(self.after, ends, strict=False))
 
 
 def repairs_in(records: Iterable[Record]) -> tuple[Repair, ...]:
@@ -62,18 +54,13 @@ def repairs_in(records: Iterable[Record]) -> tuple[Repair, ...]:
     return tuple(found)
 
 
-def as_verdict(repairs: Sequence[Repair]) -> tuple[Repaired, ...]:
-    """Return *repairs* for a verdict."""
-    return tuple(Repaired(version=one.version, **msgspec.structs.asdict(one.fact)) for one in repairs)
-
-
 def _repairs(record: Record, before: tuple[int, ...]) -> list[Repair]:
     try:
         commit = codec.decode_commit(record.body)
     except BadEnvelope:
         return []
     return [
-        Repair(version=commit.version, fact=fact, after=before, until=positions(record)[::-1])
+        Repair(version=commit.version, after=before, until=positions(record)[::-1], **msgspec.structs.asdict(fact))
         for fact in commit.facts
         if isinstance(fact, ConversationRepaired)
     ]

@@ -24,7 +24,7 @@ from storage.tombstones import is_erasure
 
 from .anchors import AnchorMark, Flaw
 from .heads import Head, earlier
-from .repairs import Repaired, as_verdict, repairs_in
+from .repairs import Repair, repairs_in
 from .walk import Chain, Problem, at_place, walked
 
 
@@ -70,7 +70,7 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     """Commits by the version of the rules that decided them, up to the first that does not belong."""
     older_behind_newer: int = 0
     """Commits of older rules behind one of newer ones: two releases wrote at once, or somebody wrote them by hand."""
-    repairs: tuple[Repaired, ...] = ()
+    repairs: tuple[Repair, ...] = ()
     """Places where it once was not as it was written; the log says so itself, for ever."""
 
 
@@ -112,7 +112,7 @@ def verify(evidence: Evidence) -> Verified:
         erased=erased is not None,
         rules=chain.rules,
         older_behind_newer=chain.older_behind_newer,
-        repairs=as_verdict(repairs_in(records)),
+        repairs=repairs_in(records),
     )
 
 

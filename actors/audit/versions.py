@@ -59,7 +59,7 @@ def versions(at: Address, records: Sequence[Record], *, losses: bool = False, af
             yield replace(row, reasons=(*row.reasons, UNSENT)) if row.version in unsent else row
 
 
-def served(at: Address, records: Sequence[Record], *, version: int | None = None) -> Rebuilt:
+def served_context(at: Address, records: Sequence[Record], *, version: int | None = None) -> Rebuilt:
     """Rebuild the context that was served at *version*, or the newest one. Raises `NotFound` if none was."""
     others: list[int] = []
     newest: Decision | None = None

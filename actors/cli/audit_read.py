@@ -16,8 +16,7 @@ from actors.audit.stats import conversation_stats
 from actors.audit.stats import stats as added_up
 from actors.audit.sums import ConversationStats
 from actors.audit.trail import versioned
-from actors.audit.versions import UNSENT
-from actors.audit.versions import served as rebuilt_context
+from actors.audit.versions import UNSENT, served_context
 from actors.audit.versions import versions as listed
 from actors.audit.where import claimed, with_lost
 from actors.audit.where import where as found_where
@@ -67,7 +66,7 @@ def served(stack: StackOptions, conv: str, *, as_json: bool) -> int:
     """Write a served context's bytes; see `jettison show --help`."""
 
     async def look(source: Source) -> int:
-        found = rebuilt_context(source.at, source.records, version=source.version)
+        found = served_context(source.at, source.records, version=source.version)
         shown = found.view.messages if found.view else ()
         if as_json:
             row: dict[str, object] = {"address": str(source.at), "version": found.version, "time": found.time}

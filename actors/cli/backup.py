@@ -75,7 +75,9 @@ def backup(stack: StackOptions, folder: Path, *, keys: Path | None, as_json: boo
         made_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         manifest = BackupManifest(made_at=made_at, streams=tuple(streams), objects=count, new_objects=new)
         _replaced(folder / MANIFEST, msgspec.json.encode(manifest))
-        shown(manifest, f"{_told(manifest)}{folder} has all of it, but the tenants' key files\n", as_json=as_json)
+        shown(
+            manifest, f"{_manifest_text(manifest)}{folder} has all of it, but the tenants' key files\n", as_json=as_json
+        )
         return 0
 
     return connected(main, stack, role="backup")
@@ -131,7 +133,7 @@ def restore(stack: StackOptions, folder: Path, *, keys: Path | None, objects: bo
         row["ends"] = manifest.ends
         text = f"objects: {manifest.objects:,} in the backup, {put:,} put back that the bucket lacked\n"
         if not objects:
-            text = _logs_told(manifest) + text + "What was said behind these sequences is lost, and nothing else.\n"
+            text = _logs_text(manifest) + text + "What was said behind these sequences is lost, and nothing else.\n"
             text += "Until when each conversation goes: jettison sweep --all, then jettison ls.\n"
         shown(row, text, as_json=as_json)
         return 0
@@ -166,11 +168,11 @@ async def _put_back(running: Runtime, manifest: BackupManifest, folder: Path, ke
         await provision(running.connection)
 
 
-def _told(manifest: BackupManifest) -> str:
-    return f"{_logs_told(manifest)}objects: {manifest.objects:,}, {manifest.new_objects:,} of them new\n"
+def _manifest_text(manifest: BackupManifest) -> str:
+    return f"{_logs_text(manifest)}objects: {manifest.objects:,}, {manifest.new_objects:,} of them new\n"
 
 
-def _logs_told(manifest: BackupManifest) -> str:
+def _logs_text(manifest: BackupManifest) -> str:
     text = ""
     for log in manifest.logs:
         last = f"the last one {log.last_seq} of {log.state['last_ts']}" if log.state["messages"] else "none"

@@ -132,7 +132,7 @@ async def play(client: Client, talk: Transcript, layer: dict[str, Any], job: Com
     conversation = await client.open(f"{talk.name}-{fresh_id()[:8]}", policy=layer)
     for index, message in enumerate(talk.messages):
         if job.by_turn and index and isinstance(message, dict) and message.get("role") == "assistant":
-            context = await conversation.context(wait_seconds=30, unfinished=True)
+            context = await conversation.context(patience=30, unfinished=True)
             if context.squeezing and job.pace_seconds:
                 await _squeezed(conversation, job.pace_seconds)
         try:
@@ -142,7 +142,7 @@ async def play(client: Client, talk: Transcript, layer: dict[str, Any], job: Com
             what = str(error).removeprefix("message 1: ")
             raise type(error)(f"message {index + 1} of {talk.name}: {what}", **error.fields) from None
         step(talk.name, index + 1, len(talk.messages))
-    context = await conversation.context(wait_seconds=60, unfinished=True)
+    context = await conversation.context(patience=60, unfinished=True)
     before, estimated = await asyncio.to_thread(_tokens_before, talk)
     return Played(
         address=conversation.at,

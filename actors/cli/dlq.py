@@ -40,7 +40,7 @@ def list_(stack: StackOptions, actor: OfActor = "", json: JsonOption = False) ->
     async def main(running: Runtime) -> int:
         count = 0
         async for stored in _letters(running, conv="", actor=actor):
-            _told(stored, as_json=json)
+            _letter_shown(stored, as_json=json)
             count += 1
         if not count:
             said("no dead letters" + (f" of {actor}" if actor else ""))
@@ -56,7 +56,7 @@ def show(stack: StackOptions, conv: Conv, actor: OfActor = "", json: JsonOption 
 
     async def main(running: Runtime) -> int:
         for stored in await _wanted(running, conv, actor=actor):
-            _told(stored, as_json=json, whole=True)
+            _letter_shown(stored, as_json=json, whole=True)
         return 0
 
     return _connected(main, stack)
@@ -106,7 +106,7 @@ def _each(
     async def main(running: Runtime) -> int:
         for stored in await _wanted(running, conv, actor=actor):
             await one(running, stored)
-            _told(stored, as_json=json)
+            _letter_shown(stored, as_json=json)
         return 0
 
     return _connected(main, stack)
@@ -137,7 +137,7 @@ async def _letters(running: Runtime, *, conv: str, actor: str) -> AsyncIterator[
             yield stored
 
 
-def _told(stored: StoredLetter, *, as_json: bool, whole: bool = False) -> None:
+def _letter_shown(stored: StoredLetter, *, as_json: bool, whole: bool = False) -> None:
     import msgspec
 
     from .session import printed

@@ -14,7 +14,7 @@ from actors.model_info.tokens import counter
 from protocol.connection import NO_JETSTREAM_FIX, TRANSIENT, check_there, reason_of
 from protocol.errors import JettisonError, KeysUnavailable, NotPermitted, NotProvisioned, Unavailable, UnknownRules
 from protocol.ids import Token, written_address
-from protocol.keys import FolderKeys, JetStreamKeys, newest_is_wrapped
+from protocol.keys import FolderKeys, newest_is_wrapped
 from storage.durability import filled, is_synced, looked_at, trouble
 from storage.known_layout import known_layout
 from storage.partition_streams import computes_shards, leaders_away
@@ -81,7 +81,7 @@ async def _findings(settings: Settings, monitor: str) -> AsyncIterator[Finding]:
             for finding in await _conversations(running):
                 yield finding
             yield _model(there)
-            yield await _keys(running, there)
+            yield await _keys(running)
     except (NotPermitted, NotProvisioned) as error:
         yield Finding(what="nats", ok=False, detail=str(error), fix="see infra/nats for users and their rights")
         yield NOT_ON_NATS
@@ -228,32 +228,32 @@ def _named(found: Collection[str], how: str) -> str:
     return f"{counted(len(found), 'conversation')} {how}: {', '.join(sorted(found)[:NAMED_MAX])}{more}"
 
 
-async def _keys(running: Runtime, settings: Settings) -> Finding:
+async def _keys(running: Runtime) -> Finding:
     """Say whether what is kept can be read without the tenants' keys."""
-    if not settings.keys.folder and await newest_is_wrapped(running.connection):
+    if running.tenants is None and await newest_is_wrapped(running.connection):
         detail = "the log is encrypted, and no keys folder is set here: nothing of it can be read from here"
         fix = "set keys.folder (JETTISON_KEYS__FOLDER) to the folder that the workers have"
         return Finding(what="keys", ok=True, warns=True, detail=detail, fix=fix)
-    if not settings.keys.folder:
+    if running.tenants is None:
         detail = "none: the log is kept in plain text; erasing overwrites it, and no copy made before"
         return Finding(what="keys", ok=True, detail=detail, fix="set keys.folder (JETTISON_KEYS__FOLDER) to encrypt it")
-    folder = Path(settings.keys.folder)
-    files = _key_files(folder, settings)
+    files = _key_files(running.tenants)
     if isinstance(files, Finding):
         return files
-    if (wrong := await _tenants_wrong(running, settings, folder, files)) is not None:
+    if (wrong := await _tenants_wrong(running, running.tenants, files)) is not None:
         return wrong
-    files_of = counted(len(files), "tenant")
-    detail = f"of {files_of} in {folder}: what actors commit is encrypted, and what agents with keys say"
+    where = f"of {counted(len(files), 'tenant')} in {running.tenants.folder}"
+    detail = f"{where}: what actors commit is encrypted, and what agents with keys say"
     return Finding(what="keys", ok=True, detail=detail)
 
 
-def _key_files(folder: Path, settings: Settings) -> list[Path] | Finding:
+def _key_files(tenants: FolderKeys) -> list[Path] | Finding:
     """Return the files of tenants' keys, or what is wrong with them."""
+    folder = Path(tenants.folder)
     try:
         files = sorted(folder.glob("*.key"))
         open_to_others = [file.name for file in files if file.stat().st_mode & 0o077]
-        if not folder.is_dir() and not settings.keys.make:
+        if not folder.is_dir() and not tenants.makes:
             raise FileNotFoundError
     except OSError as error:
         detail = f"{folder} cannot be read: {type(error).__name__}"
@@ -261,32 +261,31 @@ def _key_files(folder: Path, settings: Settings) -> list[Path] | Finding:
     if open_to_others:
         detail = f"others on this machine may read {', '.join(open_to_others[:5])} in {folder}"
         return Finding(what="keys", ok=False, detail=detail, fix=f"chmod 600 {folder}/*.key")
-    return _useless(folder, files) or files
+    return _useless(tenants, files) or files
 
 
-def _useless(folder: Path, files: Iterable[Path]) -> Finding | None:
+def _useless(tenants: FolderKeys, files: Iterable[Path]) -> Finding | None:
     for file in files:
         try:
-            FolderKeys(folder=folder).check(Token(file.stem))
+            tenants.check(Token(file.stem))
         except KeysUnavailable as error:
             return Finding(what="keys", ok=False, detail=str(error), fix=f"put the copy of {file.name} back")
     return None
 
 
-async def _tenants_wrong(running: Runtime, settings: Settings, folder: Path, files: Sequence[Path]) -> Finding | None:
+async def _tenants_wrong(running: Runtime, keys: FolderKeys, files: Sequence[Path]) -> Finding | None:
     """Return whose keys are not among *files*; None if what is kept of everybody can be read."""
     # an auditor may not read every key; who speaks has a log, also where the tenant's file is gone
     try:
         tenants = {at.tenant for at in await running.log.addresses()}
         tenants |= {written_address(f"{file.stem}/doctor").tenant for file in files}
-        keys = JetStreamKeys(running.connection, tenants=running.tenants)
-        for tenant in sorted(tenants | ({Token("default")} if settings.keys.make else set())):
-            await keys.check(tenant)
+        for tenant in sorted(tenants | ({Token("default")} if keys.makes else set())):
+            await running.keys.check(tenant)
     except NotProvisioned:
         pass  # said above
     except KeysUnavailable as error:
-        there = (folder / f"{tenant}.key").exists()
-        above = f"put the lines of the copy of {tenant}.key above those that {folder} has, and keep all"
+        there = (Path(keys.folder) / f"{tenant}.key").exists()
+        above = f"put the lines of the copy of {tenant}.key above those that {keys.folder} has, and keep all"
         fix = above if there else f"put the copy of {tenant}.key back"
         return Finding(what="keys", ok=False, detail=str(error), fix=fix)
     return None

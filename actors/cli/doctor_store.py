@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.audit.verify import mentioned
+from actors.host.adapters import objects
 from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
 from protocol.errors import PROVISION, JettisonError, NotFound
 from protocol.ids import Address, Token
-from storage.s3 import S3Artifacts, S3Settings
 
 from .terminal_text import counted
 
@@ -40,7 +40,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 async def store_found(settings: Settings) -> Finding:
     """Say whether the store takes and gives bytes; NATS is not needed for it."""
-    artifacts = S3Artifacts(S3Settings(**msgspec.structs.asdict(settings.s3)))
+    artifacts = objects(settings)
     probe, owner, where = b"jettison doctor", Token("doctor"), settings.s3.endpoint or "AWS"
     try:
         async with asyncio.timeout(STORE_SECONDS):

@@ -57,7 +57,7 @@ def _missed(found: Sequence[Queue], missing: set[Actor]) -> list[Finding]:
             what="workers",
             ok=age < WAITS_SECONDS,
             warns=True,
-            detail=f"no worker of {actor} takes wake-ups; {_told(count, age)}",
+            detail=f"no worker of {actor} takes wake-ups; {_waiting_text(count, age)}",
             fix=f"start one: jettison worker {actor}, or `jettison up` for all",
         )
         for actor, (count, age) in waiting.items()
@@ -72,7 +72,7 @@ def _missed(found: Sequence[Queue], missing: set[Actor]) -> list[Finding]:
 def _taken(found: Sequence[Queue], missing: set[Actor]) -> Finding:
     names = ", ".join(actor for actor in ACTORS if actor not in missing)
     count, age = _waits([one for one in found if one.actor not in missing])
-    return Finding(what="workers", ok=True, detail=f"of {names} take wake-ups; {_told(count, age)}")
+    return Finding(what="workers", ok=True, detail=f"of {names} take wake-ups; {_waiting_text(count, age)}")
 
 
 def _waits(of: Sequence[Queue]) -> tuple[int, float]:
@@ -80,7 +80,7 @@ def _waits(of: Sequence[Queue]) -> tuple[int, float]:
     return sum(one.slots for one in of), max(one.age_seconds for one in of)
 
 
-def _told(count: int, age: float) -> str:
+def _waiting_text(count: int, age: float) -> str:
     if not age:
         return "none waits"
     return f"{counted(count, 'wake-up')} not taken, the oldest not done since {age:,.0f} s"

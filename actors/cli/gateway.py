@@ -19,8 +19,9 @@ from actors.gateway.plan import Planner
 from actors.gateway.policies import Policies
 from actors.gateway.sessions import Sessions
 from actors.gateway.upstream import check_upstreams, connected
+from actors.host.adapters import gateway_stores_on, tenant_keys
 from actors.host.admitted import admitted_in
-from actors.host.bootstrap import data_folder, runtime, tenant_keys, work
+from actors.host.bootstrap import data_folder, runtime, work
 from actors.host.freed_memory import keep_freed_memory
 from actors.host.readiness import Need
 from actors.host.settings import LOG_LEVEL, GatewaySection, Settings
@@ -31,13 +32,10 @@ from protocol.client import Client
 from protocol.connecting import connect
 from protocol.errors import LogUnavailable, Unavailable
 from protocol.ids import Token
-from protocol.keys import JetStreamKeys
 from protocol.outages import Outage
 from storage.connections import connection_name
-from storage.gateway_places import JetStreamPlaces
-from storage.gateway_sessions import JetStreamSessions
 
-from .http_server import listened, opened, tls_of
+from .http_server import listening_at, serving, tls_of
 from .options import StackOptions, WrongUsage
 from .probes import probed
 from .session import located, run, running_stack, said, settings_of, started_stack
@@ -120,7 +118,7 @@ async def served(settings: Settings, planner: Planner | None = None, *, port: in
     keep_freed_memory()
     urls: dict[Host, str] = {"openai": section.upstream.openai, "anthropic": section.upstream.anthropic}
     check_upstreams(urls)
-    listening = opened(
+    listening = listening_at(
         section.listen, section.port if port is None else port, section="gateway", by_option=port is not None
     )
     sessions = Sessions()
@@ -143,7 +141,7 @@ async def served(settings: Settings, planner: Planner | None = None, *, port: in
             managed=managed if section.mode == "manage" else None,
         )
         options = {"ws": "none", "date_header": False, "access_log": False, **tls}
-        async with listened(app, listening, closing_seconds=section.drain_seconds, **options):
+        async with serving(app, listening, closing_seconds=section.drain_seconds, **options):
             yield f"{'https' if tls else 'http'}://{section.listen}:{listening.getsockname()[1]}/"
 
 
@@ -163,7 +161,7 @@ async def _kept(settings: Settings, planner: Planner, sessions: Sessions) -> Asy
 
 
 async def _keeping(settings: Settings, planner: Planner, first: asyncio.Event) -> None:
-    outage, keys = Outage(said, "gateway waits"), tenant_keys(settings)
+    outage, tenants = Outage(said, "gateway waits"), tenant_keys(settings)
     while planner.keeper is None:
         try:
             name = connection_name("gateway", writes=settings.rules_written)
@@ -177,14 +175,14 @@ async def _keeping(settings: Settings, planner: Planner, first: asyncio.Event) -
         # what a first request would wait for: the tokenizer, and the table of models
         await asyncio.to_thread(counter, "o200k_base")
         await asyncio.to_thread(window_of, "gpt-4o")
-        read = JetStreamKeys(connection, tenants=keys, read="direct")
-        client, places = Client(connection=connection, keys=read if keys else None), JetStreamPlaces(connection)
+        stores = gateway_stores_on(connection, tenants=tenants)
+        client = Client(connection=connection, keys=stores.keys if tenants else None)
         planner.keeper = Keeper(
             client=client,
-            claims=Claims(places=places),
-            answers=Answers(client=client, places=places, keys=read),
-            sessions=JetStreamSessions(connection),
-            keys=read,
+            claims=Claims(places=stores.places),
+            answers=Answers(client=client, places=stores.places, keys=stores.keys),
+            sessions=stores.sessions,
+            keys=stores.keys,
             policies=Policies(
                 layers=settings.layers,
                 window=settings.gateway.window,

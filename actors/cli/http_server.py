@@ -93,7 +93,7 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def listened(
+async def serving(
     app: Any, listening: socket.socket, *, closing_seconds: int | None = None, **options: Any
 ) -> AsyncIterator[None]:
     """Serve the ASGI application *app* at *listening*, which is closed at the end; *options* are uvicorn's.
@@ -122,7 +122,7 @@ async def listened(
         listening.close()
 
 
-def opened(host: str, port: int, *, section: str, by_option: bool) -> socket.socket:
+def listening_at(host: str, port: int, *, section: str, by_option: bool) -> socket.socket:
     """Listen at *port* of *host*, or a free one for 0; the port was said *by_option*, or by the settings' *section*.
 
     Raises `Unavailable` for a port that is taken or not allowed to this user, and `Rejected` for what is no address

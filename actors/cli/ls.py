@@ -43,7 +43,7 @@ def ls(stack: StackOptions, text: str, *, sort: str, page: int, limit: int, as_j
         found = await places(listing, changes=running.changes, log=running.log)
         opener = await listing.opener(found.sections)
         shown = chosen(found, asked, opener)
-        faults = [fault for row in shown.rows if (fault := await _told(running, row, shown, as_json))]
+        faults = [fault for row in shown.rows if (fault := await _row_shown(running, row, shown, as_json))]
         _say(found, shown, asked)
         if faults:
             raise faults[0]  # after all others were listed, for the exit code
@@ -52,7 +52,7 @@ def ls(stack: StackOptions, text: str, *, sort: str, page: int, limit: int, as_j
     return connected(main, stack, role=ROLE)
 
 
-async def _told(running: Runtime, row: Listed, shown: PlacesShown, as_json: bool) -> JettisonError | None:
+async def _row_shown(running: Runtime, row: Listed, shown: PlacesShown, as_json: bool) -> JettisonError | None:
     """Write one row; return what is wrong with its conversation."""
     try:
         is_old = row.at in shown.stale or row.about.fault == NOT_READ

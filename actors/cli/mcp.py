@@ -16,7 +16,7 @@ from actors.host.settings import Settings
 from protocol.connecting import connect
 from protocol.errors import Rejected
 
-from .http_server import listened, opened, tls_of
+from .http_server import listening_at, serving, tls_of
 from .options import StackOptions
 from .probes import probed
 from .session import located, run, said, settings_of
@@ -98,11 +98,11 @@ async def served(settings: Settings, *, port: int | None = None) -> AsyncIterato
         hosts=frozenset(one.lower() for one in section.hosts),
         origins=frozenset(section.origins),
     )
-    listening = opened(
+    listening = listening_at(
         section.listen, section.port if port is None else port, section="mcp", by_option=port is not None
     )
     try:
-        async with manager.run(), listened(door, listening, ws="none", date_header=False, access_log=False, **tls):
+        async with manager.run(), serving(door, listening, ws="none", date_header=False, access_log=False, **tls):
             yield f"{'https' if tls else 'http'}://{section.listen}:{listening.getsockname()[1]}{PATH}"
     finally:
         await answers.close()

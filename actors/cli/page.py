@@ -19,9 +19,9 @@ from actors.page.conversation_cache import WAIT_SECONDS
 from actors.page.known_list import KnownList
 from protocol.errors import Rejected
 from protocol.ids import token
-from storage.gateway_sessions import GatewaySessions, JetStreamSessions
+from storage.gateway_sessions import GatewaySessions
 
-from .http_server import listened, opened
+from .http_server import listening_at, serving
 from .options import StackOptions
 from .probes import needs_of, probed
 from .session import connected, said, settings_of, traces_folder
@@ -37,10 +37,9 @@ def serve(stack: StackOptions, *, port: int) -> int:
     traces, access = traces_folder(settings), access_of(settings.page)
 
     async def main(running: Runtime) -> int:
-        live = JetStreamSessions(running.connection)
-        app = page_of(running, traces=traces, access=access, hosts=settings.page.hosts, sessions=live)
+        app = page_of(running, traces=traces, access=access, hosts=settings.page.hosts, sessions=running.sessions)
         async with (
-            serving(app, port=port, page=settings.page) as url,
+            serving_page(app, port=port, page=settings.page) as url,
             probed(settings.probe) as readiness,
         ):
             said(f"page     {url}")
@@ -90,13 +89,13 @@ def access_of(settings: PageSection) -> Access | None:
 
 
 @asynccontextmanager
-async def serving(app: ASGIApp, *, port: int = 0, page: PageSection | None = None) -> AsyncIterator[str]:
+async def serving_page(app: ASGIApp, *, port: int = 0, page: PageSection | None = None) -> AsyncIterator[str]:
     """Serve *app* on loopback, at *port* or a free one, or where *page* says; yield its URL.
 
     Raises `Rejected`, `Unavailable` for a port that is taken.
     """
     listening, url = _listening(page or PageSection(), port)
-    async with listened(app, listening):
+    async with serving(app, listening):
         yield url
 
 
@@ -105,7 +104,7 @@ def _listening(page: PageSection, port: int) -> tuple[socket.socket, str]:
         return _unix(Path(page.socket)), f"unix:{page.socket}"
     # an address that others reach is for a proxy alone, which is listed
     host = page.listen if page.peers else HOST
-    listening = opened(host, port, section="page", by_option=True)
+    listening = listening_at(host, port, section="page", by_option=True)
     return listening, f"http://{host}:{listening.getsockname()[1]}/"
 
 

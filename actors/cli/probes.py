@@ -20,9 +20,8 @@ from actors.host.settings import ProbeSection
 from actors.telemetry.exposition import MISSING, exposed, is_installed
 from actors.telemetry.service_metrics import record_anchors, record_log, record_queue, record_storage
 from storage.backlog import kept_log, queues, room
-from storage.s3 import S3Anchors
 
-from .http_server import listened, opened
+from .http_server import listening_at, serving
 from .session import said
 
 ANCHORS_SECONDS = 600.0
@@ -37,8 +36,8 @@ async def probed(settings: ProbeSection) -> AsyncIterator[Readiness]:
     if not settings.port:
         yield readiness
         return
-    listening = opened(settings.listen, settings.port, section="probe", by_option=False)
-    async with listened(probes(readiness), listening, ws="none", access_log=False):
+    listening = listening_at(settings.listen, settings.port, section="probe", by_option=False)
+    async with serving(probes(readiness), listening, ws="none", access_log=False):
         said(f"probes   http://{settings.listen}:{settings.port} ({LISTED})")
         yield readiness
 
@@ -99,7 +98,7 @@ class _Anchored:
     """Says how old the anchors are: to list them all takes a request for each thousand, so now and then."""
 
     def __init__(self, running: Runtime) -> None:
-        self._anchors = S3Anchors(running.artifacts)
+        self._anchors = running.anchors
         self._oldest: datetime | None = None
         self._read = float("-inf")
 

@@ -14,14 +14,11 @@ from actors.audit import bundle as bundles
 from actors.audit.bundle import Bundle
 from actors.audit.repairing import Repairable, Repairing
 from actors.core.flow import next_actor
+from actors.host.adapters import log_elsewhere
 from actors.host.bootstrap import Runtime
 from protocol.connecting import connect
 from protocol.errors import Contended, Rejected
 from protocol.ids import Address, fresh_id, written_address
-from protocol.keys import JetStreamKeys
-from storage.archives import ArchivedLog
-from storage.encrypted import EncryptedLog
-from storage.jetstream import JetStreamLog
 
 from .bundle import SUFFIX
 from .doctor import DAMAGED_REASONS
@@ -83,7 +80,7 @@ def repair(stack: StackOptions, conv: str, job: RepairJob, *, as_json: bool) -> 
             streams = [await _copy_of(running, at, url, opened) for url in job.urls]
             everything = [*copies, *streams]
             if not job.yes:
-                return _told(await repairing.looked_at(at, everything), as_json=as_json)
+                return _repair_shown(await repairing.looked_at(at, everything), as_json=as_json)
             async with running.erasure.paused():
                 found = await repairing.looked_at(at, everything)
                 file, export = _exported(found, job.out)
@@ -93,7 +90,7 @@ def repair(stack: StackOptions, conv: str, job: RepairJob, *, as_json: bool) -> 
                     again = f"nothing is lost: do it again, with `--from {file}` as one more copy"
                     raise Contended(f"{error}; {again}", address=str(at)) from None
         await _go_on(running, at)
-        return _told(found, as_json=as_json, done=version, file=str(file or ""))
+        return _repair_shown(found, as_json=as_json, done=version, file=str(file or ""))
 
     return connected(main, stack, role="repair")
 
@@ -118,9 +115,7 @@ async def _copy_of(running: Runtime, at: Address, url: str, opened: AsyncExitSta
     """Return the log of *at* on another server, which has it under the same names; it holds no artifacts."""
     connection = await connect(url, name="jettison-repair", login=running.settings.nats.login())
     opened.push_async_callback(connection.close)
-    keys = JetStreamKeys(running.connection, tenants=running.tenants)
-    log = ArchivedLog(JetStreamLog(connection), archives=running.archives)
-    records = await EncryptedLog(log, keys=keys).read(at, after=0)
+    records = await log_elsewhere(connection, running).read(at, after=0)
     return Bundle(at=at, records=tuple(records))
 
 
@@ -134,7 +129,8 @@ async def _go_on(running: Runtime, at: Address) -> None:
         await running.wakes.wake(follower, at, headers={})
 
 
-def _told(found: Repairable, *, as_json: bool, done: int | None = None, file: str = "") -> int:
+def _repair_shown(found: Repairable, *, as_json: bool, done: int | None = None, file: str = "") -> int:
+    """Write what was *found*, and what was *done* about it; return the exit code."""
     plan = found.plan
     row = RepairRow(
         address=str(found.at),

@@ -59,8 +59,8 @@ def replay(
     how = How(settings=located(settings) if addresses else settings, releases=releases, fold=checks.fold)
     outcomes = replays(sources, how, jobs=jobs or processors())
     if len(sources) == 1 and not everything:
-        return _told(next(outcomes), checks=checks, as_json=as_json, briefly=False)
-    return _all_told(outcomes, len(sources), checks=checks, as_json=as_json)
+        return _outcome_shown(next(outcomes), checks=checks, as_json=as_json, briefly=False)
+    return _all_shown(outcomes, len(sources), checks=checks, as_json=as_json)
 
 
 def replay_text(found: Replayed) -> str:
@@ -169,14 +169,14 @@ def _addresses(stack: StackOptions, names: Sequence[str], *, everything: bool) -
     return list(found)
 
 
-def _all_told(outcomes: Iterator[ReplayResult], total: int, *, checks: Checks, as_json: bool) -> int:
+def _all_shown(outcomes: Iterator[ReplayResult], total: int, *, checks: Checks, as_json: bool) -> int:
     """Tell each outcome as it comes, and the sum of them on stderr."""
     worst = count = facts = different = failed = rests = 0
     began = time.perf_counter()
     shown = lines if sys.stdout.isatty() else bar
     with shown("replaying", total, unit="conversations") as step:
         for count, outcome in enumerate(outcomes, 1):
-            worst = _worse(worst, _told(outcome, checks=checks, as_json=as_json, briefly=True))
+            worst = _worse(worst, _outcome_shown(outcome, checks=checks, as_json=as_json, briefly=True))
             if isinstance(outcome, Failed):
                 failed += 1
             else:
@@ -195,7 +195,8 @@ def _all_told(outcomes: Iterator[ReplayResult], total: int, *, checks: Checks, a
     return worst
 
 
-def _told(outcome: ReplayResult, *, checks: Checks, as_json: bool, briefly: bool) -> int:
+def _outcome_shown(outcome: ReplayResult, *, checks: Checks, as_json: bool, briefly: bool) -> int:
+    """Write *outcome*; return the exit code."""
     if isinstance(outcome, Failed):
         said(f"jettison: {named(outcome.error)}")
         if as_json:

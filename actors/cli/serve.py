@@ -9,7 +9,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 import stamina
 
 from actors.audit.anchoring import Anchoring
-from actors.audit.moving import Moving
 from actors.host.bootstrap import ROLES, ProcessRole, Runtime, data_folder, runtime, work
 from actors.host.readiness import Readiness
 from actors.host.settings import Settings
@@ -18,7 +17,6 @@ from actors.runtime.worked import WORKED
 from protocol.errors import ArtifactsUnavailable, LogUnavailable, Unavailable
 from protocol.outages import Outage
 from protocol.subjects import ACTORS
-from storage.s3 import S3Anchors
 
 from .options import StackOptions, WrongUsage
 from .probes import needs_of, probed
@@ -62,7 +60,7 @@ def repartition(stack: StackOptions, *, partitions: int, as_json: bool) -> int:
     """Move shards until the log has so many *partitions*; see `jettison repartition --help`."""
 
     async def main(running: Runtime) -> int:
-        found = await Moving(running.connection, told=said).grow(partitions)
+        found = await running.moving(told=said).grow(partitions)
         if as_json:
             printed(found)
         else:
@@ -135,7 +133,7 @@ def _gateway(settings: Settings) -> AbstractAsyncContextManager[str]:
 
 async def _anchored(running: Runtime, *, seconds: float) -> None:
     """Write anchors now and then, and a last one when the stack is told to stop; never return before."""
-    anchoring = Anchoring(log=running.log, anchors=S3Anchors(running.artifacts))
+    anchoring = Anchoring(log=running.log, anchors=running.anchors)
     try:
         await (anchoring.every(seconds) if seconds else asyncio.Future())
     finally:
@@ -188,7 +186,7 @@ async def _telling() -> AsyncIterator[None]:
     async def tell() -> None:
         while True:
             await asyncio.sleep(TELL_SECONDS)
-            for line in WORKED.told():
+            for line in WORKED.drained():
                 said(f"in {TELL_SECONDS:.0f} s  {line}")
 
     telling = asyncio.create_task(tell())

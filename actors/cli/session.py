@@ -16,16 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from actors.host.bootstrap import Runtime, data_folder, runtime, with_endpoints
+from actors.host.bootstrap import Runtime, data_folder, runtime
 from actors.host.embedded import EmbeddedStack, Endpoints, embedded_stack
 from actors.host.settings import LOG_LEVEL, NO_SECRET_IN_URL, KeysSection, Settings, load
 from actors.telemetry.json_lines import JsonLines
 from actors.telemetry.setup import configure
 from protocol.errors import UNREADABLE, BadPolicy, LogUnavailable, Rejected
 from protocol.ids import Token
-from protocol.keys import JetStreamKeys
-from storage.s3 import S3Settings
 from storage.streams import provision
 
 from .options import StackOptions
@@ -96,15 +95,17 @@ def located(settings: Settings) -> Settings:
 
 def pointed(settings: Settings, there: Endpoints) -> Settings:
     """Return *settings* with the embedded stack's addresses, and its keys where no others are set."""
-    s3 = S3Settings(endpoint=there.s3_endpoint, access_key=there.s3_access_key, secret_key=there.s3_secret_key)
-    return with_endpoints(_with_keys(settings), nats_url=there.nats_url, s3=s3)
+    s3 = replace(
+        settings.s3, endpoint=there.s3_endpoint, access_key=there.s3_access_key, secret_key=there.s3_secret_key
+    )
+    return replace(_with_keys(settings), nats=replace(settings.nats, url=there.nats_url), s3=s3)
 
 
 def _with_keys(settings: Settings) -> Settings:
     if settings.keys.folder:
         return settings
     keys = KeysSection(folder=str(data_folder(settings) / KEYS_FOLDER), make=True)
-    return msgspec.structs.replace(settings, keys=keys)
+    return replace(settings, keys=keys)
 
 
 def running_stack(data: Path) -> RunningStack | None:
@@ -128,7 +129,7 @@ async def started_stack(
         async with runtime(ours, role="provision") as running:
             await prepared(running, replicas=1)
             # before any agent comes: one that encrypts finds a key there, and makes none
-            await JetStreamKeys(running.connection, tenants=running.tenants).prepare(Token("default"))
+            await running.keys.prepare(Token("default"))
         found = RunningStack(pid=os.getpid(), owner=owner, endpoints=stack.endpoints)
         path = data / ENDPOINTS_FILE
         try:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from actors.audit import bundle as bundles
 from actors.audit.anchoring import Anchored, Anchoring
 from actors.audit.evidence import Sources, all_verified, verified
-from actors.audit.repairs import Repaired
+from actors.audit.repairs import Repair
 from actors.audit.unnamed import Unnamed
 from actors.audit.unnamed import unnamed as unnamed_objects
 from actors.audit.verify import Verified
@@ -18,7 +18,7 @@ from actors.host.bootstrap import Runtime
 from protocol import codec
 from protocol.errors import Damaged, KeysUnavailable, NotFound
 from protocol.ids import written_address
-from storage.s3 import ANCHORS_PREFIX, S3Anchors
+from storage.s3 import ANCHORS_PREFIX
 
 from . import MISMATCH, REPAIRED
 from .asked_about import maybe_file, missing, named_file
@@ -39,7 +39,7 @@ def verify(stack: StackOptions, what: str, *, everything: bool, unnamed: bool, a
     file = named_file(what) if what else None
     if file is not None:
         try:
-            return _told([bundles.judged(bundles.read(file))], as_json)
+            return _verdicts_shown([bundles.judged(bundles.read(file))], as_json)
         except Damaged as error:
             said(f"{file}: DIFFERENT: {error}")
             return MISMATCH
@@ -49,7 +49,7 @@ def verify(stack: StackOptions, what: str, *, everything: bool, unnamed: bool, a
         if what:
             at = written_address(what)
             try:
-                found = _told([await verified(at, sources)], as_json)
+                found = _verdicts_shown([await verified(at, sources)], as_json)
             except NotFound:
                 raise missing(what, at) from None
         else:
@@ -74,7 +74,7 @@ async def _verified_all(sources: Sources, as_json: bool) -> int:
     worst = count = 0
     try:
         async for verdict in all_verified(sources, progress=_progress()):
-            worst = _worse(worst, _told([verdict], as_json))
+            worst = _worse(worst, _verdicts_shown([verdict], as_json))
             count += 1
     except KeysUnavailable as error:
         if worst != MISMATCH:
@@ -88,7 +88,7 @@ def anchor(stack: StackOptions, *, every: float, as_json: bool) -> int:
     """Write anchors; see `jettison anchor --help`."""
 
     async def main(running: Runtime) -> int:
-        anchoring = Anchoring(log=running.log, anchors=S3Anchors(running.artifacts))
+        anchoring = Anchoring(log=running.log, anchors=running.anchors)
         while True:
             refused = 0
             for done in await anchoring.all_tenants():
@@ -118,7 +118,7 @@ def sources_of(running: Runtime) -> Sources:
         snapshots=running.snapshots,
         artifacts=running.artifacts,
         archives=running.archives,
-        anchors=S3Anchors(running.artifacts),
+        anchors=running.anchors,
     )
 
 
@@ -158,7 +158,7 @@ def _unnamed_text(one: Unnamed) -> str:
     return f"{one.tenant}: {counted(one.objects, 'object')} of {one.bytes:,} bytes that no log names: {first}\n"
 
 
-def _repair_text(one: Repaired) -> str:
+def _repair_text(one: Repair) -> str:
     lost = [f"the envelope at {seq}" for seq in one.unreadable]
     lost += [f"envelopes {first} to {last} of {writer}" for writer, first, last in one.missing]
     lost += [end_text(*ends) for ends in one.gone]
@@ -180,7 +180,8 @@ def _worse(one: int, other: int) -> int:
     return MISMATCH if MISMATCH in (one, other) else max(one, other)
 
 
-def _told(verdicts: list[Verified], as_json: bool) -> int:
+def _verdicts_shown(verdicts: list[Verified], as_json: bool) -> int:
+    """Write *verdicts* to stdout; return the exit code."""
     for verdict in verdicts:
         shown(verdict, verdict_text(verdict), as_json=as_json)
     if not all(verdict.ok for verdict in verdicts):
@@ -202,10 +203,10 @@ def _progress() -> Callable[[int, int], None]:
     """Return the callback that reports progress on stderr: every few seconds, or at once to a terminal."""
     told_at = time.monotonic()
 
-    def told(done: int, of: int) -> None:
+    def report(done: int, of: int) -> None:
         nonlocal told_at
         if time.monotonic() - told_at >= (0.1 if sys.stderr.isatty() else LINE_SECONDS) or done == of:
             told_at = time.monotonic()
             said(f"verified {done:,} of {of:,} conversations")
 
-    return told
+    return report

@@ -12,12 +12,11 @@ from typing import Literal, NamedTuple
 from msgspec.structs import replace
 
 from protocol.policy import share_of
-from protocol.subjects import ACTORS, Actor
+from protocol.subjects import Actor
 
 from .entry import MESSAGE_TOKENS
 from .in_force import in_force
 from .kept import all_kept, spares_kept
-from .known_facts import written_by
 from .pressure import over_target, target_tokens
 from .state import State
 from .state_parts import REMINDER, Cause, Compacted, Due, Episode
@@ -131,13 +130,13 @@ FLOW: tuple[FlowRow, ...] = (
 
 def next_actor(state: State) -> Actor | None:
     """Return the next actor for *state*; None if it is ready."""
-    then = deciding("log", state).then
+    then = deciding_row("log", state).then
     return _waits_for(state) if then == "stage" else _actor(then)
 
 
 def begun(state: State, cause: Cause, *, boundary: int, down_to: int = 0, hook: str = "") -> State:
     """Return the state with a compaction under way."""
-    stage = _actor(deciding(cause, state).then)
+    stage = _actor(deciding_row(cause, state).then)
     assert stage is not None
     episode = Episode(boundary=boundary, stage=stage, cause=cause, down_to=down_to, before=state.live_tokens, hook=hook)
     return replace(state, agenda=replace(state.agenda, episode=episode))
@@ -149,31 +148,16 @@ def after_stage(state: State, stage: Actor, *, applied: bool) -> State:
         return state
     episode = replace(state.episode, applied=state.episode.applied or applied)
     state = replace(state, agenda=replace(state.agenda, episode=episode))
-    follower = _actor(deciding(stage, state).then)
+    follower = _actor(deciding_row(stage, state).then)
     if follower is None:
         return _closed(state, episode)
     return replace(state, agenda=replace(state.agenda, episode=replace(episode, stage=follower)))
 
 
-def deciding(after: After, state: State) -> FlowRow:
+def deciding_row(after: After, state: State) -> FlowRow:
     """Return the row of the table that decides who acts on *state*."""
     ruled = in_force(state)
     return next(row for row in _ROWS[after] if row.holds(ruled))
-
-
-def mermaid() -> str:
-    """Return the flow as a Mermaid diagram."""
-    facts = (f'    {actor}["{"<br>".join((actor, *written_by(actor)))}"]' for actor in ACTORS)
-    ends = ('    log{"the log"}', '    ready(["ready"])', '    agent(["agent"]) --> log', "    spill --> log")
-    return "\n".join(["flowchart LR", *facts, *ends, *dict.fromkeys(line for row in FLOW for line in _drawn(row))])
-
-
-def _drawn(row: FlowRow) -> Iterable[str]:
-    """Yield the arrows of *row*; a compaction that is under way goes on at any of its stages."""
-    after = row.after if row.after in ACTORS else "log"
-    stages = dict.fromkeys(one.then for one in FLOW if one.after != "log" and one.then in ACTORS)
-    for then in stages if row.then == "stage" else (row.then,):
-        yield f'    {after} -- "{row.when}" --> {then}'
 
 
 def _by_after(rows: Iterable[FlowRow]) -> dict[After, tuple[FlowRow, ...]]:

@@ -5,10 +5,9 @@ How a fact changes the state is in `apply_said` and `apply_done`, and why it was
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 from protocol import facts
-from protocol.facts import DoneFact, SaidFact
 from protocol.subjects import Actor
 
 Whose = (
@@ -106,13 +105,3 @@ def whose(fact: object) -> str:
     """Return the actor, or the wish, that *fact* is of; empty where nothing says it."""
     found = known(fact).whose
     return str(getattr(fact, "stage", "")) if found == "any stage" else found
-
-
-def written_by(actor: str) -> tuple[str, ...]:
-    """Return the names of the facts that *actor* alone writes."""
-    return tuple(kind.__name__ for kind, one in KNOWN.items() if one.whose == actor)
-
-
-def every_fact() -> tuple[type, ...]:
-    """Return all kinds of facts that the log can hold."""
-    return (*get_args(SaidFact), *get_args(DoneFact))

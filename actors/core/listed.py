@@ -94,11 +94,6 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="lis
 
     sections: tuple[Section, ...] = ()
 
-    @property
-    def count(self) -> int:
-        """Return the number of records."""
-        return sum(len(one.places) for one in self.sections)
-
 
 class ListHead(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag="list.1", tag_field="kind"):
     """What holds for all chunks: how far in the log they are, and which there are."""

@@ -36,19 +36,19 @@ def cut(state: State, *, count: Count) -> tuple[HistoryCut | CompactionDeclined,
             down_to=_down_to(state),
             within=state.usable_tokens,
             shrunk=_shrunk_to(state),
-            part=_part(state),
+            part=_part_tokens(state),
             count=count,
         )
     except BudgetRefused as refused:
         return (CompactionDeclined(boundary=boundary, stage="cut", reason=str(refused)[:300]),)
     if plan.level == "none":
         return (CompactionDeclined(boundary=boundary, stage="cut", reason="nothing that may be dropped"),)
-    return (_told(state, plan, boundary),)
+    return (_fact_of(state, plan, boundary),)
 
 
-def _told(state: State, plan: CutPlan, boundary: int) -> HistoryCut:
+def _fact_of(state: State, plan: CutPlan, boundary: int) -> HistoryCut:
     """Return the fact that *plan* is carried out."""
-    leaving = _unsaid_by(plan, state.live)
+    leaving = _losing_words(plan, state.live)
     return HistoryCut(
         boundary=boundary,
         dropped=plan.dropped,
@@ -62,7 +62,7 @@ def _told(state: State, plan: CutPlan, boundary: int) -> HistoryCut:
     )
 
 
-def _unsaid_by(plan: CutPlan, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+def _losing_words(plan: CutPlan, entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """Return the entries that leave, and those of which a part is shortened: a user's, or one not yet changed."""
     whole = {(entry.number, part.pointer) for entry in entries for part in entry.parts}
     whole -= {(entry.number, one.pointer) for entry in entries if entry.role != "user" for one in entry.shown}
@@ -93,7 +93,7 @@ def _shrunk_to(state: State) -> int:
     return min(share, target_tokens(state)) if _is_emergency(state) else share
 
 
-def _part(state: State) -> int | None:
+def _part_tokens(state: State) -> int | None:
     """Return the tokens of a text that stays in an emergency."""
     assert state.policy is not None
     share = state.policy.emergency.part

@@ -44,7 +44,7 @@ from .claims import Claims, Search
 from .dialects import dialect_of
 from .identity import Batch, Head, Hidden
 from .kept import Kept, budget_of, pays
-from .outside import Outside
+from .outside import OutsideTokens
 from .policies import Policies
 from .reasons import Unmanaged
 from .size import has_more_tokens
@@ -89,7 +89,7 @@ class Keeper:
     """Where it is told what agents do."""
     keys: JetStreamKeys
     policies: Policies
-    outside: Outside = field(default_factory=Outside)
+    outside: OutsideTokens = field(default_factory=OutsideTokens)
     _talks: LRUCache[str, Conversation] = field(default_factory=lambda: LRUCache(TALKS_MAX))
     _hashes: LRUCache[bytes, bytes] = field(default_factory=lambda: LRUCache(HASHES_MAX))
     _locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
@@ -193,10 +193,10 @@ class Keeper:
                     f"{kept.head.logged} messages are in the log of {kept.head.name}, and {context.upto} left"
                 )
         except LogRegression:
-            await self._begin_anew(kept)
+            await self._forget(kept)
             raise
         if context.upto != kept.head.logged:
-            self.say_unsent(kept, context, "another request goes on with it")
+            self.mark_unsent(kept, context, "another request goes on with it")
             raise Unmanaged("another request goes on with its conversation", conversation=kept.head.name)
         self._views[kept.head.name] = context
         return context
@@ -231,7 +231,7 @@ class Keeper:
         if context is None or context.upto >= kept.head.logged:
             return context
         # a service of an earlier release does not wait for what is coming
-        self.say_unsent(kept, context, "it came before what was said with it")
+        self.mark_unsent(kept, context, "it came before what was said with it")
         return None
 
     def pays(self, kept: Kept, body: Body) -> bool:
@@ -249,7 +249,7 @@ class Keeper:
         outside = self.outside.tokens(body.instructions, body.model)
         return await asyncio.to_thread(has_more_tokens, body, window, outside=outside)
 
-    async def _begin_anew(self, kept: Kept) -> None:
+    async def _forget(self, kept: Kept) -> None:
         """Forget the conversation of what is kept, whose log lost its end: the agent's next request begins another."""
         log.warning("the log of %s lost its end: its agent's next request begins a new one", kept.head.name)
         await self.claims.forget(kept.caller.tenant, kept.place, kept.head.name)
@@ -260,19 +260,19 @@ class Keeper:
         """Return the view after a compaction to a share of its window: as much shorter as it can be."""
         try:
             await kept.talk.set_budget(int(kept.policy.usable_tokens * COMPACTED_SHARE))
-            return await kept.talk.context(wait_seconds=wait_seconds)
+            return await kept.talk.context(patience=wait_seconds)
         except BudgetRefused:
-            return await kept.talk.context(budget=kept.policy.usable_tokens, wait_seconds=wait_seconds)
+            return await kept.talk.context(budget=kept.policy.usable_tokens, patience=wait_seconds)
         finally:
             await kept.talk.set_budget(0)
 
-    def say_unsent(self, kept: Kept, context: ContextMeta, why: str) -> None:
+    def mark_unsent(self, kept: Kept, context: ContextMeta, why: str) -> None:
         """Remember that no model got a view that the log says was served: the next view's entry in it says so."""
         log.info("no model got the view of %s at version %d: %s", kept.talk.at, context.version, why)
         unwritten = self.claims.unwritten(kept.head.name)
         unwritten.unsent = tuple(dict.fromkeys((*unwritten.unsent, context.version)))[-UNSENT_MAX:]
 
-    def say_changed(self, kept: Kept) -> None:
+    def mark_changed(self, kept: Kept) -> None:
         """Remember that a view was sent that is not what the agent had sent."""
         self.claims.unwritten(kept.head.name).changed = True
 
@@ -294,7 +294,7 @@ class Keeper:
         _, layer = self.policies.of(asked.tenant, head, body)
         try:
             parent = await self._talk(asked.tenant, head.origin.name, layer, body.model)
-            fork = await parent.fork(head.name, upto=head.origin.point.logged, wait_seconds=0.0)
+            fork = await parent.fork(head.name, upto=head.origin.point.logged, patience=0.0)
             more = identity.left_over(head, copied=fork.upto, key=asked.chain[head.origin.point.length])
             if more and more.start < body.skipped:
                 raise ValueError("what the fork lacks is not in the request")
@@ -324,7 +324,7 @@ class Keeper:
                 self.claims.unwritten(kept.head.name).landed = batch.end
         except BaseException:
             if foreseen:
-                foreseen.give_up(lambda context: self.say_unsent(kept, context, "what it shows was not confirmed"))
+                foreseen.give_up(lambda context: self.mark_unsent(kept, context, "what it shows was not confirmed"))
             raise
         return foreseen
 

@@ -13,7 +13,7 @@ KNOWN_MAX = 1024
 
 
 @dataclass
-class Outside:
+class OutsideTokens:
     """Counts them once: they are the same in most requests of a conversation."""
 
     _known: LRUCache[tuple[str, bytes], int] = field(default_factory=lambda: LRUCache(KNOWN_MAX))

@@ -137,7 +137,7 @@ class Planner:
                 return _plan(raw, whole, keeper, kept, whole.messages)
             context = await keeper.view(kept, whole, wait_seconds=wait_seconds, counts=counts)
             if counts:
-                keeper.say_unsent(kept, context, "its tokens were counted")
+                keeper.mark_unsent(kept, context, "its tokens were counted")
             return _of_view(raw, whole, keeper, kept, context)
 
         plan = await self._within(raw, work, caller) if keeper else bypass(raw, NOT_REACHED, away=True)
@@ -161,7 +161,7 @@ class Planner:
 
         Another gateway had shown its agent a view: from now on this one knows.
         """
-        self._threads.say_changed(plan.thread)
+        self._threads.mark_changed(plan.thread)
         return _unbound(body, plan)
 
     async def shorter(self, raw: bytes, body: Body, plan: Plan, *, told: str) -> Plan | None:
@@ -198,7 +198,7 @@ class Planner:
             whole = await keeper.answers.whole(caller, body)
             kept = await keeper.kept(caller, whole, headers, store=True)
             context = await keeper.compacted(kept, wait_seconds=wait_seconds)
-            keeper.say_changed(kept)
+            keeper.mark_changed(kept)
             return _plan(raw, whole, keeper, kept, whole.messages, context)
 
         if keeper is None:
@@ -298,7 +298,7 @@ class Planner:
         """Remember that nobody was sent what *task* made."""
         plan = None if task.cancelled() or task.exception() else task.result()
         if self.keeper and plan and plan.kept and plan.context:
-            self.keeper.say_unsent(plan.kept, plan.context, "its request went on, or ended, without it")
+            self.keeper.mark_unsent(plan.kept, plan.context, "its request went on, or ended, without it")
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._late.discard(task)
@@ -321,7 +321,7 @@ def _of_view(raw: bytes, body: Body, keeper: Keeper, kept: Kept, context: Writte
     stored = len(body.messages) - kept.beside
     if not body.earlier and is_sent(shown, body.messages[:stored], kept.hashes[:stored]):
         return _plan(raw, body, keeper, kept, body.messages, context)
-    keeper.say_changed(kept)
+    keeper.mark_changed(kept)
     shown += body.messages[stored:]
     if body.api.name == "messages":
         beside = [field for name, field in body.fields.items() if name != body.api.field]

@@ -58,7 +58,7 @@ class Threads:
         if changed:
             self._changed[thread] = True
 
-    def say_changed(self, thread: bytes) -> None:
+    def mark_changed(self, thread: bytes) -> None:
         """Say that its provider was sent something else than came, whoever did it."""
         self._changed[thread] = True
 

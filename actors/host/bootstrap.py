@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-import msgspec
 from nats.aio.client import Client as NatsConnection
 
 from actors.runtime.conversations import Conversations
@@ -22,29 +22,14 @@ from actors.runtime.task_group import together
 from actors.runtime.under_way import UnderWay
 from protocol.connecting import connect
 from protocol.ids import fresh_id
-from protocol.keys import FolderKeys, JetStreamKeys, TenantKeys
+from protocol.keys import FolderKeys, JetStreamKeys
 from protocol.login import parted
 from protocol.subjects import ACTORS, Actor, Verb
-from storage.announcing import NatsAnnouncer, NatsRequests
-from storage.archives import ArchivedLog, S3Archives
 from storage.connections import WORKERS, connection_name
-from storage.dead_letters import JetStreamDeadLetters
-from storage.encrypted import EncryptedLog, EncryptedSnapshots
-from storage.erasure_ports import Erasure
-from storage.in_progress import JetStreamInProgress
-from storage.jetstream import JetStreamLog
-from storage.jetstream_erasure import JetStreamErasure
-from storage.jetstream_snapshots import JetStreamSnapshots
-from storage.kept_list import JetStreamKeptList
-from storage.list_ports import KeptList
-from storage.log_changes import JetStreamLogChanges
-from storage.ports import Archives, Artifacts, EventLog, Keys
-from storage.s3 import S3Artifacts, S3Settings
-from storage.stuck_slots import JetStreamStuckSlots
-from storage.sweep_ports import LogChanges, StuckSlots
-from storage.wakes import JetStreamWakes
-from storage.work_ports import Announcer, DeadLetters, InProgress, Reason, Requests, Wakes
+from storage.s3 import S3Artifacts
+from storage.work_ports import Reason
 
+from .adapters import Stores, log_of_partition, objects, stores_on, tenant_keys
 from .sandbox import ProcessSandbox
 from .settings import Settings
 
@@ -52,6 +37,7 @@ from .settings import Settings
 if TYPE_CHECKING:
     from actors.audit.archiving import Archiving
     from actors.audit.erasing import Erasing
+    from actors.audit.moving import Moving
     from actors.audit.retaining import Retaining
     from actors.runtime.quarantine import Sandbox
     from actors.runtime.worker import Worker
@@ -66,25 +52,9 @@ ROLES: tuple[ProcessRole, ...] = (*ACTORS, "service", "sweeper", "all")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Process:
-    """All that the actors, the sweeper and the context service of one process work with, each store by its port."""
+class Process(Stores):
+    """The stores of one process, and all that its actors, sweeper and context service work with beside them."""
 
-    log: EventLog
-    stored: EventLog
-    """The log as its stream has it, encrypted and without what is archived."""
-    archives: Archives
-    erasure: Erasure
-    snapshots: EncryptedSnapshots
-    artifacts: Artifacts
-    wakes: Wakes
-    in_progress: InProgress
-    dead_letters: DeadLetters
-    changes: LogChanges
-    stuck_slots: StuckSlots
-    kept_list: KeptList
-    keys: Keys
-    announcer: Announcer
-    requests: Requests
     conversations: Conversations
     effects: Effects
     sandbox: Sandbox
@@ -188,15 +158,23 @@ class Runtime(Process):
     """A process that is connected to NATS and S3; what only these can do, such as provisioning, asks for them."""
 
     artifacts: S3Artifacts
+    keys: JetStreamKeys
     settings: Settings
     connection: NatsConnection
-    tenants: TenantKeys | None
+    tenants: FolderKeys | None
 
     @property
     def by(self) -> str:
         """Return the name that a command writes down: its user of NATS, if it has one, and its process."""
         _, login = parted(self.settings.nats.url, self.settings.nats.login())
         return f"{login.who}, {self.name}" if login.names_somebody else self.name
+
+    def moving(self, *, told: Callable[[str], None]) -> Moving:
+        """Return the mover of shards to other partitions of the log; it tells how far it is."""
+        from actors.audit.moving import Moving
+
+        log_of = partial(log_of_partition, self.connection)
+        return Moving(self.connection, log_of=log_of, wakes=self.wakes, told=told)
 
     def retaining(self) -> Retaining:
         """Return the keeper of the retention policy."""
@@ -212,7 +190,7 @@ class Runtime(Process):
 
 @asynccontextmanager
 async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
-    """Connect to NATS and name the adapter of each store; nothing is created on the server.
+    """Connect to NATS and to the stores (`adapters.py`); nothing is created on the server.
 
     Raises `LogUnavailable` within two seconds if NATS does not answer.
     """
@@ -221,39 +199,18 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
         name=connection_name(role, writes=settings.rules_written),
         login=settings.nats.login(),
     )
-    artifacts = S3Artifacts(S3Settings(**msgspec.structs.asdict(settings.s3)))
-    tenants = tenant_keys(settings)
-    keys = JetStreamKeys(connection, tenants=tenants)
-    archives = S3Archives(artifacts)
-    stored = JetStreamLog(connection)
-    log = EncryptedLog(ArchivedLog(stored, archives=archives), keys=keys)
-    name = writer_name(role)
-    closed = JetStreamSnapshots(connection, writes=role in WORKERS)
-    snapshots = EncryptedSnapshots(closed, keys=keys, artifacts=artifacts)
-    conversations = Conversations(log=log, snapshots=snapshots, writer=name, rules=settings.rules_written)
+    artifacts, tenants, name = objects(settings), tenant_keys(settings), writer_name(role)
+    stores = stores_on(connection, artifacts, tenants=tenants, writes_snapshots=role in WORKERS)
+    conversations = Conversations(log=stores.log, snapshots=stores.snapshots, writer=name, rules=settings.rules_written)
     # a layer that cannot be used would refuse every new conversation
     settings.layers.check()
     model = _model(settings)
     sandbox = ProcessSandbox(settings=settings)
     try:
         yield Runtime(
+            **vars(stores),
             settings=settings,
             connection=connection,
-            log=log,
-            stored=stored,
-            erasure=JetStreamErasure(connection),
-            artifacts=artifacts,
-            archives=archives,
-            snapshots=snapshots,
-            wakes=JetStreamWakes(connection),
-            in_progress=JetStreamInProgress(connection),
-            dead_letters=JetStreamDeadLetters(connection),
-            changes=JetStreamLogChanges(connection),
-            stuck_slots=JetStreamStuckSlots(connection),
-            kept_list=JetStreamKeptList(connection),
-            keys=keys,
-            announcer=NatsAnnouncer(connection),
-            requests=NatsRequests(connection),
             conversations=conversations,
             effects=Effects(artifacts=artifacts, layers=settings.layers, model=model),
             sandbox=sandbox,
@@ -274,11 +231,11 @@ def _model(settings: Settings) -> OpenAiModel | None:
         return None
     import stamina.instrumentation
 
-    from actors.squeeze.model import ModelSettings, OpenAiModel
+    from actors.squeeze.model import OpenAiModel
 
     # whoever waits says so; the default hooks log each wait once more, through structlog even to stdout
     stamina.instrumentation.set_on_retry_hooks(())
-    return OpenAiModel(ModelSettings(**msgspec.structs.asdict(settings.llm)))
+    return OpenAiModel(base_url=settings.llm.base_url, api_key=settings.llm.api_key)
 
 
 async def work(running: Process, roles: Iterable[ProcessRole] = ACTORS, *, alone: bool = False) -> None:
@@ -317,24 +274,6 @@ async def warmed(running: Process, actors: Iterable[Actor]) -> None:
 def writer_name(role: str) -> str:
     """Return the name under which this process commits: for people, never for decisions."""
     return f"{role}@{socket.gethostname()[:32]}:{os.getpid()}:{fresh_id()[:6]}"
-
-
-def tenant_keys(settings: Settings) -> TenantKeys | None:
-    """Return the keys that wrap those of conversations; None where the log is kept in plain text."""
-    if not settings.keys.folder:
-        return None
-    return FolderKeys(folder=Path(settings.keys.folder), makes=settings.keys.make)
-
-
-def with_endpoints(settings: Settings, *, nats_url: str, s3: S3Settings) -> Settings:
-    """Return *settings* pointed at other servers."""
-    return msgspec.structs.replace(
-        settings,
-        nats=msgspec.structs.replace(settings.nats, url=nats_url),
-        s3=msgspec.structs.replace(
-            settings.s3, endpoint=s3.endpoint, access_key=s3.access_key, secret_key=s3.secret_key
-        ),
-    )
 
 
 def data_folder(settings: Settings) -> Path:

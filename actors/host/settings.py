@@ -23,6 +23,7 @@ from protocol.errors import BadPolicy, in_words
 from protocol.ids import token
 from protocol.login import Login, parted
 from protocol.policy_words import key_of
+from storage.s3 import S3Settings
 
 PREFIX = "JETTISON_"
 FILE_NAME = "jettison.toml"
@@ -68,16 +69,6 @@ class NatsSection(_Section, frozen=True, kw_only=True):
     def login(self) -> Login:
         """Return as whom to connect: all but the address and the number of copies."""
         return Login(**{one.name: getattr(self, one.name) for one in fields(Login)})
-
-
-class S3Section(_Section, frozen=True, kw_only=True):
-    """The S3 store; an empty endpoint means the embedded one, or AWS where NATS is given."""
-
-    endpoint: str = ""
-    bucket: str = "jettison"
-    region: str = "us-east-1"
-    access_key: str = ""
-    secret_key: str = ""
 
 
 class LlmSection(_Section, frozen=True, kw_only=True):
@@ -224,7 +215,7 @@ class Settings(_Section, frozen=True, kw_only=True):
 
     data: str = ""
     nats: NatsSection = NatsSection()
-    s3: S3Section = S3Section()
+    s3: S3Settings = S3Settings()
     llm: LlmSection = LlmSection()
     telemetry: TelemetrySection = TelemetrySection()
     log: LogSection = LogSection()

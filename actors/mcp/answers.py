@@ -55,7 +55,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class ToolAnswer:
     """An answer: a text, or an image in base64 with its type."""
 
     text: str
@@ -73,7 +73,7 @@ class Answers:
     _connection: NatsConnection | None = None
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def told(self, name: str, arguments: dict[str, Any], claims: Claims) -> Told:
+    async def told(self, name: str, arguments: dict[str, Any], claims: Claims) -> ToolAnswer:
         """Return the answer to a call of the tool *name*; what goes wrong is told in words."""
         offer = next((one for one in OFFERS if one.name == name and not (one.changes and self.read_only)), None)
         try:
@@ -81,45 +81,47 @@ class Answers:
                 raise Rejected("there is no tool of that name")
             return await self._told(offer.read(arguments), claims)
         except Rejected as error:
-            return Told(text=f"Error: {error}", failed=True)
+            return ToolAnswer(text=f"Error: {error}", failed=True)
         except JettisonError as error:
             # to a caller elsewhere it would tell where things are
             log.warning("%s cannot be answered: %s", name, error)
             why = str(error) if claims.is_local else type(error).__name__
-            return Told(
+            return ToolAnswer(
                 text=f"Error: this cannot be read now ({why}). Go on without it, or try again later.", failed=True
             )
 
-    async def _told(self, call: Arguments, claims: Claims) -> Told:
+    async def _told(self, call: Arguments, claims: Claims) -> ToolAnswer:
         match call:
             case Read():
                 return await self._read(call, claims)
             case Search():
-                return Told(text=await self._search(call, claims))
+                return ToolAnswer(text=await self._search(call, claims))
             case Versions():
-                return Told(text=await self._versions(call, claims))
+                return ToolAnswer(text=await self._versions(call, claims))
             case Explain():
-                return Told(text=await self._explain(call, claims))
+                return ToolAnswer(text=await self._explain(call, claims))
             case Expand():
-                return Told(text=await self._expand(call, claims))
+                return ToolAnswer(text=await self._expand(call, claims))
         assert_never(call)
 
-    async def _read(self, call: Read, claims: Claims) -> Told:
+    async def _read(self, call: Read, claims: Claims) -> ToolAnswer:
         at, key = claims.addressed(call.key, call.conversation)
         asked = msgspec.structs.replace(call.asked(), key=key, own=True)
         text = (await self._ask(at, "read", asked)).decode("utf-8", "replace")
         if _IMAGE_TOLD.match(text) and not (asked.lines or asked.bytes or asked.pattern):
             return await self._image(at, asked, text)
-        return Told(
+        return ToolAnswer(
             text=text if claims.only else f'[of {at.conversation}: put "{at.conversation}/" before keys below]\n{text}'
         )
 
-    async def _image(self, at: Address, asked: ReadAsked, told: str) -> Told:
+    async def _image(self, at: Address, asked: ReadAsked, told: str) -> ToolAnswer:
         url = (await self._ask(at, "read", msgspec.structs.replace(asked, media=True))).decode("utf-8", "replace")
         found = _IMAGE_URL.match(url)
         if found is None or len(url) > IMAGE_CHARS_MAX:
-            return Told(text=f"{told[: texts.SAID_CHARS]}\n[It is too large, or of a kind that cannot be shown here.]")
-        return Told(text=f"Artifact {asked.key}:", image=url[found.end() :], media_type=found[1])
+            return ToolAnswer(
+                text=f"{told[: texts.SAID_CHARS]}\n[It is too large, or of a kind that cannot be shown here.]"
+            )
+        return ToolAnswer(text=f"Artifact {asked.key}:", image=url[found.end() :], media_type=found[1])
 
     async def _search(self, call: Search, claims: Claims) -> str:
         at = claims.address(call.conversation)
@@ -163,12 +165,12 @@ class Answers:
         except NotFound:
             return []
 
-    async def whole(self, key: str, claims: Claims) -> Told:
+    async def whole(self, key: str, claims: Claims) -> ToolAnswer:
         """Return the text or image that *key* names, as much as one answer holds. Raises `JettisonError`."""
         at, own = claims.addressed(key)
         asked = ReadAsked(key=own, bytes_max=READ_BYTES_MAX, own=True)
         text = (await self._ask(at, "read", asked)).decode("utf-8", "replace")
-        return await self._image(at, asked, text) if _IMAGE_TOLD.match(text) else Told(text=text)
+        return await self._image(at, asked, text) if _IMAGE_TOLD.match(text) else ToolAnswer(text=text)
 
     async def _found(self, at: Address, verb: Verb, asked: Question, kind: type[T]) -> T:
         return msgspec.json.decode(await self._ask(at, verb, asked), type=kind)

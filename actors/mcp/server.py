@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from protocol.errors import JettisonError, Rejected
 from protocol.tools import READ_TOOL
 
-from .answers import KEPT_MAX, Answers, Told
+from .answers import KEPT_MAX, Answers, ToolAnswer
 from .claims import Claims
 from .tools import INSTRUCTIONS, OFFERS
 
@@ -112,7 +112,7 @@ def _tools(*, read_only: bool) -> list[types.Tool]:
     ]
 
 
-def _result(told: Told) -> types.CallToolResult:
+def _result(told: ToolAnswer) -> types.CallToolResult:
     content: list[types.ContentBlock] = [types.TextContent(text=told.text)]
     if told.image:
         content.append(types.ImageContent(data=told.image, mime_type=told.media_type))
@@ -127,7 +127,7 @@ _TEMPLATE = types.ResourceTemplate(
 )
 
 
-def _contents(uri: str, told: Told) -> types.TextResourceContents | types.BlobResourceContents:
+def _contents(uri: str, told: ToolAnswer) -> types.TextResourceContents | types.BlobResourceContents:
     if told.image:
         return types.BlobResourceContents(uri=uri, mime_type=told.media_type, blob=told.image)
     return types.TextResourceContents(uri=uri, mime_type="text/plain", text=told.text)

@@ -78,7 +78,7 @@ class Conversations:
             # this process was away for long: a snapshot was kept since
             kept = await self._kept.newest(at)
             if kept.state.seq > warm.seq:
-                self._keep(at, kept.state, kept.time)
+                self._remember(at, kept.state, kept.time)
         # whoever was faster did not read on for us
         state = await self.load(at, upto=upto if warm is None or warm.seq < upto else 0)
         if given is not None:
@@ -134,7 +134,7 @@ class Conversations:
         # the rest of a copy that is being erased has its end; what is overwritten before it never comes
         if missing > 0 and not state.erased:
             raise NotReady(f"{at} is being written: {missing} records of a copy are to come", copying=missing)
-        self._keep(at, state, stored, at_ms=began_ms)
+        self._remember(at, state, stored, at_ms=began_ms)
         return state
 
     async def _batches(
@@ -147,7 +147,7 @@ class Conversations:
         elif known:
             yield known
 
-    def _keep(self, at: Address, state: State, time: str, *, at_ms: int = 0) -> None:
+    def _remember(self, at: Address, state: State, time: str, *, at_ms: int = 0) -> None:
         """Keep *state*, unless another task read further meanwhile; *time* is when its newest record was stored."""
         known = self._warm.get(at)
         if known is None or known.seq <= state.seq:
@@ -189,7 +189,7 @@ class Conversations:
         state = folded(at, records)
         await self._kept.keep(at, state)
         self._warm.pop(at, None)
-        self._keep(at, state, records[-1].time)
+        self._remember(at, state, records[-1].time)
         self._doubts.forget(at)
 
 

@@ -12,7 +12,7 @@ from actors.core.state import State
 from actors.core.text.count import Count
 from actors.spill.decide import claims, spill
 from actors.spill.without_store import degraded
-from actors.squeeze.decide import Ask, Completion, next_ask, recorded_answers
+from actors.squeeze.decide import Ask, Completion, recorded_answers, squeeze
 from protocol.facts import DigestSqueezed, DoneFact, HistorySummarized, StageFailed, ToolOutputTrimmed
 
 Facts = tuple[DoneFact, ...]
@@ -71,7 +71,7 @@ def outside_of_spill(before: State, facts: Facts) -> Outside | None:
 def squeezed(state: State, outside: Outside, count: Count) -> Decided:
     """Return squeeze's facts, decided with the answers of *outside*."""
     answers = outside.answers
-    while isinstance(found := next_ask(state, answers, count=count), Ask):
+    while isinstance(found := squeeze(state, answers, count=count), Ask):
         if outside.ask is None:
             return Decided()
         answer = outside.ask(found)

@@ -17,7 +17,7 @@ class _Work:
 
 
 class Worked:
-    """Adds up steps until they are told."""
+    """Adds up steps until they are drained."""
 
     def __init__(self) -> None:
         self._by_actor: dict[Actor, _Work] = {}
@@ -29,7 +29,7 @@ class Worked:
         work.removed_tokens += removed
         work.slowest_seconds = max(work.slowest_seconds, seconds)
 
-    def told(self) -> list[str]:
+    def drained(self) -> list[str]:
         """Return a line for each actor that did something, and begin anew."""
         done, self._by_actor = self._by_actor, {}
         return [_line(actor, done[actor]) for actor in ACTORS if actor in done]

@@ -16,7 +16,7 @@ from protocol.errors import ModelUnavailable, Rejected
 from protocol.facts import CompactionDeclined, DoneFact, StageFailed
 from protocol.ids import Address
 
-from .decide import next_ask
+from .decide import squeeze
 from .model import Model
 from .questions import Ask, Completion, paid
 from .sizes import deadline_seconds, fits
@@ -46,7 +46,7 @@ class Asking:
         ends = asyncio.get_running_loop().time() + (deadline_seconds(state) if state.policy else 0)
         answers: tuple[Completion, ...] = ()
         # what became of the digest's values is looked for in all that stays, which takes tens of milliseconds
-        while isinstance(found := await asyncio.to_thread(next_ask, state, answers, count=count), Ask):
+        while isinstance(found := await asyncio.to_thread(squeeze, state, answers, count=count), Ask):
             outcome = self.outcomes.get((found.id, found.boundary)) or await self._outcome(state, found, answers, ends)
             # kept, failed or not: whoever commits first in between (an agent is served) costs no second call
             self.outcomes[found.id, found.boundary] = outcome

@@ -45,10 +45,10 @@ OPTIONAL_SHARE = 0.75
 WORDS_MIN = 30
 WORDS_PER_TOKEN = 0.6
 
-NextAsk = Ask | DigestSqueezed | HistorySummarized | CompactionDeclined
+AskOrEnd = Ask | DigestSqueezed | HistorySummarized | CompactionDeclined
 
 
-def next_ask(state: State, answers: Answers = (), *, count: Count) -> NextAsk | None:
+def squeeze(state: State, answers: Answers = (), *, count: Count) -> AskOrEnd | None:
     """Return the next step after *answers*: a further request, or the fact that ends the stage; None if not asked."""
     if state.episode is None or state.episode.stage != "squeeze" or state.policy is None:
         return None

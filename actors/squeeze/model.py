@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -40,14 +39,6 @@ class Model(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelSettings:
-    """Where the model is. The key is a secret: it comes from the environment or a file, never from TOML."""
-
-    base_url: str = ""
-    api_key: str = ""
-
-
 class _Dialect(msgspec.Struct, frozen=True, kw_only=True):
     """What an endpoint wants to be told; found out by its refusals."""
 
@@ -81,8 +72,8 @@ class _Dialect(msgspec.Struct, frozen=True, kw_only=True):
 class OpenAiModel:
     """`Model` through the `openai` package, which is imported at the first question (it takes a second)."""
 
-    def __init__(self, settings: ModelSettings) -> None:
-        self._settings = settings
+    def __init__(self, *, base_url: str, api_key: str) -> None:
+        self._base_url, self._api_key = base_url, api_key
         self._client: AsyncOpenAI | None = None
         self._dialects: LRUCache[str, _Dialect] = LRUCache(DIALECTS_MAX)
 
@@ -179,8 +170,8 @@ class OpenAiModel:
 
     def _made(self) -> AsyncOpenAI:
         made: AsyncOpenAI = _openai().AsyncOpenAI(
-            base_url=self._settings.base_url or None,
-            api_key=self._settings.api_key or "none",
+            base_url=self._base_url or None,
+            api_key=self._api_key or "none",
             max_retries=0,
         )
         assert made.chat.completions is not None, "imports the second half of the package"

@@ -60,24 +60,22 @@ def without_marks(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def marked(
-    system: str | list[dict[str, Any]], view: Sequence[dict[str, Any]], marks: Marks, *, spare: int = 0
+    system: str | list[dict[str, Any]], view: Sequence[dict[str, Any]], marks: Marks
 ) -> tuple[str | list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return instructions and messages with *marks* placed anew, at most four with *spare* others in the request.
+    """Return instructions and messages with *marks* placed anew, at most three.
 
     One stands at the end of the instructions; those of the messages stand on the newest, and on the one before it that
     is not the assistant's: where the request before ended.
     """
-    left = MARKS_MAX - spare
     if isinstance(system, list):
         system = [without_marks(block) for block in system]
     out = [without_marks(message) for message in view]
-    if marks.system is not None and system and left > 0:
+    if marks.system is not None and system:
         system = with_mark(system, marks.system)
-        left -= 1
     if marks.messages is None:
         return system, out
     ends = [at for at, message in enumerate(out) if message.get("role") in ("user", "tool")]
-    for at in ends[: -min(left, MARKS_KEPT) - 1 : -1] if left > 0 else ():
+    for at in ends[: -MARKS_KEPT - 1 : -1]:
         if content := out[at].get("content"):
             out[at] = {**out[at], "content": with_mark(content, marks.messages)}
     return system, out

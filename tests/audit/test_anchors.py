@@ -164,6 +164,14 @@ async def test_an_anchor_is_never_overwritten(store: Anchors, tenant: Token) -> 
         await store.get(tenant, 2)
 
 
+async def test_the_oldest_anchor_is_that_of_the_tenant_who_waits_longest(store: Anchors, tenant: Token) -> None:
+    await store.put(tenant, 1, b"first")
+    first = await store.oldest()
+    await store.put(token(f"{tenant}x"), 1, b"of another one, and younger")
+    assert first is not None
+    assert await store.oldest() == first
+
+
 async def test_of_many_writers_of_a_number_one_wins(store: Anchors, tenant: Token) -> None:
     won = await asyncio.gather(*(store.put(tenant, 1, b"%d" % writer) for writer in range(8)))
     assert won.count(True) == 1

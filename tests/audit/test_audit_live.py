@@ -55,7 +55,7 @@ async def played(client: Client, running: Runtime, name: str) -> Address:
     talk = await client.open(name, policy=layer(window=6000))
     for first in range(0, 60, 6):
         await talk.append(SAMPLE[first : first + 6])
-        await talk.context(budget=5000, wait_seconds=180, unfinished=True)
+        await talk.context(budget=5000, patience=180, unfinished=True)
     await settled(running, talk.at)
     return talk.at
 
@@ -74,7 +74,7 @@ async def test_an_imported_conversation_goes_on_in_processes_that_never_saw_it(
         await cli("import", file, code=0)
         talk = await client.open(name, policy=layer(window=6000))
         await talk.append(SAMPLE[60:66])
-        assert (await talk.context(budget=5000, wait_seconds=180, unfinished=True)).tokens <= 5000
+        assert (await talk.context(budget=5000, patience=180, unfinished=True)).tokens <= 5000
         await settled(busy, at)
     for command in (("verify", str(at)), ("replay", str(at), "--verify"), ("export", str(at), "--out", file)):
         await cli(*command, code=0)
@@ -127,7 +127,7 @@ async def test_all_conversations_of_the_log_or_of_a_tenant_are_replayed_by_sever
     for number in range(3):
         talk = await client.open(f"{name}-{number}", tenant=tenant, policy=layer(window=3000))
         await talk.append(SAMPLE[:31])
-        await talk.context(wait_seconds=180)
+        await talk.context(patience=180)
         await settled(working, talk.at)
     ours = {f"{tenant}/{name}-{number}" for number in range(3)}
     rows = await cli("replay", f"{tenant}/", "--verify", "--json", "--jobs", "2", code=0)

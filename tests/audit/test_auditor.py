@@ -14,10 +14,11 @@ from actors.cli.session import prepared
 from actors.cli.transcripts import transcripts
 from actors.cli.verify import say_what_was_not_compared, sources_of
 from actors.host.bootstrap import runtime
-from actors.host.settings import KeysSection, S3Section, Settings
+from actors.host.settings import KeysSection, Settings
 from protocol.client import Client
 from protocol.errors import KeysUnavailable, NotPermitted
 from storage.jetstream import JetStreamLog
+from storage.s3 import S3Settings
 from tests.infra.rights_server import PASSWORD, rights_server
 
 SAMPLE = Path(__file__).parents[1] / "data" / "sample.json"
@@ -63,7 +64,7 @@ async def test_a_reader_without_any_other_right_rebuilds_every_view(tmp_path: Pa
     ):
         played = await play(client, transcripts(SAMPLE)[0], policy_layer(job), job, lambda *_: None)
     with rights_server(moved_to_the_account_of_the_log(tmp_path, tmp_path / "rights")) as server:
-        without = server.settings(Settings(s3=S3Section(endpoint="http://127.0.0.1:9")), "auditor")
+        without = server.settings(Settings(s3=S3Settings(endpoint="http://127.0.0.1:9")), "auditor")
         async with runtime(without, role="auditor") as reading:
             with pytest.raises(KeysUnavailable, match="JETTISON_KEYS__FOLDER"):
                 await reading.log.read(played.address, after=0)

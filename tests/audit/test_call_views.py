@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actors.audit.diff import diff
 from actors.audit.replay import replay
-from actors.audit.versions import served, versions
+from actors.audit.versions import served_context, versions
 from actors.audit.where import where
 from actors.audit.why import why
 from actors.cli.audit_output import diff_cause, version_text, where_text
@@ -32,7 +32,7 @@ def cut_for_one_call() -> tuple[Talk, int]:
 def test_the_row_of_the_call_has_the_tokens_of_its_view_and_says_that_it_was_cut() -> None:
     talk, version = cut_for_one_call()
     *_, whole, row = versions(talk.at, talk.records)
-    fact = served(talk.at, talk.records, version=version).served
+    fact = served_context(talk.at, talk.records, version=version).served
     assert (row.version, row.served_tokens) == (version, fact.tokens)
     assert row.served_tokens <= BUDGET < row.after_tokens == whole.served_tokens
     assert (whole.reasons, row.reasons) == ((), (f"cut for this call alone, to its budget of {BUDGET} tokens (units)",))
@@ -92,7 +92,7 @@ def test_many_calls_without_a_text_are_one_line_and_do_not_part_the_versions_tha
 
 def test_diff_has_the_tokens_of_the_view_and_names_what_was_cut_for_the_call() -> None:
     talk, version = cut_for_one_call()
-    tokens = served(talk.at, talk.records, version=version).served.tokens
+    tokens = served_context(talk.at, talk.records, version=version).served.tokens
     found = diff(talk.at, talk.records, older=version - 1, newer=version)
     gone = [row for row in found.rows if row.did == "cut"]
     assert OLD in {row.number for row in gone}
@@ -115,7 +115,7 @@ def test_behind_the_call_diff_tells_that_all_is_back() -> None:
 
 def test_the_four_agree_about_each_message_of_a_view_that_was_cut() -> None:
     talk, version = cut_for_one_call()
-    seen = served(talk.at, talk.records, version=version).view
+    seen = served_context(talk.at, talk.records, version=version).view
     assert seen is not None
     rows = diff(talk.at, talk.records, older=version - 1, newer=version).rows
     gone = {row.number for row in rows if row.did == "cut"}
@@ -130,7 +130,7 @@ def test_a_call_without_room_for_the_digest_is_told_to_have_had_none() -> None:
         talk.play(user(f"look at ORD-{number}1954-G4 {words(60)}"), assistant(words(60)))
     assert talk.state.digest is not None
     version = serve(talk, least_budget(talk.state, refused=1, count=talk.count))
-    assert served(talk.at, talk.records, version=version).served.level == "bare"
+    assert served_context(talk.at, talk.records, version=version).served.level == "bare"
     digest, told = (why(talk.at, talk.records, number=number, version=version) for number in (0, 1))
     assert (digest.now, digest.history[-1].did) == ("not in the view", "cut")
     assert (told.now, told.history[-1].version, told.history[-1].did) == ("not in the view", version, "cut")
@@ -147,7 +147,7 @@ def test_a_view_that_no_model_got_is_told_by_its_row_by_why_and_where_it_is_rebu
     *_, row, later = versions(talk.at, talk.records)
     assert (row.version, row.reasons[-1]) == (version, "no model got this view")
     assert (later.version, later.reasons) == (last, (f"no model got the view of version {version}",))
-    found = [served(talk.at, talk.records, version=one).unsent for one in (version, last)]
+    found = [served_context(talk.at, talk.records, version=one).unsent for one in (version, last)]
     assert found == [True, False]
     (event,) = why(talk.at, talk.records, number=OLD, version=version).history
     assert event.rule.endswith("(units); no model got this view")

@@ -213,7 +213,7 @@ async def test_after_an_erasure_no_file_holds_a_planted_text(data: Path, agent: 
                 with pytest.raises(Erased, match="key destroyed"):
                     await fresh.open(str(talk.at.conversation))
         with pytest.raises(Erased, match="was erased"):
-            await talk.context(wait_seconds=2)
+            await talk.context(patience=2)
         with pytest.raises(Erased, match="was erased"):
             await talk.expand(messages="1-2")
         assert "ConversationErased" in jettison("log", str(talk.at), "--data", str(data)).stdout

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.host.bootstrap import tenant_keys
+from actors.host.adapters import tenant_keys
 from actors.host.settings import Settings
 from protocol.client import Client
 from protocol.ids import fresh_id
@@ -169,4 +169,4 @@ async def test_a_new_stack_says_that_it_is_empty_and_its_first_agent_finds_a_key
         async with Client.connect(url, keys=FolderKeys(folder=tmp_path / "keys")) as client:
             talk = await client.open("first")
             await talk.append([user("hello")])
-            assert (await talk.context(wait_seconds=180)).messages == [user("hello")]
+            assert (await talk.context(patience=180)).messages == [user("hello")]

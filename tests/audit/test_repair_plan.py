@@ -13,6 +13,7 @@ import pytest
 from actors.audit.heads import positions
 from actors.audit.repair_plan import RepairPlan, dense, plan
 from actors.audit.repairing import repaired
+from actors.audit.repairs import Repair
 from actors.audit.replay import replay
 from actors.audit.verify import Evidence, Verified, verify
 from actors.cli.verify import verdict_text
@@ -93,6 +94,10 @@ def test_with_a_copy_every_fault_is_undone(made: Fault) -> None:
     assert {one.body for one in recorded().records} <= {one.body for one in records}
     assert wanted.unreadable == ()
     assert (wanted.missing, wanted.gone) == ((), ())
+
+
+def test_a_verdict_tells_all_that_a_repair_wrote_down() -> None:
+    assert set(ConversationRepaired.__struct_fields__) <= set(Repair.__struct_fields__)
 
 
 def test_an_untouched_log_needs_no_repair() -> None:

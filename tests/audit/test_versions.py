@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from actors.audit.trail import versioned
-from actors.audit.versions import served, versions
+from actors.audit.versions import served_context, versions
 from actors.cli.audit_output import version_text
 from actors.cli.inspect import facts_told
 from actors.core.state import initial
@@ -117,7 +117,7 @@ def test_every_served_context_is_rebuilt_byte_for_byte() -> None:
     served_at = [row.version for row in versions(talk.at, talk.records) if row.stage == "serve"]
     assert len(served_at) > 40
     for version in served_at:
-        found = served(talk.at, talk.records, version=version)
+        found = served_context(talk.at, talk.records, version=version)
         assert found.same
         assert found.view is not None
         assert hashlib.sha256(found.view.body).hexdigest() == found.served.view_hash
@@ -127,7 +127,7 @@ def test_a_context_that_was_served_differently_is_told_apart() -> None:
     talk = Talk(small())
     talk.play(user("hello"))
     version = serve(talk, view_hash="0" * 64)
-    assert not served(talk.at, talk.records, version=version).same
+    assert not served_context(talk.at, talk.records, version=version).same
 
 
 def test_without_a_version_the_newest_served_context_is_meant() -> None:
@@ -135,21 +135,21 @@ def test_without_a_version_the_newest_served_context_is_meant() -> None:
     talk.play(user("hello"))
     version = serve(talk)
     talk.play(assistant("hi"), user("more"))
-    assert served(talk.at, talk.records).version == version
+    assert served_context(talk.at, talk.records).version == version
 
 
 def test_a_version_that_served_nothing_names_the_one_before_that_did() -> None:
     talk = recorded()
     version = next(row.version for row in versions(talk.at, talk.records) if row.stage == "digest")
     with pytest.raises(NotFound, match=rf"no context was served at version {version} .*newest served before it is"):
-        served(talk.at, talk.records, version=version)
+        served_context(talk.at, talk.records, version=version)
 
 
 @pytest.mark.parametrize("version", [0, 10**9])
 def test_a_version_out_of_range_is_refused_with_the_range(version: int) -> None:
     talk = Talk(small())
     with pytest.raises(NotFound, match=f"no version {version};"):
-        served(talk.at, talk.records, version=version)
+        served_context(talk.at, talk.records, version=version)
 
 
 @pytest.mark.parametrize(

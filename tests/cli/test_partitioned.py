@@ -44,7 +44,7 @@ async def test_an_operator_of_four_partitions_backs_up_restores_and_is_told_of_a
             await interrupted(parted, running, folder)
             await running.snapshots.put(MOVES, PLANTED)
             whole = await archived(running, MOVES)
-            await moving.Moving(running.connection, told=lambda _: None).grow(5)
+            await running.moving(told=lambda _: None).grow(5)
             assert hits(server.store, PLANTED.decode()) == {}, "what moved is not left where it was"
             assert await drift(running.connection) == []
             assert [one.body for one in await running.log.read(MOVES, after=0)] == whole

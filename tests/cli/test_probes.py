@@ -150,11 +150,11 @@ def test_a_worker_says_what_it_did_in_a_line_for_each_actor_and_begins_anew() ->
     for outcome, removed in (("applied", 900), ("applied", 300), ("declined", 0)):
         worked.add("digest", outcome, seconds=0.25, removed=removed)  # type: ignore[arg-type]
     worked.add("spill", "failed", seconds=2.0, removed=0)
-    assert worked.told() == [
+    assert worked.drained() == [
         "spill: 1 steps (1 failed), the slowest 2.0 s",
         "digest: 3 steps (2 applied, 1 declined), the slowest 0.2 s; 1,200 tokens left views",
     ]
-    assert worked.told() == []
+    assert worked.drained() == []
 
 
 @pytest.mark.parametrize("format", ["json", "text"])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from actors.core.state import State
 from actors.core.view import View, view
-from actors.squeeze.decide import Ask, Completion, next_ask
+from actors.squeeze.decide import Ask, Completion, squeeze
 from protocol import codec
 from protocol import policy as policies
 from protocol.errors import BudgetRefused, NotReady
@@ -94,7 +94,7 @@ def refolded(talk: Talk, upto: int | None = None) -> Talk:
 def judged(talk: Talk, answers: list[Completion]) -> DigestSqueezed | HistorySummarized | CompactionDeclined | None:
     """Return what squeeze makes of *answers*, the last one again and again if more are asked; land it."""
     given: tuple[Completion, ...] = ()
-    while isinstance(found := next_ask(talk.state, given, count=talk.count), Ask):
+    while isinstance(found := squeeze(talk.state, given, count=talk.count), Ask):
         given = (*given, answers[min(len(given), len(answers) - 1)])
     if found is not None:
         talk.land(talk.sealed((found,)))

@@ -21,7 +21,7 @@ from protocol.errors import BadMessage, BudgetRefused, NotReady
 from protocol.facts import ConversationOpened, SaidMessage
 from protocol.formats import messages
 from protocol.formats.bound_reasoning import Prefixes, binds
-from protocol.formats.cache_marks import MARKS_MAX, NO_MARKS, Marks, marked, marks_in, without_marks
+from protocol.formats.cache_marks import MARKS_KEPT, NO_MARKS, Marks, marked, marks_in, without_marks
 from protocol.formats.messages import ANTHROPIC, CHAT, PROFILES, Profile
 from protocol.formats.validate import problems
 from protocol.policy import Policy
@@ -291,9 +291,11 @@ def test_a_conversation_without_anything_new_in_it_is_shown_as_before(said: list
         assert (one and one.messages) == (other and other.messages)
 
 
-@given(said=mixed(), spare=st.integers(0, 4))
+@given(said=mixed())
 @LAWS
-def test_marks_leave_nothing_else_and_never_stand_more_than_four_times(said: list[Json], spare: int) -> None:
+def test_marks_leave_nothing_else_and_stand_once_before_the_messages_and_twice_in_them_at_most(
+    said: list[Json],
+) -> None:
     marks = NO_MARKS
     for message in said:
         marks = marks.after(message)
@@ -303,10 +305,9 @@ def test_marks_leave_nothing_else_and_never_stand_more_than_four_times(said: lis
     marks = Marks(system={"type": "ephemeral"}, messages={"type": "ephemeral", "ttl": "1h"})
     chosen = [message for message in said if isinstance(message.get("content"), (str, list))]
     content = [text("rules", **EPHEMERAL)]
-    apart, shown = marked(content, [message for message in chosen if is_readable(message)], marks, spare=spare)
-    assert sum(marks_in(messages.encode(one)) for one in ({"content": apart}, *shown)) <= MARKS_MAX - min(
-        spare, MARKS_MAX
-    )
+    apart, shown = marked(content, [message for message in chosen if is_readable(message)], marks)
+    assert marks_in(messages.encode({"content": apart})) == 1
+    assert sum(marks_in(messages.encode(one)) for one in shown) <= MARKS_KEPT
 
 
 def is_readable(message: Json) -> bool:

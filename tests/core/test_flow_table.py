@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from actors.core import flow
-from actors.core.flow import FLOW, After, FlowRow, mermaid, next_actor
+from actors.core.flow import FLOW, After, FlowRow, next_actor
 from actors.core.state import State
 from actors.core.state_parts import Cause, Episode
 from protocol.facts import CompactionDeclined, ConversationOpened, OverflowReported
@@ -18,6 +18,7 @@ from protocol.policy import Policy
 from protocol.subjects import ACTORS, Actor
 from tests.builders import LAWS, Talk, assistant, policy, result, user, words
 from tests.core.conversations import ANSWERS, conversations, policies
+from tests.flow_page import mermaid
 
 HOOK = {"id": "h", "on": "turn_start", "when": {"kind": "messages", "at_least": 5}, "do": {"kind": "compact"}}
 SQUEEZING: dict[str, object] = {"mode": "squeeze", "model": "m"}
@@ -189,17 +190,17 @@ def test_each_transition_of_random_conversations_is_a_row(
 def rows_taken() -> Iterator[list[FlowRow]]:
     """Yield the rows of the table that decide meanwhile."""
     taken: list[FlowRow] = []
-    deciding = flow.deciding
+    deciding_row = flow.deciding_row
 
     def noted(after: After, state: State) -> FlowRow:
-        taken.append(deciding(after, state))
+        taken.append(deciding_row(after, state))
         return taken[-1]
 
-    flow.deciding = noted
+    flow.deciding_row = noted
     try:
         yield taken
     finally:
-        flow.deciding = deciding
+        flow.deciding_row = deciding_row
 
 
 def assert_led(before: Episode | None, now: Episode | None, taken: list[FlowRow]) -> None:

@@ -21,7 +21,7 @@ from actors.cut.decide import cut
 from actors.digest.decide import digest
 from actors.spill.decide import spill
 from actors.spill.without_store import degraded
-from actors.squeeze.decide import next_ask
+from actors.squeeze.decide import squeeze
 from protocol.errors import BadMessage, BudgetRefused
 from protocol.facts import CompactionRequested, SaidFact, SaidMessage
 from protocol.formats import messages
@@ -157,7 +157,7 @@ def test_asked_twice_the_rules_have_nothing_more_to_say(said: list[dict[str, Any
         assert spill(state, uploads={}, count=COUNT) is None
         assert degraded(state, reason="", count=COUNT) is None
         assert digest(state, count=COUNT) == ()
-        assert next_ask(state, count=COUNT) is None
+        assert squeeze(state, count=COUNT) is None
         assert cut(state, count=COUNT) == ()
 
 

@@ -20,7 +20,8 @@ from protocol.service_messages import Answer, ContextAsked
 from protocol.subjects import Actor
 from storage.archives import ArchivedLog
 from storage.encrypted import EncryptedLog, EncryptedSnapshots
-from storage.memory import MemoryArchives, MemoryArtifacts, MemoryKeys, MemoryLog, MemorySnapshots
+from storage.gateway_sessions import MemorySessions
+from storage.memory import MemoryAnchors, MemoryArchives, MemoryArtifacts, MemoryKeys, MemoryLog, MemorySnapshots
 from storage.memory_erasure import MemoryErasure
 from storage.memory_work import (
     MemoryAnnouncer,
@@ -52,6 +53,8 @@ def in_memory() -> Process:
     log = EncryptedLog(ArchivedLog(stored, archives=archives), keys=keys)
     snapshots = EncryptedSnapshots(closed, keys=keys, artifacts=artifacts)
     return Process(
+        anchors=MemoryAnchors(),
+        sessions=MemorySessions(),
         log=log,
         snapshots=snapshots,
         artifacts=artifacts,

@@ -100,7 +100,7 @@ async def test_a_result_is_shortened_in_place_without_patience(hanging: Path) ->
     async with Client.connect(url_of(hanging)) as client:
         talk = await client.open("spilled", policy=layer())
         await talk.append([user("look"), assistant(None, "a"), result("a", "a line of it\n" * 4000)])
-        context = await talk.context(wait_seconds=180)
+        context = await talk.context(patience=180)
         assert "the store was not reachable" in context.messages[-1]["content"]
 
 
@@ -111,7 +111,7 @@ async def test_a_large_part_goes_into_the_log_where_it_fits(hanging: Path) -> No
         client.patience_seconds = PATIENCE_SECONDS
         await talk.append([user("look"), assistant(None, "a"), result("a", text)])
         assert await talk.read_artifact("messages:3", lines="12000") == "x marks the spot"
-        assert (await talk.context(wait_seconds=180)).messages[0] == user("look")
+        assert (await talk.context(patience=180)).messages[0] == user("look")
         # the same once more is the same message, whatever the store does by then
         before = talk._voice.seq
         await talk.append([assistant("seen"), user(text)])

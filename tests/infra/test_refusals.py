@@ -200,18 +200,18 @@ async def test_a_server_that_hangs_is_told_from_a_worker_that_is_not_there(tmp_p
         async with Client.connect(server.url, user="agent-acme", password=PASSWORD) as client:
             talk = await client.open("c", tenant="acme")
             with pytest.raises(JettisonError, match="nobody serves contexts"):
-                await talk.context(wait_seconds=0.5)
+                await talk.context(patience=0.5)
             server.process.send_signal(signal.SIGSTOP)
             try:
                 with pytest.raises(JettisonError, match="NATS does not answer"):
-                    await talk.context(wait_seconds=0.5)
+                    await talk.context(patience=0.5)
             finally:
                 server.process.send_signal(signal.SIGCONT)
             # and is heard at once when it goes on, although nobody waits for its late answers any more
             with pytest.raises(JettisonError, match="nobody serves contexts"):
-                await talk.context(wait_seconds=0.5)
+                await talk.context(patience=0.5)
             # gone altogether: who reconnects is not answered either
             server.process.kill()
             server.process.wait(timeout=180)
             with pytest.raises(JettisonError, match="NATS does not answer"):
-                await talk.context(wait_seconds=0.5)
+                await talk.context(patience=0.5)

@@ -9,7 +9,8 @@ from pathlib import Path
 import nats
 from nats.aio.msg import Msg
 
-from actors.host.bootstrap import runtime, tenant_keys, work
+from actors.host.adapters import tenant_keys
+from actors.host.bootstrap import runtime, work
 from actors.host.settings import Settings
 from protocol import subjects
 from protocol.client import Client
@@ -42,7 +43,7 @@ async def spoken(server: RightsServer, settings: Settings, tenant: str, name: st
         for number in range(6):
             await talk.append([{"role": "user", "content": f"{number} {text} " * 100}])
             await talk.append([{"role": "assistant", "content": f"{number} yes " * 100}])
-            context = await talk.context(wait_seconds=180)
+            context = await talk.context(patience=180)
             assert context.tokens <= 4_000
         assert text in await talk.read_artifact("messages:1-1", lines="1-3")
 

@@ -49,7 +49,7 @@ async def test_an_agent_goes_back_where_an_operator_turned_it_on(tmp_path: Path,
             client = await held.enter_async_context(Client.connect(server.url, user="agent-default", password=PASSWORD))
             talk = await client.open(name, policy=layer())
             await talk.append([user("one")])
-            await talk.context(wait_seconds=180)
+            await talk.context(patience=180)
             assert [row.stage for row in await talk.versions()][-1] == "serve"
             for going_back in (talk.rewind(upto=1), talk.fork(f"{name}-b"), talk.erase(yes=True)):
                 with pytest.raises(NotPermitted, match=r"may not publish"):
@@ -60,7 +60,7 @@ async def test_an_agent_goes_back_where_an_operator_turned_it_on(tmp_path: Path,
             branch = await talk.fork(f"{name}-b", upto=1)
             assert (await talk.rewind(upto=1)).upto == 1
             await branch.append([assistant("right")])
-            assert (await branch.context(wait_seconds=180)).messages == [user("one"), assistant("right")]
+            assert (await branch.context(patience=180)).messages == [user("one"), assistant("right")]
             assert (await branch.erase(yes=True)).messages == 2
             with pytest.raises(Erased):
                 await branch.context()

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx2 as httpx
 import pytest
 
-from actors.cli.page import access_of, page_of, serving
+from actors.cli.page import access_of, page_of, serving_page
 from actors.host.bootstrap import Runtime
 from actors.host.settings import PageSection
 from protocol.client import Client
@@ -36,7 +36,7 @@ async def test_a_user_sees_its_tenants_and_a_stranger_none(running: Runtime, cli
                     await asyncio.sleep(0.1)
             return answer
 
-    async with serving(app, page=settings):
+    async with serving_page(app, page=settings):
         assert socket.stat().st_mode & 0o007 == 0
         for user, tenants in USERS.items():
             said = {"X-Forwarded-User": user}
@@ -58,7 +58,7 @@ async def test_only_a_listed_address_is_believed(
 ) -> None:
     settings = PageSection(users=USERS, peers=peers)
     app = page_of(running, traces=tmp_path, access=access_of(settings))
-    async with serving(app, page=settings) as url, httpx.AsyncClient() as browser:
+    async with serving_page(app, page=settings) as url, httpx.AsyncClient() as browser:
         assert (await browser.get(url, headers={"X-Forwarded-User": "bob"})).status_code == status
 
 

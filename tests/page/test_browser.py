@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from actors.cli.page import serving
+from actors.cli.page import serving_page
 from storage.memory import MemoryArtifacts, MemoryLog
 from tests.audit.recorded import recorded
 from tests.builders import Talk, policy, user, words
@@ -49,7 +49,7 @@ async def site(log: MemoryLog) -> AsyncIterator[Site]:
     artifacts = MemoryArtifacts()
     for talk in (recorded(), hostile()):
         await fill(log, artifacts, talk)
-    async with serving(app_over(log, artifacts)) as url, chromium() as shared:
+    async with serving_page(app_over(log, artifacts)) as url, chromium() as shared:
         yield Site(url, shared)
 
 

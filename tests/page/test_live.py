@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.cli.page import page_of, serving
+from actors.cli.page import page_of, serving_page
 from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
 from protocol.client import Client
@@ -83,10 +83,10 @@ async def test_the_command_serves_until_it_is_told_to_stop(settings: Settings, t
 
 async def test_a_taken_port_is_one_sentence() -> None:
     app = app_over(MemoryLog(), MemoryArtifacts())
-    async with serving(app) as url:
+    async with serving_page(app) as url:
         port = int(url.rstrip("/").rpartition(":")[2])
         with pytest.raises(Unavailable, match=rf"^port {port} of 127\.0\.0\.1: .* in use; give another --port$"):
-            async with serving(app, port=port):
+            async with serving_page(app, port=port):
                 pass
 
 

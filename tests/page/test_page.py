@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from actors.audit.diff import diff
-from actors.audit.versions import served, versions
+from actors.audit.versions import served_context, versions
 from actors.audit.why import why
 from actors.core.pressure import target_tokens, trigger_tokens
 from actors.page.escape import visible
@@ -93,7 +93,7 @@ async def test_the_chart_has_the_numbers_of_the_table() -> None:
 
 async def test_a_served_version_is_shown_and_given_byte_for_byte() -> None:
     talk = recorded()
-    found = served(talk.at, talk.records)
+    found = served_context(talk.at, talk.records)
     assert found.view is not None
     async with shown(talk) as site:
         page = await site.get(f"/c/{talk.at}/v/{found.version}")
@@ -166,7 +166,7 @@ async def test_a_search_names_versions_and_places() -> None:
 
 async def test_every_page_tells_that_a_view_was_cut_for_one_call() -> None:
     talk, version = cut_for_one_call()
-    tokens = f"{served(talk.at, talk.records).served.tokens:,}"
+    tokens = f"{served_context(talk.at, talk.records).served.tokens:,}"
     at = f"/c/{talk.at}"
     async with shown(talk) as site:
         listed = await site.get(at)

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 
 from actors.audit.diff import diff
 from actors.audit.versions import versions
-from actors.cli.page import page_of, serving
+from actors.cli.page import page_of, serving_page
 from actors.cli.session import located
 from actors.host.bootstrap import Runtime, runtime
 from actors.host.settings import Settings
@@ -219,5 +219,5 @@ async def test_every_view_of_them_is_readable(app: ASGIApp, undone: Undone, site
 
 @pytest.fixture(scope="module")
 async def site(app: ASGIApp) -> AsyncIterator[Site]:
-    async with serving(app) as url, chromium() as shared:
+    async with serving_page(app) as url, chromium() as shared:
         yield Site(url, shared)

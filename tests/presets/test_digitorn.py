@@ -10,7 +10,7 @@ import pytest
 
 from actors.core.extract import found_in
 from actors.digest.decide import digest
-from actors.squeeze.decide import Ask, next_ask
+from actors.squeeze.decide import Ask, squeeze
 from actors.squeeze.must_keep import required, unsaid
 from protocol.errors import ChainBroken
 from protocol.facts import (
@@ -374,4 +374,4 @@ class TestPrepared:
     def test_none_is_made_of_nothing(self) -> None:
         talk = Talk(digitorn(preset="digitorn"))
         talk.play(*TALK[:4])
-        assert next_ask(talk.state, count=COUNT) is None
+        assert squeeze(talk.state, count=COUNT) is None

@@ -10,7 +10,7 @@ import pytest
 from actors.audit.replay import replay
 from actors.cli.policy_import import from_docsgpt
 from actors.core.pressure import trigger_tokens
-from actors.squeeze.decide import Ask, Completion, answer_tokens_max, next_ask
+from actors.squeeze.decide import Ask, Completion, answer_tokens_max, squeeze
 from actors.squeeze.prompts import PROMPTS, prompt_hash
 from protocol import policy as policies
 from protocol.facts import (
@@ -51,7 +51,7 @@ def asking(turns: int = 30, *, window: int = 6000, answer: Any = "") -> Talk:
 
 def after(talk: Talk, answer: Completion) -> HistorySummarized | CompactionDeclined:
     """Return the fact that ends the stage after *answer*, and let it land."""
-    fact = next_ask(talk.state, (answer,), count=COUNT)
+    fact = squeeze(talk.state, (answer,), count=COUNT)
     assert isinstance(fact, HistorySummarized | CompactionDeclined), fact
     talk.land(talk.sealed((fact,)))
     return fact

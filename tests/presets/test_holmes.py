@@ -16,8 +16,8 @@ from actors.cli.policy_import import from_holmes
 from actors.core.pressure import trigger_tokens
 from actors.squeeze.act import Asking
 from actors.squeeze.chunks import RESULT_TOKENS_MAX
-from actors.squeeze.decide import Ask, Completion, answer_tokens_max, fits, next_ask
-from actors.squeeze.model import ModelSettings, OpenAiModel
+from actors.squeeze.decide import Ask, Completion, answer_tokens_max, fits, squeeze
+from actors.squeeze.model import OpenAiModel
 from protocol.errors import BudgetRefused
 from protocol.facts import CompactionDeclined, HistoryDigested, HistorySummarized, StageFailed
 from protocol.policy import resolve
@@ -63,7 +63,7 @@ def asking(turns: int = 10, *, text: str = lines(500), **sections: Mapping[str, 
 
 
 def refused(talk: Talk, *answers: Completion) -> CompactionDeclined:
-    fact = next_ask(talk.state, answers, count=COUNT)
+    fact = squeeze(talk.state, answers, count=COUNT)
     assert isinstance(fact, CompactionDeclined), fact
     return fact
 
@@ -118,7 +118,7 @@ UNUSABLE: dict[str, tuple[Scripted, str]] = {
 async def squeezed(talk: Talk, answer: Scripted) -> CompactionDeclined | StageFailed:
     """Let squeeze ask a real endpoint that answers so, and all four actors go on; return what it came to."""
     async with scripted_llm([answer]) as llm:
-        asks = Asking(model=OpenAiModel(ModelSettings(base_url=llm.base_url, api_key="none")))
+        asks = Asking(model=OpenAiModel(base_url=llm.base_url, api_key="none"))
         step = await asks.step(AT, talk.state, count=COUNT, release_credit=lambda: None)
     (fact,) = step.facts
     assert isinstance(fact, CompactionDeclined | StageFailed), fact
@@ -160,7 +160,7 @@ def test_a_history_larger_than_the_window_is_rolled_and_the_longest_result_keeps
     before = talk.state
     answers: tuple[Completion, ...] = ()
     asked: list[Ask] = []
-    while isinstance(found := next_ask(talk.state, answers, count=COUNT), Ask):
+    while isinstance(found := squeeze(talk.state, answers, count=COUNT), Ask):
         asked.append(found)
         answers = (*answers, said_by_model(extractive(found)))
     assert isinstance(found, HistorySummarized), found
@@ -194,7 +194,7 @@ def test_a_provider_that_takes_less_is_asked_for_less_a_bounded_number_of_times(
     talk = asking()
     answers: tuple[Completion, ...] = ()
     sizes: list[int] = []
-    while isinstance(found := next_ask(talk.state, answers, count=COUNT), Ask):
+    while isinstance(found := squeeze(talk.state, answers, count=COUNT), Ask):
         sizes.append(COUNT(found.user))
         answers = (*answers, TOO_LONG if len(sizes) <= refusals else said_by_model(extractive(found)))
     tried = sizes[: refusals + 1]

@@ -9,7 +9,7 @@ import pytest
 
 from actors.core.flow import next_actor
 from actors.core.units import blocks_first, units
-from actors.squeeze.decide import Ask, Completion, answer_tokens_max, deadline_seconds, next_ask
+from actors.squeeze.decide import Ask, Completion, answer_tokens_max, deadline_seconds, squeeze
 from protocol.facts import (
     CompactionDeclined,
     CompactionRequested,
@@ -258,7 +258,7 @@ def test_a_squeezed_digest_keeps_its_place_and_all_other_messages_theirs() -> No
 
 @CASES.of("Q5")
 def test_nobody_is_asked_about_nothing() -> None:
-    assert next_ask(Talk(wanted()).state, count=quarters) is None
+    assert squeeze(Talk(wanted()).state, count=quarters) is None
 
 
 @CASES.of("Q6", "E4")
@@ -292,7 +292,7 @@ def test_an_answer_that_is_empty_cut_off_or_not_smaller_leaves_the_digest_as_it_
 ) -> None:
     talk = asking()
     before = talk.shown(10_000)
-    fact = next_ask(talk.state, (answer,), count=quarters)
+    fact = squeeze(talk.state, (answer,), count=quarters)
     assert isinstance(fact, CompactionDeclined)
     assert fact.reason.startswith(reason)
     talk.land(talk.sealed((fact,)))

@@ -44,7 +44,7 @@ async def speaks(client: Client, name: str, ends: float, chance: random.Random) 
             text = f"{len(said)} of {name} {chance.randbytes(chance.randrange(400)).hex()}"
             await talk.append([{"role": "user", "content": text}])
             said.append(text)
-        view = await talk.context(wait_seconds=60)
+        view = await talk.context(patience=60)
         assert view.messages[-1]["content"] == said[-1], "a view has the newest word"
         await asyncio.sleep(chance.choice((0.05, IDLE_SECONDS, 2 * IDLE_SECONDS, 6 * IDLE_SECONDS)))
     return talk.at, said
@@ -56,7 +56,7 @@ async def is_erased(running: Runtime, client: Client, ends: float, chance: rando
     while time.monotonic() < ends:
         talk = await client.open(f"doomed-{chance.randrange(10**9)}", policy=POLICY)
         await talk.append([{"role": "user", "content": chance.randbytes(60_000).hex()}])
-        await talk.context(wait_seconds=60)
+        await talk.context(patience=60)
         await asyncio.sleep(chance.uniform(1.0, 4.0) * IDLE_SECONDS)
         await running.erasing().erase(talk.at, by="test")
         gone.append(talk.at)

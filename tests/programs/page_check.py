@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from actors.cli.page import serving
+from actors.cli.page import serving_page
 from tests.audit.recorded import recorded
 from tests.page.chromium import chromium
 from tests.page.many import crowded
@@ -48,7 +48,7 @@ async def checked(axe: str, shots: Path) -> list[str]:
     shots.mkdir(parents=True, exist_ok=True)
     app, _ = await crowded()
     found: list[str] = []
-    async with serving(app) as url, chromium() as page:
+    async with serving_page(app) as url, chromium() as page:
         for scheme in SCHEMES:
             await page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
             for width in WIDTHS:

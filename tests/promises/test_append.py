@@ -12,7 +12,8 @@ import pytest
 from nats.aio.client import Client as NatsConnection
 from nats.aio.msg import Msg
 
-from actors.host.bootstrap import Runtime, tenant_keys
+from actors.host.adapters import tenant_keys
+from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
 from actors.runtime.conversations import Conversations
 from actors.runtime.fold import folded

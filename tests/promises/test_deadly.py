@@ -125,7 +125,7 @@ async def test_a_conversation_that_ends_its_workers_is_given_up_and_the_others_g
         assert not idle.conversations.is_warm(talk.at), "who looks after lost wake-ups looks not at this one"
         async with at_work(apart, ["cut"]):
             with pytest.raises(Deadly, match="jettison dlq show"):
-                await talk.context(wait_seconds=180)
+                await talk.context(patience=180)
         # said again it is tried apart at once, also by a worker that never heard of it
         async with deadly(apart) as stranger:
             await talk.append([user("still there?")])
@@ -134,7 +134,7 @@ async def test_a_conversation_that_ends_its_workers_is_given_up_and_the_others_g
                     await asyncio.sleep(0.1)
             assert stranger.returncode is None
         assert len(worker.codes) == VANISHED_MAX + 1
-    await idle.dead_letters.drop(await idle.dead_letters.find("spill", talk.at))
+    await idle.dead_letters.drop(await letter(idle, talk.at))
     # a version that does not die of it: tried apart first, acquitted, and forgotten
     await idle.wakes.wake("spill", talk.at, headers={})
     async with at_work(apart, ["spill"]):

@@ -102,7 +102,7 @@ async def test_a_log_without_room_says_busy_and_goes_on_when_there_is_room_again
                     )
             assert await said(busy, talk.at) == [user("before")], "nothing of it was stored"
             with pytest.raises(Busy, match="no room"):
-                await talk.context(wait_seconds=0.2)  # a view that was not served yet, and cannot be written down
+                await talk.context(patience=0.2)  # a view that was not served yet, and cannot be written down
             assert await busy.connection.jetstream().purge_stream(subjects.SNAPSHOT_STREAM, subject="ctx.v1.snap.old.*")
             await talk.append(call_and_result("a", LOG))
             assert (await settled(busy, talk.at)).messages == 4
@@ -222,7 +222,7 @@ async def test_a_store_without_room_holds_up_who_spills_and_no_other(tmp_path: P
             for number in range(5):
                 other = await client.open(f"other-{number}", policy=waits)
                 await other.append([user("hello")])
-                assert (await other.context(wait_seconds=180)).messages == [user("hello")]
+                assert (await other.context(patience=180)).messages == [user("hello")]
             await asyncio.sleep(1.0)  # the fault lasts
             facts = done_facts(await busy.log.read(talk.at, after=0))
             assert [fact for fact in facts if isinstance(fact, ToolOutputSpilled)] == []

@@ -55,7 +55,7 @@ async def test_a_message_of_any_size_is_kept_whole_and_the_connection_stays(
         await talk.append(turn)
         spoken += turn
         assert not client.connection.is_closed
-    context = await talk.context(wait_seconds=180)
+    context = await talk.context(patience=180)
     assert context.upto == len(spoken)
     assert context.tokens <= context.budget
     assert await said_whole(working, talk.at) == spoken
@@ -78,7 +78,7 @@ async def test_an_upload_that_was_damaged_parks_its_conversation_and_no_other(
     assert (kept.letter.reason, kept.letter.error) == ("damaged", "ArtifactDamaged")
     await freed(working, talk.at)
     await other.append([{"role": "user", "content": "hello"}])
-    assert (await other.context(wait_seconds=180)).upto == 1
+    assert (await other.context(patience=180)).upto == 1
 
 
 @pytest.mark.slow
@@ -121,17 +121,17 @@ async def test_a_restarted_server_is_noticed_by_nobody_but_the_clock(
     async with at_work(settings) as busy, Client.connect(settings.nats.url) as client:
         talk = await client.open("restarted", policy=layer())
         await talk.append([{"role": "user", "content": "before"}])
-        await talk.context(wait_seconds=180)
+        await talk.context(patience=180)
         await all_idle(busy)
         tasks = len(asyncio.all_tasks())
         os.kill(stack.pids["nats"], signal.SIGKILL)
         appending = asyncio.create_task(talk.append([{"role": "user", "content": "while it is away"}]))
-        asking = asyncio.create_task(talk.context(wait_seconds=180))
+        asking = asyncio.create_task(talk.context(patience=180))
         # three seconds on a calm machine; a pull that is waited for in vain takes an hour
         async with asyncio.timeout(180):
             await appending
             await asking
-            context = await talk.context(wait_seconds=180)
+            context = await talk.context(patience=180)
         assert [message["content"] for message in context.messages] == ["before", "while it is away"]
         assert (await settled(busy, talk.at)).messages == 2
         async with asyncio.timeout(180):
@@ -155,7 +155,7 @@ async def test_a_service_that_was_killed_while_it_answered_is_asked_no_more(
         subjects.ask_filter("context"), queue=subjects.CONTEXT_GROUP, cb=swallow
     )
     for _ in range(200):  # which of the group is asked is chance
-        assert (await talk.context(wait_seconds=180)).upto == 1
+        assert (await talk.context(patience=180)).upto == 1
         if swallowed:
             break
     assert swallowed
@@ -227,7 +227,7 @@ async def test_the_last_of_five_thousand_turns_costs_what_the_first_did(
                     {"role": "assistant", "content": f"answer {number}"},
                 ]
             )
-            await talk.context(wait_seconds=180)
+            await talk.context(patience=180)
             spent.append(time.process_time() - started)
             if number % 100 == 99:
                 written.append((await jetstream.stream_info(subjects.LOG_STREAM)).state.bytes)
@@ -246,7 +246,7 @@ async def test_an_append_costs_no_more_than_three_raw_publishes(
         talk = await client.open("warm", policy=layer(window=100_000))
         for number in range(100):
             await talk.append([{"role": "user", "content": f"{number} " + "word " * 400}])
-        await talk.context(wait_seconds=180)
+        await talk.context(patience=180)
         raw, turns = [], []
         for number in range(100):
             body = said_body(f"{number} " + "word " * 20, count=number + 1)

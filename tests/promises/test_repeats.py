@@ -72,7 +72,7 @@ async def test_two_writers_and_envelopes_that_come_again_under_other_ids_are_hea
             for record in spoken[::-3]:
                 await working.log.say(first.at, record.body, message_id=fresh_id(), headers={})
     # a large window, no compaction: all of it is shown
-    context = await first.context(wait_seconds=180)
+    context = await first.context(patience=180)
     live = await settled(working, first.at)
     records = await working.log.read(first.at, after=0)
     assert sum(record.side == "said" for record in records) > len(wanted) + 2, "the repeats are in the log"

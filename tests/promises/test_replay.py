@@ -54,7 +54,7 @@ async def test_replay_is_the_same_bytes_everywhere_and_asks_no_network(
 ) -> None:
     talk = await client.open(name, policy=layer())
     await talk.append(SAMPLE)
-    served = await talk.context(wait_seconds=180)
+    served = await talk.context(patience=180)
     live = await settled(working, talk.at)
     records = await working.log.read(talk.at, after=0)
     file = tmp_path / "records"

@@ -83,16 +83,16 @@ async def test_a_slow_store_holds_up_who_spills_and_no_other(
         for number, talk in enumerate(spilling):
             await talk.append(call_and_result("a", f"{number}\n{LOG}"))
         # their agents ask at once, and so hold slots of both lanes
-        asking = [asyncio.create_task(talk.context(wait_seconds=180)) for talk in spilling]
+        asking = [asyncio.create_task(talk.context(patience=180)) for talk in spilling]
         for _ in range(OTHERS):
             other = await client.open(f"other-{fresh_id()}", policy=layer())
             await other.append([user("hello")])
-            assert (await other.context(wait_seconds=180)).messages == [user("hello")]
+            assert (await other.context(patience=180)).messages == [user("hello")]
             # told by who was first, and by no clock: that is the machine's as well. In the slots of those that came
             # before, it would have waited until only the last of them had one
             assert sum(one.done() for one in asking) < SPILLING - SLOTS
         with pytest.raises(NotReady, match="spill"):
-            await spilling[-1].context(wait_seconds=0.1)
+            await spilling[-1].context(patience=0.1)
         assert [context.upto for context in await asyncio.gather(*asking)] == [3] * SPILLING
         for number, talk in enumerate(spilling):
             assert (await settled(busy, talk.at)).messages == 3

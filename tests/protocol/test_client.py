@@ -110,7 +110,7 @@ async def test_a_policy_that_cannot_be_used_does_not_stop_the_talk(working: Runt
 async def large(client: Client, running: Runtime, name: str, wanted: list[Json], text: str) -> None:
     talk = await opened(client, name)
     await talk.append(wanted)
-    context = await talk.context(wait_seconds=180)
+    context = await talk.context(patience=180)
     assert problems(context.messages) == []
     assert context.tokens <= context.budget
     assert "kept as an artifact" in str(context.messages[-1]["content"])

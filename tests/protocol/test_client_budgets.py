@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from actors.audit.versions import served
+from actors.audit.versions import served_context
 from actors.host.bootstrap import Runtime
 from protocol.client import Client
 from protocol.errors import BudgetRefused
@@ -52,7 +52,7 @@ async def test_what_one_call_asked_for_is_recorded_and_rebuilt(working: Runtime,
     records = await working.log.read(talk.at, after=0)
     fact = next(fact for fact in done_facts(records) if isinstance(fact, ContextServed))
     assert (fact.asked, fact.budget) == (900, 900)
-    rebuilt = served(talk.at, records, version=small.version)
+    rebuilt = served_context(talk.at, records, version=small.version)
     assert (rebuilt.same, rebuilt.view.hash if rebuilt.view else "") == (True, small.hash)
 
 

@@ -83,7 +83,7 @@ async def test_headers_of_a_stranger_do_not_stop_the_conversation(
         wanted = [user("before"), user("after")]
     await talk.append([user("after")])
     async with asyncio.timeout(180):
-        assert (await talk.context(wait_seconds=3600)).messages == wanted
+        assert (await talk.context(patience=3600)).messages == wanted
 
 
 ODD_HISTORIES: dict[str, list[Json]] = {
@@ -118,7 +118,7 @@ ODD_HISTORIES: dict[str, list[Json]] = {
 async def test_an_odd_history_is_served_in_a_legal_form(working: Runtime, client: Client, name: str, what: str) -> None:
     talk = await opened(client, name)
     await talk.append(ODD_HISTORIES[what])
-    context = await talk.context(wait_seconds=180)
+    context = await talk.context(patience=180)
     assert problems(context.messages) == []
     assert context.tokens <= context.budget
     assert context.messages[-1] == user("end")
@@ -131,7 +131,7 @@ async def test_all_odd_histories_survive_compaction(working: Runtime, client: Cl
     talk = await opened(client, name, window=4_000)
     for history in ODD_HISTORIES.values():
         await talk.append([*history, *chatter(4)])
-        context = await talk.context(wait_seconds=180)
+        context = await talk.context(patience=180)
         assert problems(context.messages) == []
         assert context.tokens <= context.budget == 4_000
 

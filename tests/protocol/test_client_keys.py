@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from actors.host.bootstrap import Runtime, tenant_keys
+from actors.host.adapters import tenant_keys
+from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
 from actors.services.read_back import said_messages
 from protocol import codec

@@ -145,7 +145,7 @@ async def test_a_killed_server_loses_and_repeats_nothing(tmp_path: Path, name: s
             if index in (30, 80):
                 os.kill(stack.pids["nats"], signal.SIGKILL)
             await talk.append([message])
-        context = await talk.context(wait_seconds=180)
+        context = await talk.context(patience=180)
         assert context.upto == len(wanted)
         assert await said(busy, talk.at) == wanted
         assert (await settled(busy, talk.at)).messages == len(wanted)
@@ -161,12 +161,12 @@ async def test_without_a_worker_the_error_says_so(tmp_path: Path, name: str) -> 
         await talk.append([user("hi")])
         async with asyncio.timeout(180):
             with pytest.raises(NotReady, match="nobody serves"):
-                await talk.context(wait_seconds=0.5)
+                await talk.context(patience=0.5)
         assert await said(alone, talk.at) == [user("hi")]
         # who serves, but has nobody who spills, says whom it waits for
         async with at_work(ours, ("cut",)):
             with pytest.raises(NotReady, match="spill has not worked"):
-                await talk.context(wait_seconds=0.5)
+                await talk.context(patience=0.5)
         # and what was said meanwhile is not lost
         async with at_work(ours):
             assert (await talk.context()).messages == [user("hi")]
@@ -179,6 +179,6 @@ async def test_an_answer_that_does_not_come_is_bad_luck(working: Runtime, settin
         proxy.answers.clear()
         async with asyncio.timeout(180):
             with pytest.raises(Unavailable, match="NATS does not answer"):
-                await talk.context(wait_seconds=0)
+                await talk.context(patience=0)
         proxy.answers.set()
         assert (await talk.context()).messages == [user("hi")]

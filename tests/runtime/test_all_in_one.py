@@ -16,7 +16,7 @@ async def test_one_process_in_the_role_all_compacts_and_answers(running: Runtime
         await served(running)
         talk = await client.open(name, policy=layer(window=4_000))
         await talk.append(chatter(60))
-        assert (await talk.context(wait_seconds=180)).tokens <= 4_000
+        assert (await talk.context(patience=180)).tokens <= 4_000
     finally:
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)

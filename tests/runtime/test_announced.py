@@ -113,7 +113,7 @@ async def test_who_asks_for_a_view_counts_as_waiting_until_it_is_answered(
     await talk.append([{"role": "user", "content": "one"}])
     tasks = [asyncio.create_task(running.worker("spill").run()), asyncio.create_task(service.run())]
     try:
-        await talk.context(wait_seconds=180)
+        await talk.context(patience=180)
         assert set(waiting) == {1}
         async with asyncio.timeout(180):
             while running.under_way.agents:

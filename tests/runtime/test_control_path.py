@@ -20,7 +20,7 @@ async def spoken(talk: Conversation, turns: int) -> None:
     said = chatter(turns)
     for index in range(0, len(said), 2):
         await talk.append(said[index : index + 2])
-        await talk.context(wait_seconds=180)
+        await talk.context(patience=180)
 
 
 async def test_hooks_note_call_and_compact_and_the_log_says_what_they_did(
@@ -70,10 +70,10 @@ async def test_what_a_provider_counts_and_refuses_makes_the_next_view_fit_it(
         f"{before.tokens * 2} tokens. Please reduce the length of the messages."
     )
     await talk.report_overflow(view_hash=before.hash, message=error)
-    after = await talk.context(wait_seconds=180)
+    after = await talk.context(patience=180)
     assert (after.budget, after.tokens <= 1_000) == (1_000, True), "the window it named, each token counted double"
     await talk.report_usage(input_tokens=after.tokens, view_hash=after.hash)
-    learned = await talk.context(wait_seconds=180)
+    learned = await talk.context(patience=180)
     assert learned.budget == 1_333, "the ratio is the mean of what was told"
 
 

@@ -85,7 +85,7 @@ async def test_a_full_log_serves_what_was_served_and_refuses_what_cannot_be_writ
             assert (smaller.messages, smaller.hash, smaller.version) == (first.messages, first.hash, first.version)
             assert (first.budget > smaller.budget, smaller.budget) == (True, 5_000)
             with pytest.raises(Busy, match="no room"):
-                await other.context(wait_seconds=0.5)
+                await other.context(patience=0.5)
         finally:
             await provision(idle.connection)
         assert (await other.context()).messages == first.messages
@@ -163,7 +163,7 @@ async def test_an_agent_asks_again_where_the_service_is_busy_and_is_told_in_the_
         subscription = await idle.connection.subscribe(subjects.ask_filter("context"), cb=always_busy)
         async with asyncio.timeout(180):
             with pytest.raises(Busy, match="full") as failed:
-                await talk.context(wait_seconds=0.5)
+                await talk.context(patience=0.5)
         assert failed.value.fields == {"requests": 9}
         await subscription.unsubscribe()
 
@@ -199,7 +199,7 @@ async def test_a_tenant_with_many_waiting_conversations_does_not_hold_up_another
     async with Client.connect(apart.nats.url) as client, at_work(apart):
         talk = await client.open("waits", tenant=f"small-{fresh_id()[:6]}")
         await talk.append([{"role": "user", "content": "hello"}])
-        context = await talk.context(wait_seconds=180)
+        context = await talk.context(patience=180)
         left = await waiting(idle, tenant)
     assert context.upto == 1
     assert left > FLOOD // 4, f"it was served after {FLOOD - left} of the other tenant's {FLOOD}"

@@ -33,7 +33,7 @@ async def test_without_a_store_results_are_shortened_in_place_and_the_talk_goes_
     async with at_work(without_store(settings)) as busy:
         talk = await client.open(f"down-{fresh_id()}", policy=layer())
         await talk.append(call_and_result("a", LOG))
-        context = await talk.context(wait_seconds=180)
+        context = await talk.context(patience=180)
         assert problems(context.messages) == []
         assert context.tokens <= context.budget
         shown = context.messages[-1]["content"]
@@ -47,7 +47,7 @@ async def test_without_a_store_results_are_shortened_in_place_and_the_talk_goes_
         whole = await talk.read_artifact("messages:3", lines="500-501")
         assert whole == "\n".join(LOG.split("\n")[498:500])
         await talk.append([{"role": "assistant", "content": "I see."}, {"role": "user", "content": "And now?"}])
-        assert (await talk.context(wait_seconds=180)).messages[-1]["content"] == "And now?"
+        assert (await talk.context(patience=180)).messages[-1]["content"] == "And now?"
 
 
 async def test_a_store_that_comes_back_is_used_again(settings: Settings, client: Client) -> None:
@@ -58,7 +58,7 @@ async def test_a_store_that_comes_back_is_used_again(settings: Settings, client:
             facts = done_facts(await busy.log.read(talk.at, after=0))
             assert not [fact for fact in facts if isinstance(fact, ToolOutputTrimmed)]
     async with at_work(settings) as healthy:
-        context = await talk.context(wait_seconds=180)
+        context = await talk.context(patience=180)
         assert "kept as an artifact" in context.messages[-1]["content"]
         facts = done_facts(await healthy.log.read(talk.at, after=0))
         assert [fact.number for fact in facts if isinstance(fact, ToolOutputSpilled)] == [3]

@@ -49,16 +49,16 @@ async def by_turn(client: Client, said: Sequence[Json]) -> Played:
     contexts = []
     for index, message in enumerate(said):
         if index and message["role"] == "assistant":
-            contexts.append(await talk.context(wait_seconds=180))
+            contexts.append(await talk.context(patience=180))
         await talk.append([message])
-    contexts.append(await talk.context(wait_seconds=180))
+    contexts.append(await talk.context(patience=180))
     return Played(at=talk.at, contexts=tuple(contexts))
 
 
 async def at_once(client: Client, said: Sequence[Json], *, wait_seconds: float = 180) -> Played:
     talk = await client.open(f"once-{fresh_id()}", policy=layer())
     await talk.append(said)
-    return Played(at=talk.at, contexts=(await talk.context(wait_seconds=wait_seconds),))
+    return Played(at=talk.at, contexts=(await talk.context(patience=wait_seconds),))
 
 
 @pytest.fixture(scope="module")
@@ -221,7 +221,7 @@ async def test_killed_workers_delay_and_lose_nothing(apart: Settings, played: Pl
             processes += [await started_worker(apart, actor) for actor in ACTORS]
         state = await settled(running, talk.at)
         await served(running)
-        context = await talk.context(wait_seconds=180)
+        context = await talk.context(patience=180)
         assert context.hash == played.contexts[-1].hash
         assert state.messages == len(SAMPLE)
         records = await running.log.read(talk.at, after=0)

@@ -73,7 +73,7 @@ async def test_a_commit_of_a_newer_version_is_given_up_and_the_others_go_on(work
     assert "not a readable commit" in kept.letter.detail
     await freed(working, talk.at)
     await other.append([{"role": "user", "content": "hello"}])
-    assert (await other.context(wait_seconds=180)).upto == 1
+    assert (await other.context(patience=180)).upto == 1
     await gone(working, talk.at)
 
 

@@ -27,7 +27,7 @@ async def test_every_commit_says_the_rules_that_the_settings_name(
         talk = await client.open(f"{name}-{written}", policy={"budget": {"window": 3000}, "spill": {"share": 0.15}})
         for number in range(2):
             await talk.append([{"role": "user", "content": f"{number} {'word ' * 900}"}])
-            await talk.context(wait_seconds=180)
+            await talk.context(patience=180)
         await settled(working, talk.at)
         records = await working.log.read(talk.at, after=0)
         await gone(working, talk.at)

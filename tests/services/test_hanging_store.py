@@ -23,7 +23,7 @@ async def test_a_store_that_hangs_is_named_and_so_is_a_worker_that_is_not_there(
             talk = await client.open("nobody", policy=layer())
             await talk.append(large)
             with pytest.raises(NotReady, match="spill has not worked"):
-                await talk.context(wait_seconds=1)
+                await talk.context(patience=1)
         async with at_work(ours, ("spill", "digest", "cut")):
             talk = await client.open("hangs", policy=layer(spill={"on_store_error": "wait"}))
             await talk.append([{"role": "user", "content": "small"}])
@@ -33,8 +33,8 @@ async def test_a_store_that_hangs_is_named_and_so_is_a_worker_that_is_not_there(
                 await talk.append(large)
                 # in so short a wait nobody knows whether it is slow or down
                 with pytest.raises(NotReady, match="S3, where it stores parts, is slow or down"):
-                    await talk.context(wait_seconds=1)
+                    await talk.context(patience=1)
                 with pytest.raises(ArtifactsUnavailable, match="S3 does not answer"):
-                    await talk.context(wait_seconds=CALL_SECONDS * 2)
+                    await talk.context(patience=CALL_SECONDS * 2)
             finally:
                 os.kill(stack.pids["s3"], signal.SIGCONT)

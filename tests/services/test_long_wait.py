@@ -29,7 +29,7 @@ async def test_who_waits_for_a_worker_is_refused_when_the_wait_is_over(settings:
         await talk.append([{"role": "user", "content": "hello"}])
         began = time.monotonic()
         with pytest.raises(NotReady, match="spill has not worked"):
-            await talk.context(wait_seconds=SECONDS)
+            await talk.context(patience=SECONDS)
         assert time.monotonic() - began >= SECONDS
 
 
@@ -39,5 +39,5 @@ async def test_who_waits_for_a_result_is_refused_when_the_wait_is_over(settings:
         await talk.append(call_and_result("a", "")[:2])
         began = time.monotonic()
         with pytest.raises(CallsOpen):
-            await talk.context(wait_seconds=SECONDS)
+            await talk.context(patience=SECONDS)
         assert time.monotonic() - began >= SECONDS

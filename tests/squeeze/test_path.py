@@ -71,10 +71,10 @@ async def squeezed(settings: Settings, client: Client, llm: ScriptedLlm, **squee
     async with at_work_with(settings, llm.base_url) as busy:
         talk = await client.open(f"squeeze-{fresh_id()}", policy=policy(**squeeze))
         await talk.append(SAMPLE[:42])
-        first = await talk.context(wait_seconds=180)
+        first = await talk.context(patience=180)
         await settled(busy, talk.at)
         await talk.append([{"role": "user", "content": "Go on, please."}])
-        last = await talk.context(wait_seconds=180)
+        last = await talk.context(patience=180)
         # to the end: a slot that is left would be squeezed with the next test's model
         await settled(busy, talk.at)
         records = await busy.log.read(talk.at, after=0)
@@ -184,10 +184,10 @@ async def test_a_context_does_not_wait_for_a_slow_model(settings: Settings, clie
     async with scripted_llm([600.0, "late"]) as llm, at_work_with(settings, llm.base_url) as busy:
         talk = await client.open(f"slow-{fresh_id()}", policy=policy(deadline_seconds=90.0))
         await talk.append(SAMPLE[:42])
-        await talk.context(wait_seconds=180)
+        await talk.context(patience=180)
         for index in range(5):
             await talk.append([{"role": "user", "content": f"and {index}?"}])
-            context = await talk.context(wait_seconds=180)
+            context = await talk.context(patience=180)
             assert context.messages[-1]["content"] == f"and {index}?"
             assert context.squeezing
             assert context.tokens <= context.budget
@@ -240,7 +240,7 @@ async def test_a_worker_without_a_model_declines(settings: Settings, client: Cli
     async with at_work(settings) as busy:
         talk = await client.open(f"none-{fresh_id()}", policy=policy())
         await talk.append(SAMPLE[:42])
-        context = await talk.context(wait_seconds=180)
+        context = await talk.context(patience=180)
         assert context.tokens <= context.budget
         await settled(busy, talk.at)
         assert isinstance(outcomes(await busy.log.read(talk.at, after=0))[0], CompactionDeclined)

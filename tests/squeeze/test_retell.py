@@ -14,7 +14,7 @@ from actors.audit.why import why
 from actors.core.account_text import PROSE_TITLE, request_text, step_text
 from actors.core.older_rules import policy_bytes, policy_under
 from actors.core.pressure import target_tokens
-from actors.squeeze.decide import Ask, Completion, deadline_seconds, next_ask
+from actors.squeeze.decide import Ask, Completion, deadline_seconds, squeeze
 from protocol import policy as policies
 from protocol.account import AccountValue
 from protocol.facts import AccountSqueezed, CompactionDeclined, DoneFact, HistoryAccounted
@@ -79,7 +79,7 @@ def looks(first: int, last: int) -> list[dict[str, Any]]:
 
 def answered(talk: Talk, *texts: str) -> AccountSqueezed | CompactionDeclined:
     """Return the fact that ends the stage, after *texts*."""
-    found = next_ask(talk.state, tuple(map(said_by_model, texts)), count=COUNT)
+    found = squeeze(talk.state, tuple(map(said_by_model, texts)), count=COUNT)
     assert isinstance(found, AccountSqueezed | CompactionDeclined), found
     return found
 
@@ -304,5 +304,5 @@ def test_what_was_reported_or_failed_is_not_for_a_small_model_to_leave_out(offer
 
 
 def test_a_list_that_is_too_long_for_the_provider_is_given_up() -> None:
-    found = next_ask(asking(mode="select").state, (Completion(too_long=True),), count=COUNT)
+    found = squeeze(asking(mode="select").state, (Completion(too_long=True),), count=COUNT)
     assert isinstance(found, CompactionDeclined)

@@ -6,7 +6,7 @@ import pytest
 
 from actors.core.digest_text import FORM, render
 from actors.core.entry import MESSAGE_TOKENS
-from actors.squeeze.decide import Completion, next_ask
+from actors.squeeze.decide import Completion, squeeze
 from protocol.facts import CompactionDeclined, DigestSqueezed, HistoryDigested
 from protocol.limits import ID_CHARS_MAX
 from tests.builders import COUNT, Talk, asked_of, assistant, policy, said_by_model, user, words
@@ -34,14 +34,14 @@ def asking(text: str = TOLD) -> Talk:
 
 def judged(talk: Talk, *answers: Completion) -> DigestSqueezed | CompactionDeclined:
     """Return the fact that ends the stage after *answers*."""
-    fact = next_ask(talk.state, answers, count=COUNT)
+    fact = squeeze(talk.state, answers, count=COUNT)
     assert isinstance(fact, DigestSqueezed | CompactionDeclined), fact
     return fact
 
 
 def test_nothing_is_asked_unasked() -> None:
     talk = Talk(policy(1000))
-    assert next_ask(talk.state, count=COUNT) is None
+    assert squeeze(talk.state, count=COUNT) is None
 
 
 def test_every_worker_asks_the_same_and_under_the_same_id() -> None:
@@ -113,7 +113,7 @@ def test_a_shorter_answer_is_recorded_as_it_was_said_and_what_it_lost_is_put_bac
     assert fact.after_tokens == fact.before_tokens - (before.digest.tokens - tokens)
     talk.land(talk.sealed((fact,)))
     assert talk.state.live_tokens == fact.after_tokens
-    assert next_ask(talk.state, count=COUNT) is None
+    assert squeeze(talk.state, count=COUNT) is None
 
 
 def test_what_the_answer_kept_is_not_put_back() -> None:

@@ -10,7 +10,7 @@ import pytest
 from actors.audit.replay import replay
 from actors.squeeze.answer_checks import cleaned
 from actors.squeeze.chunks import Piece, packed, piece, within
-from actors.squeeze.decide import Ask, Completion, answer_tokens_max, deadline_seconds, next_ask
+from actors.squeeze.decide import Ask, Completion, answer_tokens_max, deadline_seconds, squeeze
 from actors.squeeze.must_keep import required, unsaid
 from protocol.facts import CompactionDeclined, DigestItem, HistorySummarized
 from protocol.overflow import is_overflow
@@ -56,7 +56,7 @@ def answered(talk: Talk, model: Callable[[Ask], str]) -> tuple[HistorySummarized
     """Return the fact that ends the stage, and all requests that it took."""
     answers: tuple[Completion, ...] = ()
     asked: list[Ask] = []
-    while isinstance(found := next_ask(talk.state, answers, count=COUNT), Ask):
+    while isinstance(found := squeeze(talk.state, answers, count=COUNT), Ask):
         asked.append(found)
         answers = (*answers, said_by_model(model(found)))
     assert isinstance(found, HistorySummarized | CompactionDeclined), found
@@ -80,7 +80,7 @@ def test_a_summary_takes_the_place_of_what_was_digested_and_is_never_asked_again
     assert talk.state.digest is not None
     assert (talk.state.digest.prose, talk.state.digest.pending) == (fact.prose, ())
     assert talk.state.live_tokens == fact.after_tokens
-    assert next_ask(talk.state, count=COUNT) is None
+    assert squeeze(talk.state, count=COUNT) is None
 
 
 def test_the_next_summary_reads_the_last_one_and_only_what_is_new() -> None:
@@ -113,7 +113,7 @@ def test_a_request_too_long_for_the_provider_is_halved_and_never_sent_again() ->
     talk = asking()
     answers: tuple[Completion, ...] = ()
     sizes = []
-    while isinstance(found := next_ask(talk.state, answers, count=COUNT), Ask):
+    while isinstance(found := squeeze(talk.state, answers, count=COUNT), Ask):
         sizes.append(COUNT(found.user))
         answers = (*answers, TOO_LONG)
     assert len(sizes) == 4
@@ -125,7 +125,7 @@ def test_a_request_too_long_for_the_provider_is_halved_and_never_sent_again() ->
 def test_replay_walks_again_over_refused_and_accepted_requests() -> None:
     talk = asking()
     answers: tuple[Completion, ...] = (TOO_LONG,)
-    while isinstance(found := next_ask(talk.state, answers, count=COUNT), Ask):
+    while isinstance(found := squeeze(talk.state, answers, count=COUNT), Ask):
         answers = (*answers, said_by_model(extractive(found)))
     assert isinstance(found, HistorySummarized), found
     assert found.answers[0] == ""
@@ -136,7 +136,7 @@ def test_replay_walks_again_over_refused_and_accepted_requests() -> None:
 
 def test_no_more_requests_are_made_than_the_policy_allows() -> None:
     talk = asking(window=4000, chunks=1)
-    done = next_ask(talk.state, (TOO_LONG,), count=COUNT)
+    done = squeeze(talk.state, (TOO_LONG,), count=COUNT)
     assert isinstance(done, CompactionDeclined)
     assert done.reason == "more than 1 requests are needed"
 

@@ -16,7 +16,8 @@ import pytest
 from nats.aio.client import Client as NatsConnection
 from nats.js.api import DiscardPolicy, StorageType
 
-from actors.host.bootstrap import Runtime, runtime, tenant_keys, work
+from actors.host.adapters import tenant_keys
+from actors.host.bootstrap import Runtime, runtime, work
 from actors.host.settings import Settings
 from actors.services.sweeper import Sweeper, Swept
 from protocol import subjects
@@ -256,11 +257,11 @@ async def test_three_servers_go_on_without_one_and_each_user_may_what_it_needs(
         ):
             talk = await agent.open(f"cluster-{fresh_id()}")
             await talk.append([{"role": "user", "content": "one"}])
-            assert (await talk.context(wait_seconds=180)).upto == 1
+            assert (await talk.context(patience=180)).upto == 1
             assert (await swept(busy.sweeper())).looked_at == 1
             processes[0].kill()
             await talk.append([{"role": "user", "content": "two"}])
-            assert (await talk.context(wait_seconds=180)).upto == 2
+            assert (await talk.context(patience=180)).upto == 2
             assert (await settled(busy, talk.at)).messages == 2
             # an agent speaks for its own tenant only
             hasty = JetStreamLog(agent.connection)

@@ -23,6 +23,8 @@ from protocol.subjects import LOG_STREAM
 from storage import known_layout as layouts
 from storage import partition_growth
 from storage.known_layout import known_layout
+from storage.memory import MemoryLog
+from storage.memory_work import MemoryWakes
 from storage.partition_growth import listening
 from storage.partition_streams import computes_shards
 from storage.partitions import ONE, SHARDS, Layout, grown, partition_at, shard_of, told
@@ -75,7 +77,7 @@ def test_what_the_streams_listen_to_is_the_layout() -> None:
 async def test_a_server_that_computes_no_shards_is_refused_partitions(running: Runtime) -> None:
     assert not await computes_shards(running.connection)
     with pytest.raises(Rejected, match="does not compute shards"):
-        await moving.Moving(running.connection, told=print).grow(4)
+        await running.moving(told=print).grow(4)
     with pytest.raises(Rejected, match="has 1 partitions"):
         await provision(running.connection, partitions=4)
 
@@ -128,7 +130,7 @@ async def test_a_growth_goes_on_when_the_server_comes_back(
                 await talk.append(chatter(3))
             monkeypatch.setattr(moving, "listening", gone_behind(listening, server))
             told: list[str] = []
-            moved = await moving.Moving(busy.connection, told=told.append).grow(2)
+            moved = await busy.moving(told=told.append).grow(2)
             assert (moved.partitions, moved.shards) == (2, len(told))
             assert await known_layout(busy.connection).again() == grown(ONE, 2)
             for at in at_all:
@@ -151,18 +153,19 @@ async def test_what_is_taken_again_within_a_growth_is_told_once_and_brought_to_i
             goes = [at for at in at_all if grown(ONE, 2).partition(at)]
             monkeypatch.setattr(moving, "thawed", away(partition_growth.thawed, times=3))
             monkeypatch.setattr(partition_growth, "provision", away(provision, times=1))
-            moved = await moving.Moving(idle.connection, told=print).grow(2)
+            moved = await idle.moving(told=print).grow(2)
             assert (moved.conversations, moved.records) == (len(goes), 3 * len(goes))
             assert await drift(idle.connection) == []
             monkeypatch.setattr(partition_growth, "provision", away(provision, times=1))
             with pytest.raises(LogUnavailable):
-                await moving.Moving(idle.connection, told=print).grow(2)
+                await idle.moving(told=print).grow(2)
 
 
 async def test_a_growth_waits_for_a_server_as_long_since_it_got_something_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(moving, "WAIT_SECONDS", 0.01)
     monkeypatch.setattr(moving, "INSIST_SECONDS", 0.2)
-    growing, tries = moving.Moving(NatsConnection(), told=print), 0
+    nobody = MemoryWakes()
+    growing, tries = moving.Moving(NatsConnection(), log_of=lambda _: MemoryLog(nobody), wakes=nobody, told=print), 0
 
     async def large() -> int:
         nonlocal tries
@@ -238,7 +241,7 @@ async def grown_for(busy: Runtime, steps: int) -> None:
             raise Killed
 
     with suppress(Killed):
-        await moving.Moving(busy.connection, told=tell).grow(2)
+        await busy.moving(told=tell).grow(2)
 
 
 async def spoken_until(client: Client, at: Address, ended: asyncio.Event) -> int:

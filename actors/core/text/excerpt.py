@@ -215,7 +215,9 @@ def sentences_excerpt(text: str, *, chars: int, sought: Sought, clauses: bool = 
     if clauses:
         worths = _with_first_items(parts, worths)
     shown = [_clipped(part, sought, max(60, chars - 4), clauses=clauses) for part in parts]
-    return _rendered(shown, worthiest(shown, worths, chars)).replace("\n", " ")
+    # older rules take a sentence that ends as names of columns do for some
+    headers = [] if clauses else [number for number, part in enumerate(shown) if is_header(part)]
+    return _rendered(shown, worthiest(shown, worths, chars, headers)).replace("\n", " ")
 
 
 def _sentences(line: str, *, labels: bool) -> list[str]:

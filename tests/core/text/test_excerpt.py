@@ -185,3 +185,13 @@ def test_a_line_of_a_file_that_is_no_more_than_a_fence_is_not_told() -> None:
         f"{number}\t```" if number % 7 == 0 else f"{number}\tstep {number}: turn the wheel" for number in range(90)
     ]
     assert "```" not in excerpt("\n".join(lines), chars=300, sought=lambda _: 0.0, clauses=True)
+
+
+def test_before_rules_3_a_sentence_that_ends_as_names_of_columns_do_is_taken_for_some() -> None:
+    said = (
+        "Done! Both colours are in the theme now: `cyan` (links): `#8abeb7` and `green` (diffs): `#b5bd68`, as in the "
+        "picture that you sent. Try it with the sample of all elements, and tell me what you would change."
+    )
+    # as releases that knew no rules 3 told it
+    older = "Done! Both colours are in the theme now: … `#b5bd68`, as in the picture that you sent. …"
+    assert sentences_excerpt(said, chars=120, sought=lambda _: 0.0) == older

@@ -31,7 +31,7 @@ async def cold_figures(bench: Bench) -> list[Figure]:
             await _first_answer(bench)
             for size, talk in talks.items():
                 began = time.perf_counter()
-                await talk.context(wait_seconds=30)
+                await talk.context(patience=30)
                 spent[size].append((time.perf_counter() - began) * 1e3)
     return [await _figure(bench, talks[size], size, spent[size]) for size in talks]
 
@@ -40,7 +40,7 @@ async def _said(talk: Conversation, size: str) -> None:
     said = history(SIZES[size])
     for start in range(0, len(said), ENVELOPE_MESSAGES):
         await talk.append(said[start : start + ENVELOPE_MESSAGES])
-        await talk.context(wait_seconds=60, unfinished=True)
+        await talk.context(patience=60, unfinished=True)
 
 
 async def _first_answer(bench: Bench) -> None:
@@ -48,7 +48,7 @@ async def _first_answer(bench: Bench) -> None:
     talk = await bench.client.open(f"bench-{fresh_id()}")
     (new,) = turns(1, result_bytes=300)
     await talk.append(new)
-    await talk.context(wait_seconds=60)
+    await talk.context(patience=60)
 
 
 async def _figure(bench: Bench, talk: Conversation, size: str, spent: list[float]) -> Figure:

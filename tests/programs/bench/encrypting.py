@@ -96,5 +96,5 @@ async def _lived(client: Client) -> float:
         if index == TURNS // 6:
             before = time.process_time()
         await talk.append(new)
-        await talk.context(wait_seconds=30)
+        await talk.context(patience=30)
     return (time.process_time() - before) / (TURNS * 5 / 6) * 1e3

@@ -97,7 +97,7 @@ async def _turns(talk: Conversation, kind: str, count: int) -> list[float]:
         said = _SAID[kind](time.monotonic_ns())
         started = time.perf_counter()
         await talk.append(said)
-        await talk.context(wait_seconds=WAIT_SECONDS)
+        await talk.context(patience=WAIT_SECONDS)
         spent.append((time.perf_counter() - started) * 1e3)
     return spent
 

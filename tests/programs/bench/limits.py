@@ -58,7 +58,7 @@ async def _turn(bench: Bench) -> list[Figure]:
             if index == TURNS_FIRST:  # imported, connected, and as large as it becomes
                 before, kept = [cpu_seconds(pid) for pid in (*pids, server)], _all(written)
             await talk.append(new)
-            await talk.context(wait_seconds=30)
+            await talk.context(patience=30)
         used = [(cpu_seconds(pid) - was) / TURNS * 1e3 for pid, was in zip((*pids, server), before, strict=True)]
     what = f"a turn with an {RESULT_BYTES // 1000} KB result in a window of {WINDOW_TOKENS:,}"
     by_actor = ", ".join(f"{actor} {number(ms)}" for actor, ms in zip(ACTORS, used, strict=False))

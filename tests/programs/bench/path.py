@@ -274,7 +274,7 @@ async def long_figures(bench: Bench, *, turns_wanted: int = LONG_TURNS) -> list[
         for index, new in enumerate(turns(turns_wanted, result_bytes=LONG_RESULT_BYTES), 1):
             started = time.perf_counter()
             await talk.append(new)
-            await talk.context(wait_seconds=30)
+            await talk.context(patience=30)
             spent.append((time.perf_counter() - started) * 1e3)
             used.append(time.process_time() + sum(map(cpu_seconds, pids)))
             if index % (turns_wanted // 10) == 0:

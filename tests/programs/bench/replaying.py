@@ -81,9 +81,9 @@ async def _lived(bench: Bench, talks: Sequence[Conversation], size: int) -> tupl
     async def play(talk: Conversation, seed: int) -> None:
         for asked, called, result, answer in turns(TURNS, result_bytes=size, seed=seed):
             await talk.append([asked])
-            await talk.context(wait_seconds=60)
+            await talk.context(patience=60)
             await talk.append([called, result])
-            await talk.context(wait_seconds=60)
+            await talk.context(patience=60)
             await talk.append([answer])
 
     async with workers(bench, ACTORS):

@@ -142,7 +142,7 @@ async def replay_figures(bench: Bench) -> list[Figure]:
     async with workers(bench, ["spill", "digest", "cut"]):
         for new in turns(EVENTS // 4, result_bytes=300):
             await talk.append(new)
-            await talk.context(wait_seconds=30)
+            await talk.context(patience=30)
     async with runtime(bench.settings, role="bench") as running:
         records = len(await running.log.read(talk.at, after=0))
         raw, folded, cold = [], [], []
@@ -271,7 +271,7 @@ async def _ingest(bench: Bench, running: Runtime, text: str) -> None:
             {"role": "tool", "tool_call_id": "call_1", "content": text},
         ]
     )
-    await talk.context(wait_seconds=60)
+    await talk.context(patience=60)
 
 
 async def _longest_gap(waited: Awaitable[Any]) -> float:
@@ -330,7 +330,7 @@ async def _by_turns(stacks: Sequence[tuple[Bench, Sequence[int]]]) -> list[float
             before = [sum(map(cpu_seconds, pids)) for _, pids in stacks]
         for talk in talks:
             await talk.append(new)
-            await talk.context(wait_seconds=30)
+            await talk.context(patience=30)
     used = [sum(map(cpu_seconds, pids)) - earlier for (_, pids), earlier in zip(stacks, before, strict=True)]
     return [seconds / (TRACED_TURNS * 4 / 5) * 1e3 for seconds in used]
 

@@ -76,7 +76,7 @@ async def _turn(
     talk: Conversation, budget: int, spoken: Spoken, hashes: list[str], tally: Tally, rng: random.Random
 ) -> None:
     started = time.monotonic()
-    context = await insisted(lambda: talk.context(budget=budget, wait_seconds=ASK_SECONDS), tally)
+    context = await insisted(lambda: talk.context(budget=budget, patience=ASK_SECONDS), tally)
     tally.ask_seconds.append(time.monotonic() - started)
     tally.turns += 1
     tally.levels[context.level] += 1

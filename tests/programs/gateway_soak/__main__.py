@@ -26,7 +26,6 @@ from actors.host.settings import LlmSection, Settings
 from actors.runtime.task_group import beside
 from protocol import codec
 from protocol.ids import Token, fresh_id
-from protocol.keys import JetStreamKeys
 from tests.gateway.model import OVERFLOW
 from tests.gateway.provider import Provider, provider
 from tests.programs.chaos.watch import Growth, Watch
@@ -105,7 +104,7 @@ class Run:
         await self._done(self.old, environment, "provision")
         async with AsyncExitStack() as held:
             running = await held.enter_async_context(runtime(self.settings, role="test"))
-            await JetStreamKeys(running.connection, tenants=running.tenants).prepare(Token("default"))
+            await running.keys.prepare(Token("default"))
             self.parts = held.enter_context(parts(environment, Path(self.settings.data) / "logs"))
             await asyncio.gather(*(one.start(self.old) for one in self.parts))
             self.began = time.monotonic()

@@ -24,7 +24,6 @@ from actors.host.settings import LlmSection, Settings
 from protocol import codec
 from protocol.errors import Unavailable
 from protocol.ids import Address, Token
-from protocol.keys import JetStreamKeys
 from tests.programs.chaos.agent import Ended
 from tests.programs.chaos.audit import audited
 from tests.programs.chaos.checks import Audit
@@ -58,7 +57,7 @@ class Run:
         old, new = self.old, self.new
         await self._done(old, "provision")
         async with runtime(self.settings, role="test") as running:
-            await JetStreamKeys(running.connection, tenants=running.tenants).prepare(Token("default"))
+            await running.keys.prepare(Token("default"))
         await self.workers.start(old)
         self.agents = [await agents(release, self.environment) for release in (old, new)]
         await self._seen("old workers alone", doctor="not say" if self.rules == codec.RULES_VERSION else "")
