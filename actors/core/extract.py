@@ -176,8 +176,8 @@ def outranks(newer: DigestItem, older: DigestItem) -> bool:
     return _TRUSTED[newer.trust] >= _TRUSTED[older.trust]
 
 
-ItemKind = tuple[str, int, int]
-"""Category, uses and number of an item: all that its weight depends on."""
+ItemKind = tuple[str, int]
+"""Category and uses of an item: all that its weight depends on but its age."""
 
 
 def score(item: DigestItem, newest: int) -> float:
@@ -185,36 +185,32 @@ def score(item: DigestItem, newest: int) -> float:
 
     A value halves in worth with every fourfold age in messages, never to nothing.
     """
-    return _weight((item.category, item.uses, item.number), newest)
+    return weight_of((item.category, item.uses), item.number, newest)
 
 
-def _weight(kind: ItemKind, newest: int) -> float:
-    category, uses, number = kind
+def weight_of(kind: ItemKind, number: int, newest: int) -> float:
+    """Return the weight of the items of a *kind* that were seen in message *number*: the older, the less."""
+    category, uses = kind
     age = newest - number + 1 if number < newest else 1
     worth = _PRINTED.get(category, 1.0) if uses < SPOKEN else 1.0
     # square roots are rounded alike on every machine, powers are not
     return worth * math.sqrt(uses) / math.sqrt(age)
 
 
-def by_weight(kinds: Iterable[ItemKind], newest: int) -> list[list[ItemKind]]:
-    """Return *kinds* in groups of the same weight and number, those of the highest weight first, then the newer."""
-    alike: dict[tuple[float, int], list[ItemKind]] = {}
-    for kind in kinds:
-        alike.setdefault((-_weight(kind, newest), -kind[2]), []).append(kind)
-    return [alike[weight] for weight in sorted(alike)]
-
-
 def ranked(items: Iterable[DigestItem], newest: int, *, most: int | None = None) -> list[DigestItem]:
     """Return *items*, those of the highest weight first, and of the same weight the newer; the first *most* of them."""
-    # thousands, of a few hundred kinds: those are weighed
-    kinds: dict[ItemKind, list[DigestItem]] = {}
+    # thousands, of a few hundred kinds and numbers: those are weighed
+    kinds: dict[tuple[ItemKind, int], list[DigestItem]] = {}
     for item in items:
-        kinds.setdefault((item.category, item.uses, item.number), []).append(item)
+        kinds.setdefault(((item.category, item.uses), item.number), []).append(item)
+    alike: dict[tuple[float, int], list[DigestItem]] = {}
+    for (kind, number), group in kinds.items():
+        alike.setdefault((-weight_of(kind, number, newest), -number), []).extend(group)
     out: list[DigestItem] = []
-    for group in by_weight(kinds, newest):
+    for weight in sorted(alike):
         if most is not None and len(out) >= most:
             break
-        out += sorted([item for kind in group for item in kinds[kind]], key=alike_order)
+        out += sorted(alike[weight], key=alike_order)
     return out[:most]
 
 

@@ -5,14 +5,15 @@ Each compaction reads the ledger and what leaves now, never older messages again
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import heapify, heappop, heapreplace
 
 import msgspec
 
 from protocol.facts import DigestItem
 
 from .entry import Entry
-from .extract import LINES, ItemKind, alike_order, by_weight, found_in, joined, outranks, still_there
+from .extract import LINES, ItemKind, alike_order, found_in, joined, outranks, still_there, weight_of
 from .file_moves import Move
 from .packed_items import READ_KEPT, read_items, write_items
 from .state import State
@@ -32,10 +33,10 @@ class _Weighed:
     def __init__(self, items: Iterable[DigestItem]) -> None:
         self.items = {(item.category, item.value): item for item in items}
         self._chars = sum([len(item.value) for item in self.items.values()])
-        self._kinds: dict[ItemKind, dict[str, DigestItem]] = {}
-        """Items of one weight, by value: thousands are of a few hundred kinds, and those are weighed."""
+        self._kinds: dict[ItemKind, dict[int, dict[str, DigestItem]]] = {}
+        """By kind, number and value: of one kind, the oldest weighs least."""
         for item in self.items.values():
-            self._kinds.setdefault((item.category, item.uses, item.number), {})[item.value] = item
+            self._join(item)
 
     def change(self, changes: Iterable[DigestItem]) -> None:
         """Put the newer in place of the older."""
@@ -46,18 +47,17 @@ class _Weighed:
             if not item.gone:
                 self.items[item.category, item.value] = item
                 self._chars += len(item.value)
-                self._kinds.setdefault((item.category, item.uses, item.number), {})[item.value] = item
+                self._join(item)
 
     def bound(self) -> None:
         """Drop the least worthy over the bound."""
         places, chars = len(self.items), self._chars
         if places <= LEDGER_ITEMS_MAX and chars <= LEDGER_CHARS_MAX:
             return
-        weights = by_weight(self._kinds, max([number for _, _, number in self._kinds]))
         over: list[list[DigestItem]] = []
-        while places > LEDGER_ITEMS_MAX or chars > LEDGER_CHARS_MAX:
-            # all that weigh more stay, and nobody asks in which order: most kinds
-            group = [item for kind in weights.pop() for item in self._kinds[kind].values()]
+        for group in self._least_worthy():
+            if places <= LEDGER_ITEMS_MAX and chars <= LEDGER_CHARS_MAX:
+                break
             places -= len(group)
             chars -= sum([len(item.value) for item in group])
             over.append(group)
@@ -70,14 +70,40 @@ class _Weighed:
                     self._leave(item)
             places -= len(group)
 
+    def _least_worthy(self) -> Iterator[list[DigestItem]]:
+        """Yield the items in groups of the same weight and number, the least worthy first, of them the oldest."""
+        newest = max([max(numbers) for numbers in self._kinds.values()])
+        firsts = [(min(numbers), kind) for kind, numbers in self._kinds.items()]
+        heap = [(weight_of(kind, first, newest), first, kind) for first, kind in firsts]
+        heapify(heap)
+        left: dict[ItemKind, list[int]] = {}
+        while heap:
+            alike = heap[0][:2]
+            group: list[DigestItem] = []
+            while heap and heap[0][:2] == alike:
+                _, number, kind = heap[0]
+                group += self._kinds[kind][number].values()
+                if kind not in left:
+                    left[kind] = sorted(self._kinds[kind], reverse=True)[:-1]
+                if left[kind]:
+                    first = left[kind].pop()
+                    heapreplace(heap, (weight_of(kind, first, newest), first, kind))
+                else:
+                    heappop(heap)
+            yield group
+
+    def _join(self, item: DigestItem) -> None:
+        self._kinds.setdefault((item.category, item.uses), {}).setdefault(item.number, {})[item.value] = item
+
     def _leave(self, item: DigestItem) -> None:
         del self.items[item.category, item.value]
         self._chars -= len(item.value)
-        kind = item.category, item.uses, item.number
-        alike = self._kinds[kind]
-        del alike[item.value]
-        if not alike:
-            del self._kinds[kind]
+        numbers = self._kinds[item.category, item.uses]
+        del numbers[item.number][item.value]
+        if not numbers[item.number]:
+            del numbers[item.number]
+            if not numbers:
+                del self._kinds[item.category, item.uses]
 
 
 _weighed: Recent[bytes, _Weighed] = Recent(READ_KEPT)
