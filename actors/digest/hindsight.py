@@ -15,7 +15,7 @@ from itertools import takewhile
 from actors.core.entry import Entry
 from actors.core.message_texts import MessageText, opened_text, texts_of
 from actors.core.text.excerpt import LookedAt
-from actors.core.text.line_worths import Seeker, Sought, different_words, words_of
+from actors.core.text.line_worths import Seeker, Sought, different_words, words_of, words_of_all
 from actors.core.text.opened import opened
 from actors.core.text.recent import Recent
 from protocol.account import AccountRequest, AccountStep
@@ -213,8 +213,7 @@ class Hindsight:
                 said.update(dict.fromkeys(different_words(part.text), part.number))
             else:
                 asked.update(different_words(part.text))
-        for request in requests:
-            asked.update(different_words(request.text))
+        asked |= words_of_all([request.text for request in requests])
         # of few results, since one compaction sees those that are new: where all have a title, it says nothing
         all_min = max(TITLE_ALL_MIN, firsts.total()) if by_fields else TITLE_RESULTS_MIN
         return cls(
@@ -286,8 +285,8 @@ class Hindsight:
 
     def _asked(self, word: str) -> float:
         asked = word in self.asked or ("_" in word and any(part in self.asked for part in word.split("_")))
-        linked = LINKED if word in self.linked else 0.0
-        return max(ASKED if asked else 0.0, linked) * self._rare(word)
+        worth = max(ASKED if asked else 0.0, LINKED if word in self.linked else 0.0)
+        return worth and worth * self._rare(word)
 
     def _rare(self, word: str) -> float:
         if (len(word) < 3 and not word.isdecimal()) or word in _STOP:
