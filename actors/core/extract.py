@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import chain
 from typing import Any
 
@@ -190,17 +190,26 @@ def score(item: DigestItem, newest: int) -> float:
 
 def _weight(kind: ItemKind, newest: int) -> float:
     category, uses, number = kind
-    age = newest - number + 1 if number < newest else 1
-    worth = _PRINTED.get(category, 1.0) if uses < SPOKEN else 1.0
+    return _strength(category, uses) / _age(number, newest)
+
+
+def _strength(category: str, uses: int) -> float:
     # square roots are rounded alike on every machine, powers are not
-    return worth * math.sqrt(uses) / math.sqrt(age)
+    return (_PRINTED.get(category, 1.0) if uses < SPOKEN else 1.0) * math.sqrt(uses)
+
+
+def _age(number: int, newest: int) -> float:
+    return math.sqrt(newest - number + 1 if number < newest else 1)
 
 
 def by_weight(kinds: Iterable[ItemKind], newest: int) -> list[list[ItemKind]]:
     """Return *kinds* in groups of the same weight and number, those of the highest weight first, then the newer."""
     alike: dict[tuple[float, int], list[ItemKind]] = {}
+    # a few hundred kinds are of a few strengths and ages
+    strength, age = cache(_strength), cache(lambda number: _age(number, newest))
     for kind in kinds:
-        alike.setdefault((-_weight(kind, newest), -kind[2]), []).append(kind)
+        category, uses, number = kind
+        alike.setdefault((-(strength(category, uses) / age(number)), -number), []).append(kind)
     return [alike[weight] for weight in sorted(alike)]
 
 
