@@ -13,7 +13,7 @@ from functools import cached_property
 from actors.core.entry import Entry
 from actors.core.message_texts import MessageText, opened_text, texts_of
 from actors.core.text.excerpt import LookedAt
-from actors.core.text.line_worths import Seeker, Sought, different_words, words_of
+from actors.core.text.line_worths import Seeker, Sought, different_words, words_of, words_of_all
 from actors.core.text.opened import opened
 from actors.core.text.recent import Recent
 from protocol.account import AccountRequest, AccountStep
@@ -211,8 +211,7 @@ class Hindsight:
                 said.update(dict.fromkeys(different_words(part.text), part.number))
             else:
                 asked.update(different_words(part.text))
-        for request in requests:
-            asked.update(different_words(request.text))
+        asked |= words_of_all([request.text for request in requests])
         # of few results, since one compaction sees those that are new: where all have a title, it says nothing
         all_min = max(TITLE_ALL_MIN, firsts.total()) if by_fields else TITLE_RESULTS_MIN
         return cls(
@@ -283,25 +282,24 @@ class Hindsight:
         return (1.0 if _is_name(word) else USED) * self._rare(word)
 
     def _asked(self, word: str) -> float:
-        asked = word in self.asked or ("_" in word and any(part in self.asked for part in word.split("_")))
-        linked = LINKED if word in self.linked else 0.0
-        return max(ASKED if asked else 0.0, linked) * self._rare(word)
+        asked = word in self.asked or ("_" in word and not self.asked.isdisjoint(word.split("_")))
+        worth = max(ASKED if asked else 0.0, LINKED if word in self.linked else 0.0)
+        return worth and worth * self._rare(word)
 
     def _rare(self, word: str) -> float:
         if (len(word) < 3 and not word.isdecimal()) or word in _STOP:
             return 0.0
-        return min(1.0, COMMON_RESULTS / max(1, self.often.get(word, 1)))
+        often = self.often.get(word, 1)
+        return COMMON_RESULTS / often if often > COMMON_RESULTS else 1.0
 
     def used(self, text: str, *, after: int, own: str = "") -> int:
         """Return how many words of *text* the assistant used after message *after*, but for those of *own*."""
-        words = different_words(text) - different_words(own)
-        used = sum(
-            self.said.get(word, 0) > after and _is_name(word) and self.often.get(word, 1) <= COMMON_RESULTS * 2
-            for word in words
-        )
+        words, mine, said = different_words(text), different_words(own), self.said
+        later = [word for word in words if word in said and said[word] > after and word not in mine]
+        used = sum([_is_name(word) and self.often.get(word, 1) <= COMMON_RESULTS * 2 for word in later])
         if used or not self.by_fields:
             return used
-        return int(not self.linked.isdisjoint(words))
+        return int(any(word not in mine for word in self.linked.intersection(words)))
 
     def is_linked(self, text: str) -> bool:
         """Tell whether *text*, an outcome, has an id that another tool returned too."""

@@ -114,7 +114,7 @@ class LookedAt:
             return listed
         most = min(LINE_CHARS_MAX, max(60, chars - 4))
         shown = [line if len(line) <= most or self._is_header(line) else self._clipped(line, most) for line in lines]
-        headers = [number for number, line in enumerate(shown) if self._is_header(line)]
+        headers = [number for number, line in enumerate(shown) if line[-1:] == ":" and self._is_header(line)]
         room = max(chars - len(summary) - 2, chars // 2)
         chosen = worthiest(shown, self._worths, room, headers, named)
         names = self._names(chosen)
@@ -300,9 +300,10 @@ def readable_lines(text: str, *, indented: bool = False) -> list[str]:
         return [piece for line in json_lines(value, differing=indented) for piece in line.split("\n")]
     if "\x1b" in text:
         text = _ANSI.sub("", text)
-    if len(text) > BASE64_CHARS_MIN:
-        text = without_base64(text)
-    lines = [line.rstrip() for line in text.replace("\r", "\n").split("\n") if line and not line.isspace()]
+    lines = text.replace("\r", "\n").split("\n")
+    if max(map(len, lines)) > BASE64_CHARS_MIN:
+        lines = without_base64(text).replace("\r", "\n").split("\n")
+    lines = [line.rstrip() for line in lines if line and not line.isspace()]
     if indented and '{"' in text:
         lines = [_without_marks(line) for line in lines]
     if "   " in text:
@@ -387,6 +388,8 @@ def _rendered(
     *,
     is_header: Callable[[str], bool] = is_header,
 ) -> str:
+    if not gaps and len(chosen) == len(lines):
+        return "\n".join(lines)
     out: list[str] = []
     following = 0
     for number in chosen:
