@@ -348,3 +348,24 @@ def test_messages_behind_a_large_one_wait_for_it_and_keep_their_order() -> None:
     assert [entry.number for entry in talk.state.arrived] == [1, 2]
     talk.settle()
     assert talk.view().numbers == (1, 2)
+
+
+def test_under_rules_3_an_error_is_shown_with_its_frames_and_with_what_was_done_before_it() -> None:
+    calm = "\n".join(
+        f"2025-10-08 12:{at // 60:02}:{at % 60:02} INFO request {at} of payments done" for at in range(300)
+    )
+    trace = "\n".join(
+        (
+            "2025-10-08 12:51:24 INFO request ORD-12363 begins",
+            "2025-10-08 12:51:24 ERROR no connection",
+            "java.sql.SQLException: Connection pool exhausted",
+            "\tat com.zaxxer.hikari.pool.HikariPool.getConnection(HikariPool.java:197)",
+            "\tat com.payment.repository.PaymentRepository.save(PaymentRepository.java:45)",
+            "Caused by: java.sql.SQLTimeoutException: Timeout waiting for connection from pool",
+            "\tat com.zaxxer.hikari.pool.HikariPool.createTimeoutException(HikariPool.java:203)",
+        )
+    )
+    wanted = policy(6_000, spill={"share": 0.2, "index": 0.0}, digest={"records": "fields"})
+    (fact,) = spilled(waiting(assistant("", "a"), result("a", f"{calm}\n{trace}\n{calm}"), wanted=wanted)).facts
+    assert isinstance(fact, ToolOutputSpilled)
+    assert trace in fact.text

@@ -18,7 +18,7 @@ from .gaps import GAP, Gapped, gapped, moved, without_cut_end
 from .json_lines import flat, json_lines, names_columns, parted
 from .kinds import BASE64_CHARS_MIN, FLAT_DEPTH_MAX, JSON_DEPTH_MAX, is_deep, parsed_json
 from .line_worths import LINE_CHARS_MAX, WORD, Sought, line_worths, without_numbers, words_of_each, worths_of
-from .noise import failing_sources, passed_tests, undrawn, without_noise, without_rights
+from .noise import failing_sources, passed_tests, undrawn, without_noise, without_rights, wordless
 from .phrases import telling
 from .shorten.binary import without_base64
 from .table import Table, heads, is_ruler, summaries, table_of
@@ -50,7 +50,6 @@ _BLOCK = re.compile(r"\s*(?:\d+\W+)?(?:async )?(?:def|class|if|elif|for|while|wi
 """A line that opens a block of a program."""
 
 _SPACES = re.compile(r"\s+")
-_LETTER = re.compile(r"[^\W_]")
 
 WORD_CHARS_MAX = 24
 _LONG_WORD = re.compile(r"(?a)\b[\w+/=-]{72,}")
@@ -181,14 +180,9 @@ class LookedAt:
         worths = line_worths(lines, self._sought, self._table, are_rows=are_rows, numbers=self._clauses)
         for number in failing_sources(lines) if self._clauses else ():
             worths[number] += _FAILING_WORTH
-        for number in (*passed_tests(lines), *_wordless(lines)) if self._clauses else ():
+        for number in (*passed_tests(lines), *wordless(lines)) if self._clauses else ():
             worths[number] = 0.0
         return _with_first_items(lines, worths) if self._ordered else worths
-
-
-def _wordless(lines: Sequence[str]) -> list[int]:
-    """Return the numbers of the lines that only close or part what others say, as a brace does."""
-    return [number for number, line in enumerate(lines) if len(line) < WORD_CHARS_MAX and not _LETTER.search(line)]
 
 
 def _without_gaps(lines: Sequence[str]) -> Gapped:

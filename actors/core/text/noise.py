@@ -43,6 +43,10 @@ _PASSED_MARKS = ("PASSED", "... ok", "✓", "✔", "--- PASS")
 _FAILED = re.compile(r"\bFAILED\b|^\s*(?:✗|✘|×|--- FAIL)|\.\.\. (?:FAIL|ERROR)$")
 """A test that passed, or did not, as those who run them print it: pytest, unittest, cargo, go, vitest, mocha."""
 
+_LETTER = re.compile(r"[^\W_]")
+SHORT_CHARS = 24
+"""A longer line without a letter or a figure is a ruler, or a text of another sort."""
+
 _FAILING = re.compile(r">\s{2,}\S")
 _RAISED = re.compile(r"E\s{2,}\S")
 BELOW_MAX = 4
@@ -81,6 +85,11 @@ def passed_tests(lines: Sequence[str]) -> list[int]:
         return []
     passed = [number for number, line in enumerate(lines) if _PASSED.search(line)]
     return passed if passed and any(map(_FAILED.search, lines)) else []
+
+
+def wordless(lines: Sequence[str]) -> list[int]:
+    """Return the numbers of the lines that only close or part what others say, as a brace does."""
+    return [number for number, line in enumerate(lines) if len(line) < SHORT_CHARS and not _LETTER.search(line)]
 
 
 def failing_sources(lines: Sequence[str]) -> list[int]:

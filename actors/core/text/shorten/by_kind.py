@@ -98,4 +98,7 @@ IN_ORDER: Ways = {
 }
 """The same where warnings stand among the errors as they came: rules version 1."""
 
-__all__ = ["IN_ORDER", "WAYS", "Shorter", "Ways", "kind_of", "shorten", "shorten_text", "shortener"]
+WITH_FRAMES: Ways = {**WAYS, "trace": partial(shorten_trace, frames=True)}
+"""The same where an error stands with the frames of its stack: rules version 3."""
+
+__all__ = ["IN_ORDER", "WAYS", "WITH_FRAMES", "Shorter", "Ways", "kind_of", "shorten", "shorten_text", "shortener"]

@@ -10,6 +10,11 @@ from actors.core.text.patterns import stands
 from .lines import Shorter, gap, shorten_lines, telling_lines
 
 FRAMES_FIRST, FRAMES_LAST = 2, 3
+NEAREST, FARTHEST = 4, 1
+"""Frames that stay by how near they are to the error: Python prints the nearest last, Java and others first."""
+
+BEFORE_LINES = 2
+"""Above the first error: what was being done."""
 
 _FRAME = re2.compile(
     r'^\s*File ".+", line \d+|^\s+at \S|^\s*\.\.\. \d+ (?:more|common frames)|^[\w./*()\[\]{}-]+\(.*\)$|^\t\S+:\d+'
@@ -25,15 +30,22 @@ _HEAD = re2.compile(
 )
 
 
-def shorten_trace(text: str, *, count: Count) -> Shorter:
-    """Return the function that shows *text* with the inner frames of each stack left out, then its heads and causes."""
-    lines = _without_inner_frames(text.split("\n"))
+def shorten_trace(text: str, *, count: Count, frames: bool = False) -> Shorter:
+    """Return the function that shows *text* with the inner frames of each stack left out, then its heads and causes.
+
+    *frames*: the frames that stay matter as much, and what stands above the first error.
+    """
+    lines = _without_inner_frames(text.split("\n"), nearest=frames)
     heads = [number for number, line in enumerate(lines) if stands(_HEAD, line[:1000].encode())]
-    telling = [*reversed(heads), *telling_lines(lines)]
-    return shorten_lines(lines, count=count, telling=telling)
+    telling = telling_lines(lines)
+    if frames:
+        first = min((*heads, *telling), default=0)
+        beside = [number for number, line in enumerate(lines) if stands(_FRAME, line[:1000].encode())]
+        telling = [*telling[:1], *beside, *range(max(0, first - BEFORE_LINES), first), *telling]
+    return shorten_lines(lines, count=count, telling=[*reversed(heads), *telling])
 
 
-def _without_inner_frames(lines: list[str]) -> list[str]:
+def _without_inner_frames(lines: list[str], *, nearest: bool) -> list[str]:
     out: list[str] = []
     frames: list[list[str]] = []
     for line in (*lines, None):
@@ -43,18 +55,22 @@ def _without_inner_frames(lines: list[str]) -> list[str]:
         elif line is not None and frames and len(frames[-1]) < 4 and stands(_CODE, data):
             frames[-1].append(line)
         else:
-            out += _ends(frames)
+            out += _ends(frames, nearest=nearest)
             frames = []
             if line is not None:
                 out.append(line)
     return out
 
 
-def _ends(frames: list[list[str]]) -> list[str]:
+def _ends(frames: list[list[str]], *, nearest: bool) -> list[str]:
     """Return the lines of the first and the last *frames*, and the number of those between."""
-    gone = len(frames) - FRAMES_FIRST - FRAMES_LAST
+    first, last = FRAMES_FIRST, FRAMES_LAST
+    if nearest and frames:
+        is_python = frames[0][0].lstrip().startswith("File ")
+        first, last = (FARTHEST, NEAREST) if is_python else (NEAREST, FARTHEST)
+    gone = len(frames) - first - last
     if gone <= 1:
         return [line for frame in frames for line in frame]
-    first = [line for frame in frames[:FRAMES_FIRST] for line in frame]
-    last = [line for frame in frames[-FRAMES_LAST:] for line in frame]
-    return [*first, gap(gone, "frames"), *last]
+    above = [line for frame in frames[:first] for line in frame]
+    below = [line for frame in frames[-last:] for line in frame]
+    return [*above, gap(gone, "frames"), *below]
