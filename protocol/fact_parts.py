@@ -70,5 +70,16 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     lost: int = 0
 
 
+class MessageSize(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
+    """What a message costs in tokens, as it was said."""
+
+    number: int
+    check: int
+    """CRC-32 of its bytes: in a log that lost a message, the number is another one's."""
+    frame_tokens: int
+    apart_tokens: int
+    parts_tokens: tuple[int, ...]
+
+
 class StoredFact(msgspec.Struct, frozen=True, kw_only=True, array_like=True, tag_field="fact"):
     """What all facts share: arrays on the wire, frozen in memory."""

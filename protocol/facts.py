@@ -14,6 +14,7 @@ from .account import Account, AccountValue, Trim
 from .fact_parts import Claim as Claim
 from .fact_parts import DigestItem as DigestItem
 from .fact_parts import Fate as Fate
+from .fact_parts import MessageSize as MessageSize
 from .fact_parts import RepairKind as RepairKind
 from .fact_parts import StoredFact, ToldTool
 from .fact_parts import Trust as Trust
@@ -271,6 +272,8 @@ class ContextServed(StoredFact, frozen=True, tag="ContextServed.1"):
     """The budget that the agent gave with this call alone; 0: none, the standing one was meant."""
     unsent: tuple[int, ...] = ()
     """Versions of earlier views that were handed out and that no model got, as who asked for them says."""
+    sizes: tuple[MessageSize, ...] = ()
+    """Of messages that came since the view before: who folds this log later need not count them."""
 
 
 class HookFired(StoredFact, frozen=True, tag="HookFired.1"):

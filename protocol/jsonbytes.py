@@ -93,6 +93,17 @@ def without_surrogates(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+def with_sound_texts(value: Any) -> Any:
+    """Return a copy of a JSON value, its texts and keys as `without_surrogates` returns them."""
+    if isinstance(value, str):
+        return without_surrogates(value)
+    if isinstance(value, dict):
+        return {with_sound_texts(key): with_sound_texts(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [with_sound_texts(item) for item in value]
+    return value
+
+
 def json_copy(value: Any) -> Any:
     """Return a deep copy of a JSON value (ten times faster than `copy.deepcopy`)."""
     if isinstance(value, dict):

@@ -96,7 +96,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
             "preview": 0.45,
             "repeated": "near",
         },
-        "digest": {"style": "account", "cap": 0.45, "records": "fields"},
+        "digest": {"style": "account", "cap": 0.5, "records": "fields"},
         "squeeze": {"mode": "auto", "prompt_version": "v2", "cap": 0.25, "cap_tokens": 1_500, "offers": "looks"},
         "cut": {"kept": "leave"},
         "shape": {"overdue_seconds": 600.0},

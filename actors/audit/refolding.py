@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from actors.core.state import State
-from actors.runtime.fold import Decision, decisions, fold, gone_back_to, head
+from actors.runtime.fold import Decision, decisions, fold, gone_back_to, head, recorded_sizes
 from actors.runtime.kept_states import opened
 from protocol.errors import UNREADABLE, BadEnvelope, ChainBroken
 from protocol.ids import Address
@@ -28,7 +28,7 @@ def refolded(at: Address, records: Iterable[Record], *, snapshot: bytes = b"") -
     last: Decision | None = None
     same = 0
     try:
-        for last in decisions(at, records, needed=gone_back_to(records)):
+        for last in decisions(at, records, needed=gone_back_to(records), sizes=recorded_sizes(records)):
             found = _counted(found, last)
             if is_view(last.commit):
                 divergence = divergence or view_again(last.before, last.commit)

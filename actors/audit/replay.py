@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from actors.core.older_rules import under
+from actors.core.sizes import sizes_of
 from actors.core.state import State
 from actors.core.view import view
 from actors.runtime.fold import Decision, count_of, decisions, gone_back_to, head
@@ -171,6 +172,8 @@ def view_again(before: State, commit: codec.Commit) -> Divergence | None:
         # the agent's word, as the budget: no rule decides these
         asked=served.asked,
         unsent=served.unsent,
+        # an older release recorded none
+        sizes=sizes_of(before) if served.sizes else (),
     )
     return _difference(commit, (again,))
 

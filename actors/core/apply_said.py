@@ -18,6 +18,7 @@ from protocol.facts import (
     CompactionRequested,
     ConversationOpened,
     MessagesAppended,
+    MessageSize,
     OverflowReported,
     SaidMessage,
     UsageReported,
@@ -31,6 +32,7 @@ from .entry import MESSAGE_TOKENS, Entry, ResultOf, measure, tokens_of_results
 from .read_tool import with_namespace
 from .recent_ids import among, with_newer
 from .saw import Saw
+from .sizes import NO_SIZES, Sizes, size_in
 from .spent import with_said
 from .state import State, remember_writer, repaired
 from .state_parts import LATE_CALLS_MAX, RECENT_CALLS_MAX, RECENT_RESULTS_MAX, Arrived, Asked, Counted, OpenCall
@@ -41,8 +43,8 @@ REPEATED_TOKENS_MIN = 160
 """A smaller result costs no more than a pointer to the first one like it."""
 
 
-def apply_said(state: State, body: bytes, *, seq: int, count: Count) -> State:
-    """Return the state after the `said` envelope *body* at stream sequence *seq*.
+def apply_said(state: State, body: bytes, *, seq: int, count: Count, sizes: Sizes = NO_SIZES) -> State:
+    """Return the state after the `said` envelope *body* at stream sequence *seq*, counting what *sizes* does not tell.
 
     Never raises: bytes that are no envelope are noted as refused and skipped, so that one bad publisher
     cannot stop a conversation. A repeated envelope changes nothing but the position.
@@ -63,7 +65,8 @@ def apply_said(state: State, body: bytes, *, seq: int, count: Count) -> State:
         match fact:
             case MessagesAppended():
                 for message in fact.messages:
-                    state = _arrive(state, message, said.at_ms, count)
+                    size = size_in(sizes, state.messages + 1, message.raw) if sizes else None
+                    state = _arrive(state, message, said.at_ms, count, size)
             case ConversationOpened():
                 if not state.terms.name:
                     terms = replace(
@@ -109,11 +112,11 @@ def _tools(state: State) -> int:
     return state.policy.budget.tools if state.policy else 0
 
 
-def _arrive(state: State, said: SaidMessage, at_ms: int, count: Count) -> State:
+def _arrive(state: State, said: SaidMessage, at_ms: int, count: Count, size: MessageSize | None) -> State:
     number = state.messages + 1
     state = replace(state, heard=replace(state.heard, messages=number))
     try:
-        entry = measure(said, number=number, count=count, declared=state.terms.format)
+        entry = measure(said, number=number, count=count, declared=state.terms.format, known=size)
     except BadMessage as error:
         return repaired(state, number, "refused", f"{error} at {error.fields.get('at', '')}"[:200])
     if entry.surrogates:
@@ -135,7 +138,9 @@ def _arrive(state: State, said: SaidMessage, at_ms: int, count: Count) -> State:
     )
     boundary = bool(spoken) and not state.exchange.open_calls
     leading = entry.role in INSTRUCTION_ROLES and not state.exchange.begun
-    entry = replace(entry, boundary=boundary, leading=leading, saw=_saw(state, entry))
+    # what a size tells is of the message as it is now, with what was added since it was measured
+    frame_tokens = size.frame_tokens if size else entry.frame_tokens
+    entry = replace(entry, boundary=boundary, leading=leading, saw=_saw(state, entry), frame_tokens=frame_tokens)
     if leading and state.terms.format:
         # sent apart, and not where it was said
         entry = replace(entry, native=tuple(one for one in entry.native if one != ANTHROPIC))

@@ -34,5 +34,7 @@ def learned(known: Calibration, counted: Counted) -> Calibration:
 
 def overhead_in(usable: int, known: Calibration) -> int:
     """Return the tokens of *usable* that are taken by what stands beside a view: at most half of them."""
+    if not known.overhead:
+        return 0
     step = max(1, usable // STEPS)
     return min(usable // 2, -int(-known.overhead // step) * step)

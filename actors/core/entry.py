@@ -9,16 +9,18 @@ import sys
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import repeat
 from typing import Any
 
 import msgspec
 
 from protocol.errors import BadMessage
-from protocol.facts import Claim, SaidMessage
+from protocol.facts import Claim, MessageSize, SaidMessage
 from protocol.formats import anthropic, chat, messages
 from protocol.formats.messages import ANTHROPIC, CHAT, MEDIA, RESPONSES, Profile
 from protocol.formats.neutral import as_arguments, as_object, words
 from protocol.formats.render import Piece, piece
+from protocol.jsonbytes import with_sound_texts
 from protocol.semconv import Category
 
 from .running_hash import RunningHash
@@ -231,11 +233,13 @@ def _piece_of(entry: Entry, shown: dict[str, Any]) -> Piece:
         return piece(messages.encode({"role": shown["role"], "content": blocks}))
 
 
-def measure(said: SaidMessage, *, number: int, count: Count, declared: str = "") -> Entry:
-    """Return the entry of a message of a conversation that *declared* its format. Raises `BadMessage`."""
+def measure(
+    said: SaidMessage, *, number: int, count: Count, declared: str = "", known: MessageSize | None = None
+) -> Entry:
+    """Return the entry of a message, counted where no size is *known*. Raises `BadMessage`."""
     raw: Any
     raw, plain = messages.decode_told(said.raw)
-    readable = raw if plain else _without_surrogates(raw)
+    readable = raw if plain else with_sound_texts(raw)
     parsed = messages.parse(readable)
     if not declared:
         messages.check_known(readable, parsed.format)
@@ -244,8 +248,11 @@ def measure(said: SaidMessage, *, number: int, count: Count, declared: str = "")
         number=number,
         raw=said.raw,
         role=parsed.role,
-        parts=tuple(_size(part, claims.get(part.pointer), count) for part in parsed.parts),
-        frame_tokens=_frame_tokens(parsed, claimed=bool(claims), count=count),
+        parts=tuple(
+            _size(part, claims.get(part.pointer), count, tokens)
+            for part, tokens in zip(parsed.parts, known.parts_tokens if known else repeat(None), strict=False)
+        ),
+        frame_tokens=known.frame_tokens if known else _frame_tokens(parsed, claimed=bool(claims), count=count),
         call_names=tuple(call.name for call in parsed.calls),
         call_ids=tuple(call.id for call in parsed.calls),
         results=tuple(ResultOf(call=result.id, at=result.at) for result in parsed.results),
@@ -253,7 +260,7 @@ def measure(said: SaidMessage, *, number: int, count: Count, declared: str = "")
         format=parsed.format,
         native=_native(parsed, readable, declared),
         kind=parsed.kind,
-        apart_tokens=sum(_size(part, None, count).tokens for part in parsed.beside),
+        apart_tokens=known.apart_tokens if known else sum(_size(part, None, count).tokens for part in parsed.beside),
     )
 
 
@@ -269,7 +276,7 @@ def shown_message(entry: Entry) -> dict[str, Any]:
     message = messages.replaced(message, {one.pointer: one.text for one in entry.shown if one.raw})
     message = messages.with_leaves(message, {part.pointer: ARTIFACT + part.sha256 for part in media(entry)})
     if entry.surrogates:
-        message = _without_surrogates(message)
+        message = with_sound_texts(message)
     ids = {result.at: result.call for result in entry.results if result.call}
     if entry.call_ids:
         parsed = messages.parse(message)
@@ -363,12 +370,15 @@ def _frame_tokens(parsed: messages.Message, *, claimed: bool, count: Count) -> i
     return tokens
 
 
-def _size(part: messages.Part, claim: Claim | None, count: Count) -> PartSize:
+def _size(part: messages.Part, claim: Claim | None, count: Count, known: int | None = None) -> PartSize:
     length = claim.bytes if claim else len(part.text.encode("utf-8", "surrogatepass"))
-    # as an object they may cost more than as the text that the model wrote
-    other = as_arguments(as_object(part.text)) if part.kind == "arguments" and not claim else part.text
     exact = part.kind not in MEDIA and not claim and length <= EXACT_BYTES_MAX
-    if part.kind in MEDIA:
+    written_anew = part.kind == "arguments" and not claim and known is None
+    # as an object they may cost more than as the text that the model wrote
+    other = as_arguments(as_object(part.text)) if written_anew else part.text
+    if known is not None:
+        tokens = known
+    elif part.kind in MEDIA:
         tokens = IMAGE_TOKENS
     elif exact:
         tokens = max(count(part.text), count(other) if other != part.text else 0)
@@ -385,13 +395,3 @@ def _checked(claim: Claim) -> Claim:
     if claim.bytes < 0 or len(claim.sha256) != 64 or not set(claim.sha256) <= set("0123456789abcdef"):
         raise BadMessage("a claim needs the SHA-256 and the size of its upload", at=claim.pointer)
     return claim
-
-
-def _without_surrogates(value: Any) -> Any:
-    if isinstance(value, str):
-        return messages.without_surrogates(value)
-    if isinstance(value, dict):
-        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_without_surrogates(item) for item in value]
-    return value

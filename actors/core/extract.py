@@ -6,6 +6,7 @@ decisions, outcomes, errors. Secrets are replaced by handles before anything is 
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -51,6 +52,9 @@ REQUEST_CHARS_MAX = 8_000
 _SENTENCES_MAX = {"rule": 40}
 _SENTENCES_MAX_ELSE = 8
 """Of one message: a user may give many rules at once."""
+
+STRENGTHS_KEPT = 4_096
+"""Of a category and a number of uses."""
 
 SPOKEN = 64
 """Uses that a message of the user or the assistant counts for, against 1 for a tool's.
@@ -176,45 +180,70 @@ def outranks(newer: DigestItem, older: DigestItem) -> bool:
     return _TRUSTED[newer.trust] >= _TRUSTED[older.trust]
 
 
-ItemKind = tuple[str, int, int]
-"""Category, uses and number of an item: all that its weight depends on."""
+ItemKind = tuple[float, int]
+"""Strength and number of an item: all that its weight depends on."""
+
+
+def kind_of(item: DigestItem) -> ItemKind:
+    """Return the strength of an item, which grows with its uses and by its kind, and its number."""
+    return _strength(item.category, item.uses), item.number
 
 
 def score(item: DigestItem, newest: int) -> float:
-    """Return the weight of an item: it grows with its uses and by its kind, and shrinks the longer ago it was seen.
+    """Return the weight of an item: its strength, which shrinks the longer ago it was seen.
 
     A value halves in worth with every fourfold age in messages, never to nothing.
     """
-    return _weight((item.category, item.uses, item.number), newest)
+    return _strength(item.category, item.uses) / _age(item.number, newest)
 
 
-def _weight(kind: ItemKind, newest: int) -> float:
-    category, uses, number = kind
-    age = newest - number + 1 if number < newest else 1
-    worth = _PRINTED.get(category, 1.0) if uses < SPOKEN else 1.0
+@lru_cache(maxsize=STRENGTHS_KEPT)
+def _strength(category: str, uses: int) -> float:
     # square roots are rounded alike on every machine, powers are not
-    return worth * math.sqrt(uses) / math.sqrt(age)
+    return (_PRINTED.get(category, 1.0) if uses < SPOKEN else 1.0) * math.sqrt(uses)
 
 
-def by_weight(kinds: Iterable[ItemKind], newest: int) -> list[list[ItemKind]]:
-    """Return *kinds* in groups of the same weight and number, those of the highest weight first, then the newer."""
-    alike: dict[tuple[float, int], list[ItemKind]] = {}
-    for kind in kinds:
-        alike.setdefault((-_weight(kind, newest), -kind[2]), []).append(kind)
-    return [alike[weight] for weight in sorted(alike)]
+def _age(number: int, newest: int) -> float:
+    return math.sqrt(newest - number + 1 if number < newest else 1)
+
+
+def best_first(kinds: Iterable[ItemKind], newest: int) -> Iterator[ItemKind]:
+    """Yield *kinds* by their weight, of the same weight the newer first."""
+    return (kind for _, _, kind in heapq.merge(*_weighed(kinds, newest, sign=-1)))
+
+
+def worst_first(kinds: Iterable[ItemKind], newest: int) -> Iterator[ItemKind]:
+    """Yield *kinds* in the other order than `best_first`."""
+    return (kind for _, _, kind in heapq.merge(*_weighed(kinds, newest, sign=1)))
+
+
+def _weighed(kinds: Iterable[ItemKind], newest: int, *, sign: int) -> list[Iterator[tuple[float, int, ItemKind]]]:
+    """Return *kinds* with their weights and numbers, both times *sign*, in rising order for each strength.
+
+    Of one strength the newer weighs more: only what comes next of each, a few dozen, has to be weighed.
+    """
+    numbers: dict[float, list[int]] = {}
+    for strength, number in kinds:
+        numbers.setdefault(strength, []).append(number)
+
+    def rising(strength: float) -> Iterator[tuple[float, int, ItemKind]]:
+        for number in sorted(numbers[strength], reverse=sign < 0):
+            yield sign * strength / _age(number, newest), sign * number, (strength, number)
+
+    return [rising(strength) for strength in numbers]
 
 
 def ranked(items: Iterable[DigestItem], newest: int, *, most: int | None = None) -> list[DigestItem]:
     """Return *items*, those of the highest weight first, and of the same weight the newer; the first *most* of them."""
-    # thousands, of a few hundred kinds: those are weighed
-    kinds: dict[ItemKind, list[DigestItem]] = {}
+    # thousands, of a few hundred kinds
+    alike: dict[ItemKind, list[DigestItem]] = {}
     for item in items:
-        kinds.setdefault((item.category, item.uses, item.number), []).append(item)
+        alike.setdefault(kind_of(item), []).append(item)
     out: list[DigestItem] = []
-    for group in by_weight(kinds, newest):
+    for kind in best_first(alike, newest):
         if most is not None and len(out) >= most:
             break
-        out += sorted([item for kind in group for item in kinds[kind]], key=alike_order)
+        out += sorted(alike[kind], key=alike_order)
     return out[:most]
 
 

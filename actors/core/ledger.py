@@ -12,7 +12,7 @@ import msgspec
 from protocol.facts import DigestItem
 
 from .entry import Entry
-from .extract import LINES, ItemKind, alike_order, by_weight, found_in, joined, outranks, still_there
+from .extract import LINES, ItemKind, alike_order, found_in, joined, kind_of, outranks, still_there, worst_first
 from .file_moves import Move
 from .packed_items import READ_KEPT, read_items, write_items
 from .state import State
@@ -32,32 +32,40 @@ class _Weighed:
     def __init__(self, items: Iterable[DigestItem]) -> None:
         self.items = {(item.category, item.value): item for item in items}
         self._chars = sum([len(item.value) for item in self.items.values()])
-        self._kinds: dict[ItemKind, dict[str, DigestItem]] = {}
-        """Items of one weight, by value: thousands are of a few hundred kinds, and those are weighed."""
-        for item in self.items.values():
-            self._kinds.setdefault((item.category, item.uses, item.number), {})[item.value] = item
+        self._kinds: dict[ItemKind, dict[tuple[str, str], DigestItem]] = {}
+        """Items of one weight, by their places: thousands are of a few hundred kinds, and those are weighed."""
+        for place, item in self.items.items():
+            self._kinds.setdefault(kind_of(item), {})[place] = item
+
+    def copy(self) -> _Weighed:
+        """Return the same items, to be changed apart: in a tenth of the time that sorting them anew takes."""
+        other = _Weighed(())
+        other.items, other._chars = self.items.copy(), self._chars
+        other._kinds = {kind: alike.copy() for kind, alike in self._kinds.items()}
+        return other
 
     def change(self, changes: Iterable[DigestItem]) -> None:
         """Put the newer in place of the older."""
         for item in changes:
-            known = self.items.get((item.category, item.value))
+            place = item.category, item.value
+            known = self.items.get(place)
             if known is not None:
-                self._leave(known)
+                self._leave(place, known)
             if not item.gone:
-                self.items[item.category, item.value] = item
+                self.items[place] = item
                 self._chars += len(item.value)
-                self._kinds.setdefault((item.category, item.uses, item.number), {})[item.value] = item
+                self._kinds.setdefault(kind_of(item), {})[place] = item
 
     def bound(self) -> None:
         """Drop the least worthy over the bound."""
         places, chars = len(self.items), self._chars
         if places <= LEDGER_ITEMS_MAX and chars <= LEDGER_CHARS_MAX:
             return
-        weights = by_weight(self._kinds, max([number for _, _, number in self._kinds]))
+        worst = worst_first(self._kinds, max([number for _, number in self._kinds]))
         over: list[list[DigestItem]] = []
         while places > LEDGER_ITEMS_MAX or chars > LEDGER_CHARS_MAX:
             # all that weigh more stay, and nobody asks in which order: most kinds
-            group = [item for kind in weights.pop() for item in self._kinds[kind].values()]
+            group = list(self._kinds[next(worst)].values())
             places -= len(group)
             chars -= sum([len(item.value) for item in group])
             over.append(group)
@@ -67,21 +75,29 @@ class _Weighed:
                 if place < places and len(item.value) <= chars:
                     chars -= len(item.value)
                 else:
-                    self._leave(item)
+                    self._leave((item.category, item.value), item)
             places -= len(group)
 
-    def _leave(self, item: DigestItem) -> None:
-        del self.items[item.category, item.value]
+    def _leave(self, place: tuple[str, str], item: DigestItem) -> None:
+        del self.items[place]
         self._chars -= len(item.value)
-        kind = item.category, item.uses, item.number
+        kind = kind_of(item)
         alike = self._kinds[kind]
-        del alike[item.value]
+        del alike[place]
         if not alike:
             del self._kinds[kind]
 
 
 _weighed: Recent[bytes, _Weighed] = Recent(READ_KEPT)
 """By the ledger that they are; who changes one takes it out."""
+
+
+def _copied(raw: bytes) -> _Weighed:
+    """Return the ledger *raw* to be changed apart: the fold changes the one that is kept."""
+    weighed = _weighed.taken(raw) or _Weighed(read_items(raw))
+    other = weighed.copy()
+    _weighed.put(raw, weighed)
+    return other
 
 
 def remembered(raw: bytes, changes: Ledger) -> bytes:
@@ -94,54 +110,50 @@ def remembered(raw: bytes, changes: Ledger) -> bytes:
     return raw
 
 
-def bounded(items: Iterable[DigestItem]) -> Ledger:
-    """Return *items*, no two of the same value, in their order, without the least worthy over the bound."""
-    weighed = _Weighed(items)
-    weighed.bound()
-    return tuple(weighed.items.values())
-
-
 def settled(known: Iterable[DigestItem], found: Iterable[DigestItem], moved: Mapping[str, Move]) -> Ledger:
     """Return *known* and *found* as one: equal values once, without what is superseded or went away since."""
-    items = merged((*known, *found))
+    items = merged(known, found)
+    keyed = [item for item in items if item.key]
     newest: dict[tuple[str, str], DigestItem] = {}
-    for item in items:
-        if item.key:
-            best = newest.get((item.category, item.key))
-            if best is None or (item.number, item.value) > (best.number, best.value):
-                newest[item.category, item.key] = item
-    return tuple(
-        [
-            item
-            for item in items
-            if (item.category != "path" or still_there(item, moved))
-            and not (item.key and _superseded(item, newest[item.category, item.key]))
-        ]
-    )
+    for item in keyed:
+        best = newest.get((item.category, item.key))
+        if best is None or (item.number, item.value) > (best.number, best.value):
+            newest[item.category, item.key] = item
+    old = {id(item) for item in keyed if _superseded(item, newest[item.category, item.key])}
+    if not old and not moved:
+        return items
+    return tuple([item for item in items if id(item) not in old and still_there(item, moved)])
 
 
-def merged(items: Iterable[DigestItem]) -> Ledger:
-    """Return *items* with equal values once, each in the place of its last."""
-    out: dict[tuple[str, str], DigestItem] = {}
-    for item in items:
+def merged(known: Iterable[DigestItem], found: Iterable[DigestItem] = ()) -> Ledger:
+    """Return *known* and *found* with equal values once, each in the place of its last."""
+    known = tuple(known)
+    out = {(item.category, item.value): item for item in known}
+    if len(out) < len(known):
+        return merged((), (*known, *found))
+    for item in found:
         place = (item.category, item.value)
         # most stand once
         out[place] = joined(out.pop(place), item) if place in out else item
     return tuple(out.values())
 
 
-def changes(ledger: Ledger, now: Ledger) -> Ledger:
-    """Return the changes from *ledger* to what is kept of *now*: new, changed and removed entries."""
+def changes(raw: bytes, now: Ledger) -> Ledger:
+    """Return the changes from the ledger *raw* to what is kept of *now*: new, changed and removed entries."""
+    ledger = read_items(raw)
     # most are the very same
     same = frozenset(map(id, ledger)).intersection(map(id, now))
     before = {(item.category, item.value): item for item in ledger if id(item) not in same}
-    there = {(item.category, item.value) for item in now if id(item) not in same}
-    new = [item for item in bounded(now) if id(item) not in same and before.get((item.category, item.value)) != item]
+    there = {(item.category, item.value): item for item in now if id(item) not in same}
     left = [
         DigestItem(category=item.category, value=item.value, number=item.number, uses=item.uses, gone=True)
         for place, item in before.items()
         if place not in there
     ]
+    weighed = _copied(raw)
+    weighed.change((*left, *there.values()))
+    weighed.bound()
+    new = [item for place, item in there.items() if place in weighed.items and before.get(place) != item]
     return (*left, *new)
 
 
@@ -156,11 +168,12 @@ def known_after(state: State, leaving: tuple[Entry, ...]) -> Ledger:
     found = found_in(leaving)
     known = settled((*state.ledger, *more), found.items, found.moved)
     answered = answered_through(state.live)
-    if all(item.category != "request" or item.number >= answered for item in known):
+    requests = [item.value for item in known if item.category == "request" and item.number < answered]
+    if not requests:
         return known
     before = {item.value for item in known if item.category == "answered"}
     now = tuple([_told_apart(item, answered) for item in known])
-    if before.isdisjoint([item.value for item in known if item.category == "request" and item.number < answered]):
+    if before.isdisjoint(requests):
         return now
     # a request that was made before, and answered, becomes one with its earlier self
     return merged(now)

@@ -78,12 +78,11 @@ def named(raw: bytes, policy: Policy, conversation: str = "") -> bytes:
 
 def more_tokens(messages: Sequence[bytes], policy: Policy, count: Callable[[str], int], conversation: str = "") -> int:
     """Return at most how many tokens more the policy's name and keys cost in *messages* than what was counted."""
-    if not _name(policy):
+    name, before = _name(policy), _before(policy, conversation).decode()
+    if not name or (name == READ_TOOL and not before):
         return 0
-    before = _before(policy, conversation).decode()
-    each = count(_name(policy)) - count(READ_TOOL) + (count(f' behind "{before}') + 1 if before else 0)
-    name = _name(policy).encode()
-    return (each + 1) * sum(raw.count(name) for raw in messages) if each > 0 else 0
+    each = count(name) - count(READ_TOOL) + (count(f' behind "{before}') + 1 if before else 0)
+    return (each + 1) * sum(raw.count(name.encode()) for raw in messages) if each > 0 else 0
 
 
 def _before(policy: Policy, conversation: str) -> bytes:

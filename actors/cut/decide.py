@@ -57,7 +57,7 @@ def _fact_of(state: State, plan: CutPlan, boundary: int) -> HistoryCut:
         digest_dropped=plan.digest_dropped,
         before_tokens=state.live_tokens,
         after_tokens=plan.tokens,
-        ledger=changes(state.ledger, known_after(state, leaving)) if leaving else (),
+        ledger=changes(state.shown.raw_ledger, known_after(state, leaving)) if leaving else (),
         fates=_fates(state, plan),
     )
 

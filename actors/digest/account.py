@@ -85,6 +85,6 @@ def _with_ledger(state: State, fact: HistoryAccounted, leaving: tuple[Entry, ...
     )
     return msgspec.structs.replace(
         fact,
-        ledger=changes(state.ledger, known),
+        ledger=changes(state.shown.raw_ledger, known),
         fates=fates(state, changed, staying, after=shown),
     )

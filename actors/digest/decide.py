@@ -69,7 +69,7 @@ def digest(state: State, *, count: Count) -> tuple[HistoryDigested | CompactionD
         digest_tokens=tokens,
         before_tokens=before,
         after_tokens=after,
-        ledger=changes(state.ledger, now),
+        ledger=changes(state.shown.raw_ledger, now),
         fates=fates(state, leaving, staying, after=shown),
     )
     return (fact,)

@@ -5,21 +5,20 @@ A word that many results have tells them apart as little as one that stands on e
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import takewhile
 
 from actors.core.entry import Entry
 from actors.core.message_texts import MessageText, opened_text, texts_of
 from actors.core.text.excerpt import LookedAt
-from actors.core.text.line_worths import Seeker, Sought, different_words, words_of
+from actors.core.text.line_worths import Seeker, Sought, different_words, words_of, words_of_all
 from actors.core.text.opened import opened
 from actors.core.text.recent import Recent
 from protocol.account import AccountRequest, AccountStep
 
+from .endings import TELLS, is_prompt, last_lines, state_in
 from .habits import Habits, without_given
 from .links import Links
 from .records import identifiers, record_in
@@ -42,7 +41,6 @@ LONG_CHARS = 8
 LOOKED_AT_CHARS_MAX = 400_000
 """Of texts that may be shortened again in the same compaction, and as many before them."""
 
-_TELLS = re.compile(r"\b\d+\b|(?i:\b(?:not?|never|cannot|unable|error|fail\w*|abort\w*|reject\w*|refus\w*|invalid)\b)")
 FRAME_RESULTS_MIN = 2
 """What so many results begin with, but for the words of their own calls, is a frame and says nothing."""
 
@@ -206,15 +204,14 @@ class Hindsight:
                     links.read(call.tool, text)
                 first_line = text.lstrip().split("\n", 1)[0]
                 firsts[_frame(first_line, different_words(call.text if call else ""))] += 1
-                lasts.update(_frame(line, frozenset()) for line in _last_lines(text))
+                lasts.update(_ending(line) for line in last_lines(text, states=by_fields))
                 for field in identifiers(record_in(text)):
                     first_fields.setdefault((call.tool if call else "", *field), part.number)
             elif part.trust == "assistant":
                 said.update(dict.fromkeys(different_words(part.text), part.number))
             else:
                 asked.update(different_words(part.text))
-        for request in requests:
-            asked.update(different_words(request.text))
+        asked |= words_of_all([request.text for request in requests])
         # of few results, since one compaction sees those that are new: where all have a title, it says nothing
         all_min = max(TITLE_ALL_MIN, firsts.total()) if by_fields else TITLE_RESULTS_MIN
         return cls(
@@ -223,7 +220,7 @@ class Hindsight:
             often=often,
             linked=links.linked(),
             frames=frozenset(words for words, times in firsts.items() if _is_frame(words, times, all_min)),
-            ends=frozenset(words for words, times in lasts.items() if words and times >= END_RESULTS_MIN),
+            ends=frozenset(words for words, times in lasts.items() if words and times >= min(END_RESULTS_MIN, all_min)),
             newest_call=newest_call,
             by_fields=by_fields,
             first_fields=first_fields,
@@ -285,25 +282,24 @@ class Hindsight:
         return (1.0 if _is_name(word) else USED) * self._rare(word)
 
     def _asked(self, word: str) -> float:
-        asked = word in self.asked or ("_" in word and any(part in self.asked for part in word.split("_")))
-        linked = LINKED if word in self.linked else 0.0
-        return max(ASKED if asked else 0.0, linked) * self._rare(word)
+        asked = word in self.asked or ("_" in word and not self.asked.isdisjoint(word.split("_")))
+        worth = max(ASKED if asked else 0.0, LINKED if word in self.linked else 0.0)
+        return worth and worth * self._rare(word)
 
     def _rare(self, word: str) -> float:
         if (len(word) < 3 and not word.isdecimal()) or word in _STOP:
             return 0.0
-        return min(1.0, COMMON_RESULTS / max(1, self.often.get(word, 1)))
+        often = self.often.get(word, 1)
+        return COMMON_RESULTS / often if often > COMMON_RESULTS else 1.0
 
     def used(self, text: str, *, after: int, own: str = "") -> int:
         """Return how many words of *text* the assistant used after message *after*, but for those of *own*."""
-        words = different_words(text) - different_words(own)
-        used = sum(
-            self.said.get(word, 0) > after and _is_name(word) and self.often.get(word, 1) <= COMMON_RESULTS * 2
-            for word in words
-        )
+        words, mine, said = different_words(text), different_words(own), self.said
+        later = [word for word in words if word in said and said[word] > after and word not in mine]
+        used = sum([_is_name(word) and self.often.get(word, 1) <= COMMON_RESULTS * 2 for word in later])
         if used or not self.by_fields:
             return used
-        return int(not self.linked.isdisjoint(words))
+        return int(any(word not in mine for word in self.linked.intersection(words)))
 
     def is_linked(self, text: str) -> bool:
         """Tell whether *text*, an outcome, has an id that another tool returned too."""
@@ -333,9 +329,9 @@ class Hindsight:
 
     def without_end(self, text: str) -> str:
         """Return *text* without the lines with which every result ends; one that is nothing else stays."""
-        for line in _last_lines(text):
+        for line in last_lines(text, states=self.by_fields):
             above = text.rstrip().removesuffix(line).rstrip()
-            if not above or _frame(line, frozenset()) not in self.ends:
+            if not above or not (_ending(line) in self.ends or (self.by_fields and is_prompt(line))):
                 break
             text = above
         return text
@@ -357,7 +353,7 @@ def _is_frame(words: str, times: int, all_min: int) -> bool:
     """Tell whether a line of these *words* says nothing where so many results begin with it."""
     if words.count(" ") >= FRAME_SPACES_MIN:
         return times >= FRAME_RESULTS_MIN
-    return words.endswith(":") and times >= min(TITLE_RESULTS_MIN, all_min) and not _TELLS.search(words)
+    return words.endswith(":") and times >= min(TITLE_RESULTS_MIN, all_min) and not TELLS.search(words)
 
 
 def _frame(line: str, own: frozenset[str]) -> str:
@@ -370,10 +366,9 @@ def _frame(line: str, own: frozenset[str]) -> str:
     return f"{' '.join(words)}:" if title else " ".join(words)
 
 
-def _last_lines(text: str) -> list[str]:
-    """Return the last lines of *text* that may be a frame, the last one first: figures and failures are none."""
-    lines = text.rstrip().rsplit("\n", FRAME_LINES_MAX)[1:]
-    return list(takewhile(lambda line: not _TELLS.search(line), reversed(lines)))
+def _ending(line: str) -> str:
+    """Return the words that a last line is known by, or of a state its name."""
+    return state_in(line) or _frame(line, frozenset())
 
 
 def _is_name(word: str) -> bool:

@@ -36,8 +36,9 @@ from .tail import keeps_by_name, kept_tail
 from .trims import Trims, winnable_tokens
 from .values import values_beside
 
-VALUES_SHARE = 0.055
-"""Of what the instructions leave of the budget: values that no step tells, each with what it stood beside."""
+VALUES_SHARE, VALUES_SHARE_BEFORE = 0.03, 0.055
+"""Of what the instructions leave of the budget: values that no step tells, each with what it stood beside. With more,
+as older rules have it, most of them are of no use to those who read a view, and steps are coarser."""
 
 REWRITTEN_SHARE = 0.8
 """Of the account's room: how far it is written anew when that is used up; until then it only grows at its end."""
@@ -141,7 +142,7 @@ class Ladder:
             requests=requests,
             prose=prose,
             prose_tokens=prose_tokens,
-            values_room=share_of(moving_tokens(state), VALUES_SHARE),
+            values_room=share_of(moving_tokens(state), VALUES_SHARE if by_fields else VALUES_SHARE_BEFORE),
         )
         if state.digest and before:
             ladder.rate = rate_before(before, state.digest.tokens - requests.tokens - prose_tokens)

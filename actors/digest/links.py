@@ -6,7 +6,6 @@ Of a list it is the row with such an id that somebody looks for, long before any
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable
 
 from actors.core.text.json_lines import has_rows
@@ -26,22 +25,23 @@ class Links:
     """The ids in records and rows, with the tools that returned them."""
 
     def __init__(self, before: Iterable[AccountStep]) -> None:
-        self._tools: dict[str, set[str]] = {}
-        self._results: Counter[str] = Counter()
+        self._tools: dict[str, list[str]] = {}
+        """By the id: who returned it, once for each result."""
         for act in (act for step in before for act in step.acts):
             if is_record(act.outcome) or has_rows(act.outcome) or act.used:
                 self.read(act.call.partition(" ")[0], act.outcome)
 
     def read(self, tool: str, text: str) -> None:
         """Read what *tool* returned."""
-        for word in filter(_is_id, different_words(text)):
-            self._tools.setdefault(word, set()).add(tool)
-            self._results[word] += 1
+        for word in different_words(text):
+            # most are words of the language
+            if not word.isalpha() and _is_id(word):
+                self._tools.setdefault(word, []).append(tool)
 
     def linked(self) -> frozenset[str]:
         """Return those that several tools returned, in few results."""
-        several = (word for word, tools in self._tools.items() if len(tools) > 1)
-        return frozenset(word for word in several if self._results[word] <= RESULTS_MAX)
+        some = ((word, tools) for word, tools in self._tools.items() if 1 < len(tools) <= RESULTS_MAX)
+        return frozenset([word for word, tools in some if len(set(tools)) > 1])
 
 
 def _is_id(word: str) -> bool:

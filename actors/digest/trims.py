@@ -38,7 +38,7 @@ def trims_of(entry: Entry, hindsight: Hindsight, *, chars: int, count: Count) ->
         text = there.text if there and part.sha256 else _said(entry, part)
         if not text:
             continue
-        text = opened(text, deep=True) if hindsight.by_fields else text
+        text = hindsight.without_end(opened(text, deep=True)) if hindsight.by_fields else text
         short = hindsight.excerpt(hindsight.unframed(text), chars=chars, after=entry.number)
         if not (there or part.estimated) and _wins_blanks_alone(part, text, short):
             continue

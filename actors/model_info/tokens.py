@@ -81,6 +81,7 @@ class Tokenizer:
         return f"{self.encoding}@{_HASHES[self.encoding][:12]}{'~estimate' if self.estimate else ''}"
 
 
+@lru_cache(maxsize=256)
 def tokenizer_for(model: str) -> Tokenizer:
     """Return the tokenizer of *model*. Other vendors' models are counted by o200k_base, as an estimate."""
     name = model.rpartition("/")[2].lower()

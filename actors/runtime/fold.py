@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import msgspec
@@ -12,15 +13,18 @@ from msgspec.structs import replace
 from actors.core.apply_done import apply_done
 from actors.core.apply_said import apply_said
 from actors.core.rewind import Past, Transition
+from actors.core.sizes import NO_SIZES, Sizes
 from actors.core.state import State, initial
 from actors.core.text.count import Count
 from actors.model_info.tokens import counter, tokenizer_for
 from protocol import codec
-from protocol.errors import ChainBroken, Erased, NotFound, PastNeeded, Rejected
-from protocol.facts import ConversationErased, ConversationRewound, HistoryExpanded
+from protocol.errors import BadEnvelope, ChainBroken, Erased, NotFound, PastNeeded, Rejected
+from protocol.facts import ContextServed, ConversationErased, ConversationRewound, HistoryExpanded, MessageSize
 from protocol.ids import Address
 from storage.ports import Record
 from storage.tombstones import is_erasure
+
+NOTHING_RECORDED: Mapping[str, Sizes] = {}
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,16 +37,37 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fold(state: State, records: Iterable[Record]) -> State:
-    """Return *state* after *records*, in order.
+    """Return *state* after *records*, in order; sizes that they record are not counted again.
 
     Raises `ChainBroken` and `BadEnvelope`; `PastNeeded` where a commit goes back to a version before *state*.
     """
+    records = list(records)
+    sizes = recorded_sizes(records)
     for record in records:
         if record.side == "said":
-            state = apply_said(state, record.body, seq=record.seq, count=count_of(state))
+            state = _heard(state, record, sizes)
         else:
             state = apply_done(state, codec.decode_commit(record.body), seq=record.seq, size=len(record.body))
     return state
+
+
+def _heard(state: State, record: Record, sizes: Mapping[str, Sizes]) -> State:
+    tokenizer = tokenizer_for(state.terms.model)
+    known = sizes.get(tokenizer.id, NO_SIZES)
+    return apply_said(state, record.body, seq=record.seq, count=counter(tokenizer.encoding), sizes=known)
+
+
+def recorded_sizes(records: Iterable[Record]) -> dict[str, Sizes]:
+    """Return the sizes of messages that commits in *records* tell, by the tokenizer that counted."""
+    found: dict[str, dict[int, MessageSize]] = {}
+    for record in records:
+        if record.side == "done" and b"ContextServed" in record.body:
+            with suppress(BadEnvelope):  # what is wrong with it, who folds it says
+                commit = codec.decode_commit(record.body)
+                for fact in commit.facts:
+                    if isinstance(fact, ContextServed) and fact.sizes:
+                        found.setdefault(commit.tokenizer, {}).update({one.number: one for one in fact.sizes})
+    return dict(found)
 
 
 def folded(at: Address, records: Sequence[Record]) -> State:
@@ -80,12 +105,14 @@ def decisions(
     behind: Decision | None = None,
     past: Past | None = None,
     needed: frozenset[int] | None = None,
+    sizes: Mapping[str, Sizes] = NOTHING_RECORDED,
 ) -> Iterator[Decision]:
     """Yield every commit in *records*, in order; they go on behind that decision, or begin the log.
 
     A commit names the messages its writer had seen (`said_hash`); those that landed between reading
     and writing are folded after it, as its writer did. *past* holds the commits up to it. Only the *needed*
-    versions are remembered, where they are known (`gone_back_to`): all states of a long log fill the memory.
+    versions are remembered, where they are known (`gone_back_to`): all states of a long log fill the memory. Messages
+    without a size in *sizes* are counted.
     Raises `ChainBroken`, `BadEnvelope`.
     """
     state = behind.after if behind else initial(codec.genesis(at))
@@ -98,7 +125,7 @@ def decisions(
         commit = codec.decode_commit(record.body)
         # by hash, not by sequence: an imported record has another sequence here than where it was said
         while unseen and commit.said_hash != state.position.said_hash:
-            state = fold(state, (unseen.pop(0),))
+            state = _heard(state, unseen.pop(0), sizes)
         if commit.said_hash != state.position.said_hash and not commit.is_tombstone:
             raise ChainBroken(f"the messages up to {commit.upto} are not those that were said", version=commit.version)
         changed = apply_done(state, commit, seq=record.seq, size=len(record.body), past=known)

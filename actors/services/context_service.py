@@ -191,7 +191,7 @@ class ContextService:
                 raise NotFound(f"there is no message in {there}", address=str(at))
             # it is told of while it is written down; images are fetched once, for the view that landed
             async with together() as group:
-                recording = group.create_task(self._record(at, state, fact_of(asked, seen, budget)))
+                recording = group.create_task(self._record(at, state, fact_of(asked, state, seen, budget)))
                 await published()
                 meta = meta_of(asked, state, seen, budget, state.version + 1)
             if version := recording.result():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from actors.core.flow import next_actor
+from actors.core.sizes import sizes_of
 from actors.core.state import State
 from actors.core.state_parts import Asked
 from actors.core.view import View, least_budget, unspilled
@@ -38,8 +39,8 @@ def fits_as_it_is(asked: ContextAsked, state: State) -> bool:
     return tokens <= budget_of(asked, state)
 
 
-def fact_of(asked: ContextAsked, seen: View, budget: int) -> ContextServed:
-    """Return the fact that *seen* is served."""
+def fact_of(asked: ContextAsked, state: State, seen: View, budget: int) -> ContextServed:
+    """Return the fact that *seen*, a view of *state*, is served."""
     return ContextServed(
         upto=seen.upto,
         budget=budget,
@@ -49,6 +50,7 @@ def fact_of(asked: ContextAsked, seen: View, budget: int) -> ContextServed:
         level=seen.level,
         asked=max(0, asked.budget),
         unsent=tuple(one for one in asked.unsent[-UNSENT_MAX:] if one > 0),
+        sizes=sizes_of(state),
     )
 
 

@@ -170,6 +170,9 @@ def _whole(large: Large, text: str, lead: str, count: Count) -> int:
     if large.entry.role == "assistant":
         # the next step mostly follows from it, so that it keeps more than a tool's result
         whole = max(whole, min(cap, share_of(part.tokens, wanted.medium_keep)))
+        if large.policy.digest.records == "fields":
+            # what is over its cap by little loses little
+            whole = max(whole, 2 * cap - part.tokens)
     elif _is_words(large):
         ends = sum(count(messages.without_surrogates(end)) for end in ends_of(text))
         whole = max(whole, count(lead) + ends + GAP_TOKENS + 2)

@@ -34,6 +34,8 @@ def render(pieces: Sequence[Piece], profile: Profile) -> tuple[bytes, ...]:
 
 
 def _chat(pieces: Sequence[Piece]) -> list[bytes]:
+    if all([CHAT in one.native for one in pieces]):
+        return [one.raw for one in pieces]
     out: list[bytes] = []
     foreign: list[Piece] = []
     for one in pieces:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from actors.core.sizes import sizes_of
 from protocol.facts import ContextServed
 from protocol.policy import Policy
 from tests.builders import Talk, policy, sample
@@ -40,6 +41,7 @@ def serve(talk: Talk, budget: int | None = None, *, view_hash: str = "", unsent:
         level=seen.level,
         asked=asked,
         unsent=unsent,
+        sizes=sizes_of(talk.state),
     )
     talk.land(talk.sealed((fact,)))
     return talk.state.version

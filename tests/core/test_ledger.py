@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from actors.core import ledger as ledgers
 from actors.core.entry import Entry
 from actors.core.extract import score
 from actors.core.file_moves import Move
-from actors.core.ledger import LEDGER_CHARS_MAX, LEDGER_ITEMS_MAX, bounded, changes, remembered, settled
+from actors.core.ledger import LEDGER_CHARS_MAX, LEDGER_ITEMS_MAX, changes, remembered, settled
 from actors.core.packed_items import NO_ITEMS, read_items, write_items
 from protocol.facts import CompactionRequested, DigestItem, HistoryDigested, Trust
 from tests.builders import Talk, assistant, policy, result, user, words
@@ -28,6 +29,10 @@ def item(
     value: str, number: int = 1, *, category: str = "id", uses: int = 1, trust: Trust = "tool", key: str = ""
 ) -> DigestItem:
     return DigestItem(category=category, value=value, number=number, uses=uses, trust=trust, key=key)
+
+
+def bounded(items: Iterable[DigestItem]) -> tuple[DigestItem, ...]:
+    return read_items(remembered(NO_ITEMS, tuple(items)))
 
 
 def setting(value: str, number: int, trust: Trust = "tool") -> DigestItem:
@@ -62,12 +67,12 @@ def test_the_path_of_a_file_that_went_away_leaves_until_it_is_seen_again() -> No
 def test_changes_are_what_leads_from_one_ledger_to_the_next() -> None:
     before = (item("A-100"), setting("port=8080", 1), item("B-200", 2))
     after = settled(before, [setting("port=9090", 5), item("B-200", 6), item("C-300", 6)], {})
-    found = changes(before, after)
+    found = changes(write_items(before), after)
     assert {(one.value, one.gone) for one in found} == {
         ("port=8080", True), ("port=9090", False), ("B-200", False), ("C-300", False),
     }  # fmt: skip
     assert set(read_items(remembered(write_items(before), found))) == set(after)
-    assert changes(after, after) == ()
+    assert changes(write_items(after), after) == ()
 
 
 def test_over_its_bound_the_least_worthy_leave() -> None:

@@ -98,10 +98,21 @@ def test_what_an_assistant_said_over_the_cap_keeps_a_part_of_itself_up_to_the_ca
 
 def test_what_an_assistant_said_is_half_of_itself_where_that_is_less_than_the_cap() -> None:
     said = "\n".join(f"line {number} of it" for number in range(300))
-    (fact,) = spilled(waiting(assistant(said), wanted=policy(10_000, spill={"share": 0.15, "preview": 0.1}))).facts
+    (fact,) = spilled(waiting(assistant(said), wanted=policy(10_000, spill={"share": 0.11, "preview": 0.1}))).facts
     assert isinstance(fact, ToolOutputSpilled)
     assert 1500 < fact.tokens < 3000
     assert 0.8 * fact.tokens / 2 < fact.text_tokens <= fact.tokens / 2
+
+
+def test_what_an_assistant_said_that_is_a_little_over_the_cap_loses_little() -> None:
+    said = "\n".join(f"line {number} of it" for number in range(300))
+    for cap in (1_700, 1_500, 1_300):
+        wanted = policy(10_000, spill={"share": cap / 10_000, "preview": 0.1}, digest={"records": "fields"})
+        (fact,) = spilled(waiting(assistant(said), wanted=wanted)).facts
+        assert isinstance(fact, ToolOutputSpilled)
+        over = fact.tokens - cap
+        assert over > 0
+        assert 0.9 * (cap - over) < fact.text_tokens <= max(cap - over, fact.tokens // 2)
 
 
 def test_a_policy_may_keep_whatever_an_assistant_said() -> None:

@@ -71,11 +71,14 @@ def _fitting(
     """
     chosen: set[int] = set()
     left = room
+    least = min(map(len, lines), default=0) + 3
     for number in _by_worth(lines, worths):
+        if chosen and (left - kept_back < least or worths[number] <= 0):
+            break  # nothing that follows fits, or is worth something
         cost = len(lines[number]) + 3
         if number in above and len(lines) > 1:
             continue
-        if cost > left - (kept_back if chosen else 0) or (chosen and worths[number] <= 0):
+        if cost > left - (kept_back if chosen else 0):
             continue
         left -= cost
         chosen.add(number)

@@ -15,7 +15,7 @@ from protocol.formats import messages
 
 from .choice import worthiest
 from .gaps import GAP, Gapped, gapped, moved, without_cut_end
-from .json_lines import json_lines, names_columns, parted
+from .json_lines import flat, json_lines, names_columns, parted
 from .kinds import BASE64_CHARS_MIN, FLAT_DEPTH_MAX, JSON_DEPTH_MAX, is_deep, parsed_json
 from .line_worths import LINE_CHARS_MAX, WORD, Sought, line_worths, without_numbers, words_of_each, worths_of
 from .noise import failing_sources, passed_tests, undrawn, without_noise, without_rights
@@ -50,7 +50,13 @@ _BLOCK = re.compile(r"\s*(?:\d+\W+)?(?:async )?(?:def|class|if|elif|for|while|wi
 """A line that opens a block of a program."""
 
 _SPACES = re.compile(r"\s+")
+_LETTER = re.compile(r"[^\W_]")
+
 WORD_CHARS_MAX = 24
+_LONG_WORD = re.compile(r"(?a)\b[\w+/=-]{72,}")
+LONG_WORD_CHARS = 20
+"""Of a key, a hash or a code that fills the room of a line: enough to know it again."""
+
 _SENTENCE_END = re.compile(r"(?<=[.!?:;])\s+|(?<=[。！？；])")
 _CLAUSE_END = re.compile(r"(?<=[.!?;])\s+|\s+(?=[-*•] [^a-z]|#{1,4} )|(?<=[。！？；])")
 """What stands behind a colon stays with it: a label says nothing without its value. Behind a dash, a small letter goes
@@ -108,7 +114,7 @@ class LookedAt:
             return listed
         most = min(LINE_CHARS_MAX, max(60, chars - 4))
         shown = [line if len(line) <= most or self._is_header(line) else self._clipped(line, most) for line in lines]
-        headers = [number for number, line in enumerate(shown) if self._is_header(line)]
+        headers = [number for number, line in enumerate(shown) if line[-1:] == ":" and self._is_header(line)]
         room = max(chars - len(summary) - 2, chars // 2)
         chosen = worthiest(shown, self._worths, room, headers, named)
         names = self._names(chosen)
@@ -172,12 +178,17 @@ class LookedAt:
         """Return how much each line matters."""
         lines, _, _ = self._pieces
         are_rows = self._clauses and (self._table is not None or any(map(names_columns, lines)))
-        worths = line_worths(lines, self._sought, self._table, are_rows=are_rows)
+        worths = line_worths(lines, self._sought, self._table, are_rows=are_rows, numbers=self._clauses)
         for number in failing_sources(lines) if self._clauses else ():
             worths[number] += _FAILING_WORTH
-        for number in passed_tests(lines) if self._clauses else ():
+        for number in (*passed_tests(lines), *_wordless(lines)) if self._clauses else ():
             worths[number] = 0.0
         return _with_first_items(lines, worths) if self._ordered else worths
+
+
+def _wordless(lines: Sequence[str]) -> list[int]:
+    """Return the numbers of the lines that only close or part what others say, as a brace does."""
+    return [number for number, line in enumerate(lines) if len(line) < WORD_CHARS_MAX and not _LETTER.search(line)]
 
 
 def _without_gaps(lines: Sequence[str]) -> Gapped:
@@ -289,12 +300,21 @@ def readable_lines(text: str, *, indented: bool = False) -> list[str]:
         return [piece for line in json_lines(value, differing=indented) for piece in line.split("\n")]
     if "\x1b" in text:
         text = _ANSI.sub("", text)
-    if len(text) > BASE64_CHARS_MIN:
-        text = without_base64(text)
-    lines = [line.rstrip() for line in text.replace("\r", "\n").split("\n") if line and not line.isspace()]
+    lines = text.replace("\r", "\n").split("\n")
+    if max(map(len, lines)) > BASE64_CHARS_MIN:
+        lines = without_base64(text).replace("\r", "\n").split("\n")
+    lines = [line.rstrip() for line in lines if line and not line.isspace()]
+    if indented and '{"' in text:
+        lines = [_without_marks(line) for line in lines]
     if "   " in text:
         lines = [_narrow(line, indented=indented) if "   " in line.lstrip() else line for line in lines]
     return lines
+
+
+def _without_marks(line: str) -> str:
+    """Return a *line* that is a JSON object as a person writes it down; any other as it is."""
+    value = parsed_json(line) if line.lstrip()[:2] == '{"' and line.endswith("}") else None
+    return flat(value) if value and not is_deep(value, JSON_DEPTH_MAX) else line
 
 
 def _narrow(line: str, *, indented: bool) -> str:
@@ -318,6 +338,10 @@ def _clipped(line: str, sought: Sought, chars: int, *, clauses: bool) -> str:
     """Return *line* in at most *chars* characters, a longer one around the word that mattered most."""
     if len(line) <= chars:
         return line
+    if clauses:
+        line = _LONG_WORD.sub(lambda found: f"{found.group()[:LONG_WORD_CHARS]}{GAP}", line)
+        if len(line) <= chars:
+            return line
     fields = line.split(", ")
     if len(fields) >= FIELDS_MIN and not (clauses and line.count(" ") > CLAUSE_WORDS_MIN * len(fields)):
         return _fields(parted(line) if clauses else fields, sought, chars, figures=clauses)
@@ -364,6 +388,8 @@ def _rendered(
     *,
     is_header: Callable[[str], bool] = is_header,
 ) -> str:
+    if not gaps and len(chosen) == len(lines):
+        return "\n".join(lines)
     out: list[str] = []
     following = 0
     for number in chosen:

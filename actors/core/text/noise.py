@@ -24,6 +24,9 @@ _IDLE = re.compile(r"(?:Debugger attached\.|Waiting for the debugger to disconne
 """What every program prints that Node's debugger is attached to."""
 
 _MAY = re2.compile(r"index |test s|\.pytest_cache|collecting |/s|\beta\b|\? eta")
+_MARKS = ("/s", "?", "index ", "eta", "collecting", "test s", ".pytest_cache")
+"""One of them stands in every line that says nothing; in most lines none does."""
+
 TITLE_CHARS_MAX, LINE_CHARS_MAX = 160, 400
 """A longer line is neither a title nor noise: it is not looked into."""
 
@@ -36,6 +39,7 @@ _LISTED = re.compile(
 """A line of `ls -l`: kind, size, name. Rights, owner and date say little afterwards."""
 
 _PASSED = re.compile(r"\bPASSED\b|^\s*(?:✓|✔|--- PASS)|\.\.\. ok$")
+_PASSED_MARKS = ("PASSED", "... ok", "✓", "✔", "--- PASS")
 _FAILED = re.compile(r"\bFAILED\b|^\s*(?:✗|✘|×|--- FAIL)|\.\.\. (?:FAIL|ERROR)$")
 """A test that passed, or did not, as those who run them print it: pytest, unittest, cargo, go, vitest, mocha."""
 
@@ -52,7 +56,9 @@ def without_noise(lines: list[str]) -> list[str]:
 
 def says_nothing(line: str) -> bool:
     """Tell a line of which nobody needs to know afterwards."""
-    return len(line) <= LINE_CHARS_MAX and bool(_NOTHING.fullmatch(undrawn(line).strip()))
+    if len(line) > LINE_CHARS_MAX or not any([mark in line for mark in _MARKS]):
+        return False
+    return bool(_NOTHING.fullmatch(undrawn(line).strip()))
 
 
 def is_idle(line: str) -> bool:
@@ -70,6 +76,9 @@ def undrawn(line: str) -> str:
 
 def passed_tests(lines: Sequence[str]) -> list[int]:
     """Return the numbers of the lines of tests that passed, where another one failed."""
+    body = "\n".join(lines)
+    if not any(mark in body for mark in _PASSED_MARKS):
+        return []
     passed = [number for number, line in enumerate(lines) if _PASSED.search(line)]
     return passed if passed and any(map(_FAILED.search, lines)) else []
 

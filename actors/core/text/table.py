@@ -146,12 +146,12 @@ class Table(NamedTuple):
 
 def is_ruler(line: str) -> bool:
     """Tell a line that is drawn, or opens a program: it says nothing."""
-    return bool(_RULER.fullmatch(line))
+    return not line[:1].isalnum() and bool(_RULER.fullmatch(line))
 
 
 def heads(lines: Sequence[str]) -> frozenset[int]:
     """Return the numbers of the lines that name columns: above a ruler, or above rows of figures."""
-    ruled = (number for number, line in enumerate(lines) if number and _COLUMNS_RULED.search(line) and is_ruler(line))
+    ruled = (number for number, line in enumerate(lines) if number and is_ruler(line) and _COLUMNS_RULED.search(line))
     found = frozenset(number - 1 for number in ruled if not is_ruler(lines[number - 1]))
     if not found and lines and _names_columns(lines):
         return frozenset((0,))

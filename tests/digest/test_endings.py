@@ -1,0 +1,39 @@
+"""What a result says besides its outcome: endings that all results have, braces, and keys too long to be read."""
+
+from __future__ import annotations
+
+import json
+
+from tests.builders import user
+
+from .test_account import FILLER, account, called, looks, play, said, talk
+
+
+def test_states_that_every_result_ends_with_are_left_out_and_how_a_command_ended_is_not() -> None:
+    of = play(talk(2_000), user("Look."))
+    for at in range(2, 14):
+        ending = f"(Open file: /srv/{at}.py)\n(Session: connect example.org 13{at})\n[exit code: {at % 2}]"
+        play(of, *called(at, "bash", f"{FILLER[:600]}\nfound {at * 77} of them\n{ending}", command=f"count {at}"))
+    outcomes = "\n".join(act.outcome for step in account(of).steps for act in step.acts)
+    assert "exit code: 1" in outcomes
+
+
+def test_of_a_line_of_json_that_is_too_long_the_names_are_told_and_how_its_keys_begin() -> None:
+    reply = json.dumps({"capsule": "A7" * 128, "pubkey": ["CE" * 128, "5"]})
+    of = play(
+        talk(), user("Collect."), *called(1, "send", f"{reply}\nWould you like your own? (Y/n)\n{FILLER}", text="Y")
+    )
+    play(of, *looks(2, 8))
+    outcome = next(act.outcome for step in account(of).steps for act in step.acts if act.call.startswith("send"))
+    assert "capsule A7A7A7A7A7A7A7A7A7A7…, pubkey [CECECECECECECECECECE…, 5]" in outcome
+
+
+def test_braces_alone_are_no_lines_of_a_program_that_matter() -> None:
+    program = "\n".join(
+        f"void f{at}(int a)\n{{\n  int b;\n  if (a > {at}) {{\n    g{at}(a);\n  }}\n}}" for at in range(60)
+    )
+    of = play(talk(3_000), user("What calls g7?"), *called(1, "decompile", program, file="release"))
+    play(of, said("f7 calls g7, and f31 calls g31."), user("And f52?"), *looks(3, 24))
+    outcome = next(act.outcome for step in account(of).steps for act in step.acts if act.call.startswith("decompile"))
+    assert "g31(a)" in outcome
+    assert "… }" not in outcome
