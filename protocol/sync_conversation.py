@@ -85,12 +85,12 @@ class Conversation:
 
         A budget below the standing one is for this call alone: a view is cut for it, which says what was left out. The
         same one in two calls in a row becomes the standing one. With a *model* it also fits that model's window. Waits
-        for storage and rules, never for an LLM: *patience* seconds, by default as long as the
-        client. Within an *unfinished* batch of calls it is for looking at alone. *soon*: while a compaction
-        is under way, what stood before it is enough, if that fits. *after*: an earlier view, where nobody else spoke
-        since: what both begin with is not sent again. Raises `CallsOpen` within a batch, `NotReady` when no worker
-        answers in time, `BudgetRefused` with the smallest budget that works, `Erased`, `LogRegression` where the log
-        lost what was appended: then open it again.
+        for storage and rules, never for an LLM: *patience* seconds, by default as long as the client. Within
+        an *unfinished* batch of calls it is for looking at alone. *soon*: while a compaction is under way, what stood
+        before it is enough, if that fits. *after*: an earlier view, where nobody else spoke since: what both begin with
+        is not sent again. Raises `CallsOpen` within a batch, `NotReady` when no worker answers in time, `BudgetRefused`
+        with the smallest budget that works, `Erased`, `LogRegression` where the log lost what was appended: then open
+        it again.
         """
         return self._loop.run(
             self._talk.context(

@@ -235,3 +235,6 @@ class MemoryAnchors:
     async def oldest(self) -> datetime | None:
         """See `Anchors.oldest`."""
         return min(self._newest.values(), default=None)
+
+    async def check(self) -> None:
+        """See `Anchors.check`."""

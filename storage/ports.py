@@ -182,3 +182,7 @@ class Anchors(Protocol):
     async def oldest(self) -> datetime | None:
         """Return when that tenant got its newest anchor whose newest is the oldest; None where nobody has one."""
         ...
+
+    async def check(self) -> None:
+        """Raise within seconds where nothing answers: for who is about to read much, and would wait at each call."""
+        ...

@@ -79,15 +79,6 @@ class S3Artifacts:
         """Create the bucket where it is missing, and have it encrypt. Raises `ArtifactsUnavailable`."""
         await self._run("CreateBucket", "", self._create_bucket)
 
-    async def check(self, prefix: str) -> None:
-        """Raise `ArtifactsUnavailable` within `CALL_SECONDS` where nothing answers; for who is about to read much."""
-        await self._run(
-            "ListObjectsV2",
-            prefix,
-            lambda: self._client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, MaxKeys=1),
-            seconds=CALL_SECONDS,
-        )
-
     async def put(self, tenant: Token, body: bytes) -> str:
         """See `Artifacts.put`."""
         sha256 = hashlib.sha256(body).hexdigest()
@@ -259,40 +250,42 @@ class S3Anchors:
     async def numbers(self, tenant: Token) -> list[int]:
         """See `Anchors.numbers`."""
         prefix = f"{ANCHORS_PREFIX}{tenant}/"
-        pages = await self._store.call(
-            "ListObjectsV2",
-            prefix,
-            lambda client, where: list(client.get_paginator("list_objects_v2").paginate(Bucket=where, Prefix=prefix)),
-        )
+        pages = await self._pages(prefix)
         names = (entry["Key"].removeprefix(prefix) for page in pages for entry in page.get("Contents", ()))
         return sorted(int(name) for name in names if name.isdecimal())
 
     async def oldest(self) -> datetime | None:
         """See `Anchors.oldest`."""
-        pages = await self._store.call(
-            "ListObjectsV2",
-            ANCHORS_PREFIX,
-            lambda client, where: list(
-                client.get_paginator("list_objects_v2").paginate(Bucket=where, Prefix=ANCHORS_PREFIX)
-            ),
-        )
         newest: dict[str, datetime] = {}
-        for entry in (entry for page in pages for entry in page.get("Contents", ())):
+        for entry in (entry for page in await self._pages(ANCHORS_PREFIX) for entry in page.get("Contents", ())):
             tenant = entry["Key"].removeprefix(ANCHORS_PREFIX).partition("/")[0]
             newest[tenant] = max(newest.get(tenant, entry["LastModified"]), entry["LastModified"])
         return min(newest.values(), default=None)
 
     async def tenants(self) -> list[Token]:
         """See `Anchors.tenants`."""
-        pages = await self._store.call(
-            "ListObjectsV2",
-            ANCHORS_PREFIX,
-            lambda client, where: list(
-                client.get_paginator("list_objects_v2").paginate(Bucket=where, Prefix=ANCHORS_PREFIX, Delimiter="/")
-            ),
-        )
+        pages = await self._pages(ANCHORS_PREFIX, Delimiter="/")
         found = (entry["Prefix"] for page in pages for entry in page.get("CommonPrefixes", ()))
         return sorted(Token(prefix.removeprefix(ANCHORS_PREFIX).rstrip("/")) for prefix in found)
+
+    async def check(self) -> None:
+        """See `Anchors.check`."""
+        await self._store.call(
+            "ListObjectsV2",
+            ANCHORS_PREFIX,
+            lambda client, where: client.list_objects_v2(Bucket=where, Prefix=ANCHORS_PREFIX, MaxKeys=1),
+            seconds=CALL_SECONDS,
+        )
+
+    async def _pages(self, prefix: str, **more: str) -> list[dict[str, Any]]:
+        """Return the pages of a listing of *prefix*."""
+        return await self._store.call(
+            "ListObjectsV2",
+            prefix,
+            lambda client, where: list(
+                client.get_paginator("list_objects_v2").paginate(Bucket=where, Prefix=prefix, **more)
+            ),
+        )
 
 
 def _anchor_key(tenant: Token, number: int) -> str:

@@ -18,7 +18,6 @@ from actors.host.bootstrap import Runtime
 from protocol import codec
 from protocol.errors import Damaged, KeysUnavailable, NotFound
 from protocol.ids import written_address
-from storage.s3 import ANCHORS_PREFIX
 
 from . import MISMATCH, REPAIRED
 from .asked_about import maybe_file, missing, named_file
@@ -107,7 +106,7 @@ async def answering(running: Runtime) -> Sources:
 
     Raises `ArtifactsUnavailable`.
     """
-    await running.artifacts.check(ANCHORS_PREFIX)
+    await running.anchors.check()
     return sources_of(running)
 
 

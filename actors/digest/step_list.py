@@ -12,8 +12,8 @@ import msgspec
 
 from actors.core.account_text import JOINED_LEVEL, step_text
 from actors.core.text.count import Count
-from actors.core.text.excerpt import is_header
 from actors.core.text.json_lines import names_columns
+from actors.core.text.table import is_header
 from protocol.account import AccountStep
 
 from .account_steps import (

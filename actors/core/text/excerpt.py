@@ -21,7 +21,7 @@ from .line_worths import LINE_CHARS_MAX, WORD, Sought, line_worths, without_numb
 from .noise import failing_sources, passed_tests, undrawn, without_noise, without_rights, wordless
 from .phrases import telling
 from .shorten.binary import without_base64
-from .table import Table, heads, is_ruler, summaries, table_of
+from .table import Table, heads, is_header, is_ruler, is_title, summaries, table_of
 
 READ_CHARS_MAX = 200_000
 """Of a larger result, both halves of the bound are looked at: its beginning and its end."""
@@ -45,9 +45,6 @@ _NUMBERED = re.compile(r"\s*(\d{1,2})[.)]\s")
 
 SENTENCE_CHARS, PIECE_CHARS_MIN = 200, 40
 """A longer line of prose is read by its sentences; a shorter sentence stands with the next one."""
-
-_BLOCK = re.compile(r"\s*(?:\d+\W+)?(?:async )?(?:def|class|if|elif|for|while|with|except|case)\b")
-"""A line that opens a block of a program."""
 
 _SPACES = re.compile(r"\s+")
 
@@ -316,16 +313,6 @@ def _narrow(line: str, *, indented: bool) -> str:
     number = _NUMBER.match(line) if indented else None
     start = len(line) - len(line[number.end() :].lstrip()) if number else 0
     return f"{line[:start]}{_WIDE.sub('  ', line[start:])}"
-
-
-def is_header(line: str) -> bool:
-    """Tell the names of columns, below which rows stand."""
-    return line.endswith("):") and "(" in line
-
-
-def is_title(line: str) -> bool:
-    """Tell a header, or the title of a list; the head of a function is none."""
-    return is_header(line) and not _BLOCK.match(line)
 
 
 def _clipped(line: str, sought: Sought, chars: int, *, clauses: bool) -> str:

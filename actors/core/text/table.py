@@ -37,6 +37,9 @@ _WORD = re.compile(r"[A-Za-z][\w/:.-]*")
 _RULER = re.compile(r"[-=+|_*~:#`.\s\u2500-\u257f]+")
 _COLUMNS_RULED = re.compile(r"[-=\u2500-\u257f]{2,}[|+:\s\u2500-\u257f]+[-=\u2500-\u257f]{2,}")
 _NUMERIC = re.compile(r"[-+$(]*\d[\d.,:%)-]*\w{0,3}")
+_BLOCK = re.compile(r"\s*(?:\d+\W+)?(?:async )?(?:def|class|if|elif|for|while|with|except|case)\b")
+"""A line that opens a block of a program."""
+
 _SEPARATORS = (" | ", "\t", ",", "  ")
 HEAD_CELLS_MIN, HEAD_ROWS_MIN, HEAD_ROWS_LOOKED = 3, 3, 12
 NUMERIC_SHARE = 0.7
@@ -173,6 +176,16 @@ def _names_columns(lines: Sequence[str]) -> bool:
 
 def _is_numeric(cell: str) -> bool:
     return bool(_NUMERIC.fullmatch(cell.strip()))
+
+
+def is_header(line: str) -> bool:
+    """Tell the names of columns, below which rows stand."""
+    return line.endswith("):") and "(" in line
+
+
+def is_title(line: str) -> bool:
+    """Tell a header, or the title of a list; the head of a function is none."""
+    return is_header(line) and not _BLOCK.match(line)
 
 
 def is_summary(line: str) -> bool:

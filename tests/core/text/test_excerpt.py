@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from actors.core.text.excerpt import excerpt, is_header, readable_lines, sentences_excerpt
+from actors.core.text.excerpt import excerpt, readable_lines, sentences_excerpt
+from actors.core.text.table import is_header
 
 WORTHS = """
 from actors.core.text.line_worths import line_worths
