@@ -6,7 +6,7 @@ A word that many results have tells them apart as little as one that stands on e
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -249,7 +249,13 @@ class Hindsight:
     @cached_property
     def _worths(self) -> tuple[_Worths, _Worths, _Worths]:
         """Return the worths of words that are the call's own, that were used, and that were not: found out once."""
-        return _Worths(self._own), _Worths(self._used), _Worths(self._asked)
+        often, asked, linked = self.often, self.asked, self.linked
+        # no methods: they would lead back here, and all that was looked at would wait for a pass for cycles
+        return (
+            _Worths(lambda word: OWN * _rare(word, often)),
+            _Worths(lambda word: (1.0 if _is_name(word) else USED) * _rare(word, often)),
+            _Worths(lambda word: _asked_worth(word, asked, linked, often)),
+        )
 
     def excerpt(self, text: str, *, chars: int, after: int, own: str = "") -> str:
         """Return the lines of *text*, a result of message *after*, that mattered; other *chars* come cheap then."""
@@ -274,23 +280,6 @@ class Hindsight:
     @cached_property
     def _looked_at(self) -> Recent[tuple[str, int, str], LookedAt]:
         return Recent(LOOKED_AT_CHARS_MAX, weigh=lambda one: one.chars)
-
-    def _own(self, word: str) -> float:
-        return OWN * self._rare(word)
-
-    def _used(self, word: str) -> float:
-        return (1.0 if _is_name(word) else USED) * self._rare(word)
-
-    def _asked(self, word: str) -> float:
-        asked = word in self.asked or ("_" in word and not self.asked.isdisjoint(word.split("_")))
-        worth = max(ASKED if asked else 0.0, LINKED if word in self.linked else 0.0)
-        return worth and worth * self._rare(word)
-
-    def _rare(self, word: str) -> float:
-        if (len(word) < 3 and not word.isdecimal()) or word in _STOP:
-            return 0.0
-        often = self.often.get(word, 1)
-        return COMMON_RESULTS / often if often > COMMON_RESULTS else 1.0
 
     def used(self, text: str, *, after: int, own: str = "") -> int:
         """Return how many words of *text* the assistant used after message *after*, but for those of *own*."""
@@ -347,6 +336,21 @@ class _Worths(dict[str, float]):
     def __missing__(self, word: str) -> float:
         self[word] = worth = self._weigh(word)
         return worth
+
+
+def _asked_worth(word: str, asked: frozenset[str], linked: frozenset[str], often: Mapping[str, int]) -> float:
+    """Return the worth of a word that was not used since."""
+    was_asked = word in asked or ("_" in word and not asked.isdisjoint(word.split("_")))
+    worth = max(ASKED if was_asked else 0.0, LINKED if word in linked else 0.0)
+    return worth and worth * _rare(word, often)
+
+
+def _rare(word: str, often: Mapping[str, int]) -> float:
+    """Return how well a word tells results apart."""
+    if (len(word) < 3 and not word.isdecimal()) or word in _STOP:
+        return 0.0
+    times = often.get(word, 1)
+    return COMMON_RESULTS / times if times > COMMON_RESULTS else 1.0
 
 
 def _is_frame(words: str, times: int, all_min: int) -> bool:
