@@ -113,21 +113,20 @@ class LookedAt:
         headers = [number for number, line in enumerate(shown) if line[-1:] == ":" and self._is_header(line)]
         room = max(chars - len(summary) - 2, chars // 2)
         chosen = worthiest(shown, self._worths, room, headers, named)
-        names = self._names(chosen)
-        if names and len(names) <= room * NAMES_SHARE:
+        names = self._names(chosen, int(room * NAMES_SHARE))
+        if names:
             chosen = worthiest(shown, self._worths, room - len(names) - 1, headers, named)
-            names = self._names(chosen)
-        elif len(names) > room * NAMES_SHARE:
-            names = ""
         out = self._rendered(shown, chosen, gaps)
+        if names:
+            names = self._names(chosen, room - len(out) - 1)
         return "\n".join([part for part in (out, names, summary) if part])
 
-    def _names(self, chosen: Sequence[int]) -> str:
-        """Return the names of a table's odd rows that are not *chosen*."""
+    def _names(self, chosen: Sequence[int], chars: int) -> str:
+        """Return the names of a table's odd rows that are not *chosen*, in at most *chars* characters."""
         if self._table is None or not self._clauses:
             return ""
         left = set(self._table.odd).difference(chosen)
-        return self._table.named(left) if left else ""
+        return self._table.named(left, chars) if left else ""
 
     def _clipped(self, line: str, chars: int) -> str:
         return _clipped(line, self._sought, chars, clauses=self._clauses)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
+
+from .gaps import GAP
 
 ROWS_MIN = 5
 COLUMNS_MIN = 2
@@ -114,8 +116,11 @@ class Table(NamedTuple):
             seen.update(cells)
         return first + later
 
-    def named(self, lines: Collection[int]) -> str:
-        """Return the names of the odd rows at *lines* by what is odd about them; empty where no column names rows."""
+    def named(self, lines: Collection[int], chars: int) -> str:
+        """Return the names of the odd rows at *lines* by what is odd about them, as many as *chars* have room for.
+
+        Empty where no column names rows.
+        """
         alike = self.alike
         name = next(
             (place for place in range(len(next(iter(self.rows.values())))) if self._names_rows(place, alike)), -1
@@ -128,7 +133,12 @@ class Table(NamedTuple):
             row = self.rows[line]
             why = ", ".join([row[place] for place, often in self.kinds.items() if often[row[place]] <= most])
             found.setdefault(why, []).append(row[name])
-        told = "; ".join(f"{why}: {', '.join(names)}" for why, names in found.items())
+        told = ""
+        room = chars - len(ODD_NAMES) - len(f"( , {GAP})")
+        for joint, each in _listed(found):
+            if len(told) + len(joint) + len(each) > room:
+                return f"({ODD_NAMES} {told}, {GAP})" if told else ""
+            told += joint + each
         return f"({ODD_NAMES} {told})" if told else ""
 
     def _names_rows(self, place: int, alike: Collection[int]) -> bool:
@@ -225,3 +235,12 @@ def _kinds(cells: Sequence[str]) -> Counter[str]:
     few = len(often) <= KINDS_MAX and times >= USUAL_SHARE * len(cells)
     words = all(len(cell) <= CELL_CHARS_MAX and _WORD.fullmatch(cell) for cell in often)
     return often if few and words else Counter()
+
+
+def _listed(found: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
+    """Yield each name, by why it is listed, and what stands before it."""
+    joint = ""
+    for why, names in found.items():
+        for each in names:
+            yield (f"{joint}{why}: " if each is names[0] else ", "), each
+        joint = "; "
