@@ -182,6 +182,8 @@ def main() -> int:
     if wanted.list:
         sys.stdout.write(f"{listed()}\n")
         return 0
+    # as `make bench` has it, and what is installed: half a second of a start is compiling our own modules anew
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     told = f"{this_machine().told}, load {os.getloadavg()[0]:.1f} at the start"
     before = kept_runs(RUNS)
     results = all_measured(wanted.parts or PARTS)
