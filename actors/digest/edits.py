@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
 from actors.core.text.gaps import GAP
@@ -11,6 +12,9 @@ from actors.core.text.gaps import GAP
 NEW_MARK, OLD_MARK, BESIDE_MARK = "+ ", "- ", "  "
 NEW_SHARE = 0.65
 """Of the room, for what is new where all is too long."""
+
+COMPARED_MAX = 20_000
+"""Pairs of lines that are compared at most: beyond that, all between the first and the last difference is new."""
 
 EDITS = frozenset(("str_replace", "replace", "edit", "update"))
 """What a tool that does several things is told, where it is to edit."""
@@ -51,14 +55,29 @@ def edits_text(edits: Sequence[Edit], chars: int) -> str:
     new, old, beside = [], [], []
     for edit in edits:
         before, after = edit.old.split("\n"), edit.new.split("\n")
-        first = _alike(before, after)
-        last = _alike(before[first:][::-1], after[first:][::-1])
-        new += [f"{NEW_MARK}{line}" for line in after[first : len(after) - last] if line.strip()]
-        old += [f"{OLD_MARK}{line}" for line in before[first : len(before) - last] if line.strip()]
-        beside += [f"{BESIDE_MARK}{line}" for line in (*before[:first], *before[len(before) - last :]) if line.strip()]
+        for is_same, gone, come in _parts(before, after):
+            if is_same:
+                beside += [f"{BESIDE_MARK}{line}" for line in gone if line.strip()]
+            else:
+                new += [f"{NEW_MARK}{line}" for line in come if line.strip()]
+                old += [f"{OLD_MARK}{line}" for line in gone if line.strip()]
     told = _within(new, int(chars * NEW_SHARE) if old else chars)
     told += _within(old, chars - _chars(told))
     return "\n".join([*told, *_within(beside, chars - _chars(told))])
+
+
+def _parts(before: list[str], after: list[str]) -> Iterator[tuple[bool, list[str], list[str]]]:
+    """Yield the lines before and after, part by part, and whether a part stayed as it was."""
+    first = _alike(before, after)
+    last = _alike(before[first:][::-1], after[first:][::-1])
+    gone, come = before[first : len(before) - last], after[first : len(after) - last]
+    yield True, before[:first], []
+    if len(gone) * len(come) <= COMPARED_MAX:
+        for tag, start, end, begin, stop in SequenceMatcher(None, gone, come, autojunk=False).get_opcodes():
+            yield tag == "equal", gone[start:end], come[begin:stop]
+    else:
+        yield False, gone, come
+    yield True, before[len(before) - last :], []
 
 
 def _alike(some: Sequence[str], others: Sequence[str]) -> int:

@@ -38,3 +38,17 @@ def test_an_edit_says_first_what_is_new_then_what_is_gone_and_then_what_stands_b
     assert newest_of(f"edit path=a.py\n{text}") == "return pi * r * r"
     assert newest_of(f"edit path=a.py {' '.join(text.split())}") == "return pi * r * r"
     assert newest_of("bash ls -l") == ""
+
+
+def test_a_line_that_an_edit_left_as_it_was_is_neither_new_nor_gone() -> None:
+    edit = Edit("# 9 colors\nheading,\nlink,\ncode,\nrule", "# 10 colors\nheading,\nlink,\nlinkUrl,\ncode,\nrule")
+    assert edits_text([edit], 200) == ("+ # 10 colors\n+ linkUrl,\n- # 9 colors\n  heading,\n  link,\n  code,\n  rule")
+
+
+def test_of_very_large_edits_all_between_the_first_and_the_last_difference_is_told_as_new() -> None:
+    before = [f"old {at}" for at in range(400)]
+    after = [f"new {at}" for at in range(400)]
+    after[200] = before[200]
+    text = edits_text([Edit("\n".join(before), "\n".join(after))], 10**6)
+    assert "+ old 200" in text
+    assert "- old 200" in text
