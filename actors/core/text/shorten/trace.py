@@ -16,6 +16,9 @@ NEAREST, FARTHEST = 4, 1
 BEFORE_LINES = 2
 """Above the first error: what was being done."""
 
+TELLING_FIRST = 4
+"""Lines of errors that stand before frames do."""
+
 _FRAME = re2.compile(
     r'^\s*File ".+", line \d+|^\s+at \S|^\s*\.\.\. \d+ (?:more|common frames)|^[\w./*()\[\]{}-]+\(.*\)$|^\t\S+:\d+'
 )
@@ -41,7 +44,7 @@ def shorten_trace(text: str, *, count: Count, frames: bool = False) -> Shorter:
     if frames:
         first = min((*heads, *telling), default=0)
         beside = [number for number, line in enumerate(lines) if stands(_FRAME, line[:1000].encode())]
-        telling = [*telling[:1], *beside, *range(max(0, first - BEFORE_LINES), first), *telling]
+        telling = [*telling[:TELLING_FIRST], *beside, *range(first - 1, max(0, first - BEFORE_LINES) - 1, -1), *telling]
     return shorten_lines(lines, count=count, telling=[*reversed(heads), *telling])
 
 
