@@ -241,7 +241,9 @@ class Guarded(NatsConnection):
         """Let go of the connection, with what a server that hangs has not taken: a close waits until it does."""
         writer = getattr(self._transport, "_io_writer", None)
         if writer is not None:
-            writer.transport.abort()
+            # early releases of Python 3.11 have forgotten what they closed twice over TLS
+            with suppress(AttributeError):
+                writer.transport.abort()
 
     def _connect_command(self) -> bytes:
         """Return the first that is said to a server, with the password in it; raise where others could hear it."""

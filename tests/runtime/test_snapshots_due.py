@@ -94,7 +94,9 @@ async def test_a_fault_is_told_with_its_trace(caplog: pytest.LogCaptureFixture) 
         await committed(due, address("talk"))
         await due.finished()
         await asyncio.sleep(0)
-    assert [record.exc_info and record.exc_info[1] for record in caplog.records] == [store.fault]
+    assert [
+        record.exc_info and record.exc_info[1] for record in caplog.records if record.name == "jettison.conversations"
+    ] == [store.fault]
 
 
 async def test_what_is_late_at_the_end_has_ended_with_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,8 @@ async def test_what_is_passed_on_or_refused_unseen_is_told_and_counted(
         **{("other", "received"): 307, ("other", "sent"): 307, ("other", "returned"): 10 + refused},
     }
     assert set(found["gen_ai.client.operation.duration"]) == {("chat", "openai")}
-    lines = [one.getMessage().partition(" bytes in")[0] for one in caplog.records]
+    told = [one for one in caplog.records if one.name == "jettison.gateway.requests"]
+    lines = [one.getMessage().partition(" bytes in")[0] for one in told]
     assert lines == [
         "openai pass 200 POST /v1/chat/completions: 7",
         "openai pass 200 POST /v1/files: 7",

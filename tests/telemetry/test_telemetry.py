@@ -264,7 +264,7 @@ def test_a_place_that_cannot_be_written_is_said_once(tmp_path: Path, caplog: pyt
     (tmp_path / "file").write_text("not a folder")
     file = SpanFile(tmp_path / "file" / "up-1.jsonl")
     assert [file.export([ended_span()]) for _ in range(3)] == [SpanExportResult.FAILURE] * 3
-    assert len(caplog.records) == 1
+    assert len([one for one in caplog.records if one.name.startswith("jettison")]) == 1
 
 
 @contextmanager

@@ -55,7 +55,8 @@ def built(commit: str, folder: Path) -> Release:
     """
     tree, wheels = folder / "tree", folder / "wheels"
     with tarfile.open(fileobj=BytesIO(_archive(commit))) as archive:
-        archive.extractall(tree, filter="data")
+        # what git wrote is ours; Python before 3.11.4 knows no filters
+        archive.extractall(tree, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(wheels)]
     subprocess.run(command, cwd=tree, check=True, capture_output=True)
     shutil.rmtree(tree)
