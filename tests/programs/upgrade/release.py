@@ -55,8 +55,9 @@ def built(commit: str, folder: Path) -> Release:
     """
     tree, wheels = folder / "tree", folder / "wheels"
     with tarfile.open(fileobj=BytesIO(_archive(commit))) as archive:
-        # what git wrote is ours; Python before 3.11.4 knows no filters
-        archive.extractall(tree, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+        # early releases of Python 3.11 know no filters
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(tree)
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(wheels)]
     subprocess.run(command, cwd=tree, check=True, capture_output=True)
     shutil.rmtree(tree)
