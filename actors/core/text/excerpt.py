@@ -49,7 +49,7 @@ SENTENCE_CHARS, PIECE_CHARS_MIN = 200, 40
 _SPACES = re.compile(r"\s+")
 
 WORD_CHARS_MAX = 24
-_LONG_WORD = re.compile(r"(?a)\b[\w+/=-]{72,}")
+_LONG_WORD = re.compile(r"(?a)\b[\w+=-]{72,}")
 LONG_WORD_CHARS = 20
 """Of a key, a hash or a code that fills the room of a line: enough to know it again."""
 

@@ -196,3 +196,10 @@ def test_before_rules_3_a_sentence_that_ends_as_names_of_columns_do_is_taken_for
     # as releases that knew no rules 3 told it
     older = "Done! Both colours are in the theme now: … `#b5bd68`, as in the picture that you sent. …"
     assert sentences_excerpt(said, chars=120, sought=lambda _: 0.0) == older
+
+
+def test_of_a_line_that_is_too_long_a_path_stays_whole_and_a_key_is_told_by_its_beginning() -> None:
+    path = "/srv/" + "/".join(f"folder-{at}-of-many" for at in range(6)) + "/notes"
+    line = f"{path} is copied with the key {'C0FFEE' * 40}"
+    short = excerpt(f"{line}\nand so on", chars=220, sought=lambda _: 0.0, clauses=True)
+    assert short == f"{path} is copied with the key C0FFEEC0FFEEC0FFEEC0…\nand so on"
