@@ -203,3 +203,13 @@ def test_of_a_line_that_is_too_long_a_path_stays_whole_and_a_key_is_told_by_its_
     line = f"{path} is copied with the key {'C0FFEE' * 40}"
     short = excerpt(f"{line}\nand so on", chars=220, sought=lambda _: 0.0, clauses=True)
     assert short == f"{path} is copied with the key C0FFEEC0FFEEC0FFEEC0…\nand so on"
+
+
+def test_of_lines_that_differ_in_numbers_alone_the_one_whose_number_was_used_is_told() -> None:
+    lines = [f"[{at}] Got random number: {1_000_003 * at % 999_983}" for at in range(17)]
+    lines.insert(4, "Opening of connections to hosts")
+    wanted = f"{1_000_003 * 9 % 999_983}"
+    worths = {wanted: 1.0, "opening": 0.8}
+    short = excerpt("\n".join(lines), chars=100, sought=lambda word: worths.get(word, 0.0), clauses=True)
+    assert f"[9] Got random number: {wanted}" in short
+    assert "Opening" not in short

@@ -113,3 +113,13 @@ def test_rows_that_differ_in_a_moment_alone_keep_what_happened() -> None:
     assert "Warning  Failed  0m  kubelet  Error: ImagePullBackOff" in excerpt(
         "\n".join(events), chars=150, sought=nothing, clauses=True
     )
+
+
+def test_of_odd_rows_as_many_are_named_as_there_is_room_for() -> None:
+    rows = [f"web-{number}  1/1  Running  {number} ({'x' * 70})" for number in range(16)]
+    pods = [f"payments-of-customers-{which}-7f9c4d" for which in ("one", "two", "three", "four", "five")]
+    rows[3:3] = [f"{name}  0/1  CrashLoopBackOff  20 ({'y' * 70})" for name in pods]
+    short = excerpt("\n".join(["NAME  READY  STATUS  RESTARTS", *rows]), chars=200, sought=nothing, clauses=True)
+    assert len(short) <= 200
+    assert f"CrashLoopBackOff: {pods[0]}, {pods[1]}, …)" in short
+    assert pods[4] not in short
