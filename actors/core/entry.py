@@ -244,13 +244,16 @@ def measure(
     if not declared:
         messages.check_known(readable, parsed.format)
     claims = {claim.pointer: _checked(claim) for claim in said.claims}
+    told = known.parts_tokens if known else ()
+    # another release may part a message otherwise: none of its parts is left out for that
+    sizes = told if len(told) == len(parsed.parts) else repeat(None)
     return Entry(
         number=number,
         raw=said.raw,
         role=parsed.role,
         parts=tuple(
             _size(part, claims.get(part.pointer), count, tokens)
-            for part, tokens in zip(parsed.parts, known.parts_tokens if known else repeat(None), strict=False)
+            for part, tokens in zip(parsed.parts, sizes, strict=False)
         ),
         frame_tokens=known.frame_tokens if known else _frame_tokens(parsed, claimed=bool(claims), count=count),
         call_names=tuple(call.name for call in parsed.calls),

@@ -18,7 +18,7 @@ from actors.core.text.count import Count
 from actors.core.text.error_text import error_text
 from actors.core.text.kinds import Kind, kind_of
 from actors.core.text.opened import opened
-from actors.core.text.shorten.by_kind import IN_ORDER, WAYS, WITH_FRAMES
+from actors.core.text.shorten.by_kind import IN_ORDER, WAYS, WITH_FRAMES, Ways
 from protocol.facts import ToolOutputSpilled, ToolOutputTrimmed
 from protocol.formats import messages
 from protocol.formats.messages import MEDIA
@@ -124,11 +124,17 @@ def _fits(large: Large, tokens: int, size: int) -> bool:
     return not over_cap(entry, part, policy, large.usable) and not is_medium(entry, part, policy, large.usable)
 
 
+def _ways(policy: Policy) -> Ways:
+    """Return what shortens a text of each kind."""
+    if policy.spill.shown == "in_order":
+        return IN_ORDER
+    return WITH_FRAMES if policy.digest.records == "fields" else WAYS
+
+
 def pointer_text(large: Large, text: str, kind: Kind, lead: str, count: Count) -> str:
     """Return *lead* and below it as much of *text* as there is room for, counted as a whole."""
     part, index = large.part, large.policy.spill.index
-    newest = WITH_FRAMES if large.policy.digest.records == "fields" else WAYS
-    ways = IN_ORDER if large.policy.spill.shown == "in_order" else newest
+    ways = _ways(large.policy)
     whole = _whole(large, text, lead, count)
     if large.policy.digest.records == "fields" and is_result(large.entry, part):
         said = opened(text)

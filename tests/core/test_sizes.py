@@ -114,6 +114,14 @@ def test_each_message_is_told_once_with_the_first_view_after_it_and_then_nobody_
     assert [text for text in asked if text] == ["And now?"]
 
 
+def test_a_size_of_another_number_of_parts_leaves_out_none() -> None:
+    talk = talked()
+    fewer = with_sizes(talk.records, lambda size: replace(size, parts_tokens=()))
+    state = fold(initial(codec.genesis(talk.at)), fewer)
+    assert [len(entry.parts) for entry in state.live] == [len(entry.parts) for entry in talk.state.live]
+    assert state.live_tokens == talk.state.live_tokens
+
+
 def test_a_size_is_not_taken_for_another_message_nor_from_another_tokenizer() -> None:
     talk = talked()
     wrong = with_sizes(talk.records, lambda size: replace(size, check=size.check ^ 1, parts_tokens=(7,)))

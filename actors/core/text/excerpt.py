@@ -47,7 +47,6 @@ SENTENCE_CHARS, PIECE_CHARS_MIN = 200, 40
 """A longer line of prose is read by its sentences; a shorter sentence stands with the next one."""
 
 _SPACES = re.compile(r"\s+")
-
 WORD_CHARS_MAX = 24
 _LONG_WORD = re.compile(r"(?a)\b[\w+=-]{72,}")
 LONG_WORD_CHARS = 20
