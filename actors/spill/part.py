@@ -125,7 +125,7 @@ def _fits(large: Large, tokens: int, size: int) -> bool:
 
 
 def _ways(policy: Policy) -> Ways:
-    """Return what shortens a text of each kind."""
+    """Return the functions that shorten texts, by their kind."""
     if policy.spill.shown == "in_order":
         return IN_ORDER
     return WITH_FRAMES if policy.digest.records == "fields" else WAYS
