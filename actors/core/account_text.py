@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 
 import msgspec
 
 from actors.core.text.gaps import GAP
-from actors.core.text.json_lines import names_columns
+from actors.core.text.json_lines import head_of, names_columns
 from protocol.account import Account, AccountAct, AccountRequest, AccountStep, AccountValue
 
 FORM, FORM_BEFORE = 3, 2
@@ -69,9 +69,7 @@ def account_text(account: Account, *, prose: str, through: int, form: int) -> st
         parts += [PROSE_TITLE, prose]
     if account.steps:
         parts.append("Steps:")
-        told = [step_text(step) for step in account.steps]
-        is_columns = names_columns if form >= FORM else _ends_as_columns
-        parts += _without_repeats(told, [step.first for step in account.steps], is_columns)
+        parts += _without_repeats(account.steps, form)
     changed = changed_text(account.steps, commands_apart=form >= FORM)
     parts += [changed] if changed else []
     if account.values:
@@ -125,10 +123,11 @@ def request_text(request: AccountRequest) -> str:
     return f"#{request.number}{who}: {request.text}{again}"
 
 
-def step_text(step: AccountStep) -> str:
+def step_text(step: AccountStep, *, form: int = FORM) -> str:
     """Return one step: its number, what the assistant said, and each call with its outcome."""
     if step.level >= JOINED_LEVEL:
-        heads = [_head(act, after) for act, after in zip(step.acts, (None, *step.acts), strict=False)]
+        acts = _columns_once(step.acts) if form >= FORM else step.acts
+        heads = [_head(act, after) for act, after in zip(acts, (None, *acts), strict=False)]
         who = f" {step.speaker}:" if step.speaker else ""
         return f"#{step.first}-{step.last}{who} {'; '.join(filter(None, (step.said, *heads)))}"
     number = f"#{step.first} {step.speaker}:" if step.speaker else f"#{step.first}"
@@ -136,6 +135,17 @@ def step_text(step: AccountStep) -> str:
         return f"{number} {step.said}"
     said = f"{number} {step.said}\n" if step.said else f"{number} "
     return said + "\n".join(_act_text(act.call, act.outcome) for act in step.acts)
+
+
+def _columns_once(acts: Sequence[AccountAct]) -> list[AccountAct]:
+    """Return *acts* with the names of columns that several answers begin with before the first of them alone."""
+    known: set[str] = set()
+    out = []
+    for act in acts:
+        head = head_of(act.outcome)
+        out.append(msgspec.structs.replace(act, outcome=act.outcome[len(head) :]) if head in known else act)
+        known.update([head] if head else [])
+    return out
 
 
 def _act_text(call: str, outcome: str) -> str:
@@ -184,19 +194,29 @@ def _ends_as_columns(line: str) -> bool:
     return line.endswith("):")
 
 
-def _without_repeats(texts: list[str], numbers: list[int], is_columns: Callable[[str], bool]) -> list[str]:
-    """Return *texts* with the names of columns, where earlier ones have the same, as a reference to these."""
+def columns_in(step: AccountStep, text: str, *, form: int) -> list[str]:
+    """Return the names of columns that stand above rows in the *text* of *step*, each once."""
+    if "):" not in text:
+        return []
+    if step.level >= JOINED_LEVEL and form >= FORM:
+        return list(dict.fromkeys(filter(None, (head_of(act.outcome).rstrip() for act in step.acts))))
+    is_columns = names_columns if form >= FORM else _ends_as_columns
+    return [line for line in text.split("\n") if len(line) >= COLUMNS_CHARS_MIN and is_columns(line)]
+
+
+def with_columns(step: AccountStep, text: str, columns: str, reference: str) -> str:
+    """Return the *text* of *step* with a *reference* for the names of *columns*, which stand elsewhere."""
+    if step.level >= JOINED_LEVEL:
+        return text.replace(columns, reference)
+    return "\n".join([reference if line == columns else line for line in text.split("\n")])
+
+
+def _without_repeats(steps: Sequence[AccountStep], form: int) -> Iterator[str]:
+    """Yield the text of each step, with the names of columns that an earlier one has as a reference to it."""
     known: dict[str, int] = {}
-    out = []
-    for text, number in zip(texts, numbers, strict=True):
-        if "):" not in text:
-            out.append(text)
-            continue
-        lines = text.split("\n")
-        for place, line in enumerate(lines):
-            if len(line) < COLUMNS_CHARS_MIN or not is_columns(line):
-                continue
-            if known.setdefault(line, number) != number:
-                lines[place] = f"(columns as in #{known[line]}):"
-        out.append("\n".join(lines))
-    return out
+    for step in steps:
+        text = step_text(step, form=form)
+        for columns in columns_in(step, text, form=form):
+            if known.setdefault(columns, step.first) != step.first:
+                text = with_columns(step, text, columns, f"(columns as in #{known[columns]}):")
+        yield text

@@ -217,7 +217,7 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
         return AccountAct(call=text, target=TASK_LIST)
     told = call_text(call, chars=most.call, hindsight=hindsight, said=said)
     below = hindsight.unframed(result, own=call.text)
-    record = {} if hindsight.by_fields and reads_file(call) else record_in(below)
+    record = {} if hindsight.by_fields and reads_file(call) else record_in(below, listed=hindsight.by_fields)
     changes = changes_something(call)
     failed = rejection_in(below) or error_text(below) or (refusal_in(below) if changes else "")
     if not failed and not only_looks(call):

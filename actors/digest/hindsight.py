@@ -14,6 +14,7 @@ from actors.core.entry import Entry
 from actors.core.message_texts import MessageText, opened_text, texts_of
 from actors.core.text.excerpt import LookedAt
 from actors.core.text.line_worths import Seeker, Sought, different_words, words_of, words_of_all
+from actors.core.text.noise import is_idle
 from actors.core.text.opened import opened
 from actors.core.text.recent import Recent
 from protocol.account import AccountRequest, AccountStep
@@ -205,7 +206,7 @@ class Hindsight:
                 first_line = text.lstrip().split("\n", 1)[0]
                 firsts[_frame(first_line, different_words(call.text if call else ""))] += 1
                 lasts.update(_ending(line) for line in last_lines(text, states=by_fields))
-                for field in identifiers(record_in(text)):
+                for field in identifiers(record_in(text, listed=by_fields)):
                     first_fields.setdefault((call.tool if call else "", *field), part.number)
             elif part.trust == "assistant":
                 said.update(dict.fromkeys(different_words(part.text), part.number))
@@ -317,10 +318,16 @@ class Hindsight:
         return rest
 
     def without_end(self, text: str) -> str:
-        """Return *text* without the lines with which every result ends; one that is nothing else stays."""
+        """Return *text* without the lines with which every result ends; one that is nothing else stays.
+
+        What only says that a program runs is left out in any case.
+        """
+        if self.by_fields and is_idle(text):
+            return ""
         for line in last_lines(text, states=self.by_fields):
             above = text.rstrip().removesuffix(line).rstrip()
-            if not above or not (_ending(line) in self.ends or (self.by_fields and is_prompt(line))):
+            says_nothing = self.by_fields and (is_prompt(line) or is_idle(line))
+            if not above or not (says_nothing or _ending(line) in self.ends):
                 break
             text = above
         return text

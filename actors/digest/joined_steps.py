@@ -8,6 +8,7 @@ import msgspec
 
 from actors.core.account_text import JOINED_LEVEL
 from actors.core.text.gaps import GAP
+from actors.core.text.json_lines import head_of
 from actors.core.text.line_worths import Sought
 from actors.core.text.noise import is_idle
 from actors.core.text.table import is_summary
@@ -132,7 +133,7 @@ def _beyond_room(acts: Sequence[AccountAct], is_linked: Callable[[str], bool]) -
     out = []
     for _, act in sorted(enumerate(longer), key=lambda one: (-one[1].used, -one[0])):
         linked = is_linked(act.outcome)
-        left[linked] -= len(act.outcome)
+        left[linked] -= len(act.outcome) - len(head_of(act.outcome))
         if left[linked] < 0:
             out.append(act)
     return out
@@ -221,9 +222,10 @@ def _says_something(act: AccountAct, answer: str) -> bool:
     """Tell whether an *answer* is short and whole, or a line of which something was used; or that nothing is there."""
     if answer == NOTHING:
         return not act.changes
-    if GAP not in answer and len(answer) <= ANSWER_CHARS_MAX and act.outcome.count("\n") < 2:
+    chars = len(answer) - len(head_of(answer))
+    if GAP not in answer and chars <= ANSWER_CHARS_MAX and act.outcome.count("\n") < 2:
         return True
-    return bool(act.used) and len(answer) <= ANSWER_CHARS_MAX + len(GAP) * 4
+    return bool(act.used) and chars <= ANSWER_CHARS_MAX + len(GAP) * 4
 
 
 def _nothing(_: str) -> float:

@@ -39,9 +39,15 @@ USED_WORTH_MIN = 0.5
 FIELDS_MIN = 4
 
 
-def record_in(result: str) -> dict[str, Any]:
-    """Return the JSON object of several fields that a *result* is; an empty one where it is none."""
-    value = parsed_json(result) if result.lstrip()[:1] == "{" and len(result) < CHARS_MAX else None
+def record_in(result: str, *, listed: bool) -> dict[str, Any]:
+    """Return the JSON object of several fields that a *result* is; an empty one where it is none.
+
+    *listed*: or a list of it alone, as a search answers that found one thing.
+    """
+    marks = ("{", "[") if listed else ("{",)
+    value = parsed_json(result) if result.lstrip()[:1] in marks and len(result) < CHARS_MAX else None
+    if isinstance(value, list):
+        value = value[0] if len(value) == 1 else None
     if not isinstance(value, dict) or len(value) < FIELDS_MIN or is_deep(value, FLAT_DEPTH_MAX):
         return {}
     return value
@@ -73,7 +79,7 @@ def record_text(record: dict[str, Any]) -> str:
 
 def fields_of(result: str) -> list[str]:
     """Return the fields of the record that a *result* is, each on a line; none where it is no record."""
-    record = record_in(result)
+    record = record_in(result, listed=True)
     return parted(record_text(record)[1:-1]) if record else []
 
 

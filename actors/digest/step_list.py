@@ -10,9 +10,8 @@ from typing import Any
 
 import msgspec
 
-from actors.core.account_text import JOINED_LEVEL, step_text
+from actors.core.account_text import FORM, FORM_BEFORE, JOINED_LEVEL, columns_in, step_text, with_columns
 from actors.core.text.count import Count
-from actors.core.text.json_lines import names_columns
 from actors.core.text.table import is_header
 from protocol.account import AccountStep
 
@@ -347,15 +346,18 @@ class AccountSteps:
 
     def _size(self, step: AccountStep) -> int:
         """Return the tokens of a step; the names of columns that another one has cost hardly anything."""
-        text = step_text(step)
-        if "):" not in text:
-            return self.count(text) + 1
-        lines = text.split("\n")
-        is_columns = names_columns if self.hindsight.by_fields else is_header
-        for place, line in enumerate(lines):
-            if is_columns(line) and self.headers.setdefault(line, step.first) != step.first:
-                lines[place] = "(as above):"
-        return self.count("\n".join(lines)) + 1
+        text = step_text(step, form=FORM if self.hindsight.by_fields else FORM_BEFORE)
+        if self.hindsight.by_fields:
+            for columns in columns_in(step, text, form=FORM):
+                if self.headers.setdefault(columns, step.first) != step.first:
+                    text = with_columns(step, text, columns, "(as above):")
+        elif "):" in text:
+            lines = text.split("\n")
+            for place, line in enumerate(lines):
+                if is_header(line) and self.headers.setdefault(line, step.first) != step.first:
+                    lines[place] = "(as above):"
+            text = "\n".join(lines)
+        return self.count(text) + 1
 
 
 def _age(place: int, last: int) -> float:

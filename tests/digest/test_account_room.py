@@ -355,11 +355,25 @@ def test_what_a_file_tells_agents_to_do_stands_where_steps_are_joined_though_nob
     assert act.outcome.endswith("- NEVER run `npm run dev`. - Do NOT commit unasked.")
 
 
-def test_what_a_program_prints_to_say_that_it_runs_is_not_told_where_steps_are_joined() -> None:
-    idle = "Debugger attached.\nWaiting for the debugger to disconnect..."
-    built = [one for at in range(50, 54) for one in called(at, "bash", idle, command="npm run build")]
+IDLE = "Debugger attached.\nWaiting for the debugger to disconnect..."
+
+
+def test_what_a_program_prints_to_say_that_it_runs_is_no_answer() -> None:
+    idle, spoken = (
+        called(9, "bash", IDLE, command="npm run build"),
+        called(10, "bash", f"2 errors\n{IDLE}", command="npm t"),
+    )
+    of = play(talk(2_500), user("Go on."), *idle, *spoken, *looks(60, 12))
+    acts = {act.call: act.outcome for step in account(of).steps for act in step.acts if step.level < JOINED_LEVEL}
+    assert (acts["bash npm run build"], acts["bash npm t"]) == ("(no output)", "2 errors")
+
+
+def test_nor_is_it_told_where_steps_are_joined() -> None:
+    built = [one for at in range(50, 54) for one in called(at, "bash", IDLE, command="npm run build")]
     of = play(talk(1_500), user("Go on."), *looks(1, 3), *built, *looks(60, 90))
-    assert [act.outcome for step in account(of).steps for act in step.acts if act.target == "npm run build"] == [""]
+    assert [act.outcome for step in account(of).steps for act in step.acts if act.target == "npm run build"] == [
+        "(no output)"
+    ]
 
 
 def step_of(of: Talk, act: AccountAct) -> AccountStep:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.digest.records import fields_of, is_record, record_text, shorter_record
+from actors.digest.records import fields_of, is_record, record_in, record_text, shorter_record
 from protocol.policy import resolve
 from tests.builders import Talk, assistant, policy, result, user, words
 
@@ -145,6 +145,35 @@ def test_of_a_list_the_row_is_told_that_a_record_names() -> None:
     play(talk, *(message for at in range(20, 30) for message in (assistant(words(120)), user(f"go on {at}"))))
     shown = told(talk)
     assert [f"; {flight}, 104" in shown for flight in booked] == [True] * 4
+
+
+def test_where_searches_are_joined_the_names_of_their_columns_stand_once() -> None:
+    account = {"style": "account", "records": "fields", "cap": 0.45}
+    talk = Talk(policy(2000, digest=account, target={"low_water": 0.6}))
+    play(talk, user("Which of my flights are cheaper in economy?"))
+    booked = [f"HAT{number}80" for number in range(1, 7)]
+    for number, flight in enumerate(booked):
+        booking = {"cabin": "business", "flights": [{"number": flight, "price": 900 + number}], "insurance": "yes"}
+        play(talk, *called(number, "get_booking", json.dumps(booking), booking=f"BK{number}"))
+    for number, flight in enumerate(booked):
+        flights = [
+            {"flight_number": one, "leaves": "13:00", "lands": lands, "prices": {"economy": 100 + at, "business": 333}}
+            for at, (one, lands) in enumerate(
+                [(f"HAT{number}15", "18:00"), (flight, "02:00+1"), (f"HAT{number}25", "9:00")]
+            )
+        ]
+        play(talk, *called(10 + number, "search_flight", json.dumps(flights), date=f"2024-05-1{number}"))
+    play(talk, *(message for at in range(20, 30) for message in (assistant(words(120)), user(f"go on {at}"))))
+    shown = told(talk)
+    assert [f"{flight}, 13:00, 02:00+1, (101, 333)" in shown for flight in booked] == [True] * 6
+    assert shown.count("(flight_number, leaves, lands, prices (economy, business)):") == 1
+
+
+def test_a_list_of_one_record_is_told_as_this_record() -> None:
+    found = json.dumps([BOOKING])
+    assert record_in(found, listed=True) == BOOKING
+    assert record_in(found, listed=False) == {} == record_in(json.dumps([BOOKING] * 2), listed=True)
+    assert record_in("[]", listed=True) == {} == record_in("[[]]", listed=True)
 
 
 def nested(depth: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from .json_lines import names_columns
 from .table import is_summary
 
 HEADED_MAX = 40
@@ -25,10 +26,13 @@ def worthiest(
     chars: int,
     headers: Sequence[int] = (),
     named: frozenset[int] = frozenset(),
+    *,
+    columns_free: bool = False,
 ) -> list[int]:
     """Return the numbers of the lines worth most for their length that fit *chars*, and what stands between them.
 
     *headers* and those that are *named* name the columns of the rows below them: without a row they say nothing.
+    With *columns_free* the names of JSON's columns stand above a row whatever room there is: an account has them once.
     """
     above = named.union(headers)
     named = frozenset(number for number in named if len(lines[number]) <= chars * NAMED_SHARE)
@@ -41,12 +45,13 @@ def worthiest(
     # the names of the columns, where a row stands
     for number in headers:
         columns = lines[number].count(", ")
-        if len(lines[number]) <= chars and any(
+        is_free = columns_free and names_columns(lines[number])
+        if (is_free or len(lines[number]) <= chars) and any(
             below in chosen and lines[below].count(", ") == columns
             for below in range(number + 1, min(number + HEADED_MAX, len(lines)))
         ):
             chosen.add(number)
-            left -= len(lines[number])
+            left -= 0 if is_free else len(lines[number])
     for number in named:
         if _rows_below(number, lines, chosen):
             chosen.add(number)

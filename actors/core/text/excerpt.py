@@ -111,10 +111,11 @@ class LookedAt:
         shown = [line if len(line) <= most or self._is_header(line) else self._clipped(line, most) for line in lines]
         headers = [number for number, line in enumerate(shown) if line[-1:] == ":" and self._is_header(line)]
         room = max(chars - len(summary) - 2, chars // 2)
-        chosen = worthiest(shown, self._worths, room, headers, named)
+        chosen = worthiest(shown, self._worths, room, headers, named, columns_free=self._clauses)
         names = self._names(chosen, int(room * NAMES_SHARE))
         if names:
-            chosen = worthiest(shown, self._worths, room - len(names) - 1, headers, named)
+            left = room - len(names) - 1
+            chosen = worthiest(shown, self._worths, left, headers, named, columns_free=self._clauses)
         out = self._rendered(shown, chosen, gaps)
         if names:
             names = self._names(chosen, room - len(out) - 1)

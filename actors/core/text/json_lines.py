@@ -41,6 +41,12 @@ def has_rows(text: str) -> bool:
     return any(names_columns(line.lstrip(f"{GAP} ")) for line in text.split("\n", HEADS_LOOKED)[:HEADS_LOOKED])
 
 
+def head_of(answer: str) -> str:
+    """Return the names of columns that an *answer* on one line begins with, up to its first row; else nothing."""
+    head, joint, _ = answer.partition("): ")
+    return f"{head}{joint}" if joint and names_columns(f"{head}):") else ""
+
+
 def json_lines(value: Any, *, differing: bool = False) -> Iterator[str]:
     """Yield a line for each small object or list of *value*, under the names that lead to it.
 

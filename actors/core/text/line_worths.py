@@ -15,6 +15,7 @@ from typing import Any
 import re2
 
 from .gaps import GAP
+from .json_lines import names_columns
 from .recent import Recent
 from .shorten.lines import lines_with, shapes_of, telling_lines
 from .table import Table, summaries
@@ -188,10 +189,16 @@ def line_worths(
             own[number] = _AGAIN_SHARE * own[number] + (1 - _AGAIN_SHARE) * sought_numbers
         seen.add(shape)
     own[0] += _FIRST_WORTH
-    if not (are_rows and shapes[-1] in shapes[:-1]):
+    if not (are_rows and (shapes[-1] in shapes[:-1] or _is_below_columns(lines))):
         own[-1] += _LAST_WORTH
     besides = map(add, (0.0, *own), (*own[1:], 0.0))
     return [one + _BESIDE_SHARE * (beside if beside < 1.0 else 1.0) for one, beside in zip(own, besides, strict=False)]
+
+
+def _is_below_columns(lines: Sequence[str]) -> bool:
+    """Tell whether the last line is a row of columns that JSON names: it may have a word more than others."""
+    fields = lines[-1].count(", ")
+    return any(names_columns(line) and line.count(", ") == fields for line in lines[:-1])
 
 
 def _has_digit(word: str) -> bool:
