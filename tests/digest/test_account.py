@@ -303,7 +303,7 @@ def test_names_in_a_program_are_no_values_that_stand_alone() -> None:
     )
     rows = "\n".join(f"order ORD-{number:05} paid with card_{number:07}" for number in range(100, 140))
     of = play(
-        talk(),
+        talk(2_600),
         user("Find the orders."),
         *called(1, "read", source, path="src/orders.py"),
         *called(2, "query", rows, table="orders"),

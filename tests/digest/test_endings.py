@@ -37,3 +37,16 @@ def test_braces_alone_are_no_lines_of_a_program_that_matter() -> None:
     outcome = next(act.outcome for step in account(of).steps for act in step.acts if act.call.startswith("decompile"))
     assert "g31(a)" in outcome
     assert "… }" not in outcome
+
+
+def test_a_line_above_every_result_is_a_frame_below_a_title_too() -> None:
+    of = play(talk(2_000), user("Look."))
+    for at in range(2, 22):
+        head = f"OBSERVATION:\nHere's the result of running `cat -n` on /srv/{at}.py:"
+        play(
+            of,
+            *called(at, "view", f"{head}\n{FILLER[:500]}\npump {at} stands at valve {at * 77}", path=f"/srv/{at}.py"),
+        )
+    outcomes = "\n".join(act.outcome for step in account(of).steps for act in step.acts)
+    assert "stands at valve 1155" in outcomes
+    assert "Here's the result" not in outcomes

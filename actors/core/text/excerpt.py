@@ -176,7 +176,7 @@ class LookedAt:
         worths = line_worths(lines, self._sought, self._table, are_rows=are_rows, numbers=self._clauses)
         for number in failing_sources(lines) if self._clauses else ():
             worths[number] += _FAILING_WORTH
-        for number in (*passed_tests(lines), *wordless(lines)) if self._clauses else ():
+        for number in (*passed_tests(lines), *wordless(without_numbers(lines))) if self._clauses else ():
             worths[number] = 0.0
         return _with_first_items(lines, worths) if self._ordered else worths
 

@@ -16,6 +16,7 @@ import re2
 
 from .gaps import GAP
 from .json_lines import names_columns
+from .noise import definitions, imports, sources
 from .recent import Recent
 from .shorten.lines import lines_with, shapes_of, telling_lines
 from .table import Table, summaries
@@ -93,6 +94,9 @@ _RULE_WORTH = 0.4
 """Of a line that says what one must do, or must not."""
 
 
+_DEFINES_WORTH, _IMPORTS_SHARE = 0.5, 0.3
+"""Of the line of a program that defines something; and of the worth of one that names what is used there."""
+
 _NUMBERED = re.compile(r"\s*(\d+)(?:\t|→|[|:]? +|[|:]$|$)")
 """The number of a line in a file, as tools show it before the line."""
 
@@ -166,7 +170,8 @@ def line_worths(
     *are_rows*: of those that differ in numbers alone those matter whose numbers do, and none as the last one.
     """
     # in the order of the line: sums of fractions depend on it, and a set's is another one in each process
-    words = [dict.fromkeys(of_line) for of_line in words_of_each(without_numbers(lines))]
+    bare = without_numbers(lines)
+    words = [dict.fromkeys(of_line) for of_line in words_of_each(bare)]
     often = Counter(chain.from_iterable(words))
     some = [word for word, times in often.items() if times < len(lines)]
     worths = zip(some, worths_of(some, sought), strict=True)
@@ -175,10 +180,11 @@ def line_worths(
     own = [sum(map(weight, of_line, none), 0.0) for of_line in words]
     shapes = shapes_of(lines)
     body = "\n".join(lines).encode()
+    program = sources(bare) if numbers else frozenset[int]()
     for number, worth in _telling(lines, body, shapes, table):
-        own[number] += worth
+        own[number] += worth * (number not in program)
     for number in _matching(lines, body, _RULE, _MAY_RULE):
-        own[number] += _RULE_WORTH
+        own[number] += _RULE_WORTH * (number not in program)
     for number in _frames(lines)[-STACK_LINES:]:
         own[number] += _TELLING_WORTH
     # of lines that differ in numbers alone, the first one says it
@@ -188,8 +194,13 @@ def line_worths(
             sought_numbers = sum(weight(word, 0.0) for word in words[number] if _has_digit(word)) if numbers else 0.0
             own[number] = _AGAIN_SHARE * own[number] + (1 - _AGAIN_SHARE) * sought_numbers
         seen.add(shape)
-    own[0] += _FIRST_WORTH
-    if not (are_rows and (shapes[-1] in shapes[:-1] or _is_below_columns(lines))):
+    for number in definitions(program, bare):
+        own[number] += _DEFINES_WORTH
+    for number in imports(program, bare):
+        own[number] *= _IMPORTS_SHARE
+    # where a program begins and ends says nothing of it
+    own[0] += _FIRST_WORTH * (0 not in program)
+    if not (len(lines) - 1 in program or (are_rows and (shapes[-1] in shapes[:-1] or _is_below_columns(lines)))):
         own[-1] += _LAST_WORTH
     besides = map(add, (0.0, *own), (*own[1:], 0.0))
     return [one + _BESIDE_SHARE * (beside if beside < 1.0 else 1.0) for one, beside in zip(own, besides, strict=False)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import re2
 
@@ -46,6 +46,24 @@ _FAILED = re.compile(r"\bFAILED\b|^\s*(?:✗|✘|×|--- FAIL)|\.\.\. (?:FAIL|ERR
 _LETTER = re.compile(r"[^\W_]")
 SHORT_CHARS = 24
 """A longer line without a letter or a figure is a ruler, or a text of another sort."""
+
+_DEFINES = re.compile(
+    r"\s*(?:(?:export|default|public|private|protected|static|final|abstract|async|pub|override|inline) )*"
+    r"(?:(?:class|interface|struct|enum|trait|namespace|module) [\w.]+(?:\s*[({:<;]|\s+(?:extends|implements|for)\b|$)"
+    r"|(?:def|function|func|fn|fun|sub) (?:\([^)]*\) )?[\w.$]+\s*[(<\[]"
+    r"|type \w+ (?:=|struct|interface)|(?:const|let|var) \w+ = (?:async )?(?:function|\([^)]*\) =>))"
+)
+"""The line of a program that defines a class, a function or a type, as the usual languages write it."""
+
+_IMPORTS = re.compile(r"\s*(?:import\s+[\w{*\"']|from \S+ import\b|#include [<\"]|using [\w.]+;|use [\w:]+)")
+
+_SOURCE = re.compile(
+    r"[{};(,\[]\s*$|^\s*(?:(?://|#|/?\*|@\w)|(?:raise|return|throw|import|def|class)\b|from \S+ import\b"
+    r"|(?:if|elif|else|for|while|with|try|except|finally)\b.*:\s*$"
+    r"|[\w.]+(?:: [\w\[\], |.]+)? [-+*/|&]?= |[\w.]+\(.*\)\s*$)"
+)
+SOURCES_SHARE = 0.5
+"""Of the lines of a text that is a program's; and how they end or begin."""
 
 _FAILING = re.compile(r">\s{2,}\S")
 _RAISED = re.compile(r"E\s{2,}\S")
@@ -90,6 +108,22 @@ def passed_tests(lines: Sequence[str]) -> list[int]:
 def wordless(lines: Sequence[str]) -> list[int]:
     """Return the numbers of the lines that only close or part what others say, as a brace does."""
     return [number for number, line in enumerate(lines) if len(line) < SHORT_CHARS and not _LETTER.search(line)]
+
+
+def sources(lines: Sequence[str]) -> frozenset[int]:
+    """Return the numbers of the lines that are a program's, where most are: what they say of errors, none has seen."""
+    found = frozenset(number for number, line in enumerate(lines) if _SOURCE.search(line))
+    return found if len(found) >= SOURCES_SHARE * len(lines) else frozenset()
+
+
+def definitions(program: Collection[int], lines: Sequence[str]) -> list[int]:
+    """Return the numbers of those *lines* of a *program* that define something: for these it is looked into."""
+    return [number for number in program if _DEFINES.match(lines[number])]
+
+
+def imports(program: Collection[int], lines: Sequence[str]) -> list[int]:
+    """Return the numbers of those *lines* of a *program* that name what it uses of others."""
+    return [number for number in program if _IMPORTS.match(lines[number])]
 
 
 def failing_sources(lines: Sequence[str]) -> list[int]:

@@ -213,3 +213,34 @@ def test_of_lines_that_differ_in_numbers_alone_the_one_whose_number_was_used_is_
     short = excerpt("\n".join(lines), chars=100, sought=lambda word: worths.get(word, 0.0), clauses=True)
     assert f"[9] Got random number: {wanted}" in short
     assert "Opening" not in short
+
+
+PROGRAM = """
+from pumps.errors import PumpError, PumpWarning
+import logging
+class Pump(Machine):
+    def start(self, valve: Valve) -> None:
+        if valve.closed:
+            raise PumpError("the valve is closed: an error of the operator")
+        logging.warning("critical: pump failed to warm up")
+        self.state = started(valve)
+        return self.state
+    @property
+    def pressure(self) -> float:
+        return self.gauge.read()
+        # only never read it twice
+        valve.note(self.state)
+"""
+
+
+def test_of_a_program_those_lines_are_told_that_define_something_and_not_its_words_for_errors() -> None:
+    numbered = "\n".join(f"{at + 40:6}\t{line}" for at, line in enumerate(PROGRAM.strip().split("\n")))
+    short = excerpt(numbered, chars=190, sought=lambda _: 0.0, clauses=True)
+    defined = ("class Pump(Machine):", "def start(self, valve: Valve)", "def pressure(self) -> float:")
+    assert [one in short for one in defined] == [True] * 3
+    assert [one in short for one in ("import", "raise", "warning", "never")] == [False] * 4
+
+
+def test_what_failed_is_told_though_lines_of_a_program_stand_around_it() -> None:
+    failed = f"{PROGRAM.strip()}\nE   PumpError: the valve is closed\ntests/test_pump.py:12: PumpError"
+    assert "E  PumpError: the valve is closed" in excerpt(failed, chars=120, sought=lambda _: 0.0, clauses=True)
