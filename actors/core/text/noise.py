@@ -62,8 +62,8 @@ _SOURCE = re.compile(
     r"|(?:if|elif|else|for|while|with|try|except|finally)\b.*:\s*$"
     r"|[\w.]+(?:: [\w\[\], |.]+)? [-+*/|&]?= |[\w.]+\(.*\)\s*$)"
 )
-SOURCES_SHARE = 0.5
-"""Of the lines of a text that is a program's; and how they end or begin."""
+SOURCES_SHARE, SOURCES_LOOKED = 0.5, 40
+"""Of the lines of a text that is a program's, how many end or begin so; and how many are looked at before all are."""
 
 _FAILING = re.compile(r">\s{2,}\S")
 _RAISED = re.compile(r"E\s{2,}\S")
@@ -112,8 +112,15 @@ def wordless(lines: Sequence[str]) -> list[int]:
 
 def sources(lines: Sequence[str]) -> frozenset[int]:
     """Return the numbers of the lines that are a program's, where most are: what they say of errors, none has seen."""
+    some = lines[:: 1 + len(lines) // SOURCES_LOOKED]
+    if not _are_sources(sum(bool(_SOURCE.search(line)) for line in some), some):
+        return frozenset()
     found = frozenset(number for number, line in enumerate(lines) if _SOURCE.search(line))
-    return found if len(found) >= SOURCES_SHARE * len(lines) else frozenset()
+    return found if _are_sources(len(found), lines) else frozenset()
+
+
+def _are_sources(found: int, lines: Sequence[str]) -> bool:
+    return found >= SOURCES_SHARE * len(lines)
 
 
 def definitions(program: Collection[int], lines: Sequence[str]) -> list[int]:
