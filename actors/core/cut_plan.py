@@ -87,6 +87,10 @@ def plan_cut(
     if policy.mode == "off":
         raise _refusal(entries, frozenset(), tokens, within)
     order = _order(state, entries)
+    # what an account could not tell for less is not dropped untold for the sake of one long result
+    is_over = tokens > within and policy.on_overflow != "refuse" and part is None and not order.at_once
+    if is_over and (plan := _with_short_results(state, entries, (), within, shrunk, count)) is not None:
+        return plan
     dropped, tokens = _drop(order.free, tokens, down_to, at_once=order.at_once, wholes=order.wholes)
     for units_, most in ((order.stale, down_to), (order.kept, within)):
         more, tokens = _drop(units_, tokens, most)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+import msgspec
+
 from actors.core.account_text import request_text
 from actors.core.entry import Entry
 from actors.core.message_texts import redacted_texts
@@ -73,6 +75,7 @@ class RequestList:
         )
         known._bare_tokens = sum(count(one.text) + REQUEST_TOKENS for one in known.requests)
         known._asked = {folded(one.text) for one in known.requests}
+        known._refer()
         known._measure()
         return known
 
@@ -80,6 +83,10 @@ class RequestList:
         """Take *unit*, which the user said, and which leaves the view."""
         request = _request(unit.entries[0], unit.entries)
         self.staying.pop(request.number, None)
+        if any(one.told for one in self.requests):
+            # what referred to this message tells its own words again
+            self._refer()
+            self._measure()
         before = self.requests
         said = said_before(request.text, before) if folded(request.text) in self._asked else None
         if said is not None:
@@ -93,6 +100,7 @@ class RequestList:
             request = without_repeats(request, beside, least=least)
             if request.text != whole:
                 request = shortened(request, share_of(self.room, PATTERN_SHARE), self.count)
+        request = self._referring(request)
         self._asked.add(folded(request.text))
         asked = self._bare_tokens + self.count(request.text) + REQUEST_TOKENS
         if asked <= self.room:
@@ -118,6 +126,21 @@ class RequestList:
             requests_left_out=self.left_out,
             left_out_through=self.left_out_through,
         )
+
+    def _refer(self) -> None:
+        """Let the requests refer to messages that stay, and to no others."""
+        self.requests = [self._referring(one) for one in self.requests]
+
+    def _referring(self, request: AccountRequest) -> AccountRequest:
+        """Return *request* with references to lines that stand in a message of the user's that stays as it was said.
+
+        Many agents put the same instructions behind everything that a user says. Its own text stays known.
+        """
+        whole = [entry for entry in self.staying.values() if not entry.shown] if self.by_fields else []
+        beside = [_request(entry, [entry]) for entry in whole if entry.number != request.number]
+        told = without_repeats(request, beside, least=REFERRED_CHARS_MIN).text if beside else request.text
+        told = "" if told == request.text.strip() else told
+        return request if told == request.told else msgspec.structs.replace(request, told=told)
 
     def _beside(self, unit: Unit) -> list[AccountRequest]:
         """Return the requests that stay, beside a *unit* that was pasted: a demonstration often has words of the task.

@@ -14,7 +14,7 @@ from actors.core.cut_plan import SHRUNK_TOKENS_MIN, CutPlan, plan_cut, water_lev
 from actors.cut.decide import cut
 from protocol.errors import BudgetRefused
 from protocol.facts import CompactionDeclined, HistoryCut
-from protocol.policy import Policy
+from protocol.policy import Policy, resolve
 from tests.builders import COUNT, LAWS, Talk, assistant, policy, result, system, user, words
 
 
@@ -290,3 +290,17 @@ def test_later_instructions_stay_where_they_are_pinned() -> None:
     said = [user(words(96)), system("Answer in French."), *TURNS]
     assert 2 in plan(live(*said), 300).dropped
     assert 2 not in plan(live(*said, cut={"pins": ["system"]}), 300).dropped
+
+
+def test_a_short_step_is_not_dropped_untold_beside_a_result_that_is_a_little_too_long() -> None:
+    """An account of it would cost more than it, and cut dropped it: that a program had timed out, nobody knew."""
+    talk = Talk(resolve([{"budget": {"window": 2_000, "reserve": 0}}]))
+    talk.append(system(words(700)), user(words(300)))
+    for number, text in enumerate(("EXECUTION TIMED OUT", "\n".join(f"line {at} of it" for at in range(160)))):
+        call = {"id": f"c{number}", "type": "function", "function": {"name": "bash", "arguments": '{"run": "./rock"}'}}
+        talk.append({"role": "assistant", "content": None, "tool_calls": [call]}, result(f"c{number}", text))
+        talk.settle()
+    shown = "\n".join(str(message["content"]) for message in talk.shown())
+    assert talk.state.live_tokens <= 2_000
+    assert "EXECUTION TIMED OUT" in shown
+    assert "lines left out" in shown

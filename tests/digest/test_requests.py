@@ -78,3 +78,27 @@ def test_a_pasted_demonstration_takes_little_room_from_the_task_whose_words_it_h
     assert pattern.endswith("--- IT ENDS ---")
     assert COUNT(pattern) <= 0.2 * 0.3 * 5_000 + 60
     assert f"Mend the pumps of the south.\n{rules}" in "\n".join(str(one["content"]) for one in of.shown())
+
+
+INSTRUCTIONS = "\n".join(f"{at}. When asked about pump {at}, ALWAYS use valve_{at * 37} first." for at in range(1, 12))
+
+
+def test_instructions_that_stand_in_a_message_that_stays_stand_once() -> None:
+    """Some agents put the same instructions behind everything that a user says."""
+    of = play(Talk(resolve([{"budget": {"window": 4_000, "reserve": 0}}])), user(f"Look at the pumps.\n{INSTRUCTIONS}"))
+    looks = [one for at in range(30) for one in called(at, "read", "x1 " * 150, path=f"pump_{at}.md")]
+    play(of, *looks, user(f"continue\n{INSTRUCTIONS}"), *called(40, "read", "x2 " * 150, path="pump_40.md"))
+    play(of, *[one for at in range(50, 54) for one in called(at, "read", "x3 " * 150, path=f"pump_{at}.md")])
+    request, newest = account(of).requests[0], of.state.live[-1]
+    shown = "\n".join(str(message["content"]) for message in of.shown())
+    assert shown.count("valve_370 first") == 1
+    assert "#1: Look at the pumps.\n[here as in #62]" in shown
+    assert request.text.endswith("valve_407 first.")
+    assert newest.number > request.number
+    play(of, user("Now the valves."))
+    play(of, *[one for at in range(60, 90) for one in called(at, "read", "x4 " * 150, path=f"pump_{at}.md")])
+    shown = "\n".join(str(message["content"]) for message in of.shown())
+    # what it referred to is a request now, and refers to the first
+    assert shown.count("valve_370 first") == 1
+    assert "#1: Look at the pumps.\n1. When asked about pump 1," in shown
+    assert "#62: continue\n[here as in #1]" in shown
