@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -26,6 +27,7 @@ from protocol.ids import Address, address, fresh_id
 from protocol.subjects import ACTORS, Actor
 from storage.ports import Record
 from tests.builders import PLAIN
+from tests.stack import FORKING, forking
 
 Json = dict[str, Any]
 
@@ -34,6 +36,12 @@ WINDOW_TOKENS = 12_000
 QUICK = ("core", "cut", "digest", "model_info", "presets", "protocol", "spill", "squeeze")
 """Folders of files that mostly compute: they are tested last, and fill what the long ones leave of each tester."""
 SETTLE_SECONDS = 180.0
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """Have one process load the command line for all testers."""
+    os.environ[FORKING] = forking()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
