@@ -31,10 +31,13 @@ class Command(NamedTuple):
 
     @classmethod
     def of(cls, asking: socket.socket) -> Command:
+        """Return what is asked for. Raises `EOFError` where the client was killed before it had said it."""
         size, streams, _, _ = socket.recv_fds(asking, 4, 3)
         asked = b""
         while len(asked) < int.from_bytes(size, "big"):
-            asked += asking.recv(65_536)
+            asked += (more := asking.recv(65_536))
+            if not more:
+                break
         return cls(**marshal.loads(asked), streams=list(streams))
 
     def become(self) -> None:
@@ -76,7 +79,11 @@ class Server:
                     self.reap()
                 elif key.fileobj is self.listening:
                     asking, _ = self.listening.accept()
-                    command = Command.of(asking)
+                    try:
+                        command = Command.of(asking)
+                    except EOFError:
+                        asking.close()
+                        continue
                     if not self.fork(asking, command):
                         return command
                 else:
@@ -88,7 +95,8 @@ class Server:
         if pid:
             for stream in command.streams:
                 os.close(stream)
-            asking.sendall(f"{pid}\n".encode())
+            with suppress(OSError):  # it was killed meanwhile, which `gone` is told of
+                asking.sendall(f"{pid}\n".encode())
             self.running[pid] = asking
             self.ready.register(asking, selectors.EVENT_READ)
         return pid
