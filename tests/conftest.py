@@ -1,7 +1,9 @@
 """The real servers of a session, started once: NATS and S3, and whatever works on them."""
 
 import asyncio
+import gc
 import json
+import os
 import re
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -26,19 +28,34 @@ from protocol.ids import Address, address, fresh_id
 from protocol.subjects import ACTORS, Actor
 from storage.ports import Record
 from tests.builders import PLAIN
+from tests.stack import FORKING, forking
 
 Json = dict[str, Any]
 
 SAMPLE: list[Json] = json.loads((Path(__file__).parent / "data" / "sample.json").read_text())["messages"]
 WINDOW_TOKENS = 12_000
 QUICK = ("core", "cut", "digest", "model_info", "presets", "protocol", "spill", "squeeze")
-"""Folders of files that mostly compute: they are tested last, and fill what the long ones leave of each tester."""
+"""Folders of files that mostly compute: those that want no server are tested last, and fill what the long ones leave of
+each tester."""
 SETTLE_SECONDS = 180.0
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """Have one process load the command line for all testers."""
+    os.environ[FORKING] = forking()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put files that start processes first: what takes longest must not begin when the others have ended."""
-    items.sort(key=lambda item: item.path.parent.name in QUICK)
+    served = {item.path for item in items if "started" in getattr(item, "fixturenames", ())}
+    items.sort(key=lambda item: item.path.parent.name in QUICK and item.path not in served)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what all tests consist of, half a million objects, out of each search for cycles."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -1,24 +1,16 @@
-"""The command line in a process of its own that need not load everything again: a fork of one that has.
+"""A command in a process of its own that need not load everything again: `tests.forking` has, and forks.
 
-`jettison_command` begins a command like any other, for `subprocess`: a small client hands its arguments, folder,
-environment and three streams to a server, which forks; signals are passed on, and the client ends as the fork ended.
-Loading takes a second of a core, and the tests run some two hundred commands. Where it matters how a process starts or
-is killed, tests start their own.
+The client of that server: it hands its arguments, folder, environment and three streams over, passes signals on, and
+ends as the fork ended. Run by its path, and small, as it is started some three hundred times in a run of the tests.
 """
 
 from __future__ import annotations
 
-import atexit
-import json
+import marshal
 import os
-import selectors
-import shutil
 import signal
 import socket
 import sys
-import threading
-from contextlib import suppress
-from typing import NamedTuple, NoReturn
 
 PASSED_ON = (signal.SIGINT, signal.SIGTERM)
 
@@ -27,7 +19,7 @@ def client(path: str, arguments: list[str]) -> None:
     """Have the server at *path* run the command, and end as it does."""
     # the command may have written, and be told to end, before there is anybody to pass that on to
     signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
-    asked = json.dumps({"arguments": arguments, "folder": os.getcwd(), "environment": dict(os.environ)}).encode()
+    asked = marshal.dumps({"arguments": arguments, "folder": os.getcwd(), "environment": dict(os.environ)})
     with socket.socket(socket.AF_UNIX) as server, server.makefile("r") as told:
         server.connect(path)
         socket.send_fds(server, [len(asked).to_bytes(4, "big")], [0, 1, 2])
@@ -43,139 +35,5 @@ def client(path: str, arguments: list[str]) -> None:
     sys.exit(code)
 
 
-class Command(NamedTuple):
-    """What a client asked for: its command, and what that is to run with."""
-
-    arguments: list[str]
-    folder: str
-    environment: dict[str, str]
-    streams: list[int]
-
-    @classmethod
-    def of(cls, asking: socket.socket) -> Command:
-        size, streams, _, _ = socket.recv_fds(asking, 4, 3)
-        asked = b""
-        while len(asked) < int.from_bytes(size, "big"):
-            asked += asking.recv(65_536)
-        return cls(**json.loads(asked), streams=list(streams))
-
-    def become(self) -> None:
-        """Take over the client's streams, folder, environment and arguments."""
-        for number, stream in enumerate(self.streams):
-            os.dup2(stream, number)
-            os.close(stream)
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        os.chdir(self.folder)
-        os.environ.clear()
-        os.environ.update(self.environment)
-        sys.argv = ["jettison", *self.arguments]
-        sys.modules["__main__"].__package__ = None  # else it is called by the name of this module
-
-
-class Server:
-    """Forks for each client until standard input ends; then it ends whoever still runs."""
-
-    def __init__(self, path: str) -> None:
-        self.running: dict[int, socket.socket] = {}
-        self.ready = selectors.DefaultSelector()
-        self.listening = socket.socket(socket.AF_UNIX)
-        self.listening.bind(path)
-        self.listening.listen(16)
-        self.woken, self.wakes = socket.socketpair()
-        self.wakes.setblocking(False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(self.wakes.fileno())
-        for some in (self.listening, self.woken, sys.stdin):
-            self.ready.register(some, selectors.EVENT_READ)
-
-    def serve(self) -> Command:
-        """Return in each fork, with what it is to run."""
-        while True:
-            for key, _ in self.ready.select():
-                if key.fileobj is sys.stdin:
-                    self.end()
-                elif key.fileobj is self.woken:
-                    self.woken.recv(4096)
-                    self.reap()
-                elif key.fileobj is self.listening:
-                    asking, _ = self.listening.accept()
-                    command = Command.of(asking)
-                    if not self.fork(asking, command):
-                        return command
-                else:
-                    self.gone(key.fileobj)
-
-    def fork(self, asking: socket.socket, command: Command) -> int:
-        """Return the process of *command*, or 0 in it."""
-        pid = os.fork()
-        if pid:
-            for stream in command.streams:
-                os.close(stream)
-            asking.sendall(f"{pid}\n".encode())
-            self.running[pid] = asking
-            self.ready.register(asking, selectors.EVENT_READ)
-        return pid
-
-    def gone(self, asking: object) -> None:
-        """End what ran for a client that was killed."""
-        for pid, one in self.running.items():
-            if one is asking:
-                self.ready.unregister(one)
-                os.kill(pid, signal.SIGKILL)
-
-    def reap(self) -> None:
-        """Tell the clients whose command has ended."""
-        while self.running:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-            if not pid:
-                return
-            with self.running.pop(pid) as asking:
-                if asking in self.ready.get_map():
-                    self.ready.unregister(asking)
-                with suppress(OSError):  # it was killed
-                    asking.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
-
-    def end(self) -> NoReturn:
-        """End what still runs, and go."""
-        shutil.rmtree(os.path.dirname(self.listening.getsockname()), ignore_errors=True)
-        for pid in self.running:
-            os.kill(pid, signal.SIGKILL)
-        os._exit(0)
-
-
-def serve(path: str) -> None:
-    """Load what commands need, and in each fork run its command."""
-    import gc
-    import importlib
-    import pkgutil
-
-    import actors.cli
-    from actors.model_info.tokens import counter
-
-    for module in pkgutil.iter_modules(actors.cli.__path__, "actors.cli."):
-        importlib.import_module(module.name)
-    for name in ("actors.host.bootstrap", "actors.page.app", "actors.services.sweeper", "boto3", "openai", "uvicorn"):
-        importlib.import_module(name)
-    counter("o200k_base")("loaded")
-    gc.freeze()
-    server = Server(path)
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
-    server.serve().become()
-    try:
-        actors.cli.main()
-    except SystemExit as ended:
-        # to take everything apart that was loaded takes a tenth of a second
-        threading._shutdown()  # type: ignore[attr-defined]
-        atexit._run_exitfuncs()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(int(ended.code or 0))
-
-
 if __name__ == "__main__":
-    if sys.argv[1] == "--serve":
-        serve(sys.argv[2])
-    else:
-        client(sys.argv[1], sys.argv[2:])
+    client(sys.argv[1], sys.argv[2:])

@@ -32,6 +32,8 @@ PORTS = range(7_000, 10_000)
 """Below those that stacks choose (`actors/host/stack_folder.py`), and those that systems give to who asks for any: no
 server of another test and no connection takes one of them."""
 ROOT = Path(__file__).resolve().parent.parent
+FORKING = "TESTS_FORKING"
+"""Names the socket of a server that forks for all testers of a run."""
 
 
 def free_port() -> int:
@@ -87,14 +89,20 @@ def listened_on(port: int, *, seconds: float = 180.0) -> None:
 
 @cache
 def jettison_command() -> tuple[str, ...]:
-    """Return the beginning of a command of ours, run by a fork of a process that has loaded all of it (`forked.py`)."""
+    """Return the beginning of a command of ours, run by a fork of one that has loaded all (`forking.py`)."""
+    path = os.environ.get(FORKING) or forking()
+    return (sys.executable, "-I", "-S", str(ROOT / "tests" / "forked.py"), path)
+
+
+def forking() -> str:
+    """Start the server that forks for commands, until we end; return its socket."""
     path = str(Path(tempfile.mkdtemp(prefix="jettison-forked-")) / "socket")
     settings = {key: value for key, value in os.environ.items() if not key.startswith(("JETTISON_", "OTEL_"))}
     # nobody writes to its standard input: it ends when we do, whatever becomes of us
     (ours, _), (told, tells) = os.pipe(), os.pipe()
     os.posix_spawn(
         sys.executable,
-        [sys.executable, "-m", "tests.forked", "--serve", path],
+        [sys.executable, "-m", "tests.forking", path],
         settings | {"PYTHONPATH": str(ROOT)},
         file_actions=[(os.POSIX_SPAWN_DUP2, ours, 0), (os.POSIX_SPAWN_DUP2, tells, 1)],
         setsid=True,
@@ -103,7 +111,7 @@ def jettison_command() -> tuple[str, ...]:
     os.close(tells)
     assert os.read(told, 100) == b"ready\n"
     os.close(told)
-    return (sys.executable, "-I", "-S", str(ROOT / "tests" / "forked.py"), path)
+    return path
 
 
 @contextmanager

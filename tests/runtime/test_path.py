@@ -210,8 +210,8 @@ async def test_killed_workers_delay_and_lose_nothing(apart: Settings, played: Pl
         for round_, half in enumerate(halves):
             await talk.append(half)
             # in the middle, if this machine lets us look in time: some commits of this half are there, more are to come
-            seen = len(await running.log.read(talk.at, after=0))
-            while len(await running.log.read(talk.at, after=0)) < seen + 2:
+            seen = await running.log.head(talk.at)
+            while len(await running.log.read(talk.at, after=seen)) < 2:
                 if next_actor(await running.conversations.load(talk.at)) is None:
                     break
                 await asyncio.sleep(0.005)

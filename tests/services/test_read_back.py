@@ -11,6 +11,7 @@ import pytest
 from actors.host.bootstrap import Runtime
 from protocol.client import Client, Conversation
 from protocol.errors import NotFound
+from protocol.limits import CLAIM_BYTES_MIN
 from tests.builders import assistant, result, user
 from tests.conftest import Json, chatter, layer, settled
 
@@ -79,11 +80,12 @@ async def test_what_was_spilled_stays_a_key_among_what_fits(working: Runtime, cl
     assert await talk.read_artifact(KEY, lines="77") == "line 77 of the build"
 
 
-@pytest.mark.parametrize("words", [1, 900])
+@pytest.mark.parametrize("words", [1, CLAIM_BYTES_MIN // 400 + 1], ids=["small", "uploaded"])
 async def test_an_outline_is_bounded_and_reads_on_to_the_end(
     working: Runtime, client: Client, name: str, words: int
 ) -> None:
-    said = [user(f"{number} " + "🙂言葉" * 40 * words) for number in range(1, 301)]
+    text = "🙂言葉" * 40 * words  # 400 bytes each
+    said = [user(f"{number} {text}") for number in range(1, 301)]
     talk = await told(client, name, said)
     key, numbers = "messages:1-", []
     for _ in range(20):
