@@ -240,15 +240,23 @@ class Hindsight:
 
     def seeker(self, *, after: int, own: str = "") -> Sought:
         """Return the judge of how much a word of a result of message *after* mattered; *own* is its call."""
-        last_said, (owned, used, asked) = self.said, self._worths
+        last_said, (owned, used, asked), telling = self.said, self._worths, self._telling
 
         def of_each(words: Sequence[str]) -> list[float]:
             mine = different_words(own)
             return [
-                (owned if word in mine else used if last_said.get(word, 0) > after else asked)[word] for word in words
+                (owned if word in mine else used if last_said.get(word, 0) > after else asked)[word]
+                if word in telling or word in mine or "_" in word
+                else 0.0
+                for word in words
             ]
 
         return Seeker(of_each)
+
+    @cached_property
+    def _telling(self) -> frozenset[str]:
+        """Return the words that may be worth something; so may a call's own, and one that has some of them in it."""
+        return self.asked.union(self.said, self.linked)
 
     @cached_property
     def _worths(self) -> tuple[_Worths, _Worths, _Worths]:

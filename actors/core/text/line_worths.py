@@ -50,6 +50,7 @@ _BESIDE_SHARE = 0.3
 
 TELLING_LINES = 20
 WORD = re.compile(r"[^\W_][\w.\-/]*[^\W_]|\d")
+_DIGIT = re.compile("[0-9]")
 _AT_ENDS = "_.-/"
 """Stand in words, but neither begin nor end one."""
 
@@ -142,6 +143,14 @@ def words_of_each(lines: Sequence[str]) -> list[list[str]]:
     return [_parted(line) for line in _plain(body).split("\n")]
 
 
+def _maybe_words_of_each(lines: Sequence[str]) -> Iterable[Iterable[str]]:
+    """Return the words of each of *lines*, and among them single letters and empty texts, which are none."""
+    body = _unmarked("\n".join(lines))
+    if not body.isascii() or body.count("\n") != len(lines) - 1:
+        return map(words_of, lines)
+    return [map(str.strip, line.split(), repeat(_AT_ENDS)) for line in _plain(body).split("\n")]
+
+
 def _unmarked(text: str) -> str:
     """Return *text* with spaces for marks of what is left out: in plain lines nothing else is beyond ASCII."""
     return text if text.isascii() else text.replace(GAP, " ")
@@ -171,13 +180,15 @@ def line_worths(
     """
     # in the order of the line: sums of fractions depend on it, and a set's is another one in each process
     bare = without_numbers(lines)
-    words = [dict.fromkeys(of_line) for of_line in words_of_each(bare)]
+    words = list(map(dict.fromkeys, _maybe_words_of_each(bare)))
     often = Counter(chain.from_iterable(words))
-    some = [word for word, times in often.items() if times < len(lines)]
+    some = [word for word, times in often.items() if times < len(lines) and (len(word) > 1 or word.isdigit())]
     worths = zip(some, worths_of(some, sought), strict=True)
     weights = {word: worth * min(1.0, RARE_IN_LINES / often[word]) for word, worth in worths if worth}
     weight, none = weights.get, repeat(0.0)
     own = [sum(map(weight, of_line, none), 0.0) for of_line in words]
+    # what weighs nothing adds nothing: most words
+    of_digits = {word: worth for word, worth in weights.items() if _DIGIT.search(word)} if numbers else {}
     shapes = shapes_of(lines)
     body = "\n".join(lines).encode()
     program = sources(bare) if numbers else frozenset[int]()
@@ -191,7 +202,7 @@ def line_worths(
     seen: set[str] = set()
     for number, shape in enumerate(shapes):
         if shape in seen:
-            sought_numbers = sum(weight(word, 0.0) for word in words[number] if _has_digit(word)) if numbers else 0.0
+            sought_numbers = sum(map(of_digits.get, words[number], none)) if of_digits else 0.0
             own[number] = _AGAIN_SHARE * own[number] + (1 - _AGAIN_SHARE) * sought_numbers
         seen.add(shape)
     for number in definitions(program, bare):
@@ -210,10 +221,6 @@ def _is_below_columns(lines: Sequence[str]) -> bool:
     """Tell whether the last line is a row of columns that JSON names: it may have a word more than others."""
     fields = lines[-1].count(", ")
     return any(names_columns(line) and line.count(", ") == fields for line in lines[:-1])
-
-
-def _has_digit(word: str) -> bool:
-    return any(char in "0123456789" for char in word)
 
 
 def without_numbers(lines: Sequence[str]) -> Sequence[str]:
