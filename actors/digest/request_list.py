@@ -19,6 +19,7 @@ from protocol.policy import share_of
 
 from .calls import speaker_of
 from .requests import (
+    REFERENCE,
     REFERRED_CHARS_MIN,
     REQUEST_TOKENS,
     folded,
@@ -34,6 +35,9 @@ REQUESTS_SHARE = 0.3
 
 PATTERN_SHARE = 0.2
 """Of that room: what was pasted and has words of a later request, as a demonstration of how to do such a task has."""
+
+STANDS_WHOLE = "[here the same lines as in the user's message #{}, which stands whole outside this account]"
+"""Stands for lines that a message has which stays in the view."""
 
 ABOVE = "[the message above]"
 """Stands for what a user said and that stays in the view."""
@@ -140,6 +144,8 @@ class RequestList:
         beside = [_request(entry, [entry]) for entry in whole if entry.number != request.number]
         told = without_repeats(request, beside, least=REFERRED_CHARS_MIN).text if beside else request.text
         told = "" if told == request.text.strip() else told
+        for one in beside:
+            told = told.replace(f"{REFERENCE}{one.number}]", STANDS_WHOLE.format(one.number))
         return request if told == request.told else msgspec.structs.replace(request, told=told)
 
     def _beside(self, unit: Unit) -> list[AccountRequest]:

@@ -92,7 +92,7 @@ def test_instructions_that_stand_in_a_message_that_stays_stand_once() -> None:
     request, newest = account(of).requests[0], of.state.live[-1]
     shown = "\n".join(str(message["content"]) for message in of.shown())
     assert shown.count("valve_370 first") == 1
-    assert "#1: Look at the pumps.\n[here as in #62]" in shown
+    assert "#1: Look at the pumps.\n[here the same lines as in the user's message #62, which stands whole" in shown
     assert request.text.endswith("valve_407 first.")
     assert newest.number > request.number
     play(of, user("Now the valves."))

@@ -55,7 +55,7 @@ _DEFINES = re.compile(
 )
 """The line of a program that defines a class, a function or a type, as the usual languages write it."""
 
-_IMPORTS = re.compile(r"\s*(?:import\s+[\w{*\"']|from \S+ import\b|#include [<\"]|using [\w.]+;|use [\w:]+)")
+_IMPORTS = re.compile(r"\s*(?:import\s+[\w{*\"']|from \S+ import\b|#include [<\"]|using [\w.]+;|use [\w:]+|\w+,\s*$)")
 
 _SOURCE = re.compile(
     r"[{};(,\[]\s*$|^\s*(?:(?://|#|/?\*|@\w)|(?:raise|return|throw|import|def|class)\b|from \S+ import\b"
