@@ -16,6 +16,7 @@ from . import cipher, codec, semconv, subjects
 from .connection import publish
 from .context import Written
 from .envelopes import Repeatable, check_readable
+from .erasure_marks import erasure_marks
 from .errors import LogUnavailable, NotPermitted, Rejected
 from .facts import MessagesAppended, SaidFact
 from .foreseen import Foreseen
@@ -75,6 +76,8 @@ class Voice:
     """What was confirmed of a large append whose later part was not."""
     _unmarked: float = -math.inf
     """When the newest look began that found no mark of an erasure."""
+    _newest_mark: int = -1
+    """Of its tenant, before its own look found none of this conversation; -1: it is not known."""
     _looking: asyncio.Task[None] | None = None
     """A look that was begun before anybody spoke."""
     _beside: Foreseen | None = None
@@ -153,8 +156,15 @@ class Voice:
         """Raise `Erased`, unless a look that began *within* so many seconds found no mark of an erasure."""
         self._reconnected()
         began = _now()
-        if began - self._unmarked >= within and await check_not_erased(self.client.connection, self.at):
-            self._unmarked = began
+        if began - self._unmarked < within:
+            return
+        connection = self.client.connection
+        seen = await erasure_marks(connection, self.at.tenant).seen(connection, self, within=within, clock=_now)
+        if seen is not None and seen.newest == self._newest_mark:
+            # nothing of this tenant was marked between that look of ours and this question
+            self._unmarked = max(self._unmarked, seen.began)
+        elif await check_not_erased(connection, self.at):
+            self._unmarked, self._newest_mark = began, -1 if seen is None else seen.newest
 
     def _repeated(self, facts: tuple[SaidFact, ...]) -> codec.Said | None:
         """Return the envelope that this call says once more, if it does."""
@@ -202,7 +212,7 @@ class Voice:
         connected = reconnects(self.client)
         if connected != self._connected:
             self._connected = connected
-            self._unmarked = -math.inf
+            self._unmarked, self._newest_mark = -math.inf, -1
             self._doubt()
         return connected
 

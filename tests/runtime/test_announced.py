@@ -80,6 +80,25 @@ async def test_a_message_that_comes_while_the_slot_is_held_is_announced_too(
             await task
 
 
+async def test_each_message_wakes_a_worker_though_nobody_asks_for_a_view(
+    running: Runtime, client: Client, name: str
+) -> None:
+    talk = await client.open(name)
+    heard = await announced(running, talk.at)
+    task = asyncio.create_task(running.worker("spill").run())
+    try:
+        for number in range(1, 5):
+            await talk.append([{"role": "user", "content": f"word {number}"}])
+            # the server copies a message's headers to the slot: what these ask of the log, no slot may refuse
+            async with asyncio.timeout(60):
+                while await heard.get() < number:
+                    pass
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
 async def test_a_worker_gives_way_to_no_agent_where_none_waits_for_its_process(
     running: Runtime, client: Client, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

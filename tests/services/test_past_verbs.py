@@ -242,6 +242,45 @@ async def test_a_look_that_was_begun_before_is_the_only_one_that_who_speaks_wait
     assert order[:2] == ["look", "send"]
 
 
+async def test_a_client_of_many_conversations_asks_for_all_at_once_and_is_told_of_each_erasure(
+    working: Runtime, client: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = list[Address]()
+
+    async def counted(connection: NatsConnection, at: Address) -> bool:
+        looks.append(at)
+        return await check_not_erased(connection, at)
+
+    monkeypatch.setattr("protocol.voice.check_not_erased", counted)
+    tenant = f"tenant-{fresh_id()[:8]}"
+    talks = [await client.open(f"{name}-{number}", tenant=tenant) for number in range(4)]
+    for number in range(4):
+        if number == 2:
+            looks.clear()  # from the second word on it is known what was newest when each looked
+        await asyncio.sleep(BELIEVED)
+        await asyncio.gather(*(talk.append([user("one")]) for talk in talks))
+    assert looks == [], "nothing of the tenant was erased meanwhile"
+    await key_destroyed(working.connection, talks[2].at)
+    await asyncio.sleep(BELIEVED)
+    done = await asyncio.gather(*(talk.append([user("two")]) for talk in talks), return_exceptions=True)
+    assert [type(one) for one in done] == [int, int, Erased, int]
+    with pytest.raises(Erased, match="was erased"):
+        await talks[2].append([user("three")])
+
+
+async def test_it_asks_for_each_where_the_tenant_has_too_many_keys_or_nobody_may_ask_for_all(
+    working: Runtime, client: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(voice, "BELIEVED_SECONDS", 0.0)
+    monkeypatch.setattr("protocol.erasure_marks.KEYS_MAX", 0)
+    tenant = f"tenant-{fresh_id()[:8]}"
+    talks = [await client.open(f"{name}-{number}", tenant=tenant) for number in range(3)]
+    await key_destroyed(working.connection, talks[0].at)
+    for _ in range(2):
+        done = await asyncio.gather(*(talk.append([user("two")]) for talk in talks), return_exceptions=True)
+        assert [type(one) for one in done] == [Erased, int, int]
+
+
 async def test_no_look_is_believed_that_is_older_than_the_connection(
     working: Runtime, client: Client, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
