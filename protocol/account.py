@@ -56,8 +56,6 @@ class AccountRequest(msgspec.Struct, frozen=True, kw_only=True, array_like=True,
     """How often it was said again, word for word."""
     again_last: int = 0
     """The newest message that said it again."""
-    told: str = ""
-    """The text with references to a message of the user's that stays, where that has some of its lines too."""
 
 
 class AccountValue(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):

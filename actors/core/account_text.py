@@ -120,7 +120,7 @@ def request_text(request: AccountRequest) -> str:
     who = f" {request.speaker}" if request.speaker else ""
     again = f" [again {request.again} times, last in #{request.again_last}]" if request.again > 1 else ""
     again = again or (f" [again in #{request.again_last}]" if request.again else "")
-    return f"#{request.number}{who}: {request.told or request.text}{again}"
+    return f"#{request.number}{who}: {request.text}{again}"
 
 
 def step_text(step: AccountStep, *, form: int = FORM) -> str:

@@ -12,7 +12,7 @@ from actors.core.account_text import JOINED_LEVEL
 from actors.core.message_texts import MessageText, redacted_texts
 from actors.core.text.error_text import error_text
 from actors.core.text.excerpt import excerpt, sentences_excerpt
-from actors.core.text.gaps import GAP
+from actors.core.text.gaps import GAP, with_gaps_once
 from actors.core.text.json_lines import ALIKE_HEAD, has_rows, names_columns
 from actors.core.text.table import is_summary
 from actors.core.units import Unit
@@ -63,8 +63,6 @@ INSTRUCTS_WORTH = 2.0
 
 ANSWER_CHARS_MAX = 90
 """Of an outcome where steps are joined."""
-
-_GAPS = re.compile(rf"{GAP}(?: ?{GAP})+")
 
 NOTHING = "(no output)"
 OUTPUT = "output"
@@ -279,7 +277,7 @@ def answer_of(act: AccountAct, *, after: int, hindsight: Hindsight) -> str:
     if has_rows(act.outcome):
         lines = [line if names_columns(line) else f"{line};" for line in lines[:-1]] + lines[-1:]
     answer = one_line("\n".join(lines))
-    return _GAPS.sub(GAP, answer)
+    return with_gaps_once(answer)
 
 
 def has_answer(act: AccountAct) -> bool:

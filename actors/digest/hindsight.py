@@ -206,7 +206,8 @@ class Hindsight:
                 own = different_words(call.text if call else "")
                 first, _, below = text.lstrip().partition("\n")
                 firsts[_frame(first, own)] += 1
-                if by_fields and _is_title(first):
+                if by_fields and first.endswith(":") and first.count(" ") < FRAME_SPACES_MIN:
+                    # a title stands above what frames a result as often as not
                     firsts[_frame(below.split("\n", 1)[0], own)] += 1
                 lasts.update(_ending(line) for line in last_lines(text, states=by_fields))
                 for field in identifiers(record_in(text, listed=by_fields)):
@@ -386,11 +387,6 @@ def _frame(line: str, own: frozenset[str]) -> str:
     words = [word for word in words_of(line[:FRAME_LINE_CHARS_MAX]) if word not in own]
     title = 0 < len(words) <= FRAME_SPACES_MIN and line.rstrip().endswith(":")
     return f"{' '.join(words)}:" if title else " ".join(words)
-
-
-def _is_title(line: str) -> bool:
-    """Tell one or two words with a colon, which stand above what frames a result as often as not."""
-    return line.rstrip().endswith(":") and line.count(" ") < FRAME_SPACES_MIN
 
 
 def _ending(line: str) -> str:

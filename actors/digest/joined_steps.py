@@ -29,7 +29,7 @@ from .step_rooms import (
     tells_finding,
 )
 
-WANTED_MAX, WANTED_WORTH = 2, 2.0
+WANTED_MAX, WANTED_WORTH = 6, 2.0
 """Records in a joined step of which more is told, at most, and what their used values are worth: two names at least."""
 
 REASON_CHARS = 120

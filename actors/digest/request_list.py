@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-import msgspec
-
 from actors.core.account_text import request_text
 from actors.core.entry import Entry
 from actors.core.message_texts import redacted_texts
@@ -19,13 +17,14 @@ from protocol.policy import share_of
 
 from .calls import speaker_of
 from .requests import (
-    REFERENCE,
     REFERRED_CHARS_MIN,
     REQUEST_TOKENS,
     folded,
+    referring,
     said_again,
     said_before,
     shortened,
+    with_lines_of,
     within,
     without_repeats,
 )
@@ -35,9 +34,6 @@ REQUESTS_SHARE = 0.3
 
 PATTERN_SHARE = 0.2
 """Of that room: what was pasted and has words of a later request, as a demonstration of how to do such a task has."""
-
-STANDS_WHOLE = "[here the same lines as in the user's message #{}, which stands whole outside this account]"
-"""Stands for lines that a message has which stays in the view."""
 
 ABOVE = "[the message above]"
 """Stands for what a user said and that stays in the view."""
@@ -77,8 +73,6 @@ class RequestList:
             left_out=before.requests_left_out if before else 0,
             left_out_through=before.left_out_through if before else 0,
         )
-        known._bare_tokens = sum(count(one.text) + REQUEST_TOKENS for one in known.requests)
-        known._asked = {folded(one.text) for one in known.requests}
         known._refer()
         known._measure()
         return known
@@ -87,10 +81,7 @@ class RequestList:
         """Take *unit*, which the user said, and which leaves the view."""
         request = _request(unit.entries[0], unit.entries)
         self.staying.pop(request.number, None)
-        if any(one.told for one in self.requests):
-            # what referred to this message tells its own words again
-            self._refer()
-            self._measure()
+        self._tell_again(request)
         before = self.requests
         said = said_before(request.text, before) if folded(request.text) in self._asked else None
         if said is not None:
@@ -104,7 +95,7 @@ class RequestList:
             request = without_repeats(request, beside, least=least)
             if request.text != whole:
                 request = shortened(request, share_of(self.room, PATTERN_SHARE), self.count)
-        request = self._referring(request)
+        request = referring(request, self._standing_whole())
         self._asked.add(folded(request.text))
         asked = self._bare_tokens + self.count(request.text) + REQUEST_TOKENS
         if asked <= self.room:
@@ -132,21 +123,28 @@ class RequestList:
         )
 
     def _refer(self) -> None:
-        """Let the requests refer to messages that stay, and to no others."""
-        self.requests = [self._referring(one) for one in self.requests]
+        """Let the requests refer to messages of the user's that stay as they were said, for lines that these have.
 
-    def _referring(self, request: AccountRequest) -> AccountRequest:
-        """Return *request* with references to lines that stand in a message of the user's that stays as it was said.
-
-        Many agents put the same instructions behind everything that a user says. Its own text stays known.
+        Many agents put the same instructions behind everything that a user says.
         """
-        whole = [entry for entry in self.staying.values() if not entry.shown] if self.by_fields else []
-        beside = [_request(entry, [entry]) for entry in whole if entry.number != request.number]
-        told = without_repeats(request, beside, least=REFERRED_CHARS_MIN).text if beside else request.text
-        told = "" if told == request.text.strip() else told
-        for one in beside:
-            told = told.replace(f"{REFERENCE}{one.number}]", STANDS_WHOLE.format(one.number))
-        return request if told == request.told else msgspec.structs.replace(request, told=told)
+        whole = self._standing_whole()
+        self._put([referring(one, whole) for one in self.requests] if whole else self.requests)
+
+    def _standing_whole(self) -> list[AccountRequest]:
+        return [_request(entry, [entry]) for entry in self.staying.values() if self.by_fields and not entry.shown]
+
+    def _tell_again(self, leaving: AccountRequest) -> None:
+        """Let the requests that refer to *leaving* tell its lines themselves again: it may be shortened, or leave."""
+        told = [with_lines_of(one, leaving) for one in self.requests] if self.by_fields else self.requests
+        if any(one is not before for one, before in zip(told, self.requests, strict=True)):
+            self._put(told)
+            self._refer()
+            self._measure()
+
+    def _put(self, requests: list[AccountRequest]) -> None:
+        self.requests = requests
+        self._bare_tokens = sum(self.count(one.text) + REQUEST_TOKENS for one in requests)
+        self._asked = {folded(one.text) for one in requests}
 
     def _beside(self, unit: Unit) -> list[AccountRequest]:
         """Return the requests that stay, beside a *unit* that was pasted: a demonstration often has words of the task.

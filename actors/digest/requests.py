@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from difflib import SequenceMatcher
 
 import msgspec
 
@@ -23,6 +24,9 @@ REQUEST_TOKENS = 4
 """Beside its words."""
 
 REFERENCE = "[here as in #"
+
+_LINES_OF = "[here lines {}-{} of the user's message #{}]"
+_REFERS = re.compile(r"\[here lines (\d+)-(\d+) of the user's message #(\d+)\]")
 
 TINY_BYTES = 12
 QUESTION, RULE = 1, 5
@@ -105,6 +109,33 @@ def _number_of(line: str, before: Sequence[AccountRequest]) -> int:
         ):
             return one.number
     return 0
+
+
+def referring(request: AccountRequest, staying: Sequence[AccountRequest]) -> AccountRequest:
+    """Return *request* with the longest run of lines that one of *staying* has too as a reference to these."""
+    lines = request.text.split("\n")
+    for one in staying:
+        others = one.text.split("\n")
+        if one.number == request.number or set(lines).isdisjoint(line for line in others if line.strip()):
+            continue
+        start, there, length = SequenceMatcher(None, lines, others, autojunk=False).find_longest_match()
+        if sum(map(len, lines[start : start + length])) >= REFERRED_CHARS_MIN:
+            lines[start : start + length] = [_LINES_OF.format(there + 1, there + length, one.number)]
+    text = "\n".join(lines)
+    return request if text == request.text else msgspec.structs.replace(request, text=text)
+
+
+def with_lines_of(request: AccountRequest, other: AccountRequest) -> AccountRequest:
+    """Return *request* with the lines of *other* to which it refers."""
+    if f"message #{other.number}]" not in request.text:
+        return request
+    lines = other.text.split("\n")
+
+    def told(found: re.Match[str]) -> str:
+        first, last, number = map(int, found.groups())
+        return "\n".join(lines[first - 1 : last]) if number == other.number else found.group()
+
+    return msgspec.structs.replace(request, text=_REFERS.sub(told, request.text))
 
 
 def within(requests: Sequence[AccountRequest], room: int, *, count: Count) -> tuple[AccountRequest, ...]:

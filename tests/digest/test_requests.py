@@ -89,12 +89,9 @@ def test_instructions_that_stand_in_a_message_that_stays_stand_once() -> None:
     looks = [one for at in range(30) for one in called(at, "read", "x1 " * 150, path=f"pump_{at}.md")]
     play(of, *looks, user(f"continue\n{INSTRUCTIONS}"), *called(40, "read", "x2 " * 150, path="pump_40.md"))
     play(of, *[one for at in range(50, 54) for one in called(at, "read", "x3 " * 150, path=f"pump_{at}.md")])
-    request, newest = account(of).requests[0], of.state.live[-1]
     shown = "\n".join(str(message["content"]) for message in of.shown())
     assert shown.count("valve_370 first") == 1
-    assert "#1: Look at the pumps.\n[here the same lines as in the user's message #62, which stands whole" in shown
-    assert request.text.endswith("valve_407 first.")
-    assert newest.number > request.number
+    assert "#1: Look at the pumps.\n[here lines 2-12 of the user's message #62]" in shown
     play(of, user("Now the valves."))
     play(of, *[one for at in range(60, 90) for one in called(at, "read", "x4 " * 150, path=f"pump_{at}.md")])
     shown = "\n".join(str(message["content"]) for message in of.shown())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -15,6 +16,9 @@ class Gapped(NamedTuple):
     lines: list[str]
     gaps: frozenset[int]
     """Numbers of the lines before which something is left out; that of a line behind the last one for its end."""
+
+
+_GAPS = re.compile(rf"{GAP}(?: ?{GAP})+")
 
 
 def gapped(lines: Sequence[str]) -> Gapped:
@@ -55,3 +59,8 @@ def _is_mark(line: str) -> bool:
 def moved(gaps: frozenset[int], places: Sequence[int]) -> frozenset[int]:
     """Return *gaps* among pieces of the lines; *places* has the first piece of each line, and the number of pieces."""
     return frozenset([places[number] for number in gaps])
+
+
+def with_gaps_once(text: str) -> str:
+    """Return *text* with several marks in a row as one: what was shortened twice has some."""
+    return _GAPS.sub(GAP, text)
