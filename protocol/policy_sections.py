@@ -122,7 +122,8 @@ class Spill(PolicySection, frozen=True, kw_only=True):
     users: Literal["spill", "keep"] = "spill"
     """What a text or an image of the user's becomes that is over the cap; the caps of tools are not theirs."""
     assistants: Literal["spill", "keep"] = "spill"
-    """The same for what an assistant said: in a conversation of several, that is often what a tool printed."""
+    """The same for what an assistant said: in a conversation of several, that is often what a tool printed. Where
+    `digest.records` is `fields`, over 1.3 times the cap."""
 
 
 class Digest(PolicySection, frozen=True, kw_only=True):

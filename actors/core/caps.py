@@ -24,6 +24,10 @@ MEDIUM_TOKENS_MIN = 240
 POINTER_TOKENS = 110
 """Bound on a pointer without its preview."""
 
+ASSISTANTS_MORE = 1.3
+"""Times the cap of a result, for what an assistant said, where an account tells old messages: the newest is whole, and
+what one printed is shortened when it is old."""
+
 NEAR_MESSAGES = 8
 """Between a result and its repetition: who asks again later likely sees it no more."""
 
@@ -163,7 +167,10 @@ def over_cap(entry: Entry, part: PartSize, policy: Policy, usable_tokens: int) -
         return many_bytes and not (policy.spill.of_result != "part" and is_read_tool(tool_of(entry, part), policy))
     if part.kind != "text" or part.tokens <= CAP_TOKENS_MIN:
         return False
-    return many_bytes or part.tokens > part_cap_tokens(entry, part, policy, usable_tokens)
+    cap = part_cap_tokens(entry, part, policy, usable_tokens)
+    if entry.role == "assistant" and policy.digest.records == "fields" and not is_result(entry, part):
+        cap = int(cap * ASSISTANTS_MORE)
+    return many_bytes or part.tokens > cap
 
 
 def repeats(entry: Entry, part: PartSize, policy: Policy) -> bool:

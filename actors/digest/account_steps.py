@@ -37,6 +37,7 @@ from .calls import (
     speaker_of,
     target_of,
     thought_in,
+    trace_before,
     trace_in,
     writes_task_list,
 )
@@ -220,6 +221,8 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
     failed = rejection_in(below) or error_text(below) or (refusal_in(below) if changes else "")
     if not failed and not only_looks(call):
         failed = (trace_in(below) if hindsight.by_fields else "") or failure_in(below)
+    if failed and hindsight.by_fields and (why := trace_before(below)).rsplit("\n", 1)[-1] not in failed:
+        failed = why
     new = without_known(record, call, hindsight.first_fields)
     if record and hindsight.by_fields and not failed:
         sought = hindsight.seeker(after=call.number, own=call.text)
@@ -257,6 +260,8 @@ def _printed(text: str, number: int, most: LevelChars, hindsight: Hindsight) -> 
     else:
         short = hindsight.excerpt(told, chars=most.outcome, after=number)
     failed = error_text(text) or failure_in(text)
+    if failed and hindsight.by_fields:
+        failed = trace_in(text) or trace_before(text) or failed
     short = _why_first(raised(failed, text), short) if failed else short
     return AccountAct(
         call=call,

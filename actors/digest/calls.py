@@ -309,6 +309,16 @@ def trace_in(result: str) -> str:
     return f"{title}\n{why}" if title and _RAISED.match(why) else ""
 
 
+def trace_before(result: str) -> str:
+    """Return the title and the last line of a Python trace that stands above what else a *result* has, or nothing.
+
+    Who runs a program for an agent often puts what went to stderr first.
+    """
+    _, title, trace = result[:TRACE_CHARS].partition(TRACE_TITLE)
+    why = next((line for line in trace.split("\n")[1:] if line[:1].strip()), "")
+    return f"{title}\n{why}" if title and _RAISED.match(why) else ""
+
+
 def raised(failed: str, result: str) -> str:
     """Return why something *failed*, where it is a Python trace with the place that raised it for its first line."""
     frames = _FRAME.findall(result[-TRACE_CHARS:]) if failed.startswith(TRACE_TITLE) else []

@@ -225,7 +225,7 @@ def test_what_was_printed_is_told_under_its_first_line_and_is_never_taken_for_so
 
 def test_where_one_large_result_had_to_leave_more_of_it_fills_the_room_that_is_left() -> None:
     of = play(talk(8_000), user("Who joined?"))
-    for at in range(0, 200, 50):
+    for at in range(0, 1_000, 50):
         people = [
             f"Person {each} joined in {1900 + each} and left {each % 7 + 2} years later." for each in range(at, at + 80)
         ]

@@ -1,4 +1,4 @@
-"""What a result says besides its outcome: endings that all results have, braces, and keys too long to be read."""
+"""What a result says besides its outcome: endings that all results have, braces, keys too long to be read, traces."""
 
 from __future__ import annotations
 
@@ -50,3 +50,24 @@ def test_a_line_above_every_result_is_a_frame_below_a_title_too() -> None:
     outcomes = "\n".join(act.outcome for step in account(of).steps for act in step.acts)
     assert "stands at valve 1155" in outcomes
     assert "Here's the result" not in outcomes
+
+
+def test_what_an_assistant_printed_is_shortened_in_place_as_a_result_is() -> None:
+    """Where several speak, one of them runs the tools: its output stood whole, and others' words left."""
+    pages = "\n".join(f"Address: bing: page {at} of the pumps" for at in range(120))
+    of = play(talk(3_000), user("Which pump?"), said("I look.", name="Manager"), said(pages, name="Searcher"))
+    views = []
+    for at in range(12):
+        play(of, said(f"Step {at}: pump {at} is {'dry ' * 160}", name="Checker"))
+        views.append("\n".join(str(message["content"]) for message in of.shown()))
+    assert "page 60 of" in views[0]
+    assert any('[Shortened; the whole: read_artifact("messages:3")]' in view for view in views)
+
+
+def test_why_a_program_failed_is_told_where_its_trace_stands_first() -> None:
+    printed = 'Traceback (most recent call last):\n  File "run.py", line 17, in <module>\nTypeError: no pump\nResult 1:'
+    failed = f"exitcode: 1 (execution failed)\nCode output: {printed}\n" + "a page of text\n" * 600
+    of = play(talk(9_000), user("Run it."), said(failed, name="Terminal"), *called(8, "run", failed, file="run.py"))
+    play(of, *looks(60, 40))
+    outcomes = [act.outcome for step in account(of).steps for act in step.acts if act.failed]
+    assert ["TypeError: no pump" in outcome.split("\n", 1)[0] for outcome in outcomes[:2]] == [True, True]
