@@ -68,7 +68,7 @@ def replay_text(found: Replayed) -> str:
     lines = [
         f"{found.address}: {found.messages} messages, {found.commits} commits, {found.facts} facts",
         _done_text(found),
-        f"version {found.version}, hash {found.hash[:16]}, view {found.view_hash[:16]}, {found.tokens:,} tokens",
+        f"version {found.version}, hash {found.hash[:16]}, view of {found.tokens:,} tokens with hash {found.view_hash[:16]}",
     ]
     different = _different(found)
     all_of_them = "what was decided again" if found.rests else "all of these"
