@@ -65,10 +65,11 @@ def replay(
 
 def replay_text(found: Replayed) -> str:
     """Return the outcome of a replay as text for a person."""
+    view = f"{found.tokens:,} tokens, hash {found.view_hash[:16]}"
     lines = [
         f"{found.address}: {found.messages} messages, {found.commits} commits, {found.facts} facts",
         _done_text(found),
-        f"version {found.version}, hash {found.hash[:16]}, view of {found.tokens:,} tokens with hash {found.view_hash[:16]}",
+        f"version {found.version}, hash {found.hash[:16]}; its view: {view}",
     ]
     different = _different(found)
     all_of_them = "what was decided again" if found.rests else "all of these"
