@@ -2,7 +2,7 @@
 PYTHON ?= python3
 UV ?= uv
 # Processes that test at once, each with servers of its own: most tests wait more than they compute.
-TESTERS ?= 4
+TESTERS ?= 6
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 

@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import sys
+from contextlib import suppress
 
 PASSED_ON = (signal.SIGINT, signal.SIGTERM)
 
@@ -26,13 +27,19 @@ def client(path: str, arguments: list[str]) -> None:
         server.sendall(asked)
         pid = int(told.readline())
         for number in PASSED_ON:
-            signal.signal(number, lambda sent, _: os.kill(pid, sent))
+            signal.signal(number, lambda sent, _: pass_on(sent, pid))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
         code = int(told.readline())
     if code < 0:
         signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     sys.exit(code)
+
+
+def pass_on(number: int, pid: int) -> None:
+    """Send a signal on to the fork, which may have ended meanwhile."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
 
 
 if __name__ == "__main__":

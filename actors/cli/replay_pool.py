@@ -197,8 +197,9 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     except BrokenProcessPool:
         raise Unavailable("a process was ended while it replayed; was there too little memory?") from None
     finally:
-        ours.close()
-        pool.shutdown(wait=False, cancel_futures=True)
+        ours.close()  # which ends them
+        # while nobody waits for its thread, Python may write into a pipe that it closes: a traceback behind Ctrl-C
+        pool.shutdown(cancel_futures=True)
         theirs.close()
 
 

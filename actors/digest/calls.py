@@ -11,7 +11,7 @@ import msgspec
 import re2
 
 from actors.core.entry import Entry
-from actors.core.message_texts import MessageText
+from actors.core.message_texts import MessageText, texts_of
 from actors.core.text.gaps import GAP
 from actors.core.text.json_lines import flat, flat_rows
 from actors.core.text.kinds import FLAT_DEPTH_MAX, is_deep
@@ -281,6 +281,13 @@ def speaker_of(entry: Entry) -> str:
     """Return the name of who speaks in *entry*; empty where it has none."""
     value = messages.decode(entry.raw).get("name")
     return _shortly(value) if isinstance(value, str) else ""
+
+
+def is_printed(entry: Entry) -> bool:
+    """Tell what a tool printed, where several assistants speak and one of them says it."""
+    if entry.role != "assistant" or entry.call_ids or not speaker_of(entry):
+        return False
+    return is_output("\n".join(part.text for part in texts_of([entry])))
 
 
 def rejection_in(result: str) -> str:

@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 
 from actors.core.caps import is_result
 from actors.core.entry import Entry, PartSize
-from actors.core.message_texts import texts_of
 from actors.core.text.count import Count
 from actors.core.text.opened import opened
 from actors.core.units import Unit
 from protocol.account import Trim
 from protocol.formats import messages
 
-from .calls import is_output, speaker_of
+from .calls import is_printed
 from .hindsight import Hindsight
 
 TRIMMED_TOKENS_MIN = 140
@@ -37,7 +36,7 @@ def trims_of(entry: Entry, hindsight: Hindsight, *, chars: int, count: Count) ->
         tokens = there.tokens if there else part.tokens
         if part.kind != "text" or tokens <= TRIMMED_TOKENS_MIN:
             continue
-        if not is_result(entry, part) and not (hindsight.by_fields and _is_printed(entry)):
+        if not is_result(entry, part) and not (hindsight.by_fields and is_printed(entry)):
             continue
         text = there.text if there and part.sha256 else _said(entry, part)
         if not text:
@@ -105,17 +104,10 @@ def winnable_tokens(unit: Unit, chars: int) -> int:
         shown = {one.pointer: one.tokens for one in entry.shown}
         for part in entry.parts:
             tokens = shown.get(part.pointer, part.tokens)
-            if part.kind == "text" and tokens > TRIMMED_TOKENS_MIN and (is_result(entry, part) or _is_printed(entry)):
+            if part.kind == "text" and tokens > TRIMMED_TOKENS_MIN and (is_result(entry, part) or is_printed(entry)):
                 kept = min(1.0, chars / max(1, part.bytes))
                 won += tokens - int(tokens * LEAST_KEPT * kept * kept)
     return won
-
-
-def _is_printed(entry: Entry) -> bool:
-    """Tell what a tool printed, where several assistants speak and one of them says it."""
-    if entry.role != "assistant" or entry.call_ids or not speaker_of(entry):
-        return False
-    return is_output("\n".join(part.text for part in texts_of([entry])))
 
 
 def _shown_tokens(entry: Entry, trims: Sequence[Trim]) -> int:

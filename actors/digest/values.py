@@ -23,7 +23,7 @@ from actors.core.text.shorten.lines import shapes_of
 from protocol.account import Account, AccountValue
 from protocol.facts import DigestItem
 
-from .calls import arguments_of, as_said, clipped, one_line
+from .calls import arguments_of, as_said, clipped, is_printed, one_line
 from .records import fields_of
 
 KINDS = frozenset(("path", "url", "email", "host", "id", "commit", "version", "amount", "setting", "status", "symbol"))
@@ -37,9 +37,6 @@ CANDIDATES_MAX = 600
 FRAME_TOKENS = 3
 ALIKE_MAX = 2
 NAMES = frozenset(("symbol", "setting", "status"))
-REPEATED_MIN = 3
-"""Of messages of tools that had such a name, which nobody took up: all of them say it, and none needs it."""
-
 SLICE_CHARS_MAX = 8
 _SLICE = re.compile(rf"[\d:]{{2,{SLICE_CHARS_MAX}}}")
 """A slice in a program (`1::6`), or a time of day: no address."""
@@ -101,7 +98,7 @@ def values_beside(
         for item in known
         if item.category in KINDS
         and (len(item.value) > SLICE_CHARS_MAX or not _SLICE.fullmatch(item.value))
-        and not (by_fields and item.category in NAMES and REPEATED_MIN <= item.uses < SPOKEN)
+        and (not by_fields or _is_spoken(item, entries))
     ]
     best = ranked(some, newest, most=CANDIDATES_MAX)
     # what stood beside others, nobody knows any more: most are older than the messages that leave
@@ -126,6 +123,11 @@ def values_beside(
     # as they stood: a price belongs to what stands before it
     before_at = {value: at for at, value in enumerate(earlier)}
     return tuple(sorted(chosen, key=lambda one: (one.number, _place(one.value, lines_of(one.number)[1], before_at))))
+
+
+def _is_spoken(item: DigestItem, entries: Mapping[int, Entry]) -> bool:
+    """Tell what the user or an assistant named: of what was printed alone, the steps say what matters."""
+    return item.uses >= SPOKEN and not (item.number in entries and is_printed(entries[item.number]))
 
 
 @dataclass(kw_only=True)

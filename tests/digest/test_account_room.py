@@ -8,8 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from actors.core.account_text import JOINED_LEVEL, account_text, changed_text
-from actors.core.extract import SPOKEN
+from actors.core.account_text import JOINED_LEVEL, changed_text
 from actors.core.pressure import target_tokens
 from actors.core.text.excerpt import excerpt, sentences_excerpt
 from actors.digest.account_steps import coarser
@@ -20,9 +19,7 @@ from actors.digest.pieces import pieces
 from actors.digest.records import record_text
 from actors.digest.requests import without_repeats
 from actors.digest.step_rooms import chars_of, expected_chars, level_chars
-from actors.digest.values import values_beside
-from protocol.account import Account, AccountAct, AccountRequest, AccountStep, AccountValue
-from protocol.facts import DigestItem
+from protocol.account import AccountAct, AccountRequest, AccountStep
 from protocol.policy import resolve
 from tests.builders import COUNT, Talk, user
 
@@ -126,12 +123,6 @@ def test_a_record_whose_values_were_used_is_told_longer_than_its_neighbours() ->
     assert max(len(outcome) for name, outcome in told.items() if name != "BK4") < len(told["BK4"])
 
 
-def test_of_the_links_of_one_page_a_few_are_seen() -> None:
-    page = "\n".join(f"* [Wiki {at}](https://site-{at}.example.org/start)" for at in range(40))
-    of = play(talk(2_500), user("Read it."), said(page), *looks(2, 12))
-    assert 1 <= sum(one.text.count("://") for one in account(of).values) <= 2
-
-
 def test_the_number_of_an_item_stands_with_its_words() -> None:
     plan = "Plan: 1. Buy the wood. 2. Saw it into boards of forty centimetres. 3. Glue them. 4. Paint the box in blue."
     short = sentences_excerpt(plan, chars=60, sought=lambda word: 1.0 if word == "paint" else 0.0, clauses=True)
@@ -231,33 +222,6 @@ def test_a_few_repeated_lines_are_said_again() -> None:
     assert without_repeats(again, (first,), least=0).text.count("[here as in #1]") == 1
 
 
-def test_what_was_seen_in_one_message_stands_on_one_line_in_its_order() -> None:
-    seen = tuple(
-        AccountValue(number=number, value=text, text=text)
-        for number, text in ((3, "flight F7"), (3, "price $102"), (9, "gate B4"))
-    )
-    of = Account(values=seen)
-    assert "\n#3 flight F7 · price $102\n#9 gate B4\n" in account_text(of, prose="", through=9, form=3)
-    assert "\n#3 flight F7\n#3 price $102\n#9 gate B4\n" in account_text(of, prose="", through=9, form=2)
-    with pytest.raises(AssertionError):
-        account_text(of, prose="", through=9, form=4)
-
-
-def test_what_goes_on_where_the_one_before_ends_is_seen_as_one() -> None:
-    texts = ("LICENSE Makefile README.md", "Makefile README.md RELEASE.md", "RELEASE.md VERSION", "go on", "on top")
-    seen = tuple(AccountValue(number=4, value=text, text=text) for text in texts)
-    told = account_text(Account(values=seen), prose="", through=9, form=3)
-    assert "\n#4 LICENSE Makefile README.md RELEASE.md VERSION · go on · on top\n" in told
-
-
-def test_of_a_listing_a_few_are_seen_and_no_switch_of_a_call() -> None:
-    listing = "\n".join(f"/srv/pumps/station_{at}/log_{at * 7}.csv" for at in range(40))
-    of = play(talk(2_500), user("Find it."), *called(1, "bash", listing, command="find /srv", blocking=False, cwd=None))
-    play(of, *looks(2, 12))
-    assert sum(one.text.startswith("/srv/pumps/") for one in account(of).values) <= 2
-    assert not any("blocking" in one.text or "cwd" in one.text for one in account(of).values)
-
-
 def test_a_number_in_bold_stands_with_its_title_and_a_dash_goes_on_with_its_sentence() -> None:
     report = (
         "## Pods **1. Out of memory** - **Cause:** the limit is 100 Mi - it needs 180 - **Fix:** raise it "
@@ -335,14 +299,6 @@ def test_how_many_rows_of_which_kind_stands_where_steps_are_joined_though_nobody
     of = play(talk(1_500), user("Look."), *looks(1, 3), *called(50, "bash", listing, command="pumps"), *looks(60, 60))
     (answer,) = [act.outcome for step in account(of).steps for act in step.acts if act.target == "pumps"]
     assert answer == "(12 rows: in each READY 1/1, STATUS Running)"
-
-
-def test_a_name_that_each_result_of_a_tool_has_and_nobody_took_up_is_no_value() -> None:
-    names = {"tokenVolumeProjected": 40, "rackOfPumps": 2, "stationOfPumps": SPOKEN + 40}
-    known = [DigestItem(category="symbol", value=name, number=9, uses=uses) for name, uses in names.items()]
-    stood = [AccountValue(number=9, value=name, text=f"mounted from {name} (ro)") for name in names]
-    found = values_beside(tuple(known), (), stood, told=Account(), standing="", room=1_000, count=len, by_fields=True)
-    assert [one.value for one in found] == ["rackOfPumps", "stationOfPumps"]
 
 
 def test_what_a_file_tells_agents_to_do_stands_where_steps_are_joined_though_nobody_used_it() -> None:

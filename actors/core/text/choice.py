@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from .json_lines import names_columns
+from .json_lines import ROWS_JOINT, names_columns
 from .table import is_summary
 
 HEADED_MAX = 40
@@ -47,7 +47,7 @@ def worthiest(
         columns = lines[number].count(", ")
         is_free = columns_free and names_columns(lines[number])
         if (is_free or len(lines[number]) <= chars) and any(
-            below in chosen and lines[below].count(", ") == columns
+            below in chosen and _first_row(lines[below], is_free).count(", ") == columns
             for below in range(number + 1, min(number + HEADED_MAX, len(lines)))
         ):
             chosen.add(number)
@@ -88,6 +88,11 @@ def _fitting(
         left -= cost
         chosen.add(number)
     return chosen, left
+
+
+def _first_row(line: str, is_json: bool) -> str:
+    """Return the first row of a line, where rows of JSON in one list stand on one."""
+    return line.partition(ROWS_JOINT)[0] if is_json else line
 
 
 def _rows_below(head: int, lines: Sequence[str], chosen: Collection[int]) -> bool:

@@ -14,7 +14,7 @@ from functools import cached_property
 from protocol.formats import messages
 
 from .choice import worthiest
-from .gaps import GAP, Gapped, gapped, moved, without_cut_end
+from .gaps import GAP, Gapped, gapped, moved, with_gaps_once, without_cut_end
 from .json_lines import flat, json_lines, names_columns, parted
 from .kinds import BASE64_CHARS_MIN, FLAT_DEPTH_MAX, JSON_DEPTH_MAX, is_deep, parsed_json
 from .line_worths import LINE_CHARS_MAX, WORD, Sought, line_worths, without_numbers, words_of_each, worths_of
@@ -119,7 +119,8 @@ class LookedAt:
         out = self._rendered(shown, chosen, gaps)
         if names:
             names = self._names(chosen, room - len(out) - 1)
-        return "\n".join([part for part in (out, names, summary) if part])
+        told = "\n".join([part for part in (out, names, summary) if part])
+        return with_gaps_once(told) if self._clauses else told
 
     def _names(self, chosen: Sequence[int], chars: int) -> str:
         """Return the names of a table's odd rows that are not *chosen*, in at most *chars* characters."""

@@ -16,8 +16,8 @@ OBJECT_CHARS_MAX = 160
 ALIKE_HEAD, HEADS_LOOKED = "(in each", 3
 """How a line begins that says what all rows have alike, and among how many first lines columns are named."""
 
-ROWS_TOGETHER_MAX = 3
-"""Rows of a list that stand on one line, on average, where it is one of several lists."""
+ROWS_TOGETHER_MAX, ROWS_JOINT = 3, "; "
+"""Rows of a list that stand on one line, on average, where it is one of several lists, and what stands between them."""
 
 ALIKE_MIN = 4
 """What so many objects at one place have, and all the same, says nothing of one of them."""
@@ -183,7 +183,7 @@ def _lines(value: Any, place: Place = (), *, name_of: Callable[[Place], str], to
         return
     if together and (names := _columns_of_lists(value)):
         yield f"{lead}({', '.join(names)}):"
-        yield from ("; ".join(map(_row, rows)) for rows in value)
+        yield from (ROWS_JOINT.join(map(_row, rows)) for rows in value)
         return
     items = list(value.items()) if isinstance(value, dict) else [("", item) for item in value]
     plain: list[str] = []

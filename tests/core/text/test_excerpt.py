@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from actors.core.text.excerpt import excerpt, readable_lines, sentences_excerpt
+from actors.core.text.gaps import GAP
 from actors.core.text.table import is_header
 
 WORTHS = """
@@ -54,6 +55,23 @@ def test_the_names_of_columns_do_not_stand_without_a_row() -> None:
     short = excerpt(flights(30, airport="M" * 150), chars=120, sought=lambda word: float(word == "card_77"))
     assert "paid_by card_77" in short
     assert "flight_number" not in short
+
+
+def test_the_names_of_columns_stand_above_connections_too() -> None:
+    legs = json.loads(flights(30))["flights"]
+    text = json.dumps([legs[at : at + 2] for at in range(0, 30, 2)])
+    short = excerpt(text, chars=120, sought=lambda word: float(word == "hat020"), clauses=True)
+    assert short.split("\n")[1:] == [
+        "(flight_number, price):",
+        f"{GAP} HAT020, 110; HAT021, 111 {GAP}",
+    ]
+
+
+def test_what_is_left_out_before_a_cut_line_is_marked_once() -> None:
+    long = "File updated. Please look at all that was changed and make sure that it is what was wanted here. " * 2
+    short = excerpt(f"1: first\n{long}\n", chars=60, sought=lambda word: float(word == "changed"), clauses=True)
+    assert short.startswith(GAP)
+    assert f"{GAP} {GAP}" not in short
 
 
 def test_prose_is_shortened_by_sentences_whatever_stands_on_a_line() -> None:

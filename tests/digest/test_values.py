@@ -1,0 +1,69 @@
+"""Values that no step tells: which they are, and how they stand."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.core.account_text import account_text
+from actors.core.extract import SPOKEN
+from actors.digest.values import values_beside
+from protocol.account import Account, AccountValue
+from protocol.facts import DigestItem
+from tests.builders import user
+
+from .test_account import account, called, looks, play, said
+from .test_account_room import talk
+
+
+def test_of_the_links_of_one_page_a_few_are_seen() -> None:
+    page = "\n".join(f"* [Wiki {at}](https://site-{at}.example.org/start)" for at in range(40))
+    of = play(talk(2_500), user("Read it."), said(page), *looks(2, 12))
+    assert 1 <= sum(one.text.count("://") for one in account(of).values) <= 2
+
+
+def test_what_was_seen_in_one_message_stands_on_one_line_in_its_order() -> None:
+    seen = tuple(
+        AccountValue(number=number, value=text, text=text)
+        for number, text in ((3, "flight F7"), (3, "price $102"), (9, "gate B4"))
+    )
+    of = Account(values=seen)
+    assert "\n#3 flight F7 · price $102\n#9 gate B4\n" in account_text(of, prose="", through=9, form=3)
+    assert "\n#3 flight F7\n#3 price $102\n#9 gate B4\n" in account_text(of, prose="", through=9, form=2)
+    with pytest.raises(AssertionError):
+        account_text(of, prose="", through=9, form=4)
+
+
+def test_what_goes_on_where_the_one_before_ends_is_seen_as_one() -> None:
+    texts = ("LICENSE Makefile README.md", "Makefile README.md RELEASE.md", "RELEASE.md VERSION", "go on", "on top")
+    seen = tuple(AccountValue(number=4, value=text, text=text) for text in texts)
+    told = account_text(Account(values=seen), prose="", through=9, form=3)
+    assert "\n#4 LICENSE Makefile README.md RELEASE.md VERSION · go on · on top\n" in told
+
+
+def test_of_a_listing_a_few_are_seen_and_no_switch_of_a_call() -> None:
+    listing = "\n".join(f"/srv/pumps/station_{at}/log_{at * 7}.csv" for at in range(40))
+    of = play(talk(2_500), user("Find it."), *called(1, "bash", listing, command="find /srv", blocking=False, cwd=None))
+    play(of, *looks(2, 12))
+    assert sum(one.text.startswith("/srv/pumps/") for one in account(of).values) <= 2
+    assert not any("blocking" in one.text or "cwd" in one.text for one in account(of).values)
+
+
+def test_a_name_that_nobody_took_up_is_no_value() -> None:
+    names = {"tokenVolumeProjected": 40, "rackOfPumps": 2, "stationOfPumps": SPOKEN + 40}
+    known = [DigestItem(category="symbol", value=name, number=9, uses=uses) for name, uses in names.items()]
+    stood = [AccountValue(number=9, value=name, text=f"mounted from {name} (ro)") for name in names]
+    found = values_beside(tuple(known), (), stood, told=Account(), standing="", room=1_000, count=len, by_fields=True)
+    assert [one.value for one in found] == ["stationOfPumps"]
+
+
+@pytest.mark.parametrize(("speaker", "values"), [("Searcher", 0), ("", 1)])
+def test_a_value_that_an_assistant_printed_for_a_tool_is_none_either(speaker: str, values: int) -> None:
+    row = "order ORD-00101 paid with card_0000101"
+    of = play(
+        talk(2_500),
+        user("Find it."),
+        said(f"exitcode: 0 (execution succeeded)\n{row}", **{"name": speaker} if speaker else {}),
+    )
+    known = (DigestItem(category="id", value="ORD-00101", number=2, uses=SPOKEN),)
+    found = values_beside(known, of.state.live, (), told=Account(), standing="", room=99, count=len, by_fields=True)
+    assert [one.text for one in found] == [row] * values
