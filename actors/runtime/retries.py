@@ -26,6 +26,13 @@ ATTEMPTS_MAX = 5
 """Failures, some four seconds of them, before the wake-up becomes a dead letter: more than `FAULTS_MAX`, so that
 what can go on without a stage does, and long enough for a worker of a newer version to be the next one."""
 
+BEATEN_MAX = 40
+"""Times in a row that another writer comes first, some eight seconds of them, before a step has failed. After an
+erasure that stopped halfway every commit is refused, until somebody ends it."""
+
+BEATEN_SECONDS, BEATEN_SECONDS_MAX = 0.005, 0.5
+"""Of the first pause, and of the longest; on average it is half of that."""
+
 REMEMBERED_MAX = 10_000
 """Failing conversations that one worker counts; a forgotten one begins anew, and is given up later."""
 
@@ -100,3 +107,8 @@ def pause(deliveries: int) -> float:
     """Return seconds until the next try, spread so that those who failed together do not come back together."""
     seconds = RETRY_SECONDS[min(max(deliveries, 1), len(RETRY_SECONDS)) - 1]
     return seconds * random.uniform(0.8, 1.2)
+
+
+def pause_when_beaten(times: int) -> float:
+    """Return seconds until a step is decided again to which another writer came first, so many *times* in a row."""
+    return random.uniform(0, min(BEATEN_SECONDS_MAX, BEATEN_SECONDS * 2 ** min(times, 16)))

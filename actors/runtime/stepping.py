@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,7 +25,6 @@ from protocol import codec
 from protocol.errors import Contended
 from protocol.facts import DoneFact, HookFired
 from protocol.ids import Address
-from protocol.limits import APPEND_ATTEMPTS_MAX
 from protocol.subjects import Actor
 from protocol.tracing import traced
 from storage.ports import Artifacts
@@ -35,7 +33,7 @@ from storage.work_ports import Announcer
 from .conversations import Conversations
 from .fold import count_of
 from .handed import Handed
-from .retries import FAULTS_MAX, Failures, is_passed_by
+from .retries import BEATEN_MAX, FAULTS_MAX, Failures, is_passed_by, pause_when_beaten
 from .step_span import step_span, tell_versions
 
 if TYPE_CHECKING:  # the rules of all actors, with what they need: a process that only reads is put together without
@@ -44,6 +42,9 @@ if TYPE_CHECKING:  # the rules of all actors, with what they need: a process tha
     from .registry import Effect, Tools
 
 log = logging.getLogger("jettison.worker")
+
+STEPS_MAX = 1_024
+"""Of one delivery."""
 
 
 @dataclass(kw_only=True)
@@ -113,12 +114,16 @@ class Stepping:
         state = await self.conversations.receive(at, given, upto=upto)
         tell_versions(state, given)
         yield state
-        for _ in range(APPEND_ATTEMPTS_MAX * 64):
+        beaten = 0
+        for _ in range(STEPS_MAX):
             if next_actor(state) != self.actor:
                 return
             after = await self._one_step(at, state, release_credit)
+            beaten = beaten + 1 if after is None else 0
+            if beaten == BEATEN_MAX:
+                break
             if after is None:
-                await asyncio.sleep(random.uniform(0, 0.01))
+                await asyncio.sleep(pause_when_beaten(beaten))
                 after = await self.conversations.load(at)
             state = after
             yield state
