@@ -13,7 +13,7 @@ from functools import cached_property
 from actors.core.entry import Entry
 from actors.core.message_texts import MessageText, opened_text, texts_of
 from actors.core.text.excerpt import LookedAt
-from actors.core.text.line_worths import Seeker, Sought, different_words, words_of, words_of_all
+from actors.core.text.line_worths import QUESTION_WORTH, Seeker, Sought, different_words, words_of, words_of_all
 from actors.core.text.noise import is_idle
 from actors.core.text.opened import opened
 from actors.core.text.recent import Recent
@@ -27,7 +27,7 @@ from .records import identifiers, record_in
 USED = 0.6
 """Worth of a word that the assistant used afterwards, at least; a name or a number is worth 1."""
 
-OWN, ASKED = 0.3, 0.25
+OWN, ASKED = QUESTION_WORTH, 0.25
 """Of a word of the call itself, and of one that a user said."""
 
 LINKED = 1.0

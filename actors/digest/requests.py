@@ -25,8 +25,10 @@ REQUEST_TOKENS = 4
 
 REFERENCE = "[here as in #"
 
-_LINES_OF = "[here lines {}-{} of the user's message #{}]"
-_REFERS = re.compile(r"\[here lines (\d+)-(\d+) of the user's message #(\d+)\]")
+_LINES_OF = '[here "{}…", as in the user\'s message #{} below, lines {}-{}]'
+_REFERS = re.compile(r"\[here \".*…\", as in the user's message #(\d+) below, lines (\d+)-(\d+)\]")
+BEGINNING_CHARS = 40
+"""Of lines that are referred to: so that a reader knows what they are."""
 
 TINY_BYTES = 12
 QUESTION, RULE = 1, 5
@@ -120,19 +122,27 @@ def referring(request: AccountRequest, staying: Sequence[AccountRequest]) -> Acc
             continue
         start, there, length = SequenceMatcher(None, lines, others, autojunk=False).find_longest_match()
         if sum(map(len, lines[start : start + length])) >= REFERRED_CHARS_MIN:
-            lines[start : start + length] = [_LINES_OF.format(there + 1, there + length, one.number)]
+            begin = _beginning(lines[start : start + length])
+            lines[start : start + length] = [_LINES_OF.format(begin, one.number, there + 1, there + length)]
     text = "\n".join(lines)
     return request if text == request.text else msgspec.structs.replace(request, text=text)
 
 
+def _beginning(lines: Sequence[str]) -> str:
+    """Return the first words of *lines*."""
+    words = " ".join("\n".join(lines).split())
+    end = words.rfind(" ", 0, BEGINNING_CHARS + 1)
+    return words[: end if end > 0 else BEGINNING_CHARS]
+
+
 def with_lines_of(request: AccountRequest, other: AccountRequest) -> AccountRequest:
     """Return *request* with the lines of *other* to which it refers."""
-    if f"message #{other.number}]" not in request.text:
+    if f"message #{other.number} below" not in request.text:
         return request
     lines = other.text.split("\n")
 
     def told(found: re.Match[str]) -> str:
-        first, last, number = map(int, found.groups())
+        number, first, last = map(int, found.groups())
         return "\n".join(lines[first - 1 : last]) if number == other.number else found.group()
 
     return msgspec.structs.replace(request, text=_REFERS.sub(told, request.text))

@@ -43,9 +43,6 @@ if TYPE_CHECKING:  # the rules of all actors, with what they need: a process tha
 
 log = logging.getLogger("jettison.worker")
 
-STEPS_MAX = 1_024
-"""Of one delivery."""
-
 
 @dataclass(kw_only=True)
 class Effects:
@@ -115,13 +112,11 @@ class Stepping:
         tell_versions(state, given)
         yield state
         beaten = 0
-        for _ in range(STEPS_MAX):
+        while beaten < BEATEN_MAX:
             if next_actor(state) != self.actor:
                 return
             after = await self._one_step(at, state, release_credit)
             beaten = beaten + 1 if after is None else 0
-            if beaten == BEATEN_MAX:
-                break
             if after is None:
                 await asyncio.sleep(pause_when_beaten(beaten))
                 after = await self.conversations.load(at)

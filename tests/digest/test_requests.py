@@ -91,7 +91,8 @@ def test_instructions_that_stand_in_a_message_that_stays_stand_once() -> None:
     play(of, *[one for at in range(50, 54) for one in called(at, "read", "x3 " * 150, path=f"pump_{at}.md")])
     shown = "\n".join(str(message["content"]) for message in of.shown())
     assert shown.count("valve_370 first") == 1
-    assert "#1: Look at the pumps.\n[here lines 2-12 of the user's message #62]" in shown
+    words = "1. When asked about pump 1, ALWAYS use"
+    assert f'#1: Look at the pumps.\n[here "{words}…", as in the user\'s message #62 below, lines 2-12]' in shown
     play(of, user("Now the valves."))
     play(of, *[one for at in range(60, 90) for one in called(at, "read", "x4 " * 150, path=f"pump_{at}.md")])
     shown = "\n".join(str(message["content"]) for message in of.shown())

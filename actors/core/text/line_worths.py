@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice, pairwise, repeat
 from operator import add
 from typing import Any
@@ -41,6 +41,9 @@ LINE_CHARS_MAX = 300
 
 RARE_IN_LINES = 4
 """A word that stands in more lines than this tells them apart less and less."""
+
+QUESTION_WORTH = 0.3
+"""Of a word that the call or the user named before; one that was used later is worth more."""
 
 _TELLING_WORTH = 1.2
 _FIRST_WORTH, _LAST_WORTH = 0.8, 0.9
@@ -187,6 +190,11 @@ def line_worths(
     weights = {word: worth * min(1.0, RARE_IN_LINES / often[word]) for word, worth in worths if worth}
     weight, none = weights.get, repeat(0.0)
     own = [sum(map(weight, of_line, none), 0.0) for of_line in words]
+    if numbers:
+        own = [
+            0.0 if worth and _repeats_question(of_line, weights) else worth
+            for of_line, worth in zip(words, own, strict=True)
+        ]
     # what weighs nothing adds nothing: most words
     of_digits = {word: worth for word, worth in weights.items() if _DIGIT.search(word)} if numbers else {}
     shapes = shapes_of(lines)
@@ -215,6 +223,11 @@ def line_worths(
         own[-1] += _LAST_WORTH
     besides = map(add, (0.0, *own), (*own[1:], 0.0))
     return [one + _BESIDE_SHARE * (beside if beside < 1.0 else 1.0) for one, beside in zip(own, besides, strict=False)]
+
+
+def _repeats_question(words: Iterable[str], weights: Mapping[str, float]) -> bool:
+    """Tell whether a line has no word but those of its call and of the user, as `Namespace: default`."""
+    return all(0 < weights.get(word, 0.0) <= QUESTION_WORTH for word in words if len(word) > 1)
 
 
 def _is_below_columns(lines: Sequence[str]) -> bool:

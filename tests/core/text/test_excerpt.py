@@ -74,6 +74,16 @@ def test_what_is_left_out_before_a_cut_line_is_marked_once() -> None:
     assert f"{GAP} {GAP}" not in short
 
 
+def test_a_line_that_only_repeats_the_question_is_not_told() -> None:
+    shown = ["Kind: claim", "Namespace: default", "Labels: none", "Status: Pending", "Annotations: none", "Modes: none"]
+    asked = dict.fromkeys(("namespace", "default", "status"), 0.25)
+    short = excerpt("\n".join(shown), chars=70, sought=lambda word: asked.get(word, 0.0), clauses=True)
+    assert "Status: Pending" in short
+    assert "Namespace: default" not in short
+    used = excerpt("\n".join(shown), chars=70, sought=lambda word: float(word == "default"), clauses=True)
+    assert "Namespace: default" in used
+
+
 def test_prose_is_shortened_by_sentences_whatever_stands_on_a_line() -> None:
     page = "She likes to sail. " * 30 + "In April 2014 she became president of Grameen America. " + "It rained. " * 40
     short = excerpt(f"{page}\n{page}", chars=160, sought=lambda word: float(word in ("president", "2014")))
