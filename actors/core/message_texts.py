@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import msgspec
@@ -21,6 +22,9 @@ compaction reads a message up to six times."""
 
 FRAME_CHARS = 200
 """What keeping a text takes beside its characters."""
+
+_LEAD = re.compile(r"\[(?:About )?[\d,]+ tokens of .+ are kept as an artifact; below is a part\. .+\]")
+"""The first line of a pointer, as `actors/spill/labels.py` writes it."""
 
 
 class MessageText(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +66,12 @@ def opened_text(part: MessageText) -> str:
     """Return the words of a result without envelopes, with handles also for secrets that the envelope had escaped."""
     text = opened(part.text, deep=True)
     return text if part.open or text == part.text else without_secrets(text, part.number)
+
+
+def without_lead(text: str) -> str:
+    """Return the part of a result that a pointer shows, without the line above it, which says what is not shown."""
+    lead, _, shown = text.partition("\n")
+    return shown if _LEAD.fullmatch(lead) else text
 
 
 def _safe_parts(entry: Entry) -> tuple[MessageText, ...]:

@@ -5,13 +5,14 @@ A word that many results have tells them apart as little as one that stands on e
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from actors.core.entry import Entry
-from actors.core.message_texts import MessageText, opened_text, texts_of
+from actors.core.message_texts import MessageText, opened_text, texts_of, without_lead
 from actors.core.text.excerpt import LookedAt
 from actors.core.text.line_worths import QUESTION_WORTH, Seeker, Sought, different_words, words_of, words_of_all
 from actors.core.text.noise import is_idle
@@ -237,7 +238,7 @@ class Hindsight:
         """Return the words of a result that the assistant gave to no tool, without envelopes; *own* is its call."""
         if not self.by_fields:
             return part.text
-        return without_given(opened_text(part), self.given, own=own)
+        return without_given(without_lead(opened_text(part)), self.given, own=own)
 
     def seeker(self, *, after: int, own: str = "") -> Sought:
         """Return the judge of how much a word of a result of message *after* mattered; *own* is its call."""
@@ -312,17 +313,17 @@ class Hindsight:
         mine = different_words(own)
         arguments = "".join(own.split())
         rest = text.lstrip("\n")
-        for _ in range(FRAME_LINES_MAX):
+        for place in range(FRAME_LINES_MAX):
             first, _, below = rest.partition("\n")
             words = words_of(first)
             whole = len(arguments) > ECHO_CHARS_MIN and arguments in "".join(first.split())
             echoes = whole or (len(words) > 3 and sum(word in mine for word in words) >= ECHO_SHARE * len(words))
-            if (
-                self.by_fields
-                and not below.strip()
-                and first.rstrip().endswith(":")
-                and _frame(first, mine) in self.frames
-            ):
+            is_title = first.rstrip().endswith(":") and _frame(first, mine) in self.frames
+            # below a frame a command that is said again, and nothing else, is one too
+            is_again = (
+                place > 0 and len(first) > ECHO_CHARS_MIN and json.dumps(first.strip(), ensure_ascii=False) in own
+            )
+            if self.by_fields and not below.strip() and (is_title or is_again):
                 return ""
             if not below.strip() or not (echoes or _frame(first, mine) in self.frames or not first.strip()):
                 break

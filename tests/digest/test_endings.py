@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from actors.core.message_texts import without_lead
+from actors.spill.labels import lead_stored
 from tests.builders import user
 
 from .test_account import FILLER, account, called, looks, play, said, talk
@@ -71,3 +73,21 @@ def test_why_a_program_failed_is_told_where_its_trace_stands_first() -> None:
     play(of, *looks(60, 40))
     outcomes = [act.outcome for step in account(of).steps for act in step.acts if act.failed]
     assert ["TypeError: no pump" in outcome.split("\n", 1)[0] for outcome in outcomes[:2]] == [True, True]
+
+
+def test_the_line_above_what_a_pointer_shows_is_no_line_of_the_result() -> None:
+    lead = lead_stored("x\n" * 900, "text", sha256="ab" * 32, bytes=1_800, tokens=950, exact=False)
+    assert without_lead(f"{lead}\nKeyError: 'pump'") == "KeyError: 'pump'"
+    assert without_lead(f"KeyError: 'pump'\n{lead}") == f"KeyError: 'pump'\n{lead}"
+
+
+def test_a_command_that_is_said_again_below_a_frame_is_no_output() -> None:
+    of = play(talk(2_500), user("Look at the pumps."))
+    for at in range(8):
+        command = f"kubectl logs pump-{at} --previous"
+        out = f"pump {at} is well\n{'x ' * 300}" if at % 2 else ""
+        play(of, *called(at, "run", f"What the tool printed stands below.\n{command}\n{out}", command=command))
+    play(of, *looks(10, 3))
+    outcomes = {act.call: act.outcome for step in account(of).steps for act in step.acts}
+    assert outcomes["run kubectl logs pump-6 --previous"] == "(no output)"
+    assert "pump 7 is well" in outcomes["run kubectl logs pump-7 --previous"]
