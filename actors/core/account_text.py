@@ -30,7 +30,7 @@ _COMMAND = re.compile(r"[a-z][\w.+-]* .*(?:(?<=\s)-|['\"|>&;$]|\s[./~]|\w/)")
 """A command's name, and behind it a switch, a quote, another command, a folder."""
 
 _FORMS = {
-    FORM: ", oldest first. #N: a message's number; #N-M: several messages in one line, calls that are alike told once "
+    FORM: ", oldest first. #N: a message's number; #N-M: several messages together, calls that are alike told once "
     "(x3). call -> answer; of a call without -> the answer is left out here, as is what … stands for. + and -: lines "
     "that an edit put in and took out. What the assistant says is its own claim.",
     FORM_BEFORE: ": what was asked and done so far, oldest first. #N is a message's number; behind -> stands what a "
@@ -126,15 +126,33 @@ def request_text(request: AccountRequest) -> str:
 def step_text(step: AccountStep, *, form: int = FORM) -> str:
     """Return one step: its number, what the assistant said, and each call with its outcome."""
     if step.level >= JOINED_LEVEL:
-        acts = _columns_once(step.acts) if form >= FORM else step.acts
-        heads = [_head(act, after) for act, after in zip(acts, (None, *acts), strict=False)]
         who = f" {step.speaker}:" if step.speaker else ""
-        return f"#{step.first}-{step.last}{who} {'; '.join(filter(None, (step.said, *heads)))}"
+        told = _told_in_lines(step) if form >= FORM else _told_in_a_row(step)
+        return f"#{step.first}-{step.last}{who} {told}"
     number = f"#{step.first} {step.speaker}:" if step.speaker else f"#{step.first}"
     if not step.acts:
         return f"{number} {step.said}"
     said = f"{number} {step.said}\n" if step.said else f"{number} "
     return said + "\n".join(_act_text(act.call, act.outcome) for act in step.acts)
+
+
+def _told_in_lines(step: AccountStep) -> str:
+    """Return a line for what was said, and one for each call with its answer; calls in a row without one share one."""
+    lines = [step.said] if step.said else []
+    before: AccountAct | None = None
+    for act in _columns_once(step.acts):
+        is_bare = not act.outcome and not act.failed
+        if is_bare and before:
+            lines[-1] = f"{lines[-1]}; {_head(act, before)}"
+        else:
+            lines.append(_head(act, None))
+        before = act if is_bare else None
+    return "\n".join(lines)
+
+
+def _told_in_a_row(step: AccountStep) -> str:
+    heads = [_head(act, after) for act, after in zip(step.acts, (None, *step.acts), strict=False)]
+    return "; ".join(filter(None, (step.said, *heads)))
 
 
 def _columns_once(acts: Sequence[AccountAct]) -> list[AccountAct]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 
+from actors.core.account_text import JOINED_LEVEL, step_text
 from actors.core.message_texts import without_lead
 from actors.spill.labels import lead_stored
+from protocol.account import AccountAct, AccountStep
 from tests.builders import user
 
 from .test_account import FILLER, account, called, looks, play, said, talk
@@ -91,3 +93,22 @@ def test_a_command_that_is_said_again_below_a_frame_is_no_output() -> None:
     outcomes = {act.call: act.outcome for step in account(of).steps for act in step.acts}
     assert outcomes["run kubectl logs pump-6 --previous"] == "(no output)"
     assert "pump 7 is well" in outcomes["run kubectl logs pump-7 --previous"]
+
+
+def test_where_steps_are_joined_each_answer_has_a_line_with_its_call() -> None:
+    acts = (
+        AccountAct(call="read", target="a.md"),
+        AccountAct(call="read", target="b.md"),
+        AccountAct(call="read", target="c.md", outcome="7 pumps"),
+        AccountAct(call="read", target="d.md", outcome="no file", failed=True),
+        AccountAct(call="bash", target="ls"),
+    )
+    step = AccountStep(first=3, last=12, said="I look.", acts=acts, level=JOINED_LEVEL)
+    assert step_text(step, form=3).split("\n") == [
+        "#3-12 I look.",
+        "read a.md; b.md",
+        "read c.md -> 7 pumps",
+        "read d.md (failed: no file)",
+        "bash ls",
+    ]
+    assert step_text(step, form=2) == "#3-12 I look.; read a.md; b.md; c.md -> 7 pumps; d.md (failed: no file); bash ls"
