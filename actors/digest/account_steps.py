@@ -33,6 +33,7 @@ from .calls import (
     reads_file,
     reads_instructions,
     refusal_in,
+    refused_for,
     rejection_in,
     speaker_of,
     target_of,
@@ -218,7 +219,9 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
     below = hindsight.unframed(result, own=call.text)
     record = {} if hindsight.by_fields and reads_file(call) else record_in(below, listed=hindsight.by_fields)
     changes = changes_something(call)
-    failed = rejection_in(below) or error_text(below) or (refusal_in(below) if changes else "")
+    failed = rejection_in(below) or error_text(below)
+    if not failed and changes and (failed := refusal_in(below)) and hindsight.by_fields:
+        failed = f"{why}. {failed}" if (why := refused_for(below)) else failed
     if not failed and not only_looks(call):
         failed = (trace_in(below) if hindsight.by_fields else "") or failure_in(below)
     if failed and hindsight.by_fields and (why := trace_before(below)).rsplit("\n", 1)[-1] not in failed:

@@ -75,6 +75,7 @@ _UNCHANGED = re.compile(
     r" (?:was|were|made)"
     r"|did not appear|could not be|was rejected|\bno match"
 )
+_NAMED_ERROR = re.compile(r"\W*((?:[A-Z]\d+ )?[A-Z][A-Za-z]+(?:Error|Exception)\b.{,160})")
 REFUSED_CHARS_MAX, REFUSED_LINE_CHARS = 1500, 160
 _REFUSED = re.compile(
     r"(?i)\btoo (?:large|long|many)\b|\breject(?:ed|ing)\b|\brefus(?:ed|ing)\b"
@@ -252,6 +253,12 @@ def refusal_in(result: str) -> str:
     begin = result[:REFUSAL_CHARS].split("\n")
     end = result[REFUSAL_CHARS:].rstrip().rsplit("\n", REFUSAL_LINES)[1:]
     return next((line.strip() for line in (*begin, *end) if _UNCHANGED.search(line[:LONG_CHARS])), "")
+
+
+def refused_for(result: str) -> str:
+    """Return the line in which a *result* names the error for which nothing was changed, or an empty text."""
+    lines = result[:REFUSAL_CHARS].split("\n")
+    return next((found.group(1) for found in map(_NAMED_ERROR.match, lines) if found), "")
 
 
 def is_output(text: str) -> bool:

@@ -112,3 +112,14 @@ def test_where_steps_are_joined_each_answer_has_a_line_with_its_call() -> None:
         "bash ls",
     ]
     assert step_text(step, form=2) == "#3-12 I look.; read a.md; b.md; c.md -> 7 pumps; d.md (failed: no file); bash ls"
+
+
+def test_an_edit_that_was_refused_says_for_which_error() -> None:
+    refused = (
+        "Your edit has errors. Please look at them.\n\nERRORS:\n- E999 IndentationError: unexpected indent\n\n"
+        f"This is how it would have looked\n{FILLER[:400]}\nYour changes have NOT been applied. Correct the edit.\n"
+        "DO NOT run the same failed edit again. It will lead to the same error."
+    )
+    of = play(talk(), user("Mend it."), *called(1, "edit", refused, path="a.py", new_string="x = 1"), *looks(2, 8))
+    outcome = next(act.outcome for step in account(of).steps for act in step.acts if act.failed)
+    assert outcome.startswith("E999 IndentationError: unexpected indent. Your changes have NOT been applied.")

@@ -19,7 +19,7 @@ from .json_lines import flat, json_lines, names_columns, parted
 from .kinds import BASE64_CHARS_MIN, FLAT_DEPTH_MAX, JSON_DEPTH_MAX, is_deep, parsed_json
 from .line_worths import LINE_CHARS_MAX, WORD, Sought, line_worths, without_numbers, words_of_each, worths_of
 from .noise import failing_sources, passed_tests, undrawn, without_noise, without_rights, wordless
-from .phrases import telling
+from .phrases import binding, telling
 from .shorten.binary import without_base64
 from .table import Table, heads, is_header, is_ruler, is_title, summaries, table_of
 
@@ -63,6 +63,9 @@ _FAILING_WORTH = 1.2
 
 _TOLD_WORTH, _FIGURE_WORTH = 1.0, 0.25
 """Of a sentence: for a rule, a decision or an outcome in it, and for each figure."""
+
+_BINDING_WORTH = 1.0
+"""Of a line below a heading that announces constraints: who goes on must keep them."""
 
 NAMES_SHARE = 0.7
 """Of the room, for the names of odd rows that have none themselves: which ones they are is what a table is read for."""
@@ -179,7 +182,11 @@ class LookedAt:
             worths[number] += _FAILING_WORTH
         for number in (*passed_tests(lines), *wordless(without_numbers(lines))) if self._clauses else ():
             worths[number] = 0.0
-        return _with_first_items(lines, worths) if self._ordered else worths
+        if not self._ordered:
+            return worths
+        for number in binding(lines):
+            worths[number] += _BINDING_WORTH
+        return _with_first_items(lines, worths)
 
 
 def _without_gaps(lines: Sequence[str]) -> Gapped:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import re2
@@ -51,6 +51,15 @@ fixed|successfully|completed|passed|resolved|root cause|conclusion|turns out|con
 _OUTCOME_JOINED = "完成|成功|修复|修復|解决|解決|原因是|根本原因|结论|結論|完了|修正し|判明|確認でき|원인|해결|완료"
 
 
+_HEADING = re2.compile(r"\s{0,3}(?:#{1,6}\s+\S|\*\*[^*]+\*\*:?\s*$|[^\s\-*\d][^.!?;]{1,60}[:：]\s*$)")
+_BINDS = re2.compile(
+    r"(?i)\b(?:constraints?|conditions?|requirements?|rules|criteria|guidelines|output format|must"
+    r"|bedingungen|anforderungen|regeln|vorgaben|contraintes|conditions|exigences|règles"
+    r"|restricciones|condiciones|requisitos|reglas)\b|制約|条件|要件|ルール|约束|要求|规则|約束|規則"
+)
+"""How a heading sounds below which it is said what must be kept."""
+
+
 def _pattern(words: str, joined: str) -> Any:
     """Return the pattern of *words* between other than letters, and *joined* anywhere: some scripts do not part words.
 
@@ -77,3 +86,15 @@ def telling(data: bytes) -> Iterator[tuple[str, str]]:
         for kind, pattern in wanted:
             if stands(pattern, line):
                 yield kind, sentence
+
+
+def binding(lines: Sequence[str]) -> list[int]:
+    """Return the numbers of the lines that say what must be kept: those below a heading that announces it."""
+    found: list[int] = []
+    is_below = False
+    for number, line in enumerate(lines):
+        if _HEADING.match(line):
+            is_below = bool(_BINDS.search(line))
+        elif is_below:
+            found.append(number)
+    return found

@@ -272,3 +272,12 @@ def test_of_a_program_those_lines_are_told_that_define_something_and_not_its_wor
 def test_what_failed_is_told_though_lines_of_a_program_stand_around_it() -> None:
     failed = f"{PROGRAM.strip()}\nE   PumpError: the valve is closed\ntests/test_pump.py:12: PumpError"
     assert "E  PumpError: the valve is closed" in excerpt(failed, chars=120, sought=lambda _: 0.0, clauses=True)
+
+
+@pytest.mark.parametrize("heading", ["## Constraints and conditions", "**Anforderungen:**", "Rules:", "## 约束条件"])
+def test_what_must_be_kept_is_told_before_what_else_a_brief_says(heading: str) -> None:
+    some = "\n".join(f"- Part {at} of it is about pumps of the year {1990 + at}" for at in range(12))
+    kept = "- Minor edits count too\n- Limits of the service"
+    brief = f"# Brief\n## Background\n{some}\n{heading}\n{kept}\n## Code\n{some}"
+    short = excerpt(brief, chars=240, sought=lambda _: 0.0, clauses=True, ordered=True)
+    assert kept in short
