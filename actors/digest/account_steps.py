@@ -237,7 +237,7 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
         whole = json.dumps(new, ensure_ascii=False) if record and not failed else below if record else ""
         whole = whole or hindsight.without_end(below)
         short = hindsight.excerpt(whole, chars=most.outcome, after=call.number, own=call.text) or NOTHING
-    short = _why_first(raised(failed, below), short) if failed else short
+    short = _why_first(raised(failed, below), short, by_fields=hindsight.by_fields) if failed else short
     # which words of a result were used is known before it is shortened, and its words are known already
     used = hindsight.used(result if hindsight.by_fields else short, after=call.number, own=call.text)
     return AccountAct(
@@ -265,7 +265,7 @@ def _printed(text: str, number: int, most: LevelChars, hindsight: Hindsight) -> 
     failed = error_text(text) or failure_in(text)
     if failed and hindsight.by_fields:
         failed = trace_in(text) or trace_before(text) or failed
-    short = _why_first(raised(failed, text), short) if failed else short
+    short = _why_first(raised(failed, text), short, by_fields=hindsight.by_fields) if failed else short
     return AccountAct(
         call=call,
         outcome=short,
@@ -303,8 +303,9 @@ def is_known(call: str) -> bool:
     return GAP not in call and call.split(":", 1)[0] != OUTPUT
 
 
-def _why_first(failed: str, outcome: str) -> str:
+def _why_first(failed: str, outcome: str, *, by_fields: bool) -> str:
     """Return *outcome* with the words that say why it *failed* as its first line, and once."""
     why = one_line(failed)
-    others = (line for line in outcome.split("\n") if line.strip(f"{GAP} ") not in f"{why}\n{TRACE_TITLE}")
+    marks = f"{GAP} -*" if by_fields else f"{GAP} "
+    others = (line for line in outcome.split("\n") if line.strip(marks) not in f"{why}\n{TRACE_TITLE}")
     return "\n".join([clipped(why, FAILED_CHARS, head=REASON_HEAD), *others])
