@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from actors.core.listed import About, Chunk, Listed, ListHead, Named, Section, chunked, is_scattered, merged
+from actors.core.listed import ERASED, About, Chunk, Listed, ListHead, Named, Section, chunked, is_scattered, merged
 from protocol.cipher import Key
 from protocol.errors import UNREADABLE, Damaged, Erased, KeysUnavailable
 from protocol.ids import Address, Token
@@ -109,14 +109,18 @@ class Listing:
             await self._kept.drop(one.name)
 
     async def forget(self, gone: Collection[Address]) -> int:
-        """Take those that are *gone* out of every chunk, and overwrite what named them; return the number of chunks."""
+        """Take those that are *gone* out of every chunk, and overwrite what named them; return the number of chunks.
+
+        What only says that one of them was erased stays: a sweep may have written it already, and looks no more.
+        """
         count = 0
         for name in [one.name for one in await self._kept.read() if _names(one, gone)] if gone else ():
             for _ in range(TRIES_MAX):
                 there = await self._kept.find(name)
-                if there is None or not _names(there, gone):
+                left = await self._without(there, gone) if there and _names(there, gone) else None
+                if there is None or left is None:
                     break
-                if await self._put_without(there, gone):
+                if await self._put(int(name), *left, expected=there.revision):
                     count += 1
                     break
         return count
@@ -149,15 +153,23 @@ class Listing:
         rows = await asyncio.to_thread(lambda: [row for one in there for row in _rows(one, keys[one.tenant])])
         return rows, [one for one in chunk.sections if one not in there]
 
-    async def _put_without(self, document: Document, gone: Collection[Address]) -> int:
-        """Write a chunk anew without those that are *gone*; sections that do not name them stay as they are."""
-        kept, rows = list[Section](), list[Listed]()
+    async def _without(
+        self, document: Document, gone: Collection[Address]
+    ) -> tuple[list[Listed], list[Section]] | None:
+        """Return the records of a chunk without those that are *gone*, and the sections that do not name them.
+
+        None where nothing is to be taken out.
+        """
+        kept, rows, taken = list[Section](), list[Listed](), 0
         for one in (decoded(document.body, Chunk) or Chunk()).sections:
             if any(Address(tenant=one.tenant, conversation=name) in gone for name, _, _ in one.places):
-                rows += [row for row in _rows(one, await self._key(one.tenant)) if row.at not in gone]
+                there = _rows(one, await self._key(one.tenant))
+                stay = [row for row in there if row.at not in gone or row.about.fault == ERASED]
+                taken += len(there) - len(stay)
+                rows += stay
             else:
                 kept.append(one)
-        return await self._put(int(document.name), rows, kept, expected=document.revision)
+        return (rows, kept) if taken else None
 
     async def _head(self) -> tuple[ListHead, int]:
         found = await self._kept.find(HEAD)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.core import listed
-from actors.core.listed import About, Listed, ListHead, about
+from actors.core.listed import ERASED, About, Listed, ListHead, about
 from actors.runtime.listed_places import PlacesWanted, chosen, places
 from actors.runtime.listing import HEAD, LISTS, Listing, decoded
 from protocol.errors import KeysUnavailable
@@ -87,6 +87,16 @@ async def test_whoever_kept_a_forgotten_one_in_memory_does_not_write_it_back() -
     await eraser.forget({address("talk-1")})
     assert await writer.record([row(3)], seq=3)
     assert [one.conversation for one in await rows_of(writer)] == ["talk-2", "talk-3"]
+
+
+async def test_a_sweep_that_was_faster_than_the_end_of_an_erasure_is_not_forgotten() -> None:
+    kept, keys = MemoryKeptList(), MemoryKeys()
+    sweeper, eraser = Listing(kept, keys=keys), Listing(kept, keys=keys)
+    await sweeper.record([row(1, name="Theirs"), row(2)], seq=2)
+    stone = Listed(at=address("talk-1"), seq=3, at_ms=3000, about=About(fault=ERASED))
+    await sweeper.record([stone], seq=3)
+    assert await eraser.forget({address("talk-1")}) == 0
+    assert (await rows_of(sweeper))[address("talk-1")] == stone
 
 
 @pytest.mark.usefixtures("small_chunks")
