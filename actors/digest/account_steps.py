@@ -45,6 +45,7 @@ from .calls import (
 from .hindsight import Hindsight
 from .records import is_record, record_in, record_text, shorter_record, without_known
 from .step_rooms import FAILED_OUTCOME_CHARS, SPOKEN_MORE, USED_MIN, LevelChars, Rooms, is_report, says_edit
+from .told_tables import shorter_table
 
 CALL_HEAD, EDIT_HEAD = 0.62, 0.96
 """Of a call that is too long, its beginning; an edit says first what is new."""
@@ -145,14 +146,19 @@ def _shorter_outcome(act: AccountAct, chars: int, after: int, hindsight: Hindsig
     """Return an outcome in at most *chars* characters; why something failed stands first and stays."""
     if hindsight.by_fields and is_record(act.outcome):
         return shorter_record(act.outcome, chars=chars, sought=hindsight.seeker(after=after, own=act.call))
+
+    def shorter(text: str, most: int) -> str:
+        return hindsight.excerpt(text, chars=most, after=after, own=act.call) if text else ""
+
     if not act.failed or len(act.outcome) <= chars:
-        return hindsight.excerpt(act.outcome, chars=chars, after=after, own=act.call) if act.outcome else ""
+        fits = len(act.outcome) <= chars or not hindsight.by_fields
+        return ("" if fits else shorter_table(act.outcome, chars)) or shorter(act.outcome, chars)
     reason, _, rest = act.outcome.partition("\n")
     reason = clipped(reason, max(FAILED_OUTCOME_CHARS, chars // 2), head=REASON_HEAD)
     left = chars - len(reason)
     if not rest or left <= LEAST_CHARS:
         return reason
-    return f"{reason}\n{hindsight.excerpt(rest, chars=left, after=after, own=act.call)}".rstrip()
+    return f"{reason}\n{shorter(rest, left)}".rstrip()
 
 
 def _words(text: str, chars: int, number: int, hindsight: Hindsight) -> str:

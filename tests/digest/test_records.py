@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.core.text.excerpt import excerpt
 from actors.digest.records import fields_of, is_record, record_in, record_text, shorter_record
+from actors.digest.told_tables import shorter_table
 from protocol.policy import resolve
 from tests.builders import Talk, assistant, policy, result, user, words
 
@@ -192,3 +194,29 @@ def test_calls_and_results_that_are_however_deep_are_told(records: str, depth: i
     play(of, user("Look at it."), *called(1, "put", "ok", rows=[nested(depth)] * 2), *called(2, "get", record))
     play(of, *(message for at in range(3, 40) for message in called(at, "read", f"Pump {at} is dry. " * 60)))
     assert "put" in told(of)
+
+
+def test_of_a_table_that_is_told_shorter_once_more_the_names_of_odd_rows_stay() -> None:
+    table = "NAME  READY  STATUS  AGE\n" + "\n".join(
+        f"pump-{at:04}-south  {at % 2}/1  {'Crashed' if at in (3, 7, 8, 9) else 'Running'}  {at}d" for at in range(20)
+    )
+    told = excerpt(table, chars=300, sought=lambda _: 0.0, clauses=True)
+    assert "pump-0003-south  1/1  Crashed  3d" in told
+    for chars in (260, 220, 180):
+        told = shorter_table(told, chars)
+        assert len(told) <= chars
+        assert all(f"pump-{at:04}-south" in told for at in (3, 7, 8, 9)), told
+        assert told.endswith("(20 rows: STATUS Running x16, Crashed x4)")
+    assert shorter_table(told.replace("Crashed x4)", "Crashed x4; READY 1/1 x20)"), 190).count("Crashed: ") == 1
+    short = shorter_table(told, 110)
+    assert (
+        short
+        == "(of the rows: Crashed: pump-0003-south, pump-0007-south, …)\n(20 rows: STATUS Running x16, Crashed x4)"
+    )
+    assert shorter_table("one\ntwo\n(3 rows: in each a)", 100) == ""
+
+
+@given(st.lists(st.text(alphabet="ab :;,x4()…|\t", max_size=12), max_size=8), st.integers(1, 300))
+def test_no_names_however_odd_make_a_told_table_too_long(lines: list[str], chars: int) -> None:
+    outcome = "\n".join([*lines, f"(of the rows: {', '.join(lines)})", "(9 rows: STATUS a x7, b x2)"])
+    assert len(shorter_table(outcome, chars)) <= chars

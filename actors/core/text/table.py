@@ -133,13 +133,7 @@ class Table(NamedTuple):
             row = self.rows[line]
             why = ", ".join([row[place] for place, often in self.kinds.items() if often[row[place]] <= most])
             found.setdefault(why, []).append(row[name])
-        told = ""
-        room = chars - len(ODD_NAMES) - len(f"( , {GAP})")
-        for joint, each in _listed(found):
-            if len(told) + len(joint) + len(each) > room:
-                return f"({ODD_NAMES} {told}, {GAP})" if told else ""
-            told += joint + each
-        return f"({ODD_NAMES} {told})" if told else ""
+        return names_told(found, chars)
 
     def _names_rows(self, place: int, alike: Collection[int]) -> bool:
         return place not in self.kinds and place not in alike
@@ -155,6 +149,17 @@ class Table(NamedTuple):
             self._named(place, ", ".join(f"{cell} x{times}" for cell, times in often.most_common()))
             for place, often in list(kinds.items())[:NAMED_MAX]
         ]
+
+
+def names_told(names: Mapping[str, Sequence[str]], chars: int) -> str:
+    """Return the *names* of odd rows by what is odd about them, as many as *chars* have room for."""
+    told = ""
+    room = chars - len(ODD_NAMES) - len(f"( , {GAP})")
+    for joint, each in _listed(names):
+        if len(told) + len(joint) + len(each) > room:
+            return f"({ODD_NAMES} {told}, {GAP})" if told else ""
+        told += joint + each
+    return f"({ODD_NAMES} {told})" if told else ""
 
 
 def is_ruler(line: str) -> bool:
