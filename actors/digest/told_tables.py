@@ -52,14 +52,17 @@ def _told(odd: list[tuple[str, str]], chars: int) -> str:
 
 def _odd_rows(rows: list[str], summary: str) -> dict[str, tuple[str, str]]:
     """Return of the *rows* that the *summary* calls odd what is odd about each, and its name."""
+    kinds: set[str] = set()
     rare: set[str] = set()
     for column in summary.split("; "):
         counts = {kind: int(times) for kind, times in _KIND.findall(column)}
+        kinds.update(counts)
         rare.update(kind for kind, times in counts.items() if times < max(counts.values()))
     found = {}
     for row in rows:
         cells = _CELLS.split(row)
-        why = next((cell for cell in cells[1:] if cell in rare), "")
-        if why:
-            found[row] = (why, cells[0])
+        why = ", ".join(cell for cell in cells if cell in rare)
+        name = next((cell for cell in cells if cell not in kinds), "")
+        if why and name:
+            found[row] = (why, name)
     return found

@@ -213,6 +213,9 @@ def test_of_a_table_that_is_told_shorter_once_more_the_names_of_odd_rows_stay() 
         short
         == "(of the rows: Crashed: pump-0003-south, pump-0007-south, …)\n(20 rows: STATUS Running x16, Crashed x4)"
     )
+    rows = "south  pump-1  Crashed\nnorth  pump-2  Ready\nsouth  pump-3  Ready"
+    of_places = f"{rows}\n(9 rows: south x8, north x1; Ready x8, Crashed x1)"
+    assert "(of the rows: Crashed: pump-1; north: pump-2)" in shorter_table(of_places, 104)
     assert shorter_table("one\ntwo\n(3 rows: in each a)", 100) == ""
 
 
