@@ -3,10 +3,14 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, closing
+from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 import pytest
 
+from actors.audit.replay import replay
 from actors.core.flow import next_actor
 from actors.host.bootstrap import Process, work
 from actors.runtime.conversations import Conversations
@@ -34,6 +38,7 @@ from storage.memory_work import (
     MemoryWakes,
 )
 from tests.conftest import SAMPLE, Json, done_facts, layer
+from tests.storage.sqlite_log import SqliteLog
 
 AT = address("elsewhere")
 
@@ -84,15 +89,30 @@ def in_memory() -> Process:
     )
 
 
+def on(stored: SqliteLog, beside: Process) -> Process:
+    """Return a process whose log is *stored*, and all else as *beside*: its sweeper and its eraser see another log."""
+    log = EncryptedLog(ArchivedLog(stored, archives=beside.archives), keys=beside.keys)
+    conversations = Conversations(log=log, snapshots=beside.snapshots, writer="sqlite")
+    return replace(beside, log=log, stored=stored, conversations=conversations, name="sqlite")
+
+
+@asynccontextmanager
+async def at_work(ours: Process) -> AsyncIterator[Process]:
+    """Have the four actors, the service and the sweeper of *ours* work meanwhile."""
+    working = asyncio.create_task(work(ours))
+    try:
+        yield ours
+    finally:
+        working.cancel()
+        (ended,) = await asyncio.gather(working, return_exceptions=True)
+        assert isinstance(ended, asyncio.CancelledError), ended
+
+
 @pytest.fixture
 async def process() -> AsyncIterator[Process]:
     """Yield a process in memory whose four actors, service and sweeper work."""
-    ours = in_memory()
-    working = asyncio.create_task(work(ours))
-    yield ours
-    working.cancel()
-    (ended,) = await asyncio.gather(working, return_exceptions=True)
-    assert isinstance(ended, asyncio.CancelledError), ended
+    async with at_work(in_memory()) as ours:
+        yield ours
 
 
 async def say(process: Process, *facts: SaidFact, count: int) -> None:
@@ -131,6 +151,31 @@ async def test_the_four_actors_lighten_a_conversation_that_no_server_ever_saw(pr
         while not process.announcer.heard:
             await asyncio.sleep(0.01)
     assert {name for name, *_ in process.announcer.heard} == {"ready"}
+
+
+async def test_a_conversation_kept_in_one_file_is_the_same_for_who_opens_it_later(tmp_path: Path) -> None:
+    file, first = tmp_path / "log.sqlite", in_memory()
+    with closing(SqliteLog(file, first.wakes)) as stored:
+        async with at_work(on(stored, first)) as ours:
+            opened = ConversationOpened(name="file", model="gpt-4o", policy=json.dumps(layer(window=6_000)).encode())
+            await say(ours, opened, appended(SAMPLE), count=1)
+            answer, shown = await context(ours)
+        assert answer.context is not None
+        assert answer.context.compacted
+        assert 0 < len(shown) < len(SAMPLE)
+        left = await ours.conversations.load(AT)
+
+    # of the first process nothing is left but the file, and what opens what is encrypted in it
+    with closing(SqliteLog(file)) as stored:
+        later = on(stored, replace(in_memory(), keys=first.keys))
+        records = await later.log.read(AT, after=0)
+        again = replay(AT, records)
+        assert (again.hash, again.version, again.divergence) == (left.hash.hex(), left.version, None)
+        assert again.decided_again > 0
+        assert again.views == 1
+        assert {type(fact).__name__ for fact in done_facts(records)} >= {"ToolOutputSpilled", "ContextServed"}
+        assert (await later.conversations.load(AT)).hash == left.hash
+        assert [one.body for one in await stored.read(AT, after=0)] != [one.body for one in records]
 
 
 async def test_a_sweep_of_memory_finds_what_nobody_was_told() -> None:

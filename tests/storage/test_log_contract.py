@@ -1,6 +1,8 @@
-"""What every `EventLog` promises, asked of the one in memory and of the one on JetStream."""
+"""What every `EventLog` promises, asked of the one in memory, of the one on JetStream, and of one from elsewhere."""
 
 import asyncio
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from nats.aio.msg import Msg
@@ -11,11 +13,17 @@ from protocol.ids import Address, address, fresh_id
 from storage.jetstream_reads import READ_BATCH
 from storage.memory import MemoryLog
 from storage.ports import EventLog, Record
+from tests.storage.sqlite_log import SqliteLog
 
 
-@pytest.fixture(params=["memory", "jetstream"])
-def log(request: pytest.FixtureRequest, running: Runtime) -> EventLog:
-    return MemoryLog() if request.param == "memory" else running.log
+@pytest.fixture(params=["memory", "jetstream", "sqlite"])
+def log(request: pytest.FixtureRequest, running: Runtime, tmp_path: Path) -> Iterator[EventLog]:
+    if request.param == "sqlite":
+        elsewhere = SqliteLog(tmp_path / "log.sqlite")
+        yield elsewhere
+        elsewhere.close()
+    else:
+        yield MemoryLog() if request.param == "memory" else running.log
 
 
 async def say(log: EventLog, at: Address, body: bytes) -> int:
