@@ -70,8 +70,9 @@ def joined(
     *is_linked* tells a text with an id that another tool returned too.
     """
     acts = _merged(steps, by_fields=by_fields, sought=sought)
+    # of those that are as good, the newest: it says how what was looked for came out
     ranked = sorted(
-        acts,
+        reversed(acts) if by_fields else acts,
         key=lambda act: (not _is_plan(act), -act.instructs, -act.changes, -act.failed, -act.times, -act.used),
     )
     most = JOINED_HEADS_MAX if by_fields else JOINED_HEADS_OLDER_MAX

@@ -6,6 +6,7 @@ import json
 
 from actors.core.account_text import JOINED_LEVEL, step_text
 from actors.core.message_texts import without_lead
+from actors.digest.joined_steps import OTHERS, joined
 from actors.spill.labels import lead_stored
 from protocol.account import AccountAct, AccountStep
 from tests.builders import user
@@ -123,3 +124,12 @@ def test_an_edit_that_was_refused_says_for_which_error() -> None:
     of = play(talk(), user("Mend it."), *called(1, "edit", refused, path="a.py", new_string="x = 1"), *looks(2, 8))
     outcome = next(act.outcome for step in account(of).steps for act in step.acts if act.failed)
     assert outcome.startswith("E999 IndentationError: unexpected indent. Your changes have NOT been applied.")
+
+
+def test_of_many_calls_that_are_as_good_the_newest_are_told() -> None:
+    acts = [AccountAct(call="bash", target=f"make part-{at}") for at in range(20)]
+    steps = [AccountStep(first=at, last=at, acts=(act,), level=4) for at, act in enumerate(acts, 1)]
+    step = joined(steps, told=(), by_fields=True, sought=lambda _: 0.0, is_linked=lambda _: False)
+    *kept, others = [act.target or act.call for act in step.acts]
+    assert kept == [f"make part-{at}" for at in range(20 - len(kept), 20)]
+    assert others == OTHERS

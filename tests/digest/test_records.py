@@ -117,8 +117,8 @@ def test_looked_up_records_keep_what_tells_them_apart_when_their_steps_are_joine
         talk.append(assistant(words(200)), user("go on"))
         talk.settle()
     told = "\n".join(str(message["content"]) for message in talk.shown())
-    assert "BK0 -> {" in told
-    assert "payment_history [(gift_card_000, amount 0)]" in told
+    assert "BK13 -> {" in told
+    assert "payment_history [(gift_card_1300, amount 13)]" in told
     assert sum(f"gift_card_{number}00" in told for number in range(14)) >= 10
 
 
