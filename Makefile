@@ -206,7 +206,7 @@ wheel-checks: wheel .venv-checks/.installed
 javascript: .venv/.installed tests/examples/javascript/node_modules/.installed
 	@$(BIN)/python -m pytest --quiet tests/examples/test_javascript.py
 
-# Others may be installed beside it meanwhile, with its pip.
+# Made before it is filled: with its pip, other environments are filled at the same time.
 .venv/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	  || { echo 'Python 3.11 or newer is needed, $(PYTHON) is not; try: make PYTHON=python3.12' >&2; exit 1; }

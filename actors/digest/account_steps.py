@@ -150,9 +150,11 @@ def _shorter_outcome(act: AccountAct, chars: int, after: int, hindsight: Hindsig
     def shorter(text: str, most: int) -> str:
         return hindsight.excerpt(text, chars=most, after=after, own=act.call) if text else ""
 
-    if not act.failed or len(act.outcome) <= chars:
-        fits = len(act.outcome) <= chars or not hindsight.by_fields
-        return ("" if fits else shorter_table(act.outcome, chars)) or shorter(act.outcome, chars)
+    if len(act.outcome) <= chars:
+        return shorter(act.outcome, chars)
+    if not act.failed:
+        table = shorter_table(act.outcome, chars) if hindsight.by_fields else ""
+        return table or shorter(act.outcome, chars)
     reason, _, rest = act.outcome.partition("\n")
     reason = clipped(reason, max(FAILED_OUTCOME_CHARS, chars // 2), head=REASON_HEAD)
     left = chars - len(reason)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 
 from actors.core.text.gaps import GAP
-from actors.core.text.table import ODD_NAMES, is_summary, names_told
+from actors.core.text.table import CELL_GAP, ODD_NAMES, is_summary, names_told
 
-_CELLS = re.compile(r"\t+| {2,}| \| ")
 _KIND = re.compile(r"([^\s,;(]+) x(\d+)")
 _GROUP = re.compile(r"([^;:]+): ([^;]+)")
 
@@ -60,7 +59,7 @@ def _odd_rows(rows: list[str], summary: str) -> dict[str, tuple[str, str]]:
         rare.update(kind for kind, times in counts.items() if times < max(counts.values()))
     found = {}
     for row in rows:
-        cells = _CELLS.split(row)
+        cells = CELL_GAP.split(row)
         why = ", ".join(cell for cell in cells if cell in rare)
         name = next((cell for cell in cells if cell not in kinds), "")
         if why and name:

@@ -31,7 +31,9 @@ ALIKE_CHARS_MAX = 120
 _EMPTY = frozenset(("<none>", "<unset>", "-", "--", "None", "null", "N/A", "n/a"))
 """Cells that say nothing is there."""
 
-_GAP = re.compile(r"\t+| {2,}| \| ")
+CELL_GAP = re.compile(r"\t+| {2,}| \| ")
+"""What stands between two cells of a row."""
+
 _SUMMARY = re.compile(rf"\((?:\d+ rows:|{ODD_NAMES}) .*\)")
 _WORD = re.compile(r"[A-Za-z][\w/:.-]*")
 
@@ -221,7 +223,7 @@ def table_of(lines: Sequence[str]) -> Table | None:
     parted = sum("  " in line or "\t" in line or " | " in line for line in stripped)
     if parted < max(ROWS_MIN, ALIKE_SHARE * len(lines)):
         return None
-    split = [_GAP.split(line) for line in stripped]
+    split = [CELL_GAP.split(line) for line in stripped]
     width, times = Counter(map(len, split)).most_common(1)[0]
     if width < COLUMNS_MIN or times < max(ROWS_MIN, ALIKE_SHARE * len(lines)):
         return None
