@@ -112,10 +112,12 @@ async def test_a_conversation_that_ends_its_workers_is_given_up_and_the_others_g
             reason="deadly",
             error="Deadly",
             detail=f"the process that did spill of {talk.at} and nothing else died: exit code {EXIT_CODE}",
-            attempts=ATTEMPTS_MAX,
+            attempts=kept.letter.attempts,
             deliveries=kept.letter.deliveries,
             worker=kept.letter.worker,
         )
+        # a slot that came again during a trial, which a busy machine makes longer than the ack wait here, is tried too
+        assert kept.letter.attempts >= ATTEMPTS_MAX
         assert worker.codes == [EXIT_CODE] * (VANISHED_MAX + 1), "no more workers died of it than it takes to suspect"
         await freed(idle, talk.at)
         for one in others:
