@@ -96,6 +96,7 @@ Changing = Literal["policy", "rewind", "fork", "erase"]
 Verb = Literal[Reading, Changing]
 VERBS: tuple[Verb, ...] = get_args(Verb)
 CONTEXT_GROUP = "context-service"
+HEARING_GROUP = "hearing"
 
 
 def said(at: Address) -> str:

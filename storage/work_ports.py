@@ -220,3 +220,11 @@ class Requests(Protocol):
     def asked(self) -> AsyncIterator[Request]:
         """Yield the questions of agents; several who listen share them. Ends only by cancellation or error."""
         ...
+
+
+class Hearing(Protocol):
+    """Who hears what agents say, for a log that is no stream of NATS; a stream hears it by itself."""
+
+    async def run(self) -> None:
+        """Store and confirm what is said, until cancelled; several who run share it. Raises what ends all work."""
+        ...

@@ -18,6 +18,7 @@ from storage.encrypted import EncryptedLog, EncryptedSnapshots
 from storage.erasure_ports import Erasure
 from storage.gateway_places import GatewayPlaces, JetStreamPlaces
 from storage.gateway_sessions import GatewaySessions, JetStreamSessions
+from storage.hearing import NatsHearing
 from storage.in_progress import JetStreamInProgress
 from storage.jetstream import JetStreamLog
 from storage.jetstream_erasure import JetStreamErasure
@@ -31,7 +32,7 @@ from storage.s3 import S3Anchors, S3Artifacts
 from storage.stuck_slots import JetStreamStuckSlots
 from storage.sweep_ports import LogChanges, StuckSlots
 from storage.wakes import JetStreamWakes
-from storage.work_ports import Announcer, DeadLetters, InProgress, Requests, Wakes
+from storage.work_ports import Announcer, DeadLetters, Hearing, InProgress, Requests, Wakes
 
 from .settings import Settings
 
@@ -58,6 +59,8 @@ class Stores:
     announcer: Announcer
     requests: Requests
     sessions: GatewaySessions
+    hearing: Hearing | None = None
+    """Of a log that is no stream of NATS."""
 
 
 def stores_on(
@@ -66,7 +69,7 @@ def stores_on(
     """Return the stores of a process: on *connection*, and in the bucket of *artifacts*."""
     keys = JetStreamKeys(connection, tenants=tenants)
     archives = S3Archives(artifacts)
-    stored = JetStreamLog(connection)
+    stored: EventLog = JetStreamLog(connection)
     snapshots = JetStreamSnapshots(connection, writes=writes_snapshots)
     return Stores(
         log=_opened(stored, archives=archives, keys=keys),
@@ -86,6 +89,7 @@ def stores_on(
         announcer=NatsAnnouncer(connection),
         requests=NatsRequests(connection),
         sessions=JetStreamSessions(connection),
+        hearing=None if isinstance(stored, JetStreamLog) else NatsHearing(connection, stored),
     )
 
 

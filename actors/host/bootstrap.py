@@ -257,6 +257,8 @@ async def work(running: Process, roles: Iterable[ProcessRole] = ACTORS, *, alone
             group.create_task(running.worker(actor).run(), name=f"worker-{actor}")
         if beside or "service" in wanted:
             group.create_task(running.context_service().run(), name="context-service")
+            if running.hearing is not None:
+                group.create_task(running.hearing.run(), name="hearing")
         if beside or "sweeper" in wanted:
             group.create_task(running.sweeper().run(), name="sweeper")
 

@@ -11,20 +11,25 @@ import msgspec
 import pytest
 
 from actors.audit.replay import replay
+from actors.cli.session import started_stack
 from actors.core.flow import next_actor
-from actors.host.bootstrap import Process, work
+from actors.host.bootstrap import Process, ProcessRole, runtime, work
+from actors.host.settings import Settings
 from actors.runtime.conversations import Conversations
 from actors.runtime.stepping import Effects
-from protocol import codec
+from protocol import codec, subjects
+from protocol.acked import acked
+from protocol.client import Client
 from protocol.errors import NotFound
 from protocol.facts import ConversationOpened, MessagesAppended, SaidFact, SaidMessage, ToolOutputSpilled
 from protocol.formats import messages
 from protocol.ids import Address, address, fresh_id
 from protocol.service_messages import Answer, ContextAsked
-from protocol.subjects import Actor
+from protocol.subjects import ACTORS, Actor
 from storage.archives import ArchivedLog
 from storage.encrypted import EncryptedLog, EncryptedSnapshots
 from storage.gateway_sessions import MemorySessions
+from storage.hearing import NatsHearing
 from storage.memory import MemoryAnchors, MemoryArchives, MemoryArtifacts, MemoryKeys, MemoryLog, MemorySnapshots
 from storage.memory_erasure import MemoryErasure
 from storage.memory_work import (
@@ -97,9 +102,9 @@ def on(stored: SqliteLog, beside: Process) -> Process:
 
 
 @asynccontextmanager
-async def at_work(ours: Process) -> AsyncIterator[Process]:
-    """Have the four actors, the service and the sweeper of *ours* work meanwhile."""
-    working = asyncio.create_task(work(ours))
+async def at_work(ours: Process, *roles: ProcessRole) -> AsyncIterator[Process]:
+    """Have the four actors, the service and the sweeper of *ours* work meanwhile, or *roles* alone."""
+    working = asyncio.create_task(work(ours, roles or ACTORS, alone=bool(roles)))
     try:
         yield ours
     finally:
@@ -176,6 +181,34 @@ async def test_a_conversation_kept_in_one_file_is_the_same_for_who_opens_it_late
         assert {type(fact).__name__ for fact in done_facts(records)} >= {"ToolOutputSpilled", "ContextServed"}
         assert (await later.conversations.load(AT)).hash == left.hash
         assert [one.body for one in await stored.read(AT, after=0)] != [one.body for one in records]
+
+
+async def test_an_agent_speaks_to_a_log_that_is_no_stream_as_to_any_other(tmp_path: Path) -> None:
+    async with (
+        started_stack(Settings(data=str(tmp_path))) as (ours, _),
+        runtime(ours, role="test") as running,
+        Client.connect(ours.nats.url) as agent,
+    ):
+        assert await running.connection.jetstream().delete_stream(subjects.LOG_STREAM)
+        with closing(SqliteLog(tmp_path / "log.sqlite", running.wakes)) as stored:
+            hearing = NatsHearing(running.connection, stored)
+            there = replace(on(stored, running), hearing=hearing)
+            # its sweeper and its eraser would ask the stream
+            async with at_work(there, *ACTORS, "service"):
+                talk = await agent.open(f"file-{fresh_id()}", policy=layer(window=6_000))
+                await talk.append(SAMPLE)
+                view = await talk.context(patience=120)
+                assert view.compacted
+                assert 0 < len(view.messages) < len(SAMPLE)
+                newest = (await stored.read(talk.at, after=0))[-1]
+                # said again, since nobody confirmed it, it is stored once, and both are told its place
+                said, id_ = subjects.said(talk.at), {"Nats-Msg-Id": "unconfirmed"}
+                body = codec.encode_said(codec.Said(writer="agent", count=1, facts=(appended(SAMPLE[-1:]),)))
+                told = [await acked(running.connection, said, body, headers=id_, seconds=30) for _ in range(2)]
+                assert told[0].seq == told[1].seq > newest.seq
+            records = await there.log.read(talk.at, after=0)
+            assert [one.seq for one in records if one.side == "said"][-1] == told[0].seq
+            assert replay(talk.at, records).divergence is None
 
 
 async def test_a_sweep_of_memory_finds_what_nobody_was_told() -> None:
