@@ -15,10 +15,10 @@ from protocol.formats import messages
 
 from .choice import worthiest
 from .gaps import GAP, Gapped, gapped, moved, with_gaps_once, without_cut_end
-from .json_lines import flat, json_lines, names_columns, parted
+from .json_lines import ROWS_JOINT, flat, json_lines, names_columns, parted, with_names
 from .kinds import BASE64_CHARS_MIN, FLAT_DEPTH_MAX, JSON_DEPTH_MAX, is_deep, parsed_json
 from .line_worths import LINE_CHARS_MAX, WORD, Sought, line_worths, without_numbers, words_of_each, worths_of
-from .noise import failing_sources, passed_tests, undrawn, without_noise, without_rights, wordless
+from .noise import failing_sources, fragments, passed_tests, undrawn, without_noise, without_rights, wordless
 from .phrases import binding, telling
 from .shorten.binary import without_base64
 from .table import Table, heads, is_header, is_ruler, is_title, summaries, table_of
@@ -111,7 +111,7 @@ class LookedAt:
         if len(listed) <= chars:
             return listed
         most = min(LINE_CHARS_MAX, max(60, chars - 4))
-        shown = [line if len(line) <= most or self._is_header(line) else self._clipped(line, most) for line in lines]
+        shown = self._each_clipped(lines, most)
         headers = [number for number, line in enumerate(shown) if line[-1:] == ":" and self._is_header(line)]
         room = max(chars - len(summary) - 2, chars // 2)
         chosen = worthiest(shown, self._worths, room, headers, named, columns_free=self._clauses)
@@ -132,8 +132,21 @@ class LookedAt:
         left = set(self._table.odd).difference(chosen)
         return self._table.named(left, chars) if left else ""
 
-    def _clipped(self, line: str, chars: int) -> str:
-        return _clipped(line, self._sought, chars, clauses=self._clauses)
+    def _each_clipped(self, lines: Sequence[str], chars: int) -> list[str]:
+        """Return *lines*, longer ones in at most *chars* characters: a row that loses fields has the others' names."""
+        out, columns = list[str](), ""
+        for line in lines:
+            if len(line) <= chars or self._is_header(line):
+                columns = line if names_columns(line) else columns
+                out.append(line)
+                continue
+            rows = line.split(ROWS_JOINT) if self._clauses and columns else [line]
+            if columns and self._clauses:
+                rows = [with_names(row, columns) for row in rows]
+            room = (chars + len(ROWS_JOINT)) // len(rows) - len(ROWS_JOINT)
+            shorter = [_clipped(row, self._sought, room, clauses=self._clauses) for row in rows]
+            out.append(ROWS_JOINT.join(shorter))
+        return out
 
     def _rendered(self, lines: Sequence[str], chosen: Sequence[int], gaps: frozenset[int]) -> str:
         return _rendered(lines, chosen, gaps, is_header=self._is_header)
@@ -180,7 +193,8 @@ class LookedAt:
         worths = line_worths(lines, self._sought, self._table, are_rows=are_rows, numbers=self._clauses)
         for number in failing_sources(lines) if self._clauses else ():
             worths[number] += _FAILING_WORTH
-        for number in (*passed_tests(lines), *wordless(without_numbers(lines))) if self._clauses else ():
+        bare = without_numbers(lines)
+        for number in (*passed_tests(lines), *wordless(bare), *fragments(bare)) if self._clauses else ():
             worths[number] = 0.0
         if not self._ordered:
             return worths

@@ -25,6 +25,8 @@ ALIKE_MIN = 4
 _MARK = re.compile(r", |[()\[\]{}]")
 _COLUMNS = re.compile(r"(?:.*: )?\(.*\):")
 
+_FIGURE = re.compile(r"-?[\d.]+|true|false|null")
+
 Place = tuple[str, ...]
 """The names that lead to an object; those in one list are at one place."""
 
@@ -45,6 +47,24 @@ def head_of(answer: str) -> str:
     """Return the names of columns that an *answer* on one line begins with, up to its first row; else nothing."""
     head, joint, _ = answer.partition("): ")
     return f"{head}{joint}" if joint and names_columns(f"{head}):") else ""
+
+
+def with_names(row: str, columns: str) -> str:
+    """Return a *row* with names before its figures, as the line above its rows has them: it may lose fields then.
+
+    What stands in words says more by itself than by its place.
+    """
+    names = parted(columns.partition("(")[2].removesuffix("):"))
+    fields = parted(row)
+    return ", ".join(map(_with_name, names, fields)) if len(names) == len(fields) else row
+
+
+def _with_name(name: str, field: str) -> str:
+    outer, _, inner = name.partition(" (")
+    if inner and field.startswith("("):
+        within = map(_with_name, parted(inner.removesuffix(")")), parted(field[1:].removesuffix(")")))
+        return f"{outer} ({', '.join(within)})"
+    return f"{outer} {field}" if _FIGURE.fullmatch(field) else field
 
 
 def json_lines(value: Any, *, differing: bool = False) -> Iterator[str]:

@@ -47,6 +47,9 @@ _LETTER = re.compile(r"[^\W_]")
 SHORT_CHARS = 24
 """A longer line without a letter or a figure is a ruler, or a text of another sort."""
 
+FRAGMENT_LETTERS = 3
+"""Letters and figures of a line that says something by itself, at least."""
+
 _DEFINES = re.compile(
     r"\s*(?:(?:export|default|public|private|protected|static|final|abstract|async|pub|override|inline) )*"
     r"(?:(?:class|interface|struct|enum|trait|namespace|module) [\w.]+(?:\s*[({:<;]|\s+(?:extends|implements|for)\b|$)"
@@ -108,6 +111,18 @@ def passed_tests(lines: Sequence[str]) -> list[int]:
 def wordless(lines: Sequence[str]) -> list[int]:
     """Return the numbers of the lines that only close or part what others say, as a brace does."""
     return [number for number, line in enumerate(lines) if len(line) < SHORT_CHARS and not _LETTER.search(line)]
+
+
+def fragments(lines: Sequence[str]) -> list[int]:
+    """Return the numbers of the lines too short to say anything without their neighbours, as an argument `-c` is.
+
+    The first and the last one may be an answer.
+    """
+    return [
+        number
+        for number, line in enumerate(lines[1:-1], 1)
+        if len(line) < SHORT_CHARS and len(_LETTER.findall(line)) < FRAGMENT_LETTERS
+    ]
 
 
 def sources(lines: Sequence[str]) -> frozenset[int]:
