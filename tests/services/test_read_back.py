@@ -32,11 +32,13 @@ def run(steps: int, *, words: int = 300) -> list[Json]:
     return out
 
 
-async def told(client: Client, name: str, said: list[Json]) -> Conversation:
+async def told(working: Runtime, client: Client, name: str, said: list[Json]) -> Conversation:
     talk = await client.open(name, policy=layer())
     for start in range(0, len(said), 21):
         await talk.append(said[start : start + 21])
     await talk.context()
+    # a view may be served before a result is stored
+    await settled(working, talk.at)
     return talk
 
 
@@ -48,7 +50,7 @@ def followed(line: str) -> str:
 
 
 async def test_a_range_too_long_to_show_is_an_outline(working: Runtime, client: Client, name: str) -> None:
-    talk = await told(client, name, run(60, words=60))
+    talk = await told(working, client, name, run(60, words=60))
     first, *lines = (await talk.read_artifact("messages:1-121")).split("\n")
     assert first.startswith("[Messages 1-121, one line each")
     assert len(lines) == 121
@@ -59,7 +61,7 @@ async def test_a_range_too_long_to_show_is_an_outline(working: Runtime, client: 
 
 
 async def test_a_range_that_fits_is_given_whole(working: Runtime, client: Client, name: str) -> None:
-    talk = await told(client, name, run(20))
+    talk = await told(working, client, name, run(20))
     assert await talk.read_artifact("messages:1-2") == (
         '--- message 1 (user) ---\nMend the build.\nTouch no test.\n--- message 2 (assistant) ---\n{"path": "src/1.py"}'
     )
@@ -70,7 +72,7 @@ async def test_a_range_that_fits_is_given_whole(working: Runtime, client: Client
 
 async def test_what_was_spilled_stays_a_key_among_what_fits(working: Runtime, client: Client, name: str) -> None:
     talk = await told(
-        client, name, [user("why?"), looks("a", "build.log"), result("a", LOG), assistant("That is why.")]
+        working, client, name, [user("why?"), looks("a", "build.log"), result("a", LOG), assistant("That is why.")]
     )
     read = await talk.read_artifact("messages:1-4")
     assert "--- message 1 (user) ---\nwhy?" in read
@@ -86,7 +88,7 @@ async def test_an_outline_is_bounded_and_reads_on_to_the_end(
 ) -> None:
     text = "🙂言葉" * 40 * words  # 400 bytes each
     said = [user(f"{number} {text}") for number in range(1, 301)]
-    talk = await told(client, name, said)
+    talk = await told(working, client, name, said)
     key, numbers = "messages:1-", []
     for _ in range(20):
         read = await talk.read_artifact(key)
@@ -100,7 +102,7 @@ async def test_an_outline_is_bounded_and_reads_on_to_the_end(
 
 async def test_hits_of_a_pattern_carry_number_and_key(working: Runtime, client: Client, name: str) -> None:
     said = [*run(20), looks("big", "build.log"), result("big", LOG)]
-    talk = await told(client, name, said)
+    talk = await told(working, client, name, said)
     read = (await talk.read_artifact("messages:2-43", pattern=r"^needle 1[12]$|^line 777 ", context=0)).split("\n")
     heads = [line for line in read if line.startswith("messages:")]
     assert [head.split(" (")[0] for head in heads] == [
@@ -116,7 +118,7 @@ async def test_hits_of_a_pattern_carry_number_and_key(working: Runtime, client: 
 
 async def test_many_hits_are_bounded_and_say_how_to_go_on(working: Runtime, client: Client, name: str) -> None:
     said = [*run(40), looks("big", "build.log"), result("big", LOG)]
-    talk = await told(client, name, said)
+    talk = await told(working, client, name, said)
     key, numbers = "messages:1-", []
     while key != "messages:83":
         read = await talk.read_artifact(key, pattern="so it is|of the build", context=0)
@@ -131,7 +133,7 @@ async def test_many_hits_are_bounded_and_say_how_to_go_on(working: Runtime, clie
 
 async def test_what_has_no_call_and_what_is_beyond_the_end(working: Runtime, client: Client, name: str) -> None:
     said = [*run(12), result("nobody", "an answer " * 2000)]
-    talk = await told(client, name, said)
+    talk = await told(working, client, name, said)
     *_, last = (await talk.read_artifact("messages:20-900")).split("\n")
     assert re.fullmatch(r"messages:26 tool an answer an answer.* \([\d,]+ tokens(, key \w{16})?\)", last)
     for beyond in ("messages:27-30", "messages:900-", "#99"):

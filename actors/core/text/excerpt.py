@@ -14,24 +14,24 @@ from functools import cached_property
 from protocol.formats import messages
 
 from .choice import worthiest
+from .clipping import FIELDS_MIN, clipped_line, clipped_lines, figures_worth
 from .gaps import GAP, Gapped, gapped, moved, with_gaps_once, without_cut_end
-from .json_lines import ROWS_JOINT, flat, json_lines, names_columns, parted, with_names
+from .json_lines import flat, json_lines, names_columns
 from .kinds import BASE64_CHARS_MIN, FLAT_DEPTH_MAX, JSON_DEPTH_MAX, is_deep, parsed_json
-from .line_worths import LINE_CHARS_MAX, WORD, Sought, line_worths, without_numbers, words_of_each, worths_of
-from .noise import failing_sources, fragments, passed_tests, undrawn, without_noise, without_rights, wordless
+from .line_worths import (
+    LINE_CHARS_MAX,
+    Sought,
+    beside_others,
+    line_worths,
+    without_numbers,
+)
+from .noise import undrawn, without_noise, without_rights
 from .phrases import binding, telling
 from .shorten.binary import without_base64
 from .table import Table, heads, is_header, is_ruler, is_title, summaries, table_of
 
 READ_CHARS_MAX = 200_000
 """Of a larger result, both halves of the bound are looked at: its beginning and its end."""
-
-FIELDS_MIN = 4
-"""A line of so many fields is shortened by leaving fields out."""
-
-CLAUSE_WORDS_MIN = 5
-"""Between two commas, on average: more words are a clause of a sentence, and no field. A column of a table is mostly a
-word or two, the fields of a record up to four with their name."""
 
 _WIDE = re.compile(r"(?<=\S) {3,}")
 _NUMBER = re.compile(rf"(?:{GAP} )?(?:\s*\d+[:|→])?")
@@ -46,22 +46,12 @@ _NUMBERED = re.compile(r"\s*(\d{1,2})[.)]\s")
 SENTENCE_CHARS, PIECE_CHARS_MIN = 200, 40
 """A longer line of prose is read by its sentences; a shorter sentence stands with the next one."""
 
-_SPACES = re.compile(r"\s+")
-WORD_CHARS_MAX = 24
-_LONG_WORD = re.compile(r"(?a)\b[\w+=-]{72,}")
-LONG_WORD_CHARS = 20
-"""Of a key, a hash or a code that fills the room of a line: enough to know it again."""
-
 _SENTENCE_END = re.compile(r"(?<=[.!?:;])\s+|(?<=[。！？；])")
 _CLAUSE_END = re.compile(r"(?<=[.!?;])\s+|\s+(?=[-*•] [^a-z]|#{1,4} )|(?<=[。！？；])")
 """What stands behind a colon stays with it: a label says nothing without its value. Behind a dash, a small letter goes
 on with the sentence."""
 
-_FIGURES = re.compile(r"\d[\d.,:%-]*")
-_FAILING_WORTH = 1.2
-"""Of the line of a program that failed, as a test runner marks it."""
-
-_TOLD_WORTH, _FIGURE_WORTH = 1.0, 0.25
+_TOLD_WORTH = 1.0
 """Of a sentence: for a rule, a decision or an outcome in it, and for each figure."""
 
 _BINDING_WORTH = 1.0
@@ -111,7 +101,7 @@ class LookedAt:
         if len(listed) <= chars:
             return listed
         most = min(LINE_CHARS_MAX, max(60, chars - 4))
-        shown = self._each_clipped(lines, most)
+        shown = clipped_lines(lines, self._sought, most, is_header=self._is_header, clauses=self._clauses)
         headers = [number for number, line in enumerate(shown) if line[-1:] == ":" and self._is_header(line)]
         room = max(chars - len(summary) - 2, chars // 2)
         chosen = worthiest(shown, self._worths, room, headers, named, columns_free=self._clauses)
@@ -131,22 +121,6 @@ class LookedAt:
             return ""
         left = set(self._table.odd).difference(chosen)
         return self._table.named(left, chars) if left else ""
-
-    def _each_clipped(self, lines: Sequence[str], chars: int) -> list[str]:
-        """Return *lines*, longer ones in at most *chars* characters: a row that loses fields has the others' names."""
-        out, columns = list[str](), ""
-        for line in lines:
-            if len(line) <= chars or self._is_header(line):
-                columns = line if names_columns(line) else columns
-                out.append(line)
-                continue
-            rows = line.split(ROWS_JOINT) if self._clauses and columns else [line]
-            if columns and self._clauses:
-                rows = [with_names(row, columns) for row in rows]
-            room = (chars + len(ROWS_JOINT)) // len(rows) - len(ROWS_JOINT)
-            shorter = [_clipped(row, self._sought, room, clauses=self._clauses) for row in rows]
-            out.append(ROWS_JOINT.join(shorter))
-        return out
 
     def _rendered(self, lines: Sequence[str], chosen: Sequence[int], gaps: frozenset[int]) -> str:
         return _rendered(lines, chosen, gaps, is_header=self._is_header)
@@ -191,11 +165,8 @@ class LookedAt:
         lines, _, _ = self._pieces
         are_rows = self._clauses and (self._table is not None or any(map(names_columns, lines)))
         worths = line_worths(lines, self._sought, self._table, are_rows=are_rows, numbers=self._clauses)
-        for number in failing_sources(lines) if self._clauses else ():
-            worths[number] += _FAILING_WORTH
-        bare = without_numbers(lines)
-        for number in (*passed_tests(lines), *wordless(bare), *fragments(bare)) if self._clauses else ():
-            worths[number] = 0.0
+        if self._clauses:
+            worths = beside_others(lines, worths)
         if not self._ordered:
             return worths
         for number in binding(lines):
@@ -226,7 +197,7 @@ def sentences_excerpt(text: str, *, chars: int, sought: Sought, clauses: bool = 
     worths = [worth + _told_worth(part) for worth, part in zip(line_worths(parts, sought), parts, strict=True)]
     if clauses:
         worths = _with_first_items(parts, worths)
-    shown = [_clipped(part, sought, max(60, chars - 4), clauses=clauses) for part in parts]
+    shown = [clipped_line(part, sought, max(60, chars - 4), clauses=clauses) for part in parts]
     # older rules take a sentence that ends as names of columns do for some
     headers = [] if clauses else [number for number, part in enumerate(shown) if is_header(part)]
     return _rendered(shown, worthiest(shown, worths, chars, headers)).replace("\n", " ")
@@ -289,11 +260,7 @@ def _is_listed(parts: list[str]) -> bool:
 
 def _told_worth(said: str) -> float:
     kinds = {kind for kind, _ in telling(said.encode())}
-    return _TOLD_WORTH * len(kinds) + _figures_worth(said)
-
-
-def _figures_worth(said: str) -> float:
-    return _FIGURE_WORTH * min(3, len(_FIGURES.findall(said)))
+    return _TOLD_WORTH * len(kinds) + figures_worth(said)
 
 
 def readable_lines(text: str, *, indented: bool = False) -> list[str]:
@@ -334,53 +301,6 @@ def _narrow(line: str, *, indented: bool) -> str:
     number = _NUMBER.match(line) if indented else None
     start = len(line) - len(line[number.end() :].lstrip()) if number else 0
     return f"{line[:start]}{_WIDE.sub('  ', line[start:])}"
-
-
-def _clipped(line: str, sought: Sought, chars: int, *, clauses: bool) -> str:
-    """Return *line* in at most *chars* characters, a longer one around the word that mattered most."""
-    if len(line) <= chars:
-        return line
-    if clauses:
-        line = _LONG_WORD.sub(lambda found: f"{found.group()[:LONG_WORD_CHARS]}{GAP}", line)
-        if len(line) <= chars:
-            return line
-    fields = line.split(", ")
-    if len(fields) >= FIELDS_MIN and not (clauses and line.count(" ") > CLAUSE_WORDS_MIN * len(fields)):
-        return _fields(parted(line) if clauses else fields, sought, chars, figures=clauses)
-    best, place = 0.0, 0
-    found = list(WORD.finditer(line.lower()))
-    for one, worth in zip(found, worths_of([one.group() for one in found], sought), strict=True):
-        if worth > best:
-            best, place = worth, one.start()
-    start = max(0, min(place - chars // 3, len(line) - chars))
-    end = start + chars - 2
-    piece = line[start:end]
-    # whole words, where there are spaces to find them by
-    if start and (joint := _SPACES.search(piece, 0, WORD_CHARS_MAX)):
-        piece = piece[joint.end() :]
-    if end < len(line) and (joint := _SPACES.search(piece[::-1], 0, WORD_CHARS_MAX)):
-        piece = piece[: len(piece) - joint.end()]
-    piece = piece.rstrip() if clauses and not start else piece.strip()
-    return f"{GAP if start else ''}{piece}{GAP if end < len(line) else ''}"
-
-
-def _fields(fields: list[str], sought: Sought, chars: int, *, figures: bool) -> str:
-    """Return those of *fields* that mattered most, in their order, in at most *chars* characters.
-
-    With *figures* one that holds some says more than one of words, where nobody used either.
-    """
-    worths = [sum(worths_of(words, sought)) for words in words_of_each(fields)]
-    if figures:
-        worths = [worth + _figures_worth(field) for worth, field in zip(worths, fields, strict=True)]
-    order = sorted(range(len(fields)), key=lambda place: (-worths[place] / (12 + len(fields[place])), place))
-    chosen: list[int] = []
-    left = chars - 2
-    for place in order:
-        if len(fields[place]) + 2 <= left:
-            left -= len(fields[place]) + 2
-            chosen.append(place)
-    kept = ", ".join(fields[place] for place in sorted(chosen)) or fields[order[0]][: chars - 2]
-    return f"{kept} {GAP}"
 
 
 def _rendered(

@@ -16,7 +16,7 @@ import re2
 
 from .gaps import GAP
 from .json_lines import names_columns
-from .noise import definitions, imports, sources
+from .noise import definitions, failing_sources, fragments, imports, labels, passed_tests, sources, wordless
 from .recent import Recent
 from .shorten.lines import lines_with, shapes_of, telling_lines
 from .table import Table, summaries
@@ -97,6 +97,12 @@ _MAY_RULE = re2.compile("(?i)never|always|must|do not|don't|only")
 _RULE_WORTH = 0.4
 """Of a line that says what one must do, or must not."""
 
+
+_FAILING_WORTH = 1.2
+"""Of the line of a program that failed, as a test runner marks it."""
+
+_LABEL_SHARE = 0.3
+"""Of the worth of a line that only announces the one below it, which has all of it too."""
 
 _DEFINES_WORTH, _IMPORTS_SHARE = 0.5, 0.3
 """Of the line of a program that defines something; and of the worth of one that names what is used there."""
@@ -223,6 +229,19 @@ def line_worths(
         own[-1] += _LAST_WORTH
     besides = map(add, (0.0, *own), (*own[1:], 0.0))
     return [one + _BESIDE_SHARE * (beside if beside < 1.0 else 1.0) for one, beside in zip(own, besides, strict=False)]
+
+
+def beside_others(lines: Sequence[str], worths: Sequence[float]) -> list[float]:
+    """Return the *worths* of *lines* by what stands around them: what failed, or only announces another."""
+    bare, out = without_numbers(lines), list(worths)
+    for number in failing_sources(lines):
+        out[number] += _FAILING_WORTH
+    for number in labels(bare):
+        out[number + 1] = max(out[number], out[number + 1])
+        out[number] *= _LABEL_SHARE
+    for number in (*passed_tests(lines), *wordless(bare), *fragments(bare)):
+        out[number] = 0.0
+    return out
 
 
 def _repeats_question(words: Iterable[str], weights: Mapping[str, float]) -> bool:

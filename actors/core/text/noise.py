@@ -125,6 +125,12 @@ def fragments(lines: Sequence[str]) -> list[int]:
     ]
 
 
+def labels(lines: Sequence[str]) -> list[int]:
+    """Return the numbers of the lines that announce what stands below them, where they are no program's."""
+    found = [number for number, line in enumerate(lines[:-1]) if line.endswith(":") and not line.endswith("):")]
+    return [number for number in found if number not in sources(lines)] if found else []
+
+
 def sources(lines: Sequence[str]) -> frozenset[int]:
     """Return the numbers of the lines that are a program's, where most are: what they say of errors, none has seen."""
     some = lines[:: 1 + len(lines) // SOURCES_LOOKED]

@@ -281,3 +281,43 @@ def test_what_must_be_kept_is_told_before_what_else_a_brief_says(heading: str) -
     brief = f"# Brief\n## Background\n{some}\n{heading}\n{kept}\n## Code\n{some}"
     short = excerpt(brief, chars=240, sought=lambda _: 0.0, clauses=True, ordered=True)
     assert kept in short
+
+
+def test_a_row_that_loses_fields_says_what_the_figures_are_that_stay() -> None:
+    legs = [
+        {
+            "flight_number": f"HAT{number}",
+            "origin": f"AIRPORT {number} OF THE SOUTH",
+            "destination": f"AIRPORT {number} OF THE NORTH",
+            "seats": {"basic": number % 7, "economy": number},
+            "price": 70 + number,
+        }
+        for number in range(200, 260)
+    ]
+    found = json.dumps([legs[at : at + 2] for at in range(0, 60, 2)])
+    told = excerpt(found, chars=110, sought=lambda word: float(word in ("hat200", "270", "271")), clauses=True)
+    assert told == (
+        f"{GAP} HAT200, seats (basic 4, economy 200), price 270 {GAP}; "
+        f"HAT201, seats (basic 5, economy 201), price 271 {GAP}"
+    )
+
+
+def test_a_line_that_announces_another_one_gives_way_to_it() -> None:
+    found = 'Found 1 matches for "fields.py" in /srv/marshmallow/src:\n/srv/marshmallow/src/marshmallow/fields.py'
+    told = excerpt(found, chars=70, sought=lambda word: float(word == "fields.py"), clauses=True)
+    assert told == f"{GAP} /srv/marshmallow/src/marshmallow/fields.py"
+
+
+def test_a_line_of_a_letter_or_a_figure_says_nothing_alone() -> None:
+    lines = [
+        "Command:",
+        "  sh",
+        "Args:",
+        "  -c",
+        "  wget -O - https://example.org/list; exit 125;",
+        "  1",
+        "State:  Waiting",
+    ]
+    told = excerpt("\n".join(lines * 4), chars=90, sought=lambda word: float(word in ("1", "125")), clauses=True)
+    assert "exit 125" in told
+    assert not {"-c", "1"} & {line.strip(f"{GAP} ") for line in told.split("\n")}
