@@ -14,7 +14,7 @@ from actors.core.text.error_text import error_text
 from actors.core.text.excerpt import excerpt, sentences_excerpt
 from actors.core.text.gaps import GAP, with_gaps_once
 from actors.core.text.json_lines import ALIKE_HEAD, has_rows, names_columns
-from actors.core.text.table import is_summary
+from actors.core.text.told_table import is_summary, shorter_table
 from actors.core.units import Unit
 from protocol.account import AccountAct, AccountStep
 
@@ -40,12 +40,12 @@ from .calls import (
     thought_in,
     trace_before,
     trace_in,
+    without_frames,
     writes_task_list,
 )
 from .hindsight import Hindsight
 from .records import is_record, record_in, record_text, shorter_record, without_known
-from .step_rooms import FAILED_OUTCOME_CHARS, SPOKEN_MORE, USED_MIN, LevelChars, Rooms, is_report, says_edit
-from .told_tables import shorter_table
+from .step_rooms import SPOKEN_MORE, USED_MIN, WHY_CHARS, LevelChars, Rooms, is_report, says_edit
 
 CALL_HEAD, EDIT_HEAD = 0.62, 0.96
 """Of a call that is too long, its beginning; an edit says first what is new."""
@@ -155,8 +155,9 @@ def _shorter_outcome(act: AccountAct, chars: int, after: int, hindsight: Hindsig
     if not act.failed:
         table = shorter_table(act.outcome, chars) if hindsight.by_fields else ""
         return table or shorter(act.outcome, chars)
-    reason, _, rest = act.outcome.partition("\n")
-    reason = clipped(reason, max(FAILED_OUTCOME_CHARS, chars // 2), head=REASON_HEAD)
+    told = without_frames(act.outcome) if hindsight.by_fields else act.outcome
+    reason, _, rest = told.partition("\n")
+    reason = clipped(reason, max(WHY_CHARS, chars // 2), head=REASON_HEAD)
     left = chars - len(reason)
     if not rest or left <= LEAST_CHARS:
         return reason

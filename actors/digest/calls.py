@@ -94,6 +94,9 @@ _RAISED = re.compile(r"[A-Za-z_][\w.]*(?::\s|$)")
 """The line of a trace that says what was raised."""
 
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d+), in (\S+)')
+RAISED_IN = "(raised in"
+_IN_TRACE = re.compile(rf'(?:{GAP} )?(?:  File ".+", line \d|    \S|.*{re.escape(TRACE_TITLE)})')
+"""A line of a trace, where one is known to stand: its title, a frame, or the line of the program below it."""
 
 SPOKEN_CHARS_MAX = 6000
 """A longer text was printed by a program: nobody says so much."""
@@ -340,7 +343,15 @@ def raised(failed: str, result: str) -> str:
         return failed
     path, line, function = frames[-1]
     place = "/".join(path.split("/")[-PLACE_PARTS:])
-    return f"{failed.split(chr(10), 1)[-1]} (raised in {function}, {place}, line {line})"
+    return f"{failed.split(chr(10), 1)[-1]} {RAISED_IN} {function}, {place}, line {line})"
+
+
+def without_frames(outcome: str) -> str:
+    """Return an *outcome* whose first line says where it was raised without the frames of its Python trace."""
+    why, _, rest = outcome.partition("\n")
+    if RAISED_IN not in why:
+        return outcome
+    return "\n".join([why, *(line for line in rest.split("\n") if not _IN_TRACE.match(line))])
 
 
 def as_said(entry: Entry) -> Entry:

@@ -11,7 +11,7 @@ from actors.core.text.gaps import GAP
 from actors.core.text.json_lines import head_of
 from actors.core.text.line_worths import Sought
 from actors.core.text.noise import is_idle
-from actors.core.text.table import is_summary
+from actors.core.text.told_table import is_summary
 from protocol.account import AccountAct, AccountStep
 
 from .account_steps import ANSWER_CHARS_MAX, EDIT_HEAD, NOTHING, REASON_HEAD

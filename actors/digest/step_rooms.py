@@ -56,8 +56,11 @@ CALL_CHARS_MIN = 100
 TASK_LIST_CHARS = 700
 """Nor is the assistant's own list of tasks, of which only the newest is told: it says what comes next."""
 
-FAILED_OUTCOME_CHARS, INSTRUCTS_CHARS, USED_CHARS = 220, 500, 220
+WHY_CHARS, INSTRUCTS_CHARS, USED_CHARS = 220, 500, 220
 """An outcome is not shortened below this: why something failed, what agents are told to do, what was used later."""
+
+FAILURE_CHARS = 320
+"""The same of all that is told of a failure, by today's rules: what was printed before a trace often says why."""
 
 RECORD_LEAST_CHARS, RECORD_CHARS = 290, 140
 """A record that was looked up is not shortened below this; where steps are joined, below that."""
@@ -156,7 +159,8 @@ class Rooms:
         if self._by_fields and self._spares and says_edit(act):
             return 0
         spare = max(0, int(self._most.call * self._share) - call) if self._spares else 0
-        least = FAILED_OUTCOME_CHARS if act.failed else INSTRUCTS_CHARS if act.instructs else 0
+        failed = FAILURE_CHARS if self._by_fields else WHY_CHARS
+        least = failed if act.failed else INSTRUCTS_CHARS if act.instructs else 0
         least = max(least, USED_CHARS * (act.used >= USED_MIN))
         if self._by_fields and is_record(act.outcome):
             least = RECORD_LEAST_CHARS

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.core.text.excerpt import excerpt
+from actors.core.text.gaps import GAP
+from actors.core.text.told_table import shorter_table
 from actors.digest.records import fields_of, is_record, record_in, record_text, shorter_record
-from actors.digest.told_tables import shorter_table
 from protocol.policy import resolve
 from tests.builders import Talk, assistant, policy, result, user, words
 
@@ -217,6 +218,13 @@ def test_of_a_table_that_is_told_shorter_once_more_the_names_of_odd_rows_stay() 
     of_places = f"{rows}\n(9 rows: south x8, north x1; Ready x8, Crashed x1)"
     assert "(of the rows: Crashed: pump-1; north: pump-2)" in shorter_table(of_places, 104)
     assert shorter_table("one\ntwo\n(3 rows: in each a)", 100) == ""
+
+
+def test_rows_of_a_table_that_is_told_shorter_do_not_look_as_if_they_followed_each_other() -> None:
+    rows = f"NAME  STATUS\na-1  Crashed\nb-2{'-of-many' * 9}  Ready\nc-3  Crashed …\nd-4  Crashed"
+    summary = "(90 rows: Ready x87, Crashed x3)"
+    told = f"{GAP} a-1  Crashed {GAP}\nc-3  Crashed {GAP}\nd-4  Crashed\n{summary}"
+    assert shorter_table(f"{rows}\n{summary}", 100) == told
 
 
 @given(st.lists(st.text(alphabet="ab :;,x4()…|\t", max_size=12), max_size=8), st.integers(1, 300))

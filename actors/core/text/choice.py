@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from .json_lines import ROWS_JOINT, names_columns
-from .table import is_summary
+from .told_table import is_summary
 
 HEADED_MAX = 40
 """Lines below the names of columns in which rows are looked for."""
@@ -39,7 +39,7 @@ def worthiest(
     kept_back = chars * FILL_SHARE if len(lines) > FEW_LINES else 0
     room = chars - max([len(lines[one]) + 1 for one in named], default=0)
     chosen, left = _fitting(lines, worths, room, kept_back, above)
-    if named and not any(_rows_below(number, lines, chosen) for number in named):
+    if named and not any(_rows_below(number, lines, chosen, above) for number in named):
         named = frozenset()
         chosen, left = _fitting(lines, worths, chars, kept_back, above)
     # the names of the columns, where a row stands
@@ -53,7 +53,7 @@ def worthiest(
             chosen.add(number)
             left -= 0 if is_free else len(lines[number])
     for number in named:
-        if _rows_below(number, lines, chosen):
+        if _rows_below(number, lines, chosen, above):
             chosen.add(number)
     # a hole of a line or two says less than the lines
     for number in sorted(chosen):
@@ -95,9 +95,13 @@ def _first_row(line: str, is_json: bool) -> str:
     return line.partition(ROWS_JOINT)[0] if is_json else line
 
 
-def _rows_below(head: int, lines: Sequence[str], chosen: Collection[int]) -> bool:
-    """Tell whether rows of the columns that line *head* names are *chosen*, and not just how many they are."""
-    return any(head < number < head + HEADED_MAX and not is_summary(lines[number]) for number in chosen)
+def _rows_below(head: int, lines: Sequence[str], chosen: Collection[int], heads: Collection[int]) -> bool:
+    """Tell whether rows of the columns that line *head* names are *chosen*, and not just how many they are.
+
+    They end where another one of *heads* stands.
+    """
+    end = min([head + HEADED_MAX, *(other for other in heads if other > head)])
+    return any(head < number < end and not is_summary(lines[number]) for number in chosen)
 
 
 def _by_worth(lines: list[str], worths: list[float]) -> Iterator[int]:

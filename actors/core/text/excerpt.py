@@ -28,7 +28,8 @@ from .line_worths import (
 from .noise import undrawn, without_noise, without_rights
 from .phrases import binding, telling
 from .shorten.binary import without_base64
-from .table import Table, heads, is_header, is_ruler, is_title, summaries, table_of
+from .table import Table, heads, is_header, is_ruler, is_title, table_of
+from .told_table import summaries
 
 READ_CHARS_MAX = 200_000
 """Of a larger result, both halves of the bound are looked at: its beginning and its end."""

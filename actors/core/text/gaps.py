@@ -45,9 +45,14 @@ def without_cut_end(text: Gapped) -> Gapped:
     """Return *text* without its last line where that is the beginning of another one: whoever printed it cut it off."""
     *above, last = text.lines or [""]
     words = last.rstrip(GAP).rstrip()
-    if not words or not any(line.startswith(words) and line[len(words) :][:1].isalnum() for line in above):
+    if not words or not any(line.startswith(words) and _goes_on(line[len(words) :]) for line in above):
         return text
     return Gapped(above, frozenset([number for number in text.gaps if number < len(above)]) | {len(above)})
+
+
+def _goes_on(rest: str) -> bool:
+    """Tell whether a word goes on with *rest*, or another column follows."""
+    return rest[:1].isalnum() or (rest.startswith("  ") and not rest.isspace())
 
 
 def _is_mark(line: str) -> bool:

@@ -16,10 +16,11 @@ import re2
 
 from .gaps import GAP
 from .json_lines import names_columns
-from .noise import definitions, failing_sources, fragments, imports, labels, passed_tests, sources, wordless
+from .noise import absences, definitions, failing_sources, fragments, imports, labels, passed_tests, sources, wordless
 from .recent import Recent
 from .shorten.lines import lines_with, shapes_of, telling_lines
-from .table import Table, summaries
+from .table import Table
+from .told_table import summaries
 
 Sought = Callable[[str], float]
 """Tells how much a word (in lower case) matters: 0 not at all, 1 as one that the agent used."""
@@ -77,6 +78,9 @@ _different: Recent[str, frozenset[str]] = Recent(
 _STACK = re.compile(r"\s*File \".+\", line \d+|\s+at \S+.*[:(]\d+")
 STACK_LINES = 3
 """Of a stack trace, nearest to the error."""
+
+_TIMES = re.compile(r" \((?:x\d+|\d+ times)\b[^()]*\)")
+"""How often the same came, as Kubernetes' events and system logs say it behind a time."""
 
 _REFUSED = re.compile(
     r"(?i)\b(?:reject|refus|too (?:large|long|many)|not (?:found|allowed|permitted|supported)|invalid|cannot"
@@ -196,14 +200,15 @@ def line_worths(
     weights = {word: worth * min(1.0, RARE_IN_LINES / often[word]) for word, worth in worths if worth}
     weight, none = weights.get, repeat(0.0)
     own = [sum(map(weight, of_line, none), 0.0) for of_line in words]
+    silent: list[int] = []
     if numbers:
-        own = [
-            0.0 if worth and _repeats_question(of_line, weights) else worth
-            for of_line, worth in zip(words, own, strict=True)
-        ]
+        repeating = [number for number, some in enumerate(words) if own[number] and _repeats_question(some, weights)]
+        for number in repeating:
+            own[number] = 0.0
+        silent = [*repeating, *absences(lines)]
     # what weighs nothing adds nothing: most words
     of_digits = {word: worth for word, worth in weights.items() if _DIGIT.search(word)} if numbers else {}
-    shapes = shapes_of(lines)
+    shapes = shapes_of([_TIMES.sub("", line) for line in lines] if numbers else lines)
     body = "\n".join(lines).encode()
     program = sources(bare) if numbers else frozenset[int]()
     for number, worth in _telling(lines, body, shapes, table):
@@ -228,7 +233,10 @@ def line_worths(
     if not (len(lines) - 1 in program or (are_rows and (shapes[-1] in shapes[:-1] or _is_below_columns(lines)))):
         own[-1] += _LAST_WORTH
     besides = map(add, (0.0, *own), (*own[1:], 0.0))
-    return [one + _BESIDE_SHARE * (beside if beside < 1.0 else 1.0) for one, beside in zip(own, besides, strict=False)]
+    out = [one + _BESIDE_SHARE * (beside if beside < 1.0 else 1.0) for one, beside in zip(own, besides, strict=False)]
+    for number in silent:
+        out[number] = own[number]
+    return out
 
 
 def beside_others(lines: Sequence[str], worths: Sequence[float]) -> list[float]:

@@ -47,6 +47,10 @@ _LETTER = re.compile(r"[^\W_]")
 SHORT_CHARS = 24
 """A longer line without a letter or a figure is a ruler, or a text of another sort."""
 
+_NONE = (">", "null", "None", "nil", "none", "[]", "{}", "N/A", "n/a")
+_ABSENT = re.compile(r"\s*[\w ()/.-]+: *(?:<\w+>|null|None|nil|none|\[\]|\{\}|N/A|n/a)")
+"""A name without a value, as `Host Port: <none>`."""
+
 FRAGMENT_LETTERS = 3
 """Letters and figures of a line that says something by itself, at least."""
 
@@ -111,6 +115,11 @@ def passed_tests(lines: Sequence[str]) -> list[int]:
 def wordless(lines: Sequence[str]) -> list[int]:
     """Return the numbers of the lines that only close or part what others say, as a brace does."""
     return [number for number, line in enumerate(lines) if len(line) < SHORT_CHARS and not _LETTER.search(line)]
+
+
+def absences(lines: Sequence[str]) -> list[int]:
+    """Return the numbers of the lines that say of one thing that there is none."""
+    return [number for number, line in enumerate(lines) if line.endswith(_NONE) and _ABSENT.fullmatch(line)]
 
 
 def fragments(lines: Sequence[str]) -> list[int]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from .gaps import GAP
+from .told_table import CELL_GAP, counted, names_told, summed_up
 
 ROWS_MIN = 5
 COLUMNS_MIN = 2
@@ -21,9 +21,6 @@ KINDS_MAX = 6
 ODD_SHARE = 0.25
 """Of the rows: a cell that at most so many have is odd."""
 
-ODD_NAMES = "of the rows:"
-"""Before the names of rows that have no room."""
-
 CELL_CHARS_MAX = 24
 NAMED_MAX = 3
 ALIKE_CHARS_MAX = 120
@@ -31,10 +28,6 @@ ALIKE_CHARS_MAX = 120
 _EMPTY = frozenset(("<none>", "<unset>", "-", "--", "None", "null", "N/A", "n/a"))
 """Cells that say nothing is there."""
 
-CELL_GAP = re.compile(r"\t+| {2,}| \| ")
-"""What stands between two cells of a row."""
-
-_SUMMARY = re.compile(rf"\((?:\d+ rows:|{ODD_NAMES}) .*\)")
 _WORD = re.compile(r"[A-Za-z][\w/:.-]*")
 
 
@@ -99,7 +92,7 @@ class Table(NamedTuple):
         kinds = {place: often for place, often in self.kinds.items() if place not in alike}
         told = [f"in each {', '.join(each)}"] if each else []
         told += self._counted(kinds)
-        return f"({len(self.rows)} rows: {'; '.join(told)})" if told else ""
+        return summed_up(len(self.rows), told)
 
     @property
     def odd(self) -> list[int]:
@@ -144,24 +137,10 @@ class Table(NamedTuple):
     def summary(self) -> str:
         """Return how many rows there are, and how many have which kind; empty where no column has kinds."""
         told = self._counted(self.kinds)
-        return f"({len(self.rows)} rows: {'; '.join(told)})" if told else ""
+        return summed_up(len(self.rows), told)
 
     def _counted(self, kinds: Mapping[int, Counter[str]]) -> list[str]:
-        return [
-            self._named(place, ", ".join(f"{cell} x{times}" for cell, times in often.most_common()))
-            for place, often in list(kinds.items())[:NAMED_MAX]
-        ]
-
-
-def names_told(names: Mapping[str, Sequence[str]], chars: int) -> str:
-    """Return the *names* of odd rows by what is odd about them, as many as *chars* have room for."""
-    told = ""
-    room = chars - len(ODD_NAMES) - len(f"( , {GAP})")
-    for joint, each in _listed(names):
-        if len(told) + len(joint) + len(each) > room:
-            return f"({ODD_NAMES} {told}, {GAP})" if told else ""
-        told += joint + each
-    return f"({ODD_NAMES} {told})" if told else ""
+        return [self._named(place, counted(often)) for place, often in list(kinds.items())[:NAMED_MAX]]
 
 
 def is_ruler(line: str) -> bool:
@@ -172,10 +151,21 @@ def is_ruler(line: str) -> bool:
 def heads(lines: Sequence[str]) -> frozenset[int]:
     """Return the numbers of the lines that name columns: above a ruler, or above rows of figures."""
     ruled = (number for number, line in enumerate(lines) if number and is_ruler(line) and _COLUMNS_RULED.search(line))
-    found = frozenset(number - 1 for number in ruled if not is_ruler(lines[number - 1]))
+    found = frozenset(number - 1 for number in ruled if not is_ruler(lines[number - 1])) | _heads_below_labels(lines)
     if not found and lines and _names_columns(lines):
         return frozenset((0,))
     return found
+
+
+def _heads_below_labels(lines: Sequence[str]) -> frozenset[int]:
+    """Return the numbers of the lines below a label that name columns of the rows below them, as `Type  Status`."""
+    labels = [number for number, line in enumerate(lines[:-2]) if line.endswith(":")]
+    cells = {number: [CELL_GAP.split(line.strip()) for line in lines[number + 1 : number + 3]] for number in labels}
+    return frozenset(
+        number + 1
+        for number, (head, row) in cells.items()
+        if len(head) == len(row) > 1 and not row[0].endswith(":") and all(map(str.isalpha, head))
+    )
 
 
 def _names_columns(lines: Sequence[str]) -> bool:
@@ -205,16 +195,6 @@ def is_title(line: str) -> bool:
     return is_header(line) and not _BLOCK.match(line)
 
 
-def is_summary(line: str) -> bool:
-    """Tell a line that says how many rows there were."""
-    return line.startswith("(") and bool(_SUMMARY.fullmatch(line))
-
-
-def summaries(lines: Sequence[str]) -> list[int]:
-    """Return the numbers of the lines that say how many rows there were."""
-    return [number for number, line in enumerate(lines) if line[:1] == "(" and is_summary(line)]
-
-
 def table_of(lines: Sequence[str]) -> Table | None:
     """Return the table that *lines* are; None where they are none."""
     if len(lines) < ROWS_MIN:
@@ -242,12 +222,3 @@ def _kinds(cells: Sequence[str]) -> Counter[str]:
     few = len(often) <= KINDS_MAX and times >= USUAL_SHARE * len(cells)
     words = all(len(cell) <= CELL_CHARS_MAX and _WORD.fullmatch(cell) for cell in often)
     return often if few and words else Counter()
-
-
-def _listed(found: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
-    """Yield each name, by why it is listed, and what stands before it."""
-    joint = ""
-    for why, names in found.items():
-        for each in names:
-            yield (f"{joint}{why}: " if each is names[0] else ", "), each
-        joint = "; "

@@ -321,3 +321,21 @@ def test_a_line_of_a_letter_or_a_figure_says_nothing_alone() -> None:
     told = excerpt("\n".join(lines * 4), chars=90, sought=lambda word: float(word in ("1", "125")), clauses=True)
     assert "exit 125" in told
     assert not {"-c", "1"} & {line.strip(f"{GAP} ") for line in told.split("\n")}
+
+
+def test_what_happened_again_is_told_once_and_what_is_not_there_does_not_stand_for_it() -> None:
+    """A pod that ran out of memory, as `kubectl describe` tells it: two lines said the same, and no room was left."""
+    lines = [
+        "Name:  shop",
+        "Host Port:  <none>",
+        "    Last State:  Terminated",
+        "      Reason:  OOMKilled",
+        "Port:  <none>",
+    ]
+    pulled = '  Warning  Failed  {}  kubelet  Failed to pull image "registry.example/shop/memory:1.0": QPS exceeded'
+    lines += [pulled.format("18h"), "  Normal  Pulling  18h  kubelet  Pulling it", pulled.format("18h (x2 over 18h)")]
+    text = "\n".join([*lines, *(f"  Normal  Created  {at}h  kubelet  Created container" for at in range(9))])
+    told = excerpt(text, chars=260, sought=lambda word: 0.3 * (word in ("failed", "oomkilled", "qps")), clauses=True)
+    assert told.count("QPS exceeded") == 1
+    assert "Reason:  OOMKilled" in told
+    assert "\nPort:  <none>" not in told

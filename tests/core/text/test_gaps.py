@@ -75,6 +75,9 @@ def test_a_last_line_that_is_the_beginning_of_another_one_was_cut_off_and_is_mar
     short = excerpt("\n".join([*events, "  War"]), chars=120, sought=lambda _: 0.0, clauses=True)
     assert f"Error: ImagePullBackOff {GAP}\n" in short
     assert "War" not in short.replace("Warning", "")
+    # so it was where another column follows
+    column = excerpt("\n".join([*events, "  Warning"]), chars=120, sought=lambda _: 0.0, clauses=True)
+    assert not column.rstrip(f"{GAP} \n").endswith("Warning")
     # a result that ends with a word of its own is whole
     assert "\ndone" in excerpt("\n".join([*events, "done"]), chars=120, sought=lambda _: 0.0, clauses=True)
     assert excerpt("War", chars=9, sought=lambda _: 0.0, clauses=True) == "War"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from actors.core.text.excerpt import excerpt, sentences_excerpt
-from actors.core.text.table import is_summary, table_of
+from actors.core.text.gaps import GAP
+from actors.core.text.table import table_of
+from actors.core.text.told_table import is_summary, names_told
 
 PODS = ["NAME  READY  STATUS", *(f"web-{number}  1/1  Running" for number in range(9)), "pay-7f  0/1  CrashLoopBackOff"]
 
@@ -50,6 +52,25 @@ def test_odd_rows_that_have_no_room_are_named(chars: int) -> None:
     assert sum(is_summary(line) for line in short.split("\n")) == 2
     again = excerpt(short, chars=chars - 60, sought=nothing, clauses=True)
     assert [name in again for name in pods] == [True] * 4
+
+
+def test_columns_of_a_table_of_which_no_row_is_told_do_not_stand_above_another_one() -> None:
+    conditions = [f"  {name}{' ' * 20}True" for name in ("Initialized", "Ready", "PodScheduled")]
+    events = [f"  Warning  Failed  {number}m  kubelet  cannot reach the host {number}" for number in range(4)]
+    text = "\n".join(
+        [
+            "Conditions:",
+            "  Type    Status",
+            *conditions,
+            "Events:",
+            "  Type  Reason  Age  From  Message",
+            "  ----  ------  ---  ----  -------",
+            *events,
+        ]
+    )
+    short = excerpt(text, chars=190, sought=lambda word: float(word == "host"), clauses=True)
+    assert "Type  Reason  Age  From  Message" in short
+    assert "Type  Status" not in short
 
 
 def test_names_of_columns_are_left_out_where_no_row_is_told() -> None:
@@ -113,6 +134,22 @@ def test_rows_that_differ_in_a_moment_alone_keep_what_happened() -> None:
     assert "Warning  Failed  0m  kubelet  Error: ImagePullBackOff" in excerpt(
         "\n".join(events), chars=150, sought=nothing, clauses=True
     )
+
+
+def test_long_names_of_odd_rows_are_told_by_their_beginnings_where_all_fit_so() -> None:
+    names = [
+        "analytics-exporter-fast-ff88fcc4c-qwq4t",
+        "db-certs-authenticator-6866469d97-5c4sf",
+        "crashpod-96887-fg9gk",
+    ]
+    assert names_told({"CrashLoopBackOff": names}, 200).endswith(f"CrashLoopBackOff: {', '.join(names)})")
+    short = names_told({"CrashLoopBackOff": names}, 100)
+    assert len(short) <= 100
+    assert short.endswith(
+        f"CrashLoopBackOff: analytics-exporter-{GAP}, db-certs-authentica{GAP}, crashpod-96887-fg9gk)"
+    )
+    alike = [f"payments-of-customers-{which}" for which in ("one", "two", "three")]
+    assert names_told({"Failed": alike}, 80).endswith(f"Failed: {alike[0]}, {alike[1]}, {GAP})"), "no two are the same"
 
 
 def test_of_odd_rows_as_many_are_named_as_there_is_room_for() -> None:
