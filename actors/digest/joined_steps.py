@@ -51,7 +51,7 @@ ANSWERS_CHARS_MAX = 240
 LINKED_CHARS_MAX = 480
 """The same of answers with an id that another tool returned too, as a flight that is booked: beside the others."""
 
-JOINED_HEADS_MAX, JOINED_HEADS_OLDER_MAX = 12, 8
+JOINED_HEADS_MAX, JOINED_HEADS_OLDER_MAX = 16, 8
 """Calls that a joined step tells one by one, by today's rules and by those before them; the others are counted."""
 
 OTHERS = "other calls"

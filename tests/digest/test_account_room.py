@@ -337,8 +337,8 @@ def step_of(of: Talk, act: AccountAct) -> AccountStep:
     return next(step for step in account(of).steps if act in step.acts)
 
 
-@pytest.mark.parametrize(("by_fields", "most"), [(False, 8), (True, 12)])
-def test_a_joined_step_names_twelve_calls_and_under_older_rules_eight(by_fields: bool, most: int) -> None:
+@pytest.mark.parametrize(("by_fields", "most"), [(False, 8), (True, 16)])
+def test_a_joined_step_names_sixteen_calls_and_under_older_rules_eight(by_fields: bool, most: int) -> None:
     calls = [AccountAct(call=f"look /srv/{at}.py", target=f"/srv/{at}.py") for at in range(20)]
     steps = [AccountStep(first=at, last=at, acts=(call,)) for at, call in enumerate(calls, 1)]
     one = joined(steps, told=(), by_fields=by_fields, sought=lambda _: 0.0, is_linked=lambda _: False)

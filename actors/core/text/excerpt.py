@@ -277,7 +277,9 @@ def readable_lines(text: str, *, indented: bool = False) -> list[str]:
     value = parsed_json(text) if text.lstrip()[:1] in ("{", "[") else None
     if value is not None and not is_deep(value, JSON_DEPTH_MAX if indented else FLAT_DEPTH_MAX):
         # the name of a field may have line ends
-        return [piece for line in json_lines(value, differing=indented) for piece in line.split("\n")]
+        told = [piece for line in json_lines(value, differing=indented) for piece in line.split("\n")]
+        # an empty list says that there is none
+        return [text.strip()] if indented and not any(told) else told
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     lines = text.replace("\r", "\n").split("\n")

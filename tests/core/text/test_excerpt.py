@@ -339,3 +339,8 @@ def test_what_happened_again_is_told_once_and_what_is_not_there_does_not_stand_f
     assert told.count("QPS exceeded") == 1
     assert "Reason:  OOMKilled" in told
     assert "\nPort:  <none>" not in told
+
+
+@pytest.mark.parametrize("nothing", ["[]", " {}\n", "null"])
+def test_an_empty_list_is_an_answer(nothing: str) -> None:
+    assert excerpt(nothing, chars=50, sought=lambda _: 0.0, clauses=True) == nothing.strip()
