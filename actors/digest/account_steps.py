@@ -130,9 +130,7 @@ def coarser(step: AccountStep, level: int, hindsight: Hindsight, levels: Sequenc
     rooms = Rooms(step, level, levels, by_fields=hindsight.by_fields)
     acts = []
     for act in step.acts:
-        head = EDIT_HEAD if hindsight.by_fields and says_edit(act) else CALL_HEAD
-        call = clipped(act.call, rooms.call(act), head=head, names=hindsight.by_fields)
-        call = call.rstrip() if head == EDIT_HEAD else call
+        call = _shorter_call(act, rooms.call(act), step.last, hindsight)
         room = rooms.outcome(act, len(call))
         short = _shorter_outcome(act, room, step.last, hindsight) if room else ""
         acts.append(msgspec.structs.replace(act, call=one_line(call) if level >= 2 else call, outcome=short))
@@ -140,6 +138,20 @@ def coarser(step: AccountStep, level: int, hindsight: Hindsight, levels: Sequenc
     return msgspec.structs.replace(
         step, said=one_line(words) if level >= 2 else words, acts=tuple(acts), level=min(level, len(levels) - 1)
     )
+
+
+def _shorter_call(act: AccountAct, chars: int, after: int, hindsight: Hindsight) -> str:
+    """Return a call in at most *chars* characters: of many lines the first one, and below it those that mattered."""
+    if hindsight.by_fields and says_edit(act):
+        return clipped(act.call, chars, head=EDIT_HEAD, names=True).rstrip()
+    begin, _, rest = act.call.partition("\n")
+    if not hindsight.by_fields or len(act.call) <= chars or rest.count("\n") < WORDS_LINES_MIN or len(begin) > chars:
+        return clipped(act.call, chars, head=CALL_HEAD, names=hindsight.by_fields)
+    left = chars - len(begin)
+    # the name of the argument says nothing that its text does not
+    label, _, text = rest.partition("\n")
+    rest = f"{GAP}\n{text}" if label.endswith(":") else rest
+    return f"{begin}\n{hindsight.excerpt(rest, chars=left, after=after)}" if left > LEAST_CHARS else f"{begin} {GAP}"
 
 
 def _shorter_outcome(act: AccountAct, chars: int, after: int, hindsight: Hindsight) -> str:

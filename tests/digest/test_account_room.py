@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from actors.core.account_text import JOINED_LEVEL, changed_text
 from actors.core.pressure import target_tokens
 from actors.core.text.excerpt import excerpt, sentences_excerpt
+from actors.core.text.gaps import GAP
 from actors.digest.account_steps import coarser
 from actors.digest.calls import clipped
 from actors.digest.hindsight import Hindsight
@@ -100,6 +101,27 @@ def test_words_come_before_the_programs_between_them() -> None:
     step = coarser(AccountStep(first=2, last=2, said=speech), 3, knows, level_chars(2_400))
     assert all(one in step.said for one in words)
     assert len(step.said) < len(speech) / 2
+
+
+def test_of_a_program_that_was_written_whole_lines_are_told_and_not_its_end() -> None:
+    lines = [f"total_{at} = count(pages[{at}], since='2023-01-{at:02}')" for at in range(1, 30)]
+    call = "\n".join(["write create /srv/reproduce_error.py", "content:", *lines])
+    step = AccountStep(first=2, last=3, acts=(AccountAct(call=call, outcome="ok", target="/srv/reproduce_error.py"),))
+    short = coarser(step, 3, Hindsight.of((), (), by_fields=True), level_chars(2_400)).acts[0].call
+    begin, *told = [piece.strip() for piece in short.split(GAP) if piece.strip()]
+    assert begin == "write create /srv/reproduce_error.py"
+    assert told
+    assert all(piece in lines for piece in told)
+
+
+def test_what_a_program_printed_before_its_trace_is_told_with_why_it_failed() -> None:
+    frames = "\n".join(f'  File "/srv/count.py", line {at}, in part_{at}\n    part_{at + 1}()' for at in range(9))
+    told = "KeyError: 'query' (raised in part_8, srv/count.py, line 8)"
+    printed = "Status: 200\nAnswer: {'error': 'invalid access token'}"
+    outcome = f"{told}\n{printed}\nCode output: Traceback (most recent call last):\n{frames}"
+    step = AccountStep(first=2, last=3, acts=(AccountAct(call="run count.py", outcome=outcome, failed=True),))
+    short = coarser(step, 3, Hindsight.of((), (), by_fields=True), level_chars(2_400)).acts[0].outcome
+    assert short == f"{told}\n{printed}"
 
 
 def test_a_record_whose_values_were_used_is_told_longer_than_its_neighbours() -> None:
