@@ -1,7 +1,7 @@
 """Hearing: for a log that is no stream of NATS, hear what agents say, store it through the port, and confirm it.
 
 An agent publishes what it says, and waits for the sequence that the stream answers with; it says again under the same
-id what nobody confirmed. Whoever names a log elsewhere in `actors/host/adapters.py` names this beside it.
+id what nobody confirmed. `actors/host/adapters.py` makes one where the log that it names is no stream.
 """
 
 from __future__ import annotations
@@ -66,6 +66,9 @@ class NatsHearing:
         except Unavailable as error:
             # no answer: who said it says it again
             return self._outage.failed(f"{error} (for {at})", who=at)
+        except Exception:
+            # of one message; nobody else's waits for it
+            return log.exception("what was said to %s cannot be stored", at)
         self._outage.succeeded(who=at)
         if message.reply:
             with suppress(*TRANSIENT):

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
@@ -183,6 +183,15 @@ async def test_a_conversation_kept_in_one_file_is_the_same_for_who_opens_it_late
         assert [one.body for one in await stored.read(AT, after=0)] != [one.body for one in records]
 
 
+class Choosy(SqliteLog):
+    """One that fails at some messages, as a fault in an adapter would."""
+
+    async def say(self, at: Address, body: bytes, *, message_id: str, headers: Mapping[str, str]) -> int:
+        if body == b"poison":
+            raise ValueError("a fault of this adapter")
+        return await super().say(at, body, message_id=message_id, headers=headers)
+
+
 async def test_an_agent_speaks_to_a_log_that_is_no_stream_as_to_any_other(tmp_path: Path) -> None:
     async with (
         started_stack(Settings(data=str(tmp_path))) as (ours, _),
@@ -190,13 +199,14 @@ async def test_an_agent_speaks_to_a_log_that_is_no_stream_as_to_any_other(tmp_pa
         Client.connect(ours.nats.url) as agent,
     ):
         assert await running.connection.jetstream().delete_stream(subjects.LOG_STREAM)
-        with closing(SqliteLog(tmp_path / "log.sqlite", running.wakes)) as stored:
+        with closing(Choosy(tmp_path / "log.sqlite", running.wakes)) as stored:
             hearing = NatsHearing(running.connection, stored)
             there = replace(on(stored, running), hearing=hearing)
             # its sweeper and its eraser would ask the stream
             async with at_work(there, *ACTORS, "service"):
                 talk = await agent.open(f"file-{fresh_id()}", policy=layer(window=6_000))
                 await talk.append(SAMPLE)
+                await running.connection.publish(subjects.said(AT), b"poison")
                 view = await talk.context(patience=120)
                 assert view.compacted
                 assert 0 < len(view.messages) < len(SAMPLE)

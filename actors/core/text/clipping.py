@@ -19,11 +19,15 @@ word or two, the fields of a record up to four with their name."""
 _SPACES = re.compile(r"\s+")
 WORD_CHARS_MAX = 24
 _LONG_WORD = re.compile(r"(?a)\b[\w+=-]{72,}")
+ROW_CHARS_MIN = 20
+"""Of a row among several on one line: in less room none says something."""
+
 LONG_WORD_CHARS = 20
 """Of a key, a hash or a code that fills the room of a line: enough to know it again."""
 
 _FIGURES = re.compile(r"\d[\d.,:%-]*")
 _FIGURE_WORTH = 0.25
+"""Of a field or a sentence, for each figure in it."""
 
 
 def clipped_lines(
@@ -36,12 +40,18 @@ def clipped_lines(
             columns = line if names_columns(line) else columns
             out.append(line)
             continue
-        rows = line.split(ROWS_JOINT) if clauses and columns else [line]
-        if columns and clauses:
-            rows = [with_names(row, columns) for row in rows]
-        room = (chars + len(ROWS_JOINT)) // len(rows) - len(ROWS_JOINT)
+        rows = _named_rows(line, columns) if clauses and columns else []
+        room = (chars + len(ROWS_JOINT)) // max(1, len(rows)) - len(ROWS_JOINT)
+        if not rows or room < ROW_CHARS_MIN:
+            rows, room = [line], chars
         out.append(ROWS_JOINT.join([clipped_line(row, sought, room, clauses=clauses) for row in rows]))
     return out
+
+
+def _named_rows(line: str, columns: str) -> list[str]:
+    """Return the rows in *line* with the names of their figures; none where one has other *columns*."""
+    named = [with_names(row, columns) for row in line.split(ROWS_JOINT)]
+    return [row for row in named if row] if all(named) else []
 
 
 def clipped_line(line: str, sought: Sought, chars: int, *, clauses: bool) -> str:

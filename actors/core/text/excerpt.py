@@ -8,20 +8,19 @@ that what stands on every line counts for nothing. JSON becomes one line for eac
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 from protocol.formats import messages
 
 from .choice import worthiest
 from .clipping import FIELDS_MIN, clipped_line, clipped_lines, figures_worth
-from .gaps import GAP, Gapped, gapped, moved, with_gaps_once, without_cut_end
+from .gaps import GAP, Gapped, gapped, moved, rendered, with_gaps_once, without_cut_end
 from .json_lines import flat, json_lines, names_columns
 from .kinds import BASE64_CHARS_MIN, FLAT_DEPTH_MAX, JSON_DEPTH_MAX, is_deep, parsed_json
 from .line_worths import (
     LINE_CHARS_MAX,
     Sought,
-    beside_others,
     line_worths,
     without_numbers,
 )
@@ -53,7 +52,7 @@ _CLAUSE_END = re.compile(r"(?<=[.!?;])\s+|\s+(?=[-*•] [^a-z]|#{1,4} )|(?<=[。
 on with the sentence."""
 
 _TOLD_WORTH = 1.0
-"""Of a sentence: for a rule, a decision or an outcome in it, and for each figure."""
+"""Of a sentence, for a rule, a decision or an outcome in it."""
 
 _BINDING_WORTH = 1.0
 """Of a line below a heading that announces constraints: who goes on must keep them."""
@@ -124,7 +123,7 @@ class LookedAt:
         return self._table.named(left, chars) if left else ""
 
     def _rendered(self, lines: Sequence[str], chosen: Sequence[int], gaps: frozenset[int]) -> str:
-        return _rendered(lines, chosen, gaps, is_header=self._is_header)
+        return rendered(lines, chosen, gaps, is_header=self._is_header)
 
     @cached_property
     def _pieces(self) -> tuple[list[str], frozenset[int], frozenset[int]]:
@@ -166,8 +165,6 @@ class LookedAt:
         lines, _, _ = self._pieces
         are_rows = self._clauses and (self._table is not None or any(map(names_columns, lines)))
         worths = line_worths(lines, self._sought, self._table, are_rows=are_rows, numbers=self._clauses)
-        if self._clauses:
-            worths = beside_others(lines, worths)
         if not self._ordered:
             return worths
         for number in binding(lines):
@@ -201,7 +198,7 @@ def sentences_excerpt(text: str, *, chars: int, sought: Sought, clauses: bool = 
     shown = [clipped_line(part, sought, max(60, chars - 4), clauses=clauses) for part in parts]
     # older rules take a sentence that ends as names of columns do for some
     headers = [] if clauses else [number for number, part in enumerate(shown) if is_header(part)]
-    return _rendered(shown, worthiest(shown, worths, chars, headers)).replace("\n", " ")
+    return rendered(shown, worthiest(shown, worths, chars, headers), is_header=is_header).replace("\n", " ")
 
 
 def _sentences(line: str, *, labels: bool) -> list[str]:
@@ -304,26 +301,3 @@ def _narrow(line: str, *, indented: bool) -> str:
     number = _NUMBER.match(line) if indented else None
     start = len(line) - len(line[number.end() :].lstrip()) if number else 0
     return f"{line[:start]}{_WIDE.sub('  ', line[start:])}"
-
-
-def _rendered(
-    lines: Sequence[str],
-    chosen: Sequence[int],
-    gaps: frozenset[int] = frozenset(),
-    *,
-    is_header: Callable[[str], bool] = is_header,
-) -> str:
-    if not gaps and len(chosen) == len(lines):
-        return "\n".join(lines)
-    out: list[str] = []
-    following = 0
-    for number in chosen:
-        gap = number > following or number in gaps
-        below_header = gap and bool(out) and is_header(out[-1])
-        if gap and out and not below_header:
-            out[-1] = f"{out[-1].rstrip(GAP)} {GAP}"
-        out.append(f"{GAP} {lines[number]}" if below_header or (gap and not out) else lines[number])
-        following = number + 1
-    if out and (following < len(lines) or following in gaps):
-        out[-1] = f"{out[-1].rstrip(GAP)} {GAP}"
-    return "\n".join(out)

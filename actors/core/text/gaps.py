@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 GAP = "…"
@@ -69,3 +69,30 @@ def moved(gaps: frozenset[int], places: Sequence[int]) -> frozenset[int]:
 def with_gaps_once(text: str) -> str:
     """Return *text* with several marks in a row as one: what was shortened twice has some."""
     return _GAPS.sub(GAP, text)
+
+
+def rendered(
+    lines: Sequence[str],
+    chosen: Sequence[int],
+    gaps: frozenset[int] = frozenset(),
+    *,
+    is_header: Callable[[str], bool],
+) -> str:
+    """Return the *chosen* of *lines*, with marks where others are left out now, or were before: at *gaps*.
+
+    Below a header the mark stands before the next line.
+    """
+    if not gaps and len(chosen) == len(lines):
+        return "\n".join(lines)
+    out: list[str] = []
+    following = 0
+    for number in chosen:
+        gap = number > following or number in gaps
+        below_header = gap and bool(out) and is_header(out[-1])
+        if gap and out and not below_header:
+            out[-1] = f"{out[-1].rstrip(GAP)} {GAP}"
+        out.append(f"{GAP} {lines[number]}" if below_header or (gap and not out) else lines[number])
+        following = number + 1
+    if out and (following < len(lines) or following in gaps):
+        out[-1] = f"{out[-1].rstrip(GAP)} {GAP}"
+    return "\n".join(out)

@@ -52,11 +52,11 @@ def head_of(answer: str) -> str:
 def with_names(row: str, columns: str) -> str:
     """Return a *row* with names before its figures, as the line above its rows has them: it may lose fields then.
 
-    What stands in words says more by itself than by its place.
+    What stands in words says more by itself than by its place. Empty where it is no row of these *columns*.
     """
     names = parted(columns.partition("(")[2].removesuffix("):"))
     fields = parted(row)
-    return ", ".join(map(_with_name, names, fields)) if len(names) == len(fields) else row
+    return ", ".join(map(_with_name, names, fields)) if len(names) == len(fields) else ""
 
 
 def _with_name(name: str, field: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice, pairwise, repeat
 from operator import add
 from typing import Any
@@ -208,7 +208,7 @@ def line_worths(
         silent = [*repeating, *absences(lines)]
     # what weighs nothing adds nothing: most words
     of_digits = {word: worth for word, worth in weights.items() if _DIGIT.search(word)} if numbers else {}
-    shapes = shapes_of([_TIMES.sub("", line) for line in lines] if numbers else lines)
+    shapes = shapes_of([_TIMES.sub("", line) if " (" in line else line for line in lines] if numbers else lines)
     body = "\n".join(lines).encode()
     program = sources(bare) if numbers else frozenset[int]()
     for number, worth in _telling(lines, body, shapes, table):
@@ -236,20 +236,20 @@ def line_worths(
     out = [one + _BESIDE_SHARE * (beside if beside < 1.0 else 1.0) for one, beside in zip(own, besides, strict=False)]
     for number in silent:
         out[number] = own[number]
+    if numbers:
+        _look_around(lines, bare, program, out)
     return out
 
 
-def beside_others(lines: Sequence[str], worths: Sequence[float]) -> list[float]:
-    """Return the *worths* of *lines* by what stands around them: what failed, or only announces another."""
-    bare, out = without_numbers(lines), list(worths)
+def _look_around(lines: Sequence[str], bare: Sequence[str], program: Collection[int], worths: list[float]) -> None:
+    """Change *worths* by what stands around a line: what failed, or only announces another one."""
     for number in failing_sources(lines):
-        out[number] += _FAILING_WORTH
-    for number in labels(bare):
-        out[number + 1] = max(out[number], out[number + 1])
-        out[number] *= _LABEL_SHARE
+        worths[number] += _FAILING_WORTH
+    for number in labels(bare, program):
+        worths[number + 1] = max(worths[number], worths[number + 1])
+        worths[number] *= _LABEL_SHARE
     for number in (*passed_tests(lines), *wordless(bare), *fragments(bare)):
-        out[number] = 0.0
-    return out
+        worths[number] = 0.0
 
 
 def _repeats_question(words: Iterable[str], weights: Mapping[str, float]) -> bool:

@@ -134,10 +134,13 @@ def fragments(lines: Sequence[str]) -> list[int]:
     ]
 
 
-def labels(lines: Sequence[str]) -> list[int]:
-    """Return the numbers of the lines that announce what stands below them, where they are no program's."""
-    found = [number for number, line in enumerate(lines[:-1]) if line.endswith(":") and not line.endswith("):")]
-    return [number for number in found if number not in sources(lines)] if found else []
+def labels(lines: Sequence[str], program: Collection[int]) -> list[int]:
+    """Return the numbers of the lines that announce what stands below them, but for those of a *program*."""
+    return [
+        number
+        for number, line in enumerate(lines[:-1])
+        if line.endswith(":") and not line.endswith("):") and number not in program
+    ]
 
 
 def sources(lines: Sequence[str]) -> frozenset[int]:

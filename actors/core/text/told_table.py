@@ -8,10 +8,11 @@ pay-7f  0/1  CrashLoopBackOff
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from .gaps import GAP, gapped
+from .gaps import GAP, gapped, rendered
 
 ODD_NAMES = "of the rows:"
 """Before the names of rows that have no room."""
@@ -63,12 +64,18 @@ def names_told(names: Mapping[str, Sequence[str]], chars: int) -> str:
 
 def _fitting(names: Mapping[str, Sequence[str]], room: int) -> Mapping[str, Sequence[str]]:
     """Return *names* so short that all fit *room* and none is as another one, or as they are."""
+
+    def shorter(most: int) -> dict[str, list[str]]:
+        return {why: [_shortly(name, most) for name in some] for why, some in names.items()}
+
+    def chars(most: int) -> int:
+        return sum(len(joint) + len(each) for joint, each in _listed(shorter(most)))
+
     whole = {name for some in names.values() for name in some}
-    for most in range(max(map(len, whole), default=0), NAME_CHARS_MIN - 1, -1):
-        short = {why: [_shortly(name, most) for name in some] for why, some in names.items()}
-        if sum(len(joint) + len(each) for joint, each in _listed(short)) <= room:
-            return short if len({name for some in short.values() for name in some}) == len(whole) else names
-    return names
+    lengths = range(NAME_CHARS_MIN, max(map(len, whole), default=0) + 1)
+    fit = bisect_right(lengths, room, key=chars)
+    short = shorter(lengths[fit - 1]) if fit else names
+    return short if len({name for some in short.values() for name in some}) == len(whole) else names
 
 
 def _shortly(name: str, most: int) -> str:
@@ -98,26 +105,12 @@ def shorter_table(outcome: str, chars: int) -> str:
             stay.add(row)
     left = [*(why for one, why in odd.items() if one not in stay), *before]
     names = _told(left, room - sum(map(_row_chars, stay)))
-    return "\n".join([*_with_gaps(rows, stay, gaps), *([names] if names else []), summary])
+    shown = rendered(rows, [number for number, row in enumerate(rows) if row in stay], gaps, is_header=lambda _: False)
+    return "\n".join(filter(None, (shown, names, summary)))
 
 
 def _row_chars(row: str) -> int:
     return len(row) + len(f" {GAP}\n")
-
-
-def _with_gaps(rows: Sequence[str], stay: Collection[str], gaps: Collection[int]) -> list[str]:
-    """Return those *rows* that *stay*, with marks where others are left out now, or were before."""
-    shown: list[str] = []
-    is_gap = False
-    for number, row in enumerate(rows):
-        is_gap = is_gap or number in gaps or row not in stay
-        if row not in stay:
-            continue
-        if is_gap and shown:
-            shown[-1] = f"{shown[-1]} {GAP}"
-        shown.append(f"{GAP} {row}" if is_gap and not shown else row)
-        is_gap = False
-    return shown
 
 
 def _names_in(named: str) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from actors.core.text.clipping import clipped_line, clipped_lines
 from actors.core.text.excerpt import excerpt, readable_lines, sentences_excerpt
 from actors.core.text.gaps import GAP
 from actors.core.text.table import is_header
@@ -300,6 +301,15 @@ def test_a_row_that_loses_fields_says_what_the_figures_are_that_stay() -> None:
         f"{GAP} HAT200, seats (basic 4, economy 200), price 270 {GAP}; "
         f"HAT201, seats (basic 5, economy 201), price 271 {GAP}"
     )
+
+
+def test_what_stands_below_rows_and_is_none_is_not_parted_as_they_are() -> None:
+    said = f"The valve was closed; nobody knew why; {'it was opened again and closed, ' * 9}and the pump stopped"
+    lines = ["(pump, depth):", "pump-1, 40", said, f"{'pump-22, 70; ' * 30}pump-23, 71"]
+    told = clipped_lines(lines, lambda _: 0.0, 100, is_header=is_header, clauses=True)
+    assert told[:2] == lines[:2]
+    assert told[2:] == [clipped_line(line, lambda _: 0.0, 100, clauses=True) for line in lines[2:]]
+    assert max(map(len, told)) <= 100
 
 
 def test_a_line_that_announces_another_one_gives_way_to_it() -> None:
