@@ -127,7 +127,7 @@ def values_beside(
 
 def _is_spoken(item: DigestItem, entries: Mapping[int, Entry]) -> bool:
     """Tell what the user or an assistant named: of what was printed alone, the steps say what matters."""
-    return item.uses >= SPOKEN and not (item.number in entries and is_printed(entries[item.number]))
+    return item.uses >= SPOKEN and not (item.number in entries and is_printed(as_said(entries[item.number])))
 
 
 @dataclass(kw_only=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from actors.core.account_text import account_text
+from actors.core.entry import ShownPart
 from actors.core.extract import SPOKEN
 from actors.digest.values import values_beside
 from protocol.account import Account, AccountValue
@@ -56,14 +58,22 @@ def test_a_name_that_nobody_took_up_is_no_value() -> None:
     assert [one.value for one in found] == ["stationOfPumps"]
 
 
+@pytest.mark.parametrize("is_shortened", [False, True])
 @pytest.mark.parametrize(("speaker", "values"), [("Searcher", 0), ("", 1)])
-def test_a_value_that_an_assistant_printed_for_a_tool_is_none_either(speaker: str, values: int) -> None:
+def test_a_value_that_an_assistant_printed_for_a_tool_is_none_either(
+    speaker: str, values: int, is_shortened: bool
+) -> None:
     row = "order ORD-00101 paid with card_0000101"
     of = play(
         talk(2_500),
         user("Find it."),
         said(f"exitcode: 0 (execution succeeded)\n{row}", **{"name": speaker} if speaker else {}),
     )
+    *above, entry = of.state.live
+    if is_shortened:
+        # in place, since it is old
+        short = ShownPart(pointer=entry.parts[0].pointer, raw=f"[Shortened; the whole: …]\n{row}".encode(), tokens=9)
+        entry = msgspec.structs.replace(entry, shown=(short,))
     known = (DigestItem(category="id", value="ORD-00101", number=2, uses=SPOKEN),)
-    found = values_beside(known, of.state.live, (), told=Account(), standing="", room=99, count=len, by_fields=True)
+    found = values_beside(known, (*above, entry), (), told=Account(), standing="", room=99, count=len, by_fields=True)
     assert [one.text for one in found] == [row] * values
