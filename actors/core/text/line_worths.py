@@ -114,6 +114,9 @@ _DEFINES_WORTH, _IMPORTS_SHARE = 0.5, 0.3
 _NUMBERED = re.compile(r"\s*(\d+)(?:\t|→|[|:]? +|[|:]$|$)")
 """The number of a line in a file, as tools show it before the line."""
 
+NAMED_DIGITS = 3
+"""Of the number of a line that is meant by it: an edit goes by it, or a person."""
+
 NUMBERED_SHARE = 0.6
 """Of the lines: with so many, each number above the one before it, a text is a part of a file."""
 
@@ -206,6 +209,8 @@ def line_worths(
         for number in repeating:
             own[number] = 0.0
         silent = [*repeating, *absences(lines)]
+        for number, named in _named_lines(lines, bare):
+            own[number] += sought(named)
     # what weighs nothing adds nothing: most words
     of_digits = {word: worth for word, worth in weights.items() if _DIGIT.search(word)} if numbers else {}
     shapes = shapes_of([_TIMES.sub("", line) if " (" in line else line for line in lines] if numbers else lines)
@@ -273,6 +278,19 @@ def without_numbers(lines: Sequence[str]) -> Sequence[str]:
         if rising + 1 >= NUMBERED_SHARE * len(lines):
             return [line[one.end() :] if one else line for line, one in zip(lines, found, strict=True)]
     return lines
+
+
+def _named_lines(lines: Sequence[str], bare: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a part of a file whose number somebody may mean, and the number, but for the ends of the part.
+
+    A smaller number is the number of something else.
+    """
+    if bare is lines:
+        return
+    for number, line in enumerate(lines[1:-1], 1):
+        found = _NUMBERED.match(line)
+        if found and len(found.group(1)) >= NAMED_DIGITS:
+            yield number, found.group(1)
 
 
 def _telling(

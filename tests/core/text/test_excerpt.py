@@ -354,3 +354,13 @@ def test_what_happened_again_is_told_once_and_what_is_not_there_does_not_stand_f
 @pytest.mark.parametrize("nothing", ["[]", " {}\n", "null"])
 def test_an_empty_list_is_an_answer(nothing: str) -> None:
     assert excerpt(nothing, chars=50, sought=lambda _: 0.0, clauses=True) == nothing.strip()
+
+
+def test_of_a_part_of_a_file_the_line_that_is_meant_by_its_number_is_told() -> None:
+    page = "\n".join(f"{at}:    step_{at % 9}(valve, pump, {at * 7})" for at in range(1400, 1500))
+    short = excerpt(page, chars=120, sought=lambda word: 0.3 * (word == "1474"), clauses=True)
+    assert "1474:    step_7(valve, pump, 10318)" in short
+    ends = excerpt(page, chars=120, sought=lambda word: float(word in ("1400", "1499", "12")), clauses=True)
+    assert ends == excerpt(page, chars=120, sought=lambda _: 0.0, clauses=True), (
+        "who looks at lines 1 to 50 means no 50"
+    )
