@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from .json_lines import ROWS_JOINT, names_columns
 from .told_table import is_summary
@@ -19,6 +20,8 @@ NAMED_SHARE = 0.25
 FEW_LINES = 12
 """Of so few, nothing is kept back: what stands between them says little more."""
 
+NO_TITLES: Mapping[int, int] = MappingProxyType({})
+
 
 def worthiest(
     lines: list[str],
@@ -27,21 +30,23 @@ def worthiest(
     headers: Sequence[int] = (),
     named: frozenset[int] = frozenset(),
     *,
+    titles: Mapping[int, int] = NO_TITLES,
     columns_free: bool = False,
 ) -> list[int]:
     """Return the numbers of the lines worth most for their length that fit *chars*, and what stands between them.
 
     *headers* and those that are *named* name the columns of the rows below them: without a row they say nothing.
+    What stands below a title, by *titles* of each line that has one, stands with it: below another it would be untrue.
     With *columns_free* the names of JSON's columns stand above a row whatever room there is: an account has them once.
     """
     above = named.union(headers)
     named = frozenset(number for number in named if len(lines[number]) <= chars * NAMED_SHARE)
     kept_back = chars * FILL_SHARE if len(lines) > FEW_LINES else 0
     room = chars - max([len(lines[one]) + 1 for one in named], default=0)
-    chosen, left = _fitting(lines, worths, room, kept_back, above)
+    chosen, left = _fitting(lines, worths, room, kept_back, above, titles)
     if named and not any(_rows_below(number, lines, chosen, above) for number in named):
         named = frozenset()
-        chosen, left = _fitting(lines, worths, chars, kept_back, above)
+        chosen, left = _fitting(lines, worths, chars, kept_back, above, titles)
     # the names of the columns, where a row stands
     for number in headers:
         columns = lines[number].count(", ")
@@ -68,7 +73,12 @@ def worthiest(
 
 
 def _fitting(
-    lines: list[str], worths: list[float], room: int, kept_back: float, above: frozenset[int]
+    lines: list[str],
+    worths: list[float],
+    room: int,
+    kept_back: float,
+    above: frozenset[int],
+    titles: Mapping[int, int],
 ) -> tuple[set[int], int]:
     """Return the numbers of the lines worth most that fit *room*, but for those *above* rows, and what is left of it.
 
@@ -80,13 +90,14 @@ def _fitting(
     for number in _by_worth(lines, worths):
         if chosen and (left - kept_back < least or worths[number] <= 0):
             break  # nothing that follows fits, or is worth something
-        cost = len(lines[number]) + 3
         if number in above and len(lines) > 1:
             continue
+        taken = {number, titles.get(number, number)} - chosen
+        cost = sum([len(lines[each]) + 3 for each in taken])
         if cost > left - (kept_back if chosen else 0):
             continue
         left -= cost
-        chosen.add(number)
+        chosen |= taken
     return chosen, left
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 from protocol.formats import messages
 
-from .choice import worthiest
+from .choice import NO_TITLES, worthiest
 from .clipping import FIELDS_MIN, clipped_line, clipped_lines, figures_worth
 from .gaps import GAP, Gapped, gapped, moved, rendered, with_gaps_once, without_cut_end
 from .json_lines import flat, json_lines, names_columns
@@ -42,6 +42,12 @@ _ITEM = re.compile(r"(?:^|\s)\**(\d{1,2})[.)]$")
 
 _NUMBERED = re.compile(r"\s*(\d{1,2})[.)]\s")
 """An item of a list; what is numbered in bold is a title."""
+
+_TITLE = re.compile(r"\s{0,3}(?:#{1,6}\s+\S|(?:\d{1,2}[.)]\s+)?\*\*[^*]+\*\*:?\s*$)")
+"""What a report is parted by: a heading, or a line in bold alone."""
+
+TITLE_CHARS_MAX = 120
+"""A longer one is a sentence."""
 
 SENTENCE_CHARS, PIECE_CHARS_MIN = 200, 40
 """A longer line of prose is read by its sentences; a shorter sentence stands with the next one."""
@@ -104,11 +110,12 @@ class LookedAt:
         shown = clipped_lines(lines, self._sought, most, is_header=self._is_header, clauses=self._clauses)
         headers = [number for number, line in enumerate(shown) if line[-1:] == ":" and self._is_header(line)]
         room = max(chars - len(summary) - 2, chars // 2)
-        chosen = worthiest(shown, self._worths, room, headers, named, columns_free=self._clauses)
+        titles = titles_above(shown) if self._ordered else NO_TITLES
+        choose = partial(worthiest, titles=titles, columns_free=self._clauses)
+        chosen = choose(shown, self._worths, room, headers, named)
         names = self._names(chosen, int(room * NAMES_SHARE))
         if names:
-            left = room - len(names) - 1
-            chosen = worthiest(shown, self._worths, left, headers, named, columns_free=self._clauses)
+            chosen = choose(shown, self._worths, room - len(names) - 1, headers, named)
         out = self._rendered(shown, chosen, gaps)
         if names:
             names = self._names(chosen, room - len(out) - 1)
@@ -198,7 +205,21 @@ def sentences_excerpt(text: str, *, chars: int, sought: Sought, clauses: bool = 
     shown = [clipped_line(part, sought, max(60, chars - 4), clauses=clauses) for part in parts]
     # older rules take a sentence that ends as names of columns do for some
     headers = [] if clauses else [number for number, part in enumerate(shown) if is_header(part)]
-    return rendered(shown, worthiest(shown, worths, chars, headers), is_header=is_header).replace("\n", " ")
+    titles = titles_above(shown) if clauses else NO_TITLES
+    chosen = worthiest(shown, worths, chars, headers, titles=titles)
+    return rendered(shown, chosen, is_header=is_header).replace("\n", " ")
+
+
+def titles_above(lines: Sequence[str]) -> dict[int, int]:
+    """Return for each line of a report below a title which line that is."""
+    above: dict[int, int] = {}
+    title = -1
+    for number, line in enumerate(lines):
+        if len(line) <= TITLE_CHARS_MAX and _TITLE.match(line):
+            title = number
+        elif title >= 0:
+            above[number] = title
+    return above
 
 
 def _sentences(line: str, *, labels: bool) -> list[str]:
@@ -226,7 +247,8 @@ def _with_numbers(parts: list[str]) -> list[str]:
         part, mark = f"{mark}{said}", ""
         item = _ITEM.search(part)
         number = int(item.group(1)) if item else 0
-        if item and (1 < number == last + 1 or (number == 1 and _is_listed(parts))):
+        is_title = item and "*" in item.group()
+        if item and (is_title or 1 < number == last + 1 or (number == 1 and _is_listed(parts))):
             last, mark = number, f"{item.group().strip()} "
             part = part[: item.start()].rstrip()
         if part:
