@@ -112,7 +112,9 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
         if not thought_in(call) and (not writes_task_list(call) or hindsight.newest_call.get(call.tool) == call.number)
     )
     if printed:
-        acts = (*acts, _printed(printed, unit.last, most, hindsight))
+        act = _printed(printed, unit.last, most, hindsight)
+        again = hindsight.repeats.again(printed, after=unit.last)
+        acts = (*acts, msgspec.structs.replace(act, outcome=again) if again else act)
     said = most.said if acts or not hindsight.by_fields else most.said * SPOKEN_MORE
     return AccountStep(
         first=unit.first,
@@ -180,6 +182,7 @@ def _words(text: str, chars: int, number: int, hindsight: Hindsight) -> str:
     """Return an assistant's words in at most *chars* characters: of many lines, those that mattered."""
     if len(text) <= chars or not chars:
         return text if chars else ""
+    text = hindsight.repeats.without_asked(text)
     if hindsight.by_fields and (programs := _FENCED.findall(text)):
         return _words_first(_FENCED.sub("\n", text), programs, chars, number, hindsight)
     sought, clauses = hindsight.seeker(after=number), hindsight.by_fields

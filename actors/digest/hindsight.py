@@ -24,6 +24,7 @@ from .endings import TELLS, is_prompt, last_lines, state_in
 from .habits import Habits, without_given
 from .links import Links
 from .records import identifiers, record_in
+from .repeats import Repeats
 
 USED = 0.6
 """Worth of a word that the assistant used afterwards, at least; a name or a number is worth 1."""
@@ -61,90 +62,13 @@ ECHO_CHARS_MIN = 8
 ECHO_SHARE = 0.6
 """Of the words of a line, in its own call: then the line only repeats it."""
 
-_STOP = frozenset(
-    [
-        "the",
-        "and",
-        "for",
-        "that",
-        "this",
-        "with",
-        "from",
-        "have",
-        "has",
-        "are",
-        "was",
-        "were",
-        "will",
-        "would",
-        "can",
-        "could",
-        "should",
-        "not",
-        "but",
-        "you",
-        "your",
-        "our",
-        "its",
-        "it's",
-        "let's",
-        "let",
-        "now",
-        "need",
-        "into",
-        "then",
-        "them",
-        "they",
-        "there",
-        "what",
-        "when",
-        "which",
-        "who",
-        "how",
-        "all",
-        "any",
-        "use",
-        "used",
-        "using",
-        "also",
-        "just",
-        "only",
-        "more",
-        "some",
-        "here",
-        "been",
-        "being",
-        "see",
-        "look",
-        "next",
-        "first",
-        "about",
-        "after",
-        "before",
-        "does",
-        "did",
-        "done",
-        "one",
-        "two",
-        "out",
-        "get",
-        "got",
-        "make",
-        "made",
-        "like",
-        "true",
-        "false",
-        "null",
-        "none",
-        "return",
-        "import",
-        "self",
-        "def",
-        "class",
-        "if",
-        "else",
-    ]
-)
+_STOP_WORDS = """
+the and for that this with from have has are was were will would can could should not but you your our
+its it's let's let now need into then them they there what when which who how all any use used using
+also just only more some here been being see look next first about after before does did done one two
+out get got make made like true false null none return import self def class if else
+"""
+_STOP = frozenset(_STOP_WORDS.split())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,6 +96,8 @@ class Hindsight:
     """Tool, field and value of records that tools returned, with the number of the first such call."""
     given: dict[str, int]
     """Long texts that the assistant gave to tools, with the number of the first call that had each."""
+    repeats: Repeats
+    """What is said more than once; empty under older rules, which tell it each time."""
 
     @classmethod
     def of(
@@ -187,13 +113,12 @@ class Hindsight:
         asked: set[str] = set()
         often: Counter[str] = Counter()
         links = Links(before if by_fields else ())
-        firsts: Counter[str] = Counter()
-        lasts: Counter[str] = Counter()
-        habits = Habits()
+        firsts, lasts, habits = Counter[str](), Counter[str](), Habits()
         calls: dict[str, MessageText] = {}
         first_fields: dict[tuple[str, str, str], int] = {}
         newest_call: dict[str, int] = {}
-        for part in texts_of(live):
+        texts = list(texts_of(live))
+        for part in texts:
             if part.tool:
                 calls[part.call] = part
                 newest_call[part.tool] = part.number
@@ -231,6 +156,7 @@ class Hindsight:
             by_fields=by_fields,
             first_fields=first_fields,
             given=habits.given,
+            repeats=Repeats.of(texts, requests) if by_fields else Repeats(),
             habits=habits.often(),
         )
 

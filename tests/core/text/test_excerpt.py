@@ -373,8 +373,7 @@ def test_what_stands_below_a_title_is_never_told_below_another_one() -> None:
         ("5. Stack overflow", "crash-pod fails on purpose, as its name says"),
     ]
     said = "## Findings\n\nNine pods are unhealthy.\n\n" + "\n\n".join(
-        f"**{title}**\n- **Found:** {found}\n- **Since:** Monday, and seen by nobody so far"
-        for title, found in parts
+        f"**{title}**\n- **Found:** {found}\n- **Since:** Monday, and seen by nobody so far" for title, found in parts
     )
 
     def sought(word: str) -> float:
