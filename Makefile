@@ -11,7 +11,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV PIP_USER PIP_
 MAKEFLAGS += --no-print-directory
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test tested lint lint-style lint-types lint-imports quality exam bench chaos soak soak-gateways faults gateway-faults fuzz laws clients adapters adapters-compared kubernetes alerts list docs docs-check audit lock wheel wheel-checks javascript upgrade image compose clean
+.PHONY: help demo test tested installs lint lint-style lint-types lint-imports quality exam bench chaos soak soak-gateways faults gateway-faults fuzz laws clients adapters adapters-compared kubernetes alerts list docs docs-check audit lock wheel wheel-checks javascript upgrade image compose clean
 
 help:
 	@echo 'make demo    see a conversation grow, spill, digest and stay readable'
@@ -54,11 +54,17 @@ demo: .venv/.installed
 
 # The frameworks of tests/adapters/test_frameworks.py
 TESTED = langchain openai_agents pydantic_ai
+# What few tests want is installed while the others run; those wait for MORE (`installs` in tests/conftest.py).
+INSTALLS = .venv/.browser $(TESTED:%=.venv-adapters/%/.installed) .venv/.javascript .venv/.pi
+MORE = .venv/.installs-ended
 # With `--jobs`, the tests do not wait for mypy.
 test: lint tested
-tested: .venv/.compiled .venv/.browser $(TESTED:%=.venv-adapters/%/.installed) .venv/.javascript .venv/.pi
+tested: .venv/.compiled
 	@echo 'test: pytest'
-	@$(BIN)/python -m pytest --quiet --numprocesses $(TESTERS) --dist loadfile --no-loadscope-reorder
+	@rm -f $(MORE); { $(MAKE) installs; status=$$?; touch $(MORE); exit $$status; } & \
+	  TESTS_INSTALLS=$(MORE) $(BIN)/python -m pytest --quiet --numprocesses $(TESTERS) --dist loadfile --no-loadscope-reorder; \
+	  status=$$?; wait $$! && exit $$status
+installs: $(INSTALLS)
 
 lint: lint-style lint-types lint-imports
 

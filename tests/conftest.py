@@ -38,6 +38,8 @@ QUICK = ("core", "cut", "digest", "model_info", "presets", "protocol", "spill", 
 """Folders of files that mostly compute: those that want no server are tested last, and fill what the long ones leave of
 each tester."""
 SETTLE_SECONDS = 180.0
+INSTALLS = "TESTS_INSTALLS"
+"""The file that `make test` writes when it has installed what few tests want; unset, nothing is being installed."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -47,15 +49,31 @@ def pytest_xdist_setupnodes() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put files that start processes first: what takes longest must not begin when the others have ended."""
+    """Put files that start processes first: what takes longest must not begin when the others have ended.
+
+    Those that want what is being installed follow, and what mostly computes is last.
+    """
     served = {item.path for item in items if "started" in getattr(item, "fixturenames", ())}
-    items.sort(key=lambda item: item.path.parent.name in QUICK and item.path not in served)
+    waiting = {item.path for item in items if "installs" in getattr(item, "fixturenames", ())}
+
+    def turn(item: pytest.Item) -> int:
+        return 1 if item.path in waiting else 2 * (item.path.parent.name in QUICK and item.path not in served)
+
+    items.sort(key=turn)
 
 
 def pytest_collection_finish() -> None:
     """Leave what all tests consist of, half a million objects, out of each search for cycles."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+async def installs() -> None:
+    """Wait until what few tests want is installed, or cannot be."""
+    ended = os.environ.get(INSTALLS)
+    while ended and not Path(ended).exists():
+        await asyncio.sleep(0.2)
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ IN_CI = ("langchain", "openai_agents", "pydantic_ai")
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("installs")
 @pytest.mark.timeout(300)
 async def test_each_framework_says_all_once_sees_what_fits_and_goes_on_in_another_process(
     working: Runtime, settings: Settings, name: str, tmp_path: Path

@@ -18,6 +18,7 @@ from tests.builders import assistant, result, user
 from tests.conftest import layer
 from tests.protocol.test_client import said
 
+pytestmark = pytest.mark.usefixtures("installs")
 FOLDER = Path(__file__).parent / "javascript"
 
 

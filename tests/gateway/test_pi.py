@@ -37,7 +37,7 @@ APIS = ("pi", "pi-messages", "pi-responses")
 
 
 @pytest.fixture(autouse=True)
-def _there(monkeypatch: pytest.MonkeyPatch) -> None:
+def _there(installs: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JETTISON_CLIENTS", os.environ.get("JETTISON_CLIENTS") or str(ROOT / ".venv" / "clients"))
     if shutil.which("node") is None or shutil.which("npm") is None:
         pytest.skip("node and npm are not there: pi itself is not tested")

@@ -45,7 +45,7 @@ async def log() -> MemoryLog:
 
 
 @pytest.fixture(scope="module")
-async def site(log: MemoryLog) -> AsyncIterator[Site]:
+async def site(installs: None, log: MemoryLog) -> AsyncIterator[Site]:
     artifacts = MemoryArtifacts()
     for talk in (recorded(), hostile()):
         await fill(log, artifacts, talk)

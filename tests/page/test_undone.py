@@ -222,6 +222,6 @@ async def test_every_view_of_them_is_readable(app: ASGIApp, undone: Undone, site
 
 
 @pytest.fixture(scope="module")
-async def site(app: ASGIApp) -> AsyncIterator[Site]:
+async def site(installs: None, app: ASGIApp) -> AsyncIterator[Site]:
     async with serving_page(app) as url, chromium() as shared:
         yield Site(url, shared)
