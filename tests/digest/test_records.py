@@ -124,11 +124,16 @@ def test_looked_up_records_keep_what_tells_them_apart_when_their_steps_are_joine
 
 
 def test_of_a_field_those_entries_are_told_that_were_used() -> None:
-    methods = {f"gift_card_{number}00": {"kind": "gift_card", "amount": number} for number in range(1, 9)}
+    methods = {f"gift_card_{number}00": {"kind": "for presents", "amount": number} for number in range(1, 9)}
     record = record_text({"member": "silver", "payment_methods": methods, "note": "x" * 120})
     short = shorter_record(record, chars=200, sought=lambda word: float(word in ("gift_card_500", "gift_card_700")))
     told = re.findall(r"gift_card_\d00", short)
     assert told == ["gift_card_100", "gift_card_200", "gift_card_500", "gift_card_700"]
+
+
+def test_what_an_entry_is_stands_in_its_name_alone() -> None:
+    paid = {"gift_card_12": {"source": "gift_card", "id": "gift_card_12", "amount": 157}, "card_7": {"source": "bank"}}
+    assert record_text({"paid": paid}) == "{paid (gift_card_12 (amount 157), card_7 (bank))}"
 
 
 def test_of_a_list_the_row_is_told_that_a_record_names() -> None:

@@ -274,7 +274,9 @@ async def test_an_account_is_retold_or_shortened_by_numbers_and_an_endpoint_may_
 
 
 @pytest.mark.slow
-async def test_a_real_small_model_names_steps_under_a_schema(settings: Settings, client: Client) -> None:
+async def test_a_real_small_model_names_steps_under_a_schema(
+    installs: None, settings: Settings, client: Client
+) -> None:
     with real_llm() as base_url:
         async with at_work_with(settings, base_url) as busy:
             asked = {"mode": "select", "model": "small", "window": 1_000, "attempts": 1, "deadline_seconds": 60.0}
