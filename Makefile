@@ -225,10 +225,12 @@ javascript: .venv/.installed tests/examples/javascript/node_modules/.installed
 .venv/.installed: .venv/.base .venv/.llm
 	@touch $@
 
-# The locks name every package: there is nothing to resolve.
+# The lock names every package: there is nothing to resolve. One pip unpacks on one core, so two take half of them each.
 .venv/.base: .venv/.made pyproject.toml infra/lock/requirements.txt
 	@echo 'install: locked dependencies (about a minute)'
-	@$(PIP) install --no-compile --no-deps --require-hashes -r infra/lock/requirements.txt
+	@awk '/^[^ #]/ { half = !half } { print >(".venv/half" half + 0 ".txt") }' infra/lock/requirements.txt
+	@$(PIP) install --no-compile --no-deps --require-hashes -r .venv/half0.txt & \
+	  $(PIP) install --no-compile --no-deps --require-hashes -r .venv/half1.txt; status=$$?; wait $$! && exit $$status
 	@echo 'install: jettison'
 	@$(PIP) install --no-compile --no-deps --no-build-isolation -e .
 	@touch $@

@@ -7,7 +7,6 @@ from collections.abc import Collection, Sequence
 
 from actors.core.account_text import JOINED_LEVEL
 from actors.core.text.excerpt import sentences_excerpt
-from actors.core.text.gaps import with_gaps_once
 from actors.core.text.line_worths import Sought
 from actors.core.text.phrases import telling
 from protocol.account import AccountStep
@@ -27,8 +26,7 @@ _FIGURE = re.compile(r"\d")
 def told_shortly(said: str, sought: Sought | None, *, report: bool) -> str:
     """Return the sentences of *said* that fit little room: those that mattered, where words were *sought*."""
     chars = REPORT_PIECE_CHARS if report else PIECE_CHARS
-    short = sentences_excerpt(said, chars=chars, sought=sought or (lambda _: 0.0), clauses=sought is not None)
-    return short if sought is None else with_gaps_once(short)
+    return sentences_excerpt(said, chars=chars, sought=sought or (lambda _: 0.0), clauses=sought is not None)
 
 
 def pieces_of(step: AccountStep) -> list[str]:

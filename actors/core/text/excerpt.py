@@ -24,6 +24,7 @@ from .line_worths import (
     line_worths,
     without_numbers,
 )
+from .links import without_targets
 from .noise import undrawn, without_noise, without_rights
 from .phrases import binding, telling
 from .shorten.binary import without_base64
@@ -60,8 +61,9 @@ on with the sentence."""
 _TOLD_WORTH = 1.0
 """Of a sentence, for a rule, a decision or an outcome in it."""
 
-_BINDING_WORTH = 1.0
-"""Of a line below a heading that announces constraints: who goes on must keep them."""
+_BINDING_WORTH, _BINDING_SHARE = 1.0, 0.4
+"""Of a line below a heading that announces constraints or a plan, as who goes on must keep them; and where there is
+room for some sentences alone, how much of that, since what failed has to have some of it too."""
 
 NAMES_SHARE = 0.7
 """Of the room, for the names of odd rows that have none themselves: which ones they are is what a table is read for."""
@@ -201,13 +203,16 @@ def sentences_excerpt(text: str, *, chars: int, sought: Sought, clauses: bool = 
         parts = _with_numbers(parts)
     worths = [worth + _told_worth(part) for worth, part in zip(line_worths(parts, sought), parts, strict=True)]
     if clauses:
+        for number in binding(parts):
+            worths[number] += _BINDING_SHARE * _BINDING_WORTH
         worths = _with_first_items(parts, worths)
     shown = [clipped_line(part, sought, max(60, chars - 4), clauses=clauses) for part in parts]
     # older rules take a sentence that ends as names of columns do for some
     headers = [] if clauses else [number for number, part in enumerate(shown) if is_header(part)]
     titles = titles_above(shown) if clauses else NO_TITLES
     chosen = worthiest(shown, worths, chars, headers, titles=titles)
-    return rendered(shown, chosen, is_header=is_header).replace("\n", " ")
+    told = rendered(shown, chosen, is_header=is_header).replace("\n", " ")
+    return with_gaps_once(told) if clauses else told
 
 
 def titles_above(lines: Sequence[str]) -> dict[int, int]:
@@ -305,6 +310,8 @@ def readable_lines(text: str, *, indented: bool = False) -> list[str]:
     if max(map(len, lines)) > BASE64_CHARS_MIN:
         lines = without_base64(text).replace("\r", "\n").split("\n")
     lines = [line.rstrip() for line in lines if line and not line.isspace()]
+    if indented and "](" in text:
+        lines = [said for said in map(without_targets, lines) if said.strip(" []")]
     if indented and '{"' in text:
         lines = [_without_marks(line) for line in lines]
     if "   " in text:

@@ -18,7 +18,7 @@ class Gapped(NamedTuple):
     """Numbers of the lines before which something is left out; that of a line behind the last one for its end."""
 
 
-_GAPS = re.compile(rf"{GAP}(?: ?{GAP})+|(?<= ) {GAP}$", re.MULTILINE)
+_GAPS = re.compile(rf"{GAP}(?: *{GAP})+|(?<= ) {GAP}$", re.MULTILINE)
 
 
 def gapped(lines: Sequence[str]) -> Gapped:

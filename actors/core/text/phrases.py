@@ -53,11 +53,11 @@ _OUTCOME_JOINED = "完成|成功|修复|修復|解决|解決|原因是|根本原
 
 _HEADING = re2.compile(r"\s{0,3}(?:#{1,6}\s+\S|\*\*[^*]+\*\*:?\s*$|[^\s\-*\d][^.!?;]{1,60}[:：]\s*$)")
 _BINDS = re2.compile(
-    r"(?i)\b(?:constraints?|conditions?|requirements?|rules|criteria|guidelines|output format|must"
+    r"(?i)\b(?:constraints?|conditions?|requirements?|rules|criteria|guidelines|output format|plan|must"
     r"|bedingungen|anforderungen|regeln|vorgaben|contraintes|conditions|exigences|règles"
     r"|restricciones|condiciones|requisitos|reglas)\b|制約|条件|要件|ルール|约束|要求|规则|約束|規則"
 )
-"""How a heading sounds below which it is said what must be kept."""
+"""How a heading sounds below which it is said what must be kept, or is to be done."""
 
 
 def _pattern(words: str, joined: str) -> Any:
