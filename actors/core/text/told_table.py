@@ -20,12 +20,16 @@ ODD_NAMES = "of the rows:"
 NAME_CHARS_MIN = 16
 """Of a name that is shortened so that all odd rows are named."""
 
+DISTINCT_SHARE, MORE = 0.7, 1.2
+"""Of such names, how many must begin each in another way; and by how much fewer have to be left out for it."""
+
 CELL_GAP = re.compile(r"\t+| {2,}| \| ")
 """What stands between two cells of a row."""
 
 _SUMMARY = re.compile(rf"\((?:\d+ rows:|{ODD_NAMES}) .*\)")
 _KIND = re.compile(r"([^\s,;(]+) x(\d+)")
 _GROUP = re.compile(r"([^;:]+): ([^;]+)")
+_TIMES = re.compile(rf"(\S+{GAP}) x(\d+)")
 
 
 def summed_up(rows: int, told: Sequence[str]) -> str:
@@ -53,29 +57,39 @@ def names_told(names: Mapping[str, Sequence[str]], chars: int) -> str:
 
     Where that is not all, the beginning of each long one says more than half of them would.
     """
-    told = ""
     room = chars - len(ODD_NAMES) - len(f"( , {GAP})")
-    for joint, each in _listed(_fitting(names, room)):
-        if len(told) + len(joint) + len(each) > room:
-            return f"({ODD_NAMES} {told}, {GAP})" if told else ""
-        told += joint + each
-    return f"({ODD_NAMES} {told})" if told else ""
+    longest = max([len(name) for some in names.values() for name in some], default=0)
+    told, left = _within(names, room)
+    if left and longest > NAME_CHARS_MIN:
+        lengths = range(NAME_CHARS_MIN, longest + 1)
+
+        def left_at(most: int) -> int:
+            return _within(_shorter(names, most), room)[1]
+
+        short = _shorter(names, lengths[bisect_right(lengths, left_at(NAME_CHARS_MIN), key=left_at) - 1])
+        more, left_then = _within(short, room)
+        if sum(map(len, short.values())) >= DISTINCT_SHARE * sum(map(len, names.values())) and MORE * left_then <= left:
+            told, left = more, left_then
+    return f"({ODD_NAMES} {told}{f', {GAP}' if left else ''})" if told else ""
 
 
-def _fitting(names: Mapping[str, Sequence[str]], room: int) -> Mapping[str, Sequence[str]]:
-    """Return *names* so short that all fit *room* and none is as another one, or as they are."""
+def _within(names: Mapping[str, Sequence[str]], room: int) -> tuple[str, int]:
+    """Return the list of *names* as far as it fits *room*, and how many are left."""
+    each, told, place = list(_listed(names)), "", 0
+    while place < len(each) and len(told) + len(each[place]) <= room:
+        told += each[place]
+        place += 1
+    return told, len(each) - place
 
-    def shorter(most: int) -> dict[str, list[str]]:
-        return {why: [_shortly(name, most) for name in some] for why, some in names.items()}
 
-    def chars(most: int) -> int:
-        return sum(len(joint) + len(each) for joint, each in _listed(shorter(most)))
+def _shorter(names: Mapping[str, Sequence[str]], most: int) -> dict[str, list[str]]:
+    """Return *names* in at most so many characters, those that begin alike as one with how many there are."""
+    return {why: _once([_shortly(name, most) for name in some]) for why, some in names.items()}
 
-    whole = {name for some in names.values() for name in some}
-    lengths = range(NAME_CHARS_MIN, max(map(len, whole), default=0) + 1)
-    fit = bisect_right(lengths, room, key=chars)
-    short = shorter(lengths[fit - 1]) if fit else names
-    return short if len({name for some in short.values() for name in some}) == len(whole) else names
+
+def _once(names: Sequence[str]) -> list[str]:
+    """Return each of *names* once, with how many there are."""
+    return [name if times == 1 else f"{name} x{times}" for name, times in Counter(names).items()]
 
 
 def _shortly(name: str, most: int) -> str:
@@ -116,7 +130,12 @@ def _row_chars(row: str) -> int:
 def _names_in(named: str) -> list[tuple[str, str]]:
     """Return the names in a line of them, each behind what is odd about it."""
     bare = named.removeprefix(f"({ODD_NAMES} ").removesuffix(")").removesuffix(f", {GAP}")
-    return [(why.strip(), name) for why, names in _GROUP.findall(bare) for name in names.strip(" ,").split(", ")]
+    told = ((why.strip(), name) for why, names in _GROUP.findall(bare) for name in names.strip(" ,").split(", "))
+    found: list[tuple[str, str]] = []
+    for why, name in told:
+        several = _TIMES.fullmatch(name)
+        found += [(why, several.group(1))] * int(several.group(2)) if several else [(why, name)]
+    return found
 
 
 def _told(odd: list[tuple[str, str]], chars: int) -> str:
@@ -144,10 +163,10 @@ def _odd_rows(rows: Sequence[str], summary: str) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _listed(found: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
-    """Yield each name, by why it is listed, and what stands before it."""
+def _listed(found: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield each name behind what stands before it: why it is listed, or a comma."""
     joint = ""
     for why, names in found.items():
         for each in names:
-            yield (f"{joint}{why}: " if each is names[0] else ", "), each
+            yield f"{joint}{why}: {each}" if each is names[0] else f", {each}"
         joint = "; "

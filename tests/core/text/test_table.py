@@ -7,7 +7,7 @@ import pytest
 from actors.core.text.excerpt import excerpt, sentences_excerpt
 from actors.core.text.gaps import GAP
 from actors.core.text.table import table_of
-from actors.core.text.told_table import is_summary, names_told
+from actors.core.text.told_table import is_summary, names_told, shorter_table
 
 PODS = ["NAME  READY  STATUS", *(f"web-{number}  1/1  Running" for number in range(9)), "pay-7f  0/1  CrashLoopBackOff"]
 
@@ -160,3 +160,17 @@ def test_of_odd_rows_as_many_are_named_as_there_is_room_for() -> None:
     assert len(short) <= 200
     assert f"CrashLoopBackOff: {pods[0]}, {pods[1]}, …)" in short
     assert pods[4] not in short
+
+
+def test_names_that_begin_alike_are_told_as_one_where_more_are_told_so() -> None:
+    names = {
+        "Pending": ["customer-relations-webapp-b447444dc-djkj6", "customer-relations-webapp-b447444dc-hvj95"],
+        "Failed": ["analytics-exporter-ff88fcc4c-qwq4t", "db-certs-authenticator-6866469d97", "crash-1", "redis-2"],
+    }
+    told = names_told(names, 140)
+    assert len(told) <= 140
+    assert told.startswith("(of the rows: Pending: customer-relation")
+    assert "… x2; Failed: analytics-export" in told
+    assert told.endswith("crash-1, redis-2)")
+    shorter = shorter_table(f"{told}\n(19 rows: STATUS Running x13, Failed x4, Pending x2)", 130)
+    assert "… x2; Failed: analytics" in shorter, "told shorter again, two are two"
