@@ -273,20 +273,20 @@ tests/examples/javascript/node_modules/.installed: tests/examples/javascript/pac
 .venv-wheel/.installed: infra/lock/wheel.txt
 	@echo 'install: build and hatchling in .venv-wheel'
 	@$(PYTHON) -m venv .venv-wheel
-	@.venv-wheel/bin/python -m pip -qq --disable-pip-version-check --no-input install --require-hashes -r infra/lock/wheel.txt
+	@.venv-wheel/bin/python -m pip -qq --disable-pip-version-check --no-input install --no-deps --require-hashes -r infra/lock/wheel.txt
 	@touch $@
 
 .venv-checks/.installed: infra/lock/checks.txt
 	@echo 'install: who looks at the wheel in .venv-checks'
 	@$(PYTHON) -m venv .venv-checks
-	@.venv-checks/bin/python -m pip -qq --disable-pip-version-check --no-input install --require-hashes -r infra/lock/checks.txt
+	@.venv-checks/bin/python -m pip -qq --disable-pip-version-check --no-input install --no-deps --require-hashes -r infra/lock/checks.txt
 	@touch $@
 
 # The peers of the measurements, apart: what they need does not go together with what we need.
 .venv-bench/.installed: pyproject.toml infra/lock/bench.txt
 	@echo 'install: the peers of the measurements in .venv-bench'
 	@$(PYTHON) -m venv .venv-bench
-	@.venv-bench/bin/python -m pip -qq --disable-pip-version-check --no-input install --require-hashes -r infra/lock/bench.txt
+	@.venv-bench/bin/python -m pip -qq --disable-pip-version-check --no-input install --no-deps --require-hashes -r infra/lock/bench.txt
 	@touch $@
 
 # The frameworks that the client has adapters for, apart from us and from each other.
@@ -303,19 +303,19 @@ ADAPTERS = agent_framework autogen crewai google_adk haystack langchain llama_in
 .venv-kubernetes/.installed: infra/lock/kubernetes.txt
 	@echo 'install: checkov in .venv-kubernetes'
 	@$(PYTHON) -m venv .venv-kubernetes
-	@.venv-kubernetes/bin/python -m pip -qq --disable-pip-version-check --no-input install --require-hashes -r infra/lock/kubernetes.txt
+	@.venv-kubernetes/bin/python -m pip -qq --disable-pip-version-check --no-input install --no-deps --require-hashes -r infra/lock/kubernetes.txt
 	@touch $@
 
 .venv-docs/.installed: infra/lock/docs.txt
 	@echo 'install: mkdocs-material in .venv-docs'
 	@$(PYTHON) -m venv .venv-docs
-	@.venv-docs/bin/python -m pip -qq --disable-pip-version-check --no-input install --require-hashes -r infra/lock/docs.txt
+	@.venv-docs/bin/python -m pip -qq --disable-pip-version-check --no-input install --no-deps --require-hashes -r infra/lock/docs.txt
 	@touch $@
 
 .venv-audit/.installed: infra/lock/audit.txt
 	@echo 'install: pip-audit in .venv-audit'
 	@$(PYTHON) -m venv .venv-audit
-	@.venv-audit/bin/python -m pip -qq --disable-pip-version-check --no-input install --require-hashes -r infra/lock/audit.txt
+	@.venv-audit/bin/python -m pip -qq --disable-pip-version-check --no-input install --no-deps --require-hashes -r infra/lock/audit.txt
 	@touch $@
 
 # No index and no host in the lock files, so that they hold for every mirror. Delete them first to upgrade everything.
