@@ -48,7 +48,7 @@ BRIEF_WORTH, BRIEF_LATER = 4.0, 200
 """Of the first that an assistant says where they have names, besides: it tells them what to do, and how."""
 
 COARSENESS_MAX = 6.0
-FEW_STEPS, COARSER_MAX = 64, 4.0
+FEW_STEPS, COARSER_MAX = 64, 16.0
 """Few steps become coarser than that before any are joined: each is a large part of the run. Up to 16 of them go the
 whole four further and 64 go one: set on the eight runs in small windows whose readers missed what was joined."""
 
