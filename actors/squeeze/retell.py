@@ -6,6 +6,7 @@ allowed, for the messages can be read back; inventing is not. The view stays wit
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -66,6 +67,11 @@ VALUE_CHARS = 60
 
 DONE = "Done"
 """Begins the heading of the steps; the oldest of them give way first."""
+
+WRITTEN = "[Written at #{}; what newer messages tell holds before it.]"
+"""Above the prose, which says how things are and what comes next: the view goes on, and the prose stays."""
+
+_WRITTEN = re.compile(r"\[Written at #\d+; [^\]\n]*\]\n?")
 
 VALUES_MAX = 100
 VALUE_FRAME_TOKENS = 4
@@ -158,14 +164,17 @@ def _judged(
     digest = state.digest
     assert digest is not None
     texts = [digest.prose, *(one.shown for one in given), *(part.text for part in texts_of(state.live))]
-    checked = without_inventions(found.prose, Given(texts))
+    dates = state.policy is not None and state.policy.digest.records == "fields"
+    written = WRITTEN.format(state.live[-1].number) if dates else ""
+    checked = without_inventions(_WRITTEN.sub("", found.prose) if dates else found.prose, Given(texts))
     if checked.share > STRUCK_SHARE_MAX:
         reason = f"{checked.share:.0%} of the answer has values that are nowhere in the input: {checked.struck[0]}"
         return declined(state, answers, reason[:300])
     room = _room_tokens(state, digest, count=count)
-    prose, over = _within(checked.prose, min(answer_tokens_max(state), room), count=count)
+    prose, over = _within(checked.prose, min(answer_tokens_max(state), room - count(written)), count=count)
     if count(prose) < PROSE_TOKENS_MIN // 2:
         return declined(state, answers, f"the answer says too little: {count(prose)} tokens")
+    prose = f"{written}\n{prose}" if written else prose
     account, left = _beside(state, prose, room=room - count(prose), count=count)
     tokens = count(account_text(account, prose=prose, through=digest.through, form=digest.form)) + MESSAGE_TOKENS
     within_target = state.live_tokens - digest.tokens + tokens <= target_tokens(state)

@@ -186,6 +186,18 @@ def test_replay_asks_nobody_and_the_next_digest_goes_on_behind_the_prose() -> No
     assert replay(AT, talk.records).divergence is None
 
 
+def test_prose_says_when_it_was_written_and_the_next_one_says_it_anew() -> None:
+    talk = asking()
+    first = squeezed(talk, f"[Written at #3; what newer messages tell holds before it.]\n{GOOD}")
+    assert first.prose.startswith(f"[Written at #{first.boundary}; ")
+    assert first.prose.count("Written at") == 1, "a model that copies the line says nothing by it"
+    talk.append(*turns(12, 24))
+    talk.until("squeeze")
+    second = squeezed(talk)
+    assert second.boundary > first.boundary
+    assert second.prose.startswith(f"[Written at #{second.boundary}; ")
+
+
 def test_what_the_ledger_knows_and_only_old_steps_told_stays_as_a_value() -> None:
     talk = asking()
     fact = squeezed(talk)
