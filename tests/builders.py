@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
-
-from hypothesis import HealthCheck, settings
 
 from actors.core.apply_done import apply_done
 from actors.core.apply_said import apply_said
@@ -39,21 +36,6 @@ from storage.ports import Record
 COUNT = counter("o200k_base")
 AT = address("tested", "tests")
 SAMPLE = Path(__file__).parent / "data" / "sample.json"
-
-# a test that others hold up for 200 ms is not wrong
-settings.register_profile("repeated", derandomize="JETTISON_LAW_EXAMPLES" not in os.environ, deadline=None)
-settings.load_profile("repeated")
-
-LAWS = settings(
-    max_examples=int(os.environ.get("JETTISON_LAW_EXAMPLES", "100")),
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-"""How a law is tried: on the same examples in each run, so that a change is judged by what it changed.
-
-With `JETTISON_LAW_EXAMPLES` (`make laws`: 2,000) as often as it says, on new examples each time. A failure prints the
-blob that repeats it.
-"""
 
 
 def sample() -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import nats.errors
 import pytest
+from hypothesis import settings as laws
 
 from actors.cli.session import started_stack
 from actors.core.flow import next_actor
@@ -40,6 +41,11 @@ each tester."""
 SETTLE_SECONDS = 180.0
 INSTALLS = "TESTS_INSTALLS"
 """The file that `make test` writes when it has installed what few tests want; unset, nothing is being installed."""
+
+
+# a test that others hold up for 200 ms is not wrong
+laws.register_profile("repeated", derandomize="JETTISON_LAW_EXAMPLES" not in os.environ, deadline=None)
+laws.load_profile("repeated")
 
 
 @pytest.hookimpl(optionalhook=True)

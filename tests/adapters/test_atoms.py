@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from protocol.adapters.atoms import CARRIED_BYTES_MAX, Telling, carrying, chained, json_only, parted, restored
 from protocol.formats import messages
-from tests.builders import LAWS
+from tests.laws import LAWS
 
 WORDS = st.text(max_size=30)
 PLAIN = st.recursive(

@@ -25,7 +25,7 @@ from storage.memory import MemoryAnchors, MemoryKeys, MemoryLog
 from storage.ports import Anchors, Record
 from storage.s3 import S3Anchors
 from tests.audit.faults import AT, recorded
-from tests.builders import LAWS
+from tests.laws import LAWS
 
 # Leaves and roots of the test tree that RFC 6962's reference implementation (certificate-transparency) publishes.
 ENTRIES = [bytes.fromhex(text) for text in (

@@ -18,9 +18,10 @@ from protocol.facts import CompactionDeclined, DigestSqueezed, HistorySummarized
 from protocol.formats.messages import Profile
 from protocol.policy import Policy
 from protocol.presets import PRESETS
-from tests.builders import LAWS, Talk, sample
+from tests.builders import Talk, sample
 from tests.core.conversations import policies as own_policies
 from tests.core.providers import any_conversations
+from tests.laws import LAWS
 from tests.squeeze.summarizers import BAD, extractive
 
 FEW = settings(LAWS, max_examples=max(1, LAWS.max_examples // 4))

@@ -26,9 +26,10 @@ from protocol.formats.messages import ANTHROPIC, CHAT, PROFILES, Profile
 from protocol.formats.validate import problems
 from protocol.policy import Policy
 from tests.audit.recorded import serve
-from tests.builders import COUNT, LAWS, Talk, assistant, policy, result, system, user, words
+from tests.builders import COUNT, Talk, assistant, policy, result, system, user, words
 from tests.core.conversations import policies
 from tests.core.providers import any_conversations, broken_conversations
+from tests.laws import LAWS
 
 Json = dict[str, Any]
 EPHEMERAL = {"cache_control": {"type": "ephemeral"}}

@@ -16,9 +16,10 @@ from actors.core.state_parts import Cause, Episode
 from protocol.facts import CompactionDeclined, ConversationOpened, OverflowReported
 from protocol.policy import Policy
 from protocol.subjects import ACTORS, Actor
-from tests.builders import LAWS, Talk, assistant, policy, result, user, words
+from tests.builders import Talk, assistant, policy, result, user, words
 from tests.core.conversations import ANSWERS, conversations, policies
 from tests.flow_page import mermaid
+from tests.laws import LAWS
 
 HOOK = {"id": "h", "on": "turn_start", "when": {"kind": "messages", "at_least": 5}, "do": {"kind": "compact"}}
 SQUEEZING: dict[str, object] = {"mode": "squeeze", "model": "m"}

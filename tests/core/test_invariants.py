@@ -36,7 +36,7 @@ from protocol.formats.messages import PROFILES
 from protocol.formats.validate import problems
 from protocol.policy import Policy
 from protocol.presets import PRESETS
-from tests.builders import COUNT, LAWS, Talk, appended, sample
+from tests.builders import COUNT, Talk, appended, sample
 from tests.core.providers import broken_conversations
 from tests.core.runs import (
     ANSWERS,
@@ -50,6 +50,7 @@ from tests.core.runs import (
     refolded,
     view_or_none,
 )
+from tests.laws import LAWS
 
 Messages = list[dict[str, Any]]
 Model = Callable[[Ask], str]

@@ -21,7 +21,8 @@ from protocol.facts import ConversationOpened
 from protocol.formats.messages import ANTHROPIC, PROFILES
 from protocol.formats.validate import problems
 from protocol.policy import Policy
-from tests.builders import COUNT, LAWS, Talk, appended, assistant, policy, result, user, words
+from tests.builders import COUNT, Talk, appended, assistant, policy, result, user, words
+from tests.laws import LAWS
 
 Json = dict[str, Any]
 

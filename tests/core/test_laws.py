@@ -27,8 +27,9 @@ from protocol.facts import CompactionRequested, SaidFact, SaidMessage
 from protocol.formats import messages
 from protocol.formats.validate import problems
 from protocol.policy import Policy
-from tests.builders import COUNT, LAWS, Talk, appended, policy, sample
+from tests.builders import COUNT, Talk, appended, policy, sample
 from tests.core.conversations import ANSWERS, conversations, policies
+from tests.laws import LAWS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

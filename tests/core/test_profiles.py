@@ -19,10 +19,11 @@ from protocol.formats import messages
 from protocol.formats.messages import PROFILES, Profile
 from protocol.formats.validate import problems
 from protocol.policy import Policy
-from tests.builders import COUNT, LAWS, Talk, assistant, policy, sample, system, user, words
+from tests.builders import COUNT, Talk, assistant, policy, sample, system, user, words
 from tests.core.conversations import ANSWERS, policies
 from tests.core.judges import refusals
 from tests.core.providers import any_conversations, broken_conversations
+from tests.laws import LAWS
 
 
 def view_or_refusal(talk: Talk, profile: Profile, budget: int | None = None) -> View | None:

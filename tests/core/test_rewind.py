@@ -25,8 +25,9 @@ from protocol.formats.validate import problems
 from protocol.policy import Policy
 from storage.ports import Record
 from tests.audit.recorded import serve
-from tests.builders import LAWS, Talk, assistant, policy, result, user, words
+from tests.builders import Talk, assistant, policy, result, user, words
 from tests.core.conversations import conversations, policies
+from tests.laws import LAWS
 
 TURNS = 7
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from actors.core.running_hash import RunningHash
 from protocol.facts import CompactionRequested
-from tests.builders import LAWS, Talk, assistant, policy, system, user, words
+from tests.builders import Talk, assistant, policy, system, user, words
+from tests.laws import LAWS
 
 ARRAYS = st.lists(st.lists(st.sampled_from((b"1", b"{}", b'"a"')), max_size=6), max_size=8)
 

@@ -24,9 +24,10 @@ from protocol.facts import ContextServed, DoneFact, MessageSize
 from protocol.policy import Policy
 from storage.ports import Record
 from tests.audit.recorded import serve, small
-from tests.builders import LAWS, Talk, assistant, result, user, words
+from tests.builders import Talk, assistant, result, user, words
 from tests.core.providers import any_conversations
 from tests.core.runs import any_policies
+from tests.laws import LAWS
 
 
 class Counted(Talk):

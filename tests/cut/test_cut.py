@@ -15,7 +15,8 @@ from actors.cut.decide import cut
 from protocol.errors import BudgetRefused
 from protocol.facts import CompactionDeclined, HistoryCut
 from protocol.policy import Policy, resolve
-from tests.builders import COUNT, LAWS, Talk, assistant, policy, result, system, user, words
+from tests.builders import COUNT, Talk, assistant, policy, result, system, user, words
+from tests.laws import LAWS
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from actors.gateway.identity import (
     scope_of,
     with_hidden,
 )
-from tests.builders import LAWS
+from tests.laws import LAWS
 
 Json = dict[str, Any]
 SECRET = b"s" * 32

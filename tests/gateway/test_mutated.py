@@ -18,9 +18,9 @@ from actors.gateway.splice import Splice, splice_of
 from actors.gateway.sse import Event, Events, event_of
 from protocol.errors import BadMessage
 from protocol.jsonbytes import decode_value, encode_value
-from tests.builders import LAWS
 from tests.gateway.model import Reply
 from tests.gateway.test_splice import APIS, CASES, LOOK, READ, fed, streamed
+from tests.laws import LAWS
 
 FOLDER = Path(__file__).parents[1] / "data" / "clients"
 OPENING = ("message_start", "response.created", "response.in_progress", "response.queued")

@@ -17,7 +17,7 @@ from actors.gateway.identity import chain_of
 from actors.gateway.repeated import Repeated
 from protocol.errors import Rejected
 from protocol.jsonbytes import decode
-from tests.builders import LAWS
+from tests.laws import LAWS
 
 SECRET = b"s" * 16
 

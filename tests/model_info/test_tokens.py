@@ -18,7 +18,7 @@ from actors.core.written_words import ABORTED, ABORTED_TOKENS, BELOW, LATE, ORPH
 from actors.model_info import tokens
 from actors.model_info.tokens import EncodingName, TokenCounter, Tokenizer, counter, load, tokenizer_for
 from protocol.limits import COUNT_PIECE_CHARS
-from tests.builders import LAWS
+from tests.laws import LAWS
 
 ENCODINGS: tuple[EncodingName, ...] = ("o200k_base", "cl100k_base")
 

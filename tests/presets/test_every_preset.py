@@ -12,8 +12,9 @@ from protocol.errors import BudgetRefused
 from protocol.formats.validate import problems
 from protocol.policy import resolve
 from protocol.presets import PRESETS
-from tests.builders import LAWS, Talk
+from tests.builders import Talk
 from tests.core.conversations import ANSWERS, conversations
+from tests.laws import LAWS
 
 
 @given(preset=st.sampled_from(sorted(PRESETS)), said=conversations(), answer=ANSWERS, window=st.integers(300, 20_000))

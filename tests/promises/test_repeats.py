@@ -13,8 +13,9 @@ from actors.host.bootstrap import Runtime
 from actors.runtime.conversations import Conversations
 from protocol.client import Client
 from protocol.ids import fresh_id
-from tests.builders import LAWS, Talk, appended, policy, user, words
+from tests.builders import Talk, appended, policy, user, words
 from tests.conftest import Json, layer, settled
+from tests.laws import LAWS
 from tests.protocol.test_client import said
 
 WINDOW = 900

@@ -29,7 +29,7 @@ from protocol.facts import (
     SaidMessage,
 )
 from protocol.ids import address
-from tests.builders import LAWS
+from tests.laws import LAWS
 
 whole = st.integers(0, 2**63)
 chars = st.text(st.characters(codec="utf-8"), max_size=20)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from protocol.errors import BadId
 from protocol.ids import Address, Token, address, fresh_id, name_of, token, written_address
-from tests.builders import LAWS
+from tests.laws import LAWS
 
 SAFE = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 

@@ -15,7 +15,8 @@ from protocol.errors import BadMessage
 from protocol.formats import messages
 from protocol.formats.messages import CHAT, Call, Message, Part, Result
 from protocol.limits import MESSAGE_BYTES_MAX, MESSAGE_DEPTH_MAX
-from tests.builders import LAWS, assistant, result, user
+from tests.builders import assistant, result, user
+from tests.laws import LAWS
 
 CONTENT = [
     {"type": "text", "text": "a"},

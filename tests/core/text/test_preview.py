@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.core.text.preview import ERROR_LINES_MAX, preview
-from tests.builders import COUNT, LAWS, words
+from tests.builders import COUNT, words
+from tests.laws import LAWS
 
 LOG = "\n".join(f"2026-01-01 step {number} went well" for number in range(2000))
 

@@ -14,7 +14,8 @@ from actors.core.text.preview import preview
 from actors.core.text.shorten.by_kind import shorten, shorten_text
 from actors.core.text.shorten.log import shorten_log
 from actors.spill.pointer import named_values, shown_result
-from tests.builders import COUNT, LAWS, words
+from tests.builders import COUNT, words
+from tests.laws import LAWS
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 BASE64 = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ" * 20

@@ -22,7 +22,7 @@ from actors.core.text.slices import (
 from protocol.errors import Rejected
 from protocol.limits import READ_BYTES_MAX
 from protocol.service_messages import ReadAsked
-from tests.builders import LAWS
+from tests.laws import LAWS
 
 LINES = "\n".join(f"line {number}" for number in range(1, 201))
 ORDERS = json.dumps({"orders": [{"id": number, "state": "failed" if number == 7 else "done"} for number in range(40)]})

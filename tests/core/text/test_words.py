@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from actors.core.text.line_worths import WORD, different_words, words_of, words_of_each
 from actors.core.text.shorten.lines import _CHANGING, shapes_of
 from actors.core.text.values import inside, within, words_in, words_in_each
-from tests.builders import LAWS
+from tests.laws import LAWS
 
 TEXTS = st.text(st.one_of(st.sampled_from("aZ09_.-/ ,:\n\r\x1c"), st.sampled_from("éßİΣς²五\x85"), st.characters()))
 

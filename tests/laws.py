@@ -1,0 +1,18 @@
+"""How laws are tried. Where only our rules are wanted, as beside the peers, there is no Hypothesis."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+LAWS = settings(
+    max_examples=int(os.environ.get("JETTISON_LAW_EXAMPLES", "100")),
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+"""How a law is tried: on the same examples in each run, so that a change is judged by what it changed.
+
+With `JETTISON_LAW_EXAMPLES` (`make laws`: 2,000) as often as it says, on new examples each time. A failure prints the
+blob that repeats it.
+"""
