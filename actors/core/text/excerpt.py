@@ -8,7 +8,7 @@ that what stands on every line counts for nothing. JSON becomes one line for eac
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 
 from protocol.formats import messages
@@ -47,7 +47,11 @@ _NUMBERED = re.compile(r"\s*(\d{1,2})[.)]\s")
 _TITLE = re.compile(r"\s{0,3}(?:#{1,6}\s+\S|(?:\d{1,2}[.)]\s+)?\*\*[^*]+\*\*:?\s*$)")
 """What a report is parted by: a heading, or a line in bold alone."""
 
-TITLE_CHARS_MAX = 120
+_FOUND = re.compile(r"\s*\d{1,3}[.)] \[[^\]]+\]\(\S+\)\s*")
+_ADDRESS = re.compile(r"\s*https?://\S+")
+"""How a search names a page that it found: a link behind a number, or a line above its address."""
+
+TITLE_CHARS_MAX, LABEL_CHARS_MAX = 120, 60
 """A longer one is a sentence."""
 
 SENTENCE_CHARS, PIECE_CHARS_MIN = 200, 40
@@ -112,12 +116,13 @@ class LookedAt:
         shown = clipped_lines(lines, self._sought, most, is_header=self._is_header, clauses=self._clauses)
         headers = [number for number, line in enumerate(shown) if line[-1:] == ":" and self._is_header(line)]
         room = max(chars - len(summary) - 2, chars // 2)
-        titles = titles_above(shown) if self._ordered else NO_TITLES
+        titles = titles_above(lines) if self._ordered else results_above(lines) if self._clauses else NO_TITLES
         choose = partial(worthiest, titles=titles, columns_free=self._clauses)
-        chosen = choose(shown, self._worths, room, headers, named)
+        worths = self._worths if self._ordered else _without_labels(lines, self._worths, titles)
+        chosen = choose(shown, worths, room, headers, named)
         names = self._names(chosen, int(room * NAMES_SHARE))
         if names:
-            chosen = choose(shown, self._worths, room - len(names) - 1, headers, named)
+            chosen = choose(shown, worths, room - len(names) - 1, headers, named)
         out = self._rendered(shown, chosen, gaps)
         if names:
             names = self._names(chosen, room - len(out) - 1)
@@ -209,7 +214,7 @@ def sentences_excerpt(text: str, *, chars: int, sought: Sought, clauses: bool = 
     shown = [clipped_line(part, sought, max(60, chars - 4), clauses=clauses) for part in parts]
     # older rules take a sentence that ends as names of columns do for some
     headers = [] if clauses else [number for number, part in enumerate(shown) if is_header(part)]
-    titles = titles_above(shown) if clauses else NO_TITLES
+    titles = titles_above(parts) if clauses else NO_TITLES
     chosen = worthiest(shown, worths, chars, headers, titles=titles)
     told = rendered(shown, chosen, is_header=is_header).replace("\n", " ")
     return with_gaps_once(told) if clauses else told
@@ -225,6 +230,27 @@ def titles_above(lines: Sequence[str]) -> dict[int, int]:
         elif title >= 0:
             above[number] = title
     return above
+
+
+def results_above(lines: Sequence[str]) -> dict[int, int]:
+    """Return for each line of a list of pages that were found, below the name of a page, which line that is."""
+    above: dict[int, int] = {}
+    title = -1
+    for number, line in enumerate(lines):
+        is_above_address = number + 1 < len(lines) and _ADDRESS.fullmatch(lines[number + 1])
+        if len(line) <= SENTENCE_CHARS and (_FOUND.fullmatch(line) or is_above_address):
+            title = number
+        elif line.endswith(":") and len(line) <= LABEL_CHARS_MAX:
+            title = -1
+        elif title >= 0:
+            above[number] = title
+    return above
+
+
+def _without_labels(lines: Sequence[str], worths: list[float], titles: Mapping[int, int]) -> list[float]:
+    """Return *worths* with nothing for the label above a title, as `Search Result 7:`."""
+    labels = [title - 1 for title in {*titles.values()} if title and lines[title - 1].endswith(":")]
+    return [0.0 if number in labels else worth for number, worth in enumerate(worths)] if labels else worths
 
 
 def _sentences(line: str, *, labels: bool) -> list[str]:
