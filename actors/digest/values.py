@@ -44,6 +44,11 @@ _SLICE = re.compile(rf"[\d:]{{2,{SLICE_CHARS_MAX}}}")
 AT_ONCE = 400
 """Values that are looked for in one pass: a pass costs as much with a hundred."""
 
+_BULLET = re.compile(r"\s*[-*•+] ")
+LISTED_MAX, TITLES_MAX, LISTED_TITLE_CHARS_MAX = 40, 2, 40
+_MARKS_OF_TITLE = " #*-•+:"
+"""Of a list in what somebody said: lines above one of its own, titles that it stands below, and what is around them."""
+
 TITLE_CHARS_MAX = 80
 _LINK = re.compile(r"\[([^\[\]\n]+)\]\(([^()\s]+)\)")
 """A link in Markdown: its title, and its address."""
@@ -225,13 +230,38 @@ def _found(
     item: DigestItem, earlier: dict[str, AccountValue], there: tuple[bool, list[str]], *, rows: bool
 ) -> AccountValue | None:
     named, lines = there
-    of_value = (line for line in lines if item.value in line)
-    line = next((line for line in of_value if not (named and line.startswith(f"{item.value} "))), None)
-    if line is None:
+    of_value = (at for at, line in enumerate(lines) if item.value in line)
+    at = next((at for at in of_value if not (named and lines[at].startswith(f"{item.value} "))), None)
+    if at is None:
         return earlier.get(item.value)
+    line = lines[at]
     if rows and (_is_of_program(item, line) or line.startswith(_DIFF) or says_nothing(line)):
         return None
-    return AccountValue(number=item.number, value=item.value, text=_fragment(line, item.value, rows=rows))
+    text = _fragment(line, item.value, rows=rows)
+    if rows and (titles := _titles_of(lines, at)):
+        text = ": ".join([*titles, text.lstrip(_MARKS_OF_TITLE).replace("**", "")])
+    return AccountValue(number=item.number, value=item.value, text=text)
+
+
+def _titles_of(lines: Sequence[str], at: int) -> list[str]:
+    """Return what the line at *at* of a list belongs to, the outermost first: `Option 3` of a price."""
+    titles: list[str] = []
+    if not _BULLET.match(lines[at]):
+        return titles
+    left = _indentation(lines[at])
+    for line in reversed(lines[max(0, at - LISTED_MAX) : at]):
+        is_title = not left and (line.startswith("#") or line.endswith(":"))
+        if _indentation(line) < left or is_title:
+            title = line.strip(_MARKS_OF_TITLE).replace("**", "")
+            titles += [title] if len(title) <= LISTED_TITLE_CHARS_MAX else []
+            left = _indentation(line)
+        if is_title or (not left and titles) or len(titles) >= TITLES_MAX:
+            break
+    return titles[::-1]
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _is_answer(part: MessageText) -> bool:

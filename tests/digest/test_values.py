@@ -77,3 +77,16 @@ def test_a_value_that_an_assistant_printed_for_a_tool_is_none_either(
     known = (DigestItem(category="id", value="ORD-00101", number=2, uses=SPOKEN),)
     found = values_beside(known, (*above, entry), (), told=Account(), standing="", room=99, count=len, by_fields=True)
     assert [one.text for one in found] == [row] * values
+
+
+def test_a_value_of_a_list_is_seen_with_the_titles_that_it_stands_below() -> None:
+    offer = "\n".join(
+        f"{at}. **Option {at}:**\n   - **Flight 1:** DEN to LAS\n     - Flight Number: HAT{at}84\n     - Price: ${at}12"
+        for at in range(1, 5)
+    )
+    entry = play(talk(9_000), user("What is there?"), said(offer)).state.live[-1]
+    known = tuple(DigestItem(category="id", value=f"HAT{at}84", number=2, uses=SPOKEN) for at in range(1, 5))
+    found = values_beside(known, (entry,), (), told=Account(), standing="", room=999, count=len, by_fields=True)
+    assert [one.text for one in found] == [
+        f"{at}. Option {at}: Flight 1: DEN to LAS: Flight Number: HAT{at}84" for at in range(1, 5)
+    ]
