@@ -244,7 +244,7 @@ def _found(
 
 
 def _titles_of(lines: Sequence[str], at: int) -> list[str]:
-    """Return what the line at *at* of a list belongs to, the outermost first: `Option 3` of a price."""
+    """Return the titles that the line at *at* of a list stands below, the outermost first: `Option 3` of a price."""
     titles: list[str] = []
     if not _BULLET.match(lines[at]):
         return titles

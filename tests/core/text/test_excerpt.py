@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 
 import pytest
 
@@ -365,54 +364,3 @@ def test_of_a_part_of_a_file_the_line_that_is_meant_by_its_number_is_told() -> N
     assert ends == excerpt(page, chars=120, sought=lambda _: 0.0, clauses=True), (
         "who looks at lines 1 to 50 means no 50"
     )
-
-
-def test_what_stands_below_a_title_is_never_told_below_another_one() -> None:
-    parts = [
-        ("3. Class of storage that is missing", "redis-0 waits, it cannot be scheduled"),
-        ("4. Access to images", "crm-webapp-31 got 403 from its registry"),
-        ("5. Stack overflow", "crash-pod fails on purpose, as its name says"),
-    ]
-    said = "## Findings\n\nNine pods are unhealthy.\n\n" + "\n\n".join(
-        f"**{title}**\n- **Found:** {found}\n- **Since:** Monday, and seen by nobody so far" for title, found in parts
-    )
-
-    def sought(word: str) -> float:
-        return 2.0 * (word in {"storage", "scheduled", "registry", "crm-webapp-31", "403"})
-
-    for chars in range(120, len(said), 10):
-        for told in (
-            excerpt(said, chars=chars, sought=sought, clauses=True, ordered=True),
-            sentences_excerpt(said, chars=chars, sought=sought, clauses=True),
-        ):
-            for title, found in parts:
-                before, _, _ = told.partition(found)
-                titles = [one for one, _ in parts if one in before]
-                assert before == told or titles[-1:] == [title], (chars, told)
-
-
-def _found_pages() -> list[tuple[str, str]]:
-    makers = ("Gear", "Bell", "Clock", "Wheel")
-    return [
-        (f"{name} works of valley {at}", f"Founder {name} {at} left the mill.") for at, name in enumerate(makers, 3)
-    ]
-
-
-@pytest.mark.parametrize(
-    "of",
-    [
-        lambda title, text, at: f"{at}. [{title}](https://mills.org/{at}/{'w' * 30})\n{text}",
-        lambda title, text, at: f"Search Result {at}:\n{title}\nhttps://mills.org/{at}\n{text}",
-    ],
-    ids=["links", "addresses"],
-)
-def test_of_pages_that_were_found_no_line_stands_below_the_name_of_another(of: Callable[[str, str, int], str]) -> None:
-    pages = _found_pages()
-    said = "\n".join(of(title, text, at) for at, (title, text) in enumerate(pages, 1))
-    for chars in range(60, len(said), 5):
-        told = excerpt(said, chars=chars, sought=lambda word: 0.6 * (word == "founder"), clauses=True)
-        for title, text in pages:
-            before, _, _ = told.partition(text)
-            names = [name for name, _ in pages if name in before]
-            assert before == told or names[-1:] == [title], (chars, told)
-        assert "Search Result 3:\n…" not in told
