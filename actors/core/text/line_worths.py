@@ -209,8 +209,9 @@ def line_worths(
         for number in repeating:
             own[number] = 0.0
         silent = [*repeating, *absences(lines)]
-        for number, named in _named_lines(lines, bare):
-            own[number] += sought(named)
+        named = dict(_named_lines(lines, bare))
+        for number, worth in zip(named, worths_of(list(named.values()), sought), strict=True):
+            own[number] += worth
     # what weighs nothing adds nothing: most words
     of_digits = {word: worth for word, worth in weights.items() if _DIGIT.search(word)} if numbers else {}
     shapes = shapes_of([_TIMES.sub("", line) if " (" in line else line for line in lines] if numbers else lines)
