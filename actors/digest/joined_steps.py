@@ -10,7 +10,7 @@ from actors.core.account_text import JOINED_LEVEL
 from actors.core.text.gaps import GAP
 from actors.core.text.json_lines import head_of
 from actors.core.text.line_worths import Sought
-from actors.core.text.noise import is_idle
+from actors.core.text.noise import defines, is_idle
 from actors.core.text.told_table import is_summary
 from protocol.account import AccountAct, AccountStep
 
@@ -220,13 +220,16 @@ def _gist(act: AccountAct, *, by_fields: bool, sought: Sought, record_chars: int
 
 
 def _says_something(act: AccountAct, answer: str) -> bool:
-    """Tell whether an *answer* is short and whole, or a line of which something was used; or that nothing is there."""
+    """Tell whether an *answer* is short and whole, or a line that defines something or of which something was used.
+
+    So does one that says that nothing is there.
+    """
     if answer == NOTHING:
         return not act.changes
     chars = len(answer) - len(head_of(answer))
     if GAP not in answer and chars <= ANSWER_CHARS_MAX and act.outcome.count("\n") < 2:
         return True
-    return bool(act.used) and chars <= ANSWER_CHARS_MAX + len(GAP) * 4
+    return bool(act.used or defines(answer)) and chars <= ANSWER_CHARS_MAX + len(GAP) * 4
 
 
 def _nothing(_: str) -> float:

@@ -367,6 +367,14 @@ def test_a_joined_step_names_sixteen_calls_and_under_older_rules_eight(by_fields
     assert ([act.call for act in one.acts][most:], one.acts[-1].times) == ([OTHERS], len(calls) - most)
 
 
+@pytest.mark.parametrize(("line", "told"), [("def freq(self) -> Offset:", True), ("self.freq = freq", False)])
+def test_of_a_file_that_was_read_its_definition_stands_where_steps_are_joined(line: str, told: bool) -> None:
+    read = AccountAct(call="view index.py", target="index.py", outcome=f"{GAP} 98 @property 99 {line} {GAP}")
+    steps = [AccountStep(first=at, last=at, acts=(act,)) for at, act in enumerate((read, AccountAct(call="ls")), 3)]
+    one = joined(steps, told=(), by_fields=True, sought=lambda _: 0.0, is_linked=lambda _: False)
+    assert bool(one.acts[0].outcome) == told
+
+
 def test_a_long_piece_costs_what_a_short_one_may_and_under_older_rules_all_that_it_has() -> None:
     said = [letter * 130 for letter in "ab"]
     assert pieces(said, (), by_fields=True) == " / ".join(said)

@@ -156,6 +156,11 @@ def _are_sources(found: int, lines: Sequence[str]) -> bool:
     return found >= SOURCES_SHARE * len(lines)
 
 
+def defines(text: str) -> bool:
+    """Tell whether a class, a function or a type is defined somewhere in *text*."""
+    return bool(_DEFINES.search(text))
+
+
 def definitions(program: Collection[int], lines: Sequence[str]) -> list[int]:
     """Return the numbers of those *lines* of a *program* that define something: for these it is looked into."""
     return [number for number in program if _DEFINES.match(lines[number])]
