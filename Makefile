@@ -11,7 +11,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE VIRTUAL_ENV PIP_USER PIP_
 MAKEFLAGS += --no-print-directory
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test tested installs lint lint-style lint-types lint-imports quality exam bench chaos soak soak-gateways faults gateway-faults fuzz laws clients adapters adapters-compared kubernetes alerts list docs docs-check audit lock wheel wheel-checks javascript upgrade image compose clean
+.PHONY: help demo test tested pytest installs installs-ended lint lint-style lint-types lint-imports quality exam bench chaos soak soak-gateways faults gateway-faults fuzz laws clients adapters adapters-compared kubernetes alerts list docs docs-check audit lock wheel wheel-checks javascript upgrade image compose clean
 
 help:
 	@echo 'make demo    see a conversation grow, spill, digest and stay readable'
@@ -54,16 +54,19 @@ demo: .venv/.installed
 
 # The frameworks of tests/adapters/test_frameworks.py
 TESTED = langchain openai_agents pydantic_ai
+# With `--jobs`, the tests do not wait for mypy.
+test: lint tested
 # What few tests want is installed while the others run; those wait for MORE (`installs` in tests/conftest.py).
 INSTALLS = .venv/.installed .venv/.browser $(TESTED:%=.venv-adapters/%/.installed) .venv/.javascript .venv/.pi
 MORE = .venv/.installs-ended
-# With `--jobs`, the tests do not wait for mypy.
-test: lint tested
 tested: .venv/.compiled
+	@rm -f $(MORE)
+	@$(MAKE) --keep-going $(if $(findstring jobserver,$(MAKEFLAGS)),,--jobs=2) pytest installs-ended
+pytest:
 	@echo 'test: pytest'
-	@rm -f $(MORE); { $(MAKE) installs; status=$$?; touch $(MORE); exit $$status; } & \
-	  TESTS_INSTALLS=$(MORE) $(BIN)/python -m pytest --quiet --numprocesses $(TESTERS) --dist loadfile --no-loadscope-reorder; \
-	  status=$$?; wait $$! && exit $$status
+	@TESTS_INSTALLS=$(MORE) $(BIN)/python -m pytest --quiet --numprocesses $(TESTERS) --dist loadfile --no-loadscope-reorder
+installs-ended:
+	@$(MAKE) installs; status=$$?; touch $(MORE); exit $$status
 installs: $(INSTALLS)
 
 lint: lint-style lint-types lint-imports
@@ -226,11 +229,16 @@ javascript: .venv/.installed tests/examples/javascript/node_modules/.installed
 	@touch $@
 
 # The lock names every package: there is nothing to resolve. One pip unpacks on one core, so two take half of them each.
-.venv/.base: .venv/.made pyproject.toml infra/lock/requirements.txt
+.venv/.halves: .venv/.made infra/lock/requirements.txt
 	@echo 'install: locked dependencies (about a minute)'
 	@awk '/^[^ #]/ { half = !half } { print >(".venv/half" half + 0 ".txt") }' infra/lock/requirements.txt
-	@$(PIP) install --no-compile --no-deps --require-hashes -r .venv/half0.txt & \
-	  $(PIP) install --no-compile --no-deps --require-hashes -r .venv/half1.txt; status=$$?; wait $$! && exit $$status
+	@touch $@
+.venv/.half%: .venv/.halves
+	@$(PIP) install --no-compile --no-deps --require-hashes -r .venv/half$*.txt
+	@touch $@
+
+.venv/.base: .venv/.made pyproject.toml infra/lock/requirements.txt
+	@$(MAKE) $(if $(findstring jobserver,$(MAKEFLAGS)),,--jobs=2) .venv/.half0 .venv/.half1
 	@echo 'install: jettison'
 	@$(PIP) install --no-compile --no-deps --no-build-isolation -e .
 	@touch $@

@@ -13,7 +13,6 @@ from typing import Any
 
 import nats.errors
 import pytest
-from hypothesis import settings as laws
 
 from actors.cli.session import started_stack
 from actors.core.flow import next_actor
@@ -28,8 +27,9 @@ from protocol.facts import DoneFact
 from protocol.ids import Address, address, fresh_id
 from protocol.subjects import ACTORS, Actor
 from storage.ports import Record
+from tests import laws as laws  # its profile holds for all
 from tests.builders import PLAIN
-from tests.stack import FORKING, forking
+from tests.stack import FORKING, ROOT, forking
 
 Json = dict[str, Any]
 
@@ -39,13 +39,11 @@ QUICK = ("core", "cut", "digest", "model_info", "presets", "protocol", "spill", 
 """Folders of files that mostly compute: those that want no server are tested last, and fill what the long ones leave of
 each tester."""
 SETTLE_SECONDS = 180.0
+INSTALL_SECONDS = 200.0
+"""Of a test that wants what is being installed; less than its deadline."""
+
 INSTALLS = "TESTS_INSTALLS"
 """The file that `make test` writes when it has installed what few tests want; unset, nothing is being installed."""
-
-
-# a test that others hold up for 200 ms is not wrong
-laws.register_profile("repeated", derandomize="JETTISON_LAW_EXAMPLES" not in os.environ, deadline=None)
-laws.load_profile("repeated")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -77,8 +75,11 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session")
 async def installs() -> None:
     """Wait until what few tests want is installed, or cannot be."""
-    ended = os.environ.get(INSTALLS)
-    while ended and not Path(ended).exists():
+    ended = Path(os.environ.get(INSTALLS) or ROOT)
+    deadline = time.monotonic() + INSTALL_SECONDS
+    while not ended.exists():
+        if time.monotonic() > deadline:
+            pytest.fail(f"not installed within {INSTALL_SECONDS:.0f} s: `make installs`, then once more")
         await asyncio.sleep(0.2)
 
 

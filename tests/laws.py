@@ -6,6 +6,10 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+# a test that others hold up for 200 ms is not wrong
+settings.register_profile("repeated", derandomize="JETTISON_LAW_EXAMPLES" not in os.environ, deadline=None)
+settings.load_profile("repeated")
+
 LAWS = settings(
     max_examples=int(os.environ.get("JETTISON_LAW_EXAMPLES", "100")),
     print_blob=True,

@@ -112,16 +112,17 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
         if not thought_in(call) and (not writes_task_list(call) or hindsight.newest_call.get(call.tool) == call.number)
     )
     if printed:
-        act = _printed(printed, unit.last, most, hindsight)
-        again = hindsight.repeats.again(printed, after=unit.last)
-        acts = (*acts, msgspec.structs.replace(act, outcome=again) if again else act)
+        acts = (*acts, _printed(printed, unit.last, most, hindsight))
+    speaker = speaker_of(unit.entries[0])
+    if speaker:
+        words = hindsight.repeats.without_asked(words, number=unit.first)
     said = most.said if acts or not hindsight.by_fields else most.said * SPOKEN_MORE
     return AccountStep(
         first=unit.first,
         last=unit.last,
         said=_words(words, said, unit.first, hindsight),
         acts=acts,
-        speaker=speaker_of(unit.entries[0]),
+        speaker=speaker,
     )
 
 
@@ -182,7 +183,6 @@ def _words(text: str, chars: int, number: int, hindsight: Hindsight) -> str:
     """Return an assistant's words in at most *chars* characters: of many lines, those that mattered."""
     if len(text) <= chars or not chars:
         return text if chars else ""
-    text = hindsight.repeats.without_asked(text)
     if hindsight.by_fields and (programs := _FENCED.findall(text)):
         return _words_first(_FENCED.sub("\n", text), programs, chars, number, hindsight)
     sought, clauses = hindsight.seeker(after=number), hindsight.by_fields
@@ -282,6 +282,8 @@ def _printed(text: str, number: int, most: LevelChars, hindsight: Hindsight) -> 
     title = one_line(title) if below and len(title) <= TITLE_CHARS_MAX else ""
     told = hindsight.unframed(below, own=title) if title else text
     call = f"{OUTPUT}: {title}" if title else OUTPUT
+    if again := hindsight.repeats.again(text, after=number):
+        return AccountAct(call=call, outcome=again, target=title)
     if hindsight.by_fields:
         short = hindsight.finest(told, chars=most.outcome, after=number, own=call)
     else:

@@ -112,12 +112,13 @@ class Hindsight:
         said: dict[str, int] = {}
         asked: set[str] = set()
         often: Counter[str] = Counter()
-        links = Links(before if by_fields else ())
+        begun = tuple(before)
+        links = Links(begun if by_fields else ())
         firsts, lasts, habits = Counter[str](), Counter[str](), Habits()
         calls: dict[str, MessageText] = {}
         first_fields: dict[tuple[str, str, str], int] = {}
         newest_call: dict[str, int] = {}
-        texts = list(texts_of(live))
+        texts = texts_of(live)
         for part in texts:
             if part.tool:
                 calls[part.call] = part
@@ -156,7 +157,7 @@ class Hindsight:
             by_fields=by_fields,
             first_fields=first_fields,
             given=habits.given,
-            repeats=Repeats.of(texts, requests) if by_fields else Repeats(),
+            repeats=Repeats.of(texts, requests, is_begun=bool(begun)) if by_fields else Repeats(),
             habits=habits.often(),
         )
 

@@ -37,6 +37,8 @@ USED_WORTH_MIN = 0.5
 """Of a word: less is one that a user said, or that stands in many results."""
 
 FIELDS_MIN = 4
+WORD_CHARS_MIN = 4
+"""Of what an entry is, at the beginning of its name; a shorter word begins it by chance."""
 
 
 def record_in(result: str, *, listed: bool) -> dict[str, Any]:
@@ -164,9 +166,15 @@ def _told(value: Any) -> str:
     return flat(value)
 
 
+def _begins(name: str, value: Any) -> bool:
+    """Tell whether *value* is the word that *name* begins with, as `gift_card` of `gift_card_12`."""
+    is_word = isinstance(value, str) and len(value) >= WORD_CHARS_MIN and value.replace("_", "").isalpha()
+    return is_word and name.startswith((f"{value}_", f"{value}-"))
+
+
 def _inner(name: str, value: Any, *, named: bool) -> str:
     if named:
-        # what names an entry often stands within it again, and what it is within its name
-        own = {key: one for key, one in value.items() if not (isinstance(one, str) and one and name.startswith(one))}
-        return f"{name} {_told(own)}"
+        # what names an entry often stands within it again, and what it is at the beginning of its name
+        own = {key: one for key, one in value.items() if one != name and not _begins(name, one)}
+        return f"{name} {_told(own)}" if own else name
     return _told(value) if isinstance(value, str) else f"{name} {_told(value)}"

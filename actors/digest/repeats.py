@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from actors.core.message_texts import MessageText
@@ -20,7 +20,6 @@ ASKED_WHOLE_CHARS_MAX = 1_500
 """Of what a user said at once: more may be shortened in the account, and then who repeats it says what counted."""
 
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+")
-_AROUND = " .!?。！？*\"'`"
 
 
 @dataclass(kw_only=True)
@@ -28,50 +27,52 @@ class Repeats:
     """The long messages of assistants, who also say what was printed, by their text; and what users said."""
 
     newest: dict[str, int] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
+    asked: set[str] = field(default_factory=set)
+    """Sentences of users."""
+    brief: int = 0
+    """The number of the first message of an assistant, where it is known: with several of them it hands the task on."""
 
     @classmethod
-    def of(cls, texts: Iterable[MessageText], requests: Iterable[AccountRequest]) -> Repeats:
-        """Look at *texts*, the oldest first, and at what users said before them, as the account has it."""
+    def of(cls, texts: Sequence[MessageText], requests: Iterable[AccountRequest], *, is_begun: bool) -> Repeats:
+        """Look at *texts*, the oldest first, and at what users said before them, as the account has it.
+
+        *is_begun*: there are steps before them, and so the first message of an assistant is none of *texts*.
+        """
         repeats = cls()
         for part in texts:
             if part.trust == "user":
                 repeats._know_asked(part.text)
-            elif part.trust == "assistant" and not part.tool and len(part.text) >= AGAIN_CHARS_MIN:
-                repeats.newest[part.text.strip()] = part.number
+            elif part.trust == "assistant":
+                repeats.brief = repeats.brief or (0 if is_begun else part.number)
+                if not part.tool and len(part.text) >= AGAIN_CHARS_MIN:
+                    repeats.newest[part.text.strip()] = part.number
         for request in requests:
             repeats._know_asked(request.text)
         return repeats
 
     def _know_asked(self, said: str) -> None:
         if len(said) <= ASKED_WHOLE_CHARS_MAX:
-            self.asked.append(_plain(said))
+            self.asked.update(plain for line in said.split("\n") for plain in map(_plain, _SENTENCE_END.split(line)))
 
     def again(self, printed: str, *, after: int) -> str:
-        """Return where all that message *after* says was *printed* is said again; empty where it is not."""
+        """Return the note that all that message *after* says was *printed* is said again; empty where it is not."""
         number = self.newest.get(printed, 0) if len(printed) >= AGAIN_CHARS_MIN else 0
         return f"[printed again in #{number}]" if number > after else ""
 
-    def without_asked(self, words: str) -> str:
-        """Return an assistant's *words* without the sentences that the user said: a gap stands for them."""
-        if not self.asked:
+    def without_asked(self, words: str, *, number: int) -> str:
+        """Return the *words* of message *number*, if it hands the task on, without the sentences of the user: a gap
+        stands for them. In any other message the same words may be an answer."""
+        if number != self.brief or not self.asked:
             return words
-        return "\n".join(
-            self._line_without(line) if len(line) >= ASKED_CHARS_MIN else line for line in words.split("\n")
-        )
+        return "\n".join(map(self._line_without, words.split("\n")))
 
     def _line_without(self, line: str) -> str:
-        pieces = [GAP if self._was_asked(piece) else piece for piece in _SENTENCE_END.split(line)]
-        return line if GAP not in pieces else " ".join(pieces)
-
-    def _was_asked(self, sentence: str) -> bool:
-        """Tell whether a user said *sentence*; the first word may be another one, as of a task that was a question."""
-        plain = _plain(sentence)
-        if len(plain) < ASKED_CHARS_MIN:
-            return False
-        behind = plain.split(" ", 1)[-1]
-        return any(plain in said or (len(behind) >= ASKED_CHARS_MIN and behind in said) for said in self.asked)
+        if len(line) < ASKED_CHARS_MIN:
+            return line
+        pieces = _SENTENCE_END.split(line)
+        kept = [piece if len(piece) < ASKED_CHARS_MIN or _plain(piece) not in self.asked else GAP for piece in pieces]
+        return " ".join(kept) if GAP in kept else line
 
 
-def _plain(text: str) -> str:
-    return " ".join(text.split()).strip(_AROUND).casefold()
+def _plain(sentence: str) -> str:
+    return " ".join(sentence.split()).casefold()

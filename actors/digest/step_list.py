@@ -49,8 +49,9 @@ BRIEF_WORTH, BRIEF_LATER = 4.0, 200
 
 COARSENESS_MAX = 6.0
 FEW_STEPS, COARSER_MAX = 64, 16.0
-"""Few steps become coarser than that before any are joined: each is a large part of the run. Up to 16 of them go the
-whole four further and 64 go one: set on the eight runs in small windows whose readers missed what was joined."""
+"""Few steps become coarser than that before any are joined: each is a large part of the run. Up to 4 of them go sixteen
+further, so that a long report does, 16 go four and 64 one: set on runs in small windows whose readers missed what was
+joined."""
 
 COARSENESS_STEP = 0.25
 

@@ -47,6 +47,7 @@ AT_ONCE = 400
 _BULLET = re.compile(r"\s*[-*•+] ")
 LISTED_MAX, TITLES_MAX, LISTED_TITLE_CHARS_MAX = 40, 2, 40
 _MARKS_OF_TITLE = " #*-•+:"
+_PAIRED = re.compile(r"\*\*([^*]+)\*\*")
 """Of a list in what somebody said: lines above one of its own, titles that it stands below, and what is around them."""
 
 TITLE_CHARS_MAX = 80
@@ -238,25 +239,32 @@ def _found(
     if rows and (_is_of_program(item, line) or line.startswith(_DIFF) or says_nothing(line)):
         return None
     text = _fragment(line, item.value, rows=rows)
-    if rows and (titles := _titles_of(lines, at)):
-        text = ": ".join([*titles, text.lstrip(_MARKS_OF_TITLE).replace("**", "")])
-    return AccountValue(number=item.number, value=item.value, text=text)
+    if not rows:
+        return AccountValue(number=item.number, value=item.value, text=text)
+    bullet = _BULLET.match(text)
+    bare = _PAIRED.sub(r"\1", text[bullet.end() :] if bullet else text)
+    titled = ": ".join((*_titles_of(lines, at), bare))
+    return AccountValue(number=item.number, value=item.value, text=titled if item.value in titled else text)
 
 
 def _titles_of(lines: Sequence[str], at: int) -> list[str]:
     """Return the titles that the line at *at* of a list stands below, the outermost first: `Option 3` of a price."""
     titles: list[str] = []
+    left = _indentation(lines[at])
     if not _BULLET.match(lines[at]):
         return titles
-    left = _indentation(lines[at])
     for line in reversed(lines[max(0, at - LISTED_MAX) : at]):
-        is_title = not left and (line.startswith("#") or line.endswith(":"))
-        if _indentation(line) < left or is_title:
-            title = line.strip(_MARKS_OF_TITLE).replace("**", "")
-            titles += [title] if len(title) <= LISTED_TITLE_CHARS_MAX else []
-            left = _indentation(line)
-        if is_title or (not left and titles) or len(titles) >= TITLES_MAX:
+        within, is_bullet = _indentation(line), bool(_BULLET.match(line))
+        if within > left or (within == left and is_bullet):
+            continue
+        is_title = line.startswith("#") or line.endswith(":")
+        if within == left and not is_title:
             break
+        title = _PAIRED.sub(r"\1", line).strip(_MARKS_OF_TITLE)
+        titles += [title] if 0 < len(title) <= LISTED_TITLE_CHARS_MAX else []
+        if within == left or len(titles) >= TITLES_MAX:
+            break
+        left = within
     return titles[::-1]
 
 

@@ -134,6 +134,8 @@ def test_of_a_field_those_entries_are_told_that_were_used() -> None:
 def test_what_an_entry_is_stands_in_its_name_alone() -> None:
     paid = {"gift_card_12": {"source": "gift_card", "id": "gift_card_12", "amount": 157}, "card_7": {"source": "bank"}}
     assert record_text({"paid": paid}) == "{paid (gift_card_12 (amount 157), card_7 (bank))}"
+    assert record_text({"stock": {"100": {"left": "10"}}}) == "{stock (100 (10))}"
+    assert record_text({"users": {"noah_3": {"login": "no"}}}) == "{users (noah_3 (no))}"
 
 
 def test_of_a_list_the_row_is_told_that_a_record_names() -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+from actors.core.message_texts import texts_of
+from actors.digest.repeats import Repeats
 from tests.builders import user
 
 from .test_account import Message, account, play, said, told
@@ -32,7 +36,7 @@ def test_of_an_assistant_s_words_those_give_way_that_the_user_said() -> None:
     rules = "\n".join(
         f"- Rule {at}: the year of pump {at * 31} must be read twice, by two readers." for at in range(24)
     )
-    brief = f"# General task\n{ASKED} Take your time.\n\n# Task\nTell {ASKED[6:-1]}.\n\n# Conditions\n{rules}"
+    brief = f"# General task\n{ASKED} Take your time.\n\n# Conditions\n{rules}"
     of = play(talk(2_000), user(ASKED), said(brief, name="Manager"))
     for at in range(30):
         play(of, report(at, sentences=12))
@@ -43,6 +47,30 @@ def test_of_an_assistant_s_words_those_give_way_that_the_user_said() -> None:
     assert "Rule" in text
     assert "…" in text
     assert ASKED in told(of) or any(ASKED in str(one["content"]) for one in of.shown())
+
+
+ANSWERED = (
+    (
+        "Is it the leak of memory in the pool of connections of the gateway, or the disk that is full?",
+        "The leak of memory in the pool of connections of the gateway.",
+    ),
+    (
+        "Tell me why. The payment service of the european tenants was restarted twice on Monday.",
+        "The payment service of the european tenants was restarted twice on Monday.",
+    ),
+)
+
+
+@pytest.mark.parametrize(("asked", "answer"), ANSWERED)
+def test_an_answer_in_the_words_of_the_question_stays(asked: str, answer: str) -> None:
+    of = play(talk(9_000), user(asked), said("I look for it.", name="Expert"), said(answer, name="Expert"))
+    knows = Repeats.of(texts_of(of.state.live), (), is_begun=False)
+    assert [knows.without_asked(answer, number=number) for number in (2, 3)] == [
+        "…" if answer in asked else answer,
+        answer,
+    ]
+    begun = Repeats.of(texts_of(of.state.live), (), is_begun=True)
+    assert begun.without_asked(answer, number=2) == answer, "who hands the task on has left before"
 
 
 def test_a_long_request_is_none_that_may_be_left_out_elsewhere() -> None:

@@ -90,3 +90,20 @@ def test_a_value_of_a_list_is_seen_with_the_titles_that_it_stands_below() -> Non
     assert [one.text for one in found] == [
         f"{at}. Option {at}: Flight 1: DEN to LAS: Flight Number: HAT{at}84" for at in range(1, 5)
     ]
+
+
+@pytest.mark.parametrize(
+    ("listed", "value", "seen"),
+    [
+        ("- Rejected options:\n  - HAT184\n- Booked flight: HAT284", "HAT284", "Booked flight: HAT284"),
+        ("Cancelled:\n- HAT184\nI booked another one.\n- HAT284 on Monday", "HAT284", "HAT284 on Monday"),
+        ("Refunds:\n- -$12.50 to card 7", "$12.50", "Refunds: -$12.50 to card 7"),
+        ("###\n- HAT284 on Monday", "HAT284", "HAT284 on Monday"),
+        ("Changed:\n- src/**/*.ts of all", "src/**/*.ts", "Changed: src/**/*.ts of all"),
+    ],
+)
+def test_no_value_is_seen_below_a_title_that_is_not_its_own(listed: str, value: str, seen: str) -> None:
+    entry = play(talk(9_000), user("What is there?"), said(listed)).state.live[-1]
+    known = (DigestItem(category="id", value=value, number=2, uses=SPOKEN),)
+    (found,) = values_beside(known, (entry,), (), told=Account(), standing="", room=999, count=len, by_fields=True)
+    assert found.text == seen

@@ -31,22 +31,24 @@ def worthiest(
     named: frozenset[int] = frozenset(),
     *,
     titles: Mapping[int, int] = NO_TITLES,
+    alone: bool = True,
     columns_free: bool = False,
 ) -> list[int]:
     """Return the numbers of the lines worth most for their length that fit *chars*, and what stands between them.
 
     *headers* and those that are *named* name the columns of the rows below them: without a row they say nothing.
-    What stands below a title, by *titles* of each line that has one, stands with it: below another it would be untrue.
+    What stands below a title, by *titles* of each line that has one, stands with it, since below another it would be
+    untrue; *alone* the line worth most may stand where there is no room for both.
     With *columns_free* the names of JSON's columns stand above a row whatever room there is: an account has them once.
     """
     above = named.union(headers)
     named = frozenset(number for number in named if len(lines[number]) <= chars * NAMED_SHARE)
     kept_back = chars * FILL_SHARE if len(lines) > FEW_LINES else 0
     room = chars - max([len(lines[one]) + 1 for one in named], default=0)
-    chosen, left = _fitting(lines, worths, room, kept_back, above, titles)
+    chosen, left = _fitting(lines, worths, room, kept_back, above, titles, alone=alone)
     if named and not any(_rows_below(number, lines, chosen, above) for number in named):
         named = frozenset()
-        chosen, left = _fitting(lines, worths, chars, kept_back, above, titles)
+        chosen, left = _fitting(lines, worths, chars, kept_back, above, titles, alone=alone)
     # the names of the columns, where a row stands
     for number in headers:
         columns = lines[number].count(", ")
@@ -79,6 +81,8 @@ def _fitting(
     kept_back: float,
     above: frozenset[int],
     titles: Mapping[int, int],
+    *,
+    alone: bool,
 ) -> tuple[set[int], int]:
     """Return the numbers of the lines worth most that fit *room*, but for those *above* rows, and what is left of it.
 
@@ -94,6 +98,9 @@ def _fitting(
             continue
         taken = {number, titles.get(number, number)} - chosen
         cost = sum([len(lines[each]) + 3 for each in taken])
+        if alone and cost > left and not chosen:
+            # what matters most has no room beside its title
+            taken, cost = {number}, len(lines[number]) + 3
         if cost > left - (kept_back if chosen else 0):
             continue
         left -= cost

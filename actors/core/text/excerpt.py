@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
+from itertools import pairwise
 
 from protocol.formats import messages
 
@@ -25,7 +26,7 @@ from .line_worths import (
     without_numbers,
 )
 from .links import without_targets
-from .noise import undrawn, without_noise, without_rights
+from .noise import sources, undrawn, without_noise, without_rights
 from .phrases import binding, telling
 from .shorten.binary import without_base64
 from .table import Table, heads, is_header, is_ruler, is_title, table_of
@@ -51,7 +52,10 @@ _FOUND = re.compile(r"\s*\d{1,3}[.)] \[[^\]]+\]\(\S+\)\s*")
 _ADDRESS = re.compile(r"\s*https?://\S+")
 """How a search names a page that it found: a link behind a number, or a line above its address."""
 
-TITLE_CHARS_MAX, LABEL_CHARS_MAX = 120, 60
+FOUND_MIN = 2
+"""Pages in such a list; one address makes none."""
+
+TITLE_CHARS_MAX = 120
 """A longer one is a sentence."""
 
 SENTENCE_CHARS, PIECE_CHARS_MIN = 200, 40
@@ -90,6 +94,8 @@ class LookedAt:
 
     def __init__(self, text: str, sought: Sought, *, clauses: bool, ordered: bool = False) -> None:
         lines = readable_lines(text, indented=clauses)
+        if clauses and not ordered and "](" in text and not _is_program(lines):
+            lines = without_targets(lines)
         self._lines, self._gaps = without_cut_end(gapped(without_noise(lines))) if clauses else _without_gaps(lines)
         self._is_header = is_title if clauses else is_header
         self._whole = self._rendered(self._lines, range(len(self._lines)), self._gaps)
@@ -116,13 +122,12 @@ class LookedAt:
         shown = clipped_lines(lines, self._sought, most, is_header=self._is_header, clauses=self._clauses)
         headers = [number for number, line in enumerate(shown) if line[-1:] == ":" and self._is_header(line)]
         room = max(chars - len(summary) - 2, chars // 2)
-        titles = titles_above(lines) if self._ordered else results_above(lines) if self._clauses else NO_TITLES
-        choose = partial(worthiest, titles=titles, columns_free=self._clauses)
-        worths = self._worths if self._ordered else _without_labels(lines, self._worths, titles)
-        chosen = choose(shown, worths, room, headers, named)
+        # what a page says without its name would be taken for what another one says
+        choose = partial(worthiest, titles=self._titles, alone=self._ordered, columns_free=self._clauses)
+        chosen = choose(shown, self._worths, room, headers, named)
         names = self._names(chosen, int(room * NAMES_SHARE))
         if names:
-            chosen = choose(shown, worths, room - len(names) - 1, headers, named)
+            chosen = choose(shown, self._worths, room - len(names) - 1, headers, named)
         out = self._rendered(shown, chosen, gaps)
         if names:
             names = self._names(chosen, room - len(out) - 1)
@@ -174,12 +179,22 @@ class LookedAt:
         return (table.narrowed(lines), table.told) if self._clauses and not is_file else (lines, table.summary)
 
     @cached_property
+    def _titles(self) -> Mapping[int, int]:
+        """Return for each line below a title which line that is: of a report, or of a list of pages."""
+        lines, _, _ = self._pieces
+        return titles_above(lines) if self._ordered else results_above(lines) if self._clauses else NO_TITLES
+
+    @cached_property
     def _worths(self) -> list[float]:
         """Return how much each line matters."""
         lines, _, _ = self._pieces
         are_rows = self._clauses and (self._table is not None or any(map(names_columns, lines)))
         worths = line_worths(lines, self._sought, self._table, are_rows=are_rows, numbers=self._clauses)
         if not self._ordered:
+            # what only announces a page, as `Search Result 7:`
+            for title in {*self._titles.values()}:
+                if title and lines[title - 1].endswith(":"):
+                    worths[title - 1] = 0.0
             return worths
         for number in binding(lines):
             worths[number] += _BINDING_WORTH
@@ -234,23 +249,27 @@ def titles_above(lines: Sequence[str]) -> dict[int, int]:
 
 def results_above(lines: Sequence[str]) -> dict[int, int]:
     """Return for each line of a list of pages that were found, below the name of a page, which line that is."""
-    above: dict[int, int] = {}
-    title = -1
-    for number, line in enumerate(lines):
-        is_above_address = number + 1 < len(lines) and _ADDRESS.fullmatch(lines[number + 1])
-        if len(line) <= SENTENCE_CHARS and (_FOUND.fullmatch(line) or is_above_address):
-            title = number
-        elif line.endswith(":") and len(line) <= LABEL_CHARS_MAX:
-            title = -1
-        elif title >= 0:
-            above[number] = title
-    return above
+    addresses = {number for number, line in enumerate(lines) if _ADDRESS.fullmatch(line)}
+    names = [
+        number
+        for number, line in enumerate(lines)
+        if len(line) <= SENTENCE_CHARS and (_FOUND.fullmatch(line) or number + 1 in addresses)
+    ]
+    if len(names) < FOUND_MIN:
+        return {}
+    # what stands directly above a name, as `Search Result 7:`, is below none
+    announced = {number - 1 for number in names if lines[number - 1].endswith(":")}
+    return {
+        number: name
+        for name, end in pairwise((*names, len(lines)))
+        for number in range(name + 1, end)
+        if number not in announced
+    }
 
 
-def _without_labels(lines: Sequence[str], worths: list[float], titles: Mapping[int, int]) -> list[float]:
-    """Return *worths* with nothing for the label above a title, as `Search Result 7:`."""
-    labels = [title - 1 for title in {*titles.values()} if title and lines[title - 1].endswith(":")]
-    return [0.0 if number in labels else worth for number, worth in enumerate(worths)] if labels else worths
+def _is_program(lines: Sequence[str]) -> bool:
+    """Tell the text of a program, or a part of a file with its numbers, from what a person reads."""
+    return without_numbers(lines) is not lines or bool(sources(lines))
 
 
 def _sentences(line: str, *, labels: bool) -> list[str]:
@@ -336,8 +355,6 @@ def readable_lines(text: str, *, indented: bool = False) -> list[str]:
     if max(map(len, lines)) > BASE64_CHARS_MIN:
         lines = without_base64(text).replace("\r", "\n").split("\n")
     lines = [line.rstrip() for line in lines if line and not line.isspace()]
-    if indented and "](" in text:
-        lines = [said for said in map(without_targets, lines) if said.strip(" []")]
     if indented and '{"' in text:
         lines = [_without_marks(line) for line in lines]
     if "   " in text:

@@ -29,7 +29,7 @@ CELL_GAP = re.compile(r"\t+| {2,}| \| ")
 _SUMMARY = re.compile(rf"\((?:\d+ rows:|{ODD_NAMES}) .*\)")
 _KIND = re.compile(r"([^\s,;(]+) x(\d+)")
 _GROUP = re.compile(r"([^;:]+): ([^;]+)")
-_TIMES = re.compile(rf"(\S+{GAP}) x(\d+)")
+_TIMES = re.compile(rf"(.+{GAP}) x(\d{{1,4}})")
 
 
 def summed_up(rows: int, told: Sequence[str]) -> str:
@@ -74,22 +74,31 @@ def names_told(names: Mapping[str, Sequence[str]], chars: int) -> str:
 
 
 def _within(names: Mapping[str, Sequence[str]], room: int) -> tuple[str, int]:
-    """Return the list of *names* as far as it fits *room*, and how many are left."""
-    each, told, place = list(_listed(names)), "", 0
-    while place < len(each) and len(told) + len(each[place]) <= room:
-        told += each[place]
-        place += 1
-    return told, len(each) - place
+    """Return the list of *names* as far as it fits *room*, and how many rows are left."""
+    told, left = "", 0
+    for each, rows in _listed(names):
+        if left or len(told) + len(each) > room:
+            left += rows
+        else:
+            told += each
+    return told, left
 
 
 def _shorter(names: Mapping[str, Sequence[str]], most: int) -> dict[str, list[str]]:
     """Return *names* in at most so many characters, those that begin alike as one with how many there are."""
-    return {why: _once([_shortly(name, most) for name in some]) for why, some in names.items()}
+    found: dict[str, list[str]] = {}
+    for why, some in names.items():
+        often: Counter[str] = Counter()
+        for name, times in map(_times, some):
+            often[_shortly(name, most)] += times
+        found[why] = [name if times == 1 else f"{name} x{times}" for name, times in often.items()]
+    return found
 
 
-def _once(names: Sequence[str]) -> list[str]:
-    """Return each of *names* once, with how many there are."""
-    return [name if times == 1 else f"{name} x{times}" for name, times in Counter(names).items()]
+def _times(name: str) -> tuple[str, int]:
+    """Return a name, and how many rows it stands for."""
+    several = _TIMES.fullmatch(name)
+    return (several.group(1), int(several.group(2))) if several else (name, 1)
 
 
 def _shortly(name: str, most: int) -> str:
@@ -130,12 +139,7 @@ def _row_chars(row: str) -> int:
 def _names_in(named: str) -> list[tuple[str, str]]:
     """Return the names in a line of them, each behind what is odd about it."""
     bare = named.removeprefix(f"({ODD_NAMES} ").removesuffix(")").removesuffix(f", {GAP}")
-    told = ((why.strip(), name) for why, names in _GROUP.findall(bare) for name in names.strip(" ,").split(", "))
-    found: list[tuple[str, str]] = []
-    for why, name in told:
-        several = _TIMES.fullmatch(name)
-        found += [(why, several.group(1))] * int(several.group(2)) if several else [(why, name)]
-    return found
+    return [(why.strip(), name) for why, names in _GROUP.findall(bare) for name in names.strip(" ,").split(", ")]
 
 
 def _told(odd: list[tuple[str, str]], chars: int) -> str:
@@ -163,10 +167,10 @@ def _odd_rows(rows: Sequence[str], summary: str) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _listed(found: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield each name behind what stands before it: why it is listed, or a comma."""
+def _listed(found: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, int]]:
+    """Yield each name behind what stands before it, why it is listed or a comma, and how many rows it stands for."""
     joint = ""
     for why, names in found.items():
-        for each in names:
-            yield f"{joint}{why}: {each}" if each is names[0] else f", {each}"
+        for place, each in enumerate(names):
+            yield f", {each}" if place else f"{joint}{why}: {each}", _times(each)[1]
         joint = "; "

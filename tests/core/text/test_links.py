@@ -21,14 +21,33 @@ from actors.core.text.links import without_targets
         ),
         ('* [![Two mills](//pics.org/120px-Mills.jpg)](/wiki/File:Mills.jpg "Two mills")', "* Two mills"),
         ("![A mill](https://pics.org/mill.jpg)", "![A mill](https://pics.org/mill.jpg)"),
-        ('[[edit](/w/index.php?title=Mill&action=edit&section=2 "Edit section: Gears")]', "[]"),
+        ("[Press](//mills.org/ledger)", "[Press](//mills.org/ledger)"),
+        ("[report.md](/srv/out/report.md)", "[report.md](/srv/out/report.md)"),
+        ("[foo.py](/repo/src/foo.py#L10) is new", "[foo.py](/repo/src/foo.py#L10) is new"),
+        ("[Order 17 of Ann](/orders/17?action=edit) is open", "Order 17 of Ann is open"),
+        ("[Edit the form](https://forms.org/x?action=edit)", "[Edit the form](https://forms.org/x?action=edit)"),
         ("valves[at](pump) = rows[0](9)", "valves[at](pump) = rows[0](9)"),
         ("std::sort(a, b, []() { return 1; });", "std::sort(a, b, []() { return 1; });"),
+        ('re.compile(r"[A-Z](?:foo|bar)+")', 're.compile(r"[A-Z](?:foo|bar)+")'),
+        ("auto f = [](/*nothing*/){ return 1; };", "auto f = [](/*nothing*/){ return 1; };"),
         ("no link at all", "no link at all"),
     ],
 )
-def test_a_link_is_told_by_its_words_and_by_another_site(line: str, told: str) -> None:
-    assert without_targets(line) == told
+def test_a_link_is_told_by_its_words_and_by_another_site_or_a_file(line: str, told: str) -> None:
+    assert without_targets([line]) == [told]
+
+
+def test_no_line_is_left_of_a_link_that_edits_a_page() -> None:
+    edit = '[[edit](/w/index.php?title=Mill&action=edit&section=2 "Edit section: Gears")]'
+    assert without_targets([edit, "Gears"]) == ["Gears"]
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_program_and_what_somebody_says_keep_their_brackets(ordered: bool) -> None:
+    lines = [f'{at}: rows = split(r"[0-9a-f](/x)", [row](/wiki/row), {at})' for at in range(1, 40)]
+    said = lines if not ordered else [line.partition(": ")[2] for line in lines]
+    short = excerpt("\n".join(said), chars=200, sought=lambda _: 0.2, clauses=True, ordered=ordered)
+    assert "[row](/wiki/row)" in short
 
 
 def test_of_a_page_its_references_are_told_and_no_links_that_edit_it() -> None:

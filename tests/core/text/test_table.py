@@ -172,5 +172,14 @@ def test_names_that_begin_alike_are_told_as_one_where_more_are_told_so() -> None
     assert told.startswith("(of the rows: Pending: customer-relation")
     assert "… x2; Failed: analytics-export" in told
     assert told.endswith("crash-1, redis-2)")
-    shorter = shorter_table(f"{told}\n(19 rows: STATUS Running x13, Failed x4, Pending x2)", 130)
-    assert "… x2; Failed: analytics" in shorter, "told shorter again, two are two"
+    summary = "\n(19 rows: STATUS Running x13, Failed x4, Pending x2)"
+    for chars in range(100, 400, 10):
+        shorter = shorter_table(f"{told}{summary}", chars)
+        assert shorter.count("Pending: ") == ("customer" in shorter), "told shorter again, two are two"
+        assert "x2; Failed" in shorter or "customer" not in shorter or chars < 130
+
+
+@pytest.mark.parametrize("times", ["0", "1000", "99999999999", "9" * 5000])
+def test_how_often_a_name_is_said_to_stand_costs_nothing(times: str) -> None:
+    said = f"(of the rows: Pending: web… x{times}, db)\n(300 rows: STATUS Running x290, Pending x10)"
+    assert "db" in shorter_table(said, 200)
