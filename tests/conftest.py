@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,9 @@ WINDOW_TOKENS = 12_000
 QUICK = ("core", "cut", "digest", "model_info", "presets", "protocol", "spill", "squeeze")
 """Folders of files that mostly compute: those that want no server are tested last, and fill what the long ones leave of
 each tester."""
+QUICK_BETWEEN = 4
+"""Of these files, between two that wait."""
+
 SETTLE_SECONDS = 180.0
 INSTALL_SECONDS = 200.0
 """Of a test that wants what is being installed; less than its deadline."""
@@ -55,15 +59,18 @@ def pytest_xdist_setupnodes() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put files that start processes first: what takes longest must not begin when the others have ended.
 
-    Those that want what is being installed follow, and what mostly computes is last.
+    Those that want what is being installed follow, each before some files that mostly compute: most of them wait.
     """
     served = {item.path for item in items if "started" in getattr(item, "fixturenames", ())}
     waiting = {item.path for item in items if "installs" in getattr(item, "fixturenames", ())}
-
-    def turn(item: pytest.Item) -> int:
-        return 1 if item.path in waiting else 2 * (item.path.parent.name in QUICK and item.path not in served)
-
-    items.sort(key=turn)
+    quick = {item.path for item in items if item.path.parent.name in QUICK} - served - waiting
+    between = iter(sorted(quick))
+    place = {path: 0 for path in {item.path for item in items} - waiting - quick}
+    for path in sorted(waiting):
+        for each in (path, *islice(between, QUICK_BETWEEN)):
+            place[each] = len(place)
+    last = len(place)
+    items.sort(key=lambda item: place.get(item.path, last))
 
 
 def pytest_collection_finish() -> None:
