@@ -11,7 +11,7 @@ from actors.core.text.gaps import GAP
 from protocol.account import AccountRequest
 
 AGAIN_CHARS_MIN = 200
-"""Of a message: a shorter one costs less than the word that it is said again."""
+"""Of a message: to say of a shorter one where it is printed again costs as much as the message."""
 
 ASKED_CHARS_MIN = 60
 """Of a sentence of the user that is said after him; a shorter one may say something by standing where it does."""

@@ -46,9 +46,10 @@ AT_ONCE = 400
 
 _BULLET = re.compile(r"\s*[-*•+] ")
 LISTED_MAX, TITLES_MAX, LISTED_TITLE_CHARS_MAX = 40, 2, 40
+"""Of a list: lines above one of it in which its titles are looked for, and how many and how long they may be."""
+
 _MARKS_OF_TITLE = " #*-•+:"
-_PAIRED = re.compile(r"\*\*([^*]+)\*\*")
-"""Of a list in what somebody said: lines above one of its own, titles that it stands below, and what is around them."""
+_BOLD = re.compile(r"\*\*([^*]+)\*\*")
 
 TITLE_CHARS_MAX = 80
 _LINK = re.compile(r"\[([^\[\]\n]+)\]\(([^()\s]+)\)")
@@ -242,7 +243,7 @@ def _found(
     if not rows:
         return AccountValue(number=item.number, value=item.value, text=text)
     bullet = _BULLET.match(text)
-    bare = _PAIRED.sub(r"\1", text[bullet.end() :] if bullet else text)
+    bare = _BOLD.sub(r"\1", text[bullet.end() :] if bullet else text)
     titled = ": ".join((*_titles_of(lines, at), bare))
     return AccountValue(number=item.number, value=item.value, text=titled if item.value in titled else text)
 
@@ -260,7 +261,7 @@ def _titles_of(lines: Sequence[str], at: int) -> list[str]:
         is_title = line.startswith("#") or line.endswith(":")
         if within == left and not is_title:
             break
-        title = _PAIRED.sub(r"\1", line).strip(_MARKS_OF_TITLE)
+        title = _BOLD.sub(r"\1", line).strip(_MARKS_OF_TITLE)
         titles += [title] if 0 < len(title) <= LISTED_TITLE_CHARS_MAX else []
         if within == left or len(titles) >= TITLES_MAX:
             break

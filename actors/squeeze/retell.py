@@ -163,10 +163,11 @@ def _judged(
     """Return the fact that takes the prose in, or the reason why it is refused."""
     digest = state.digest
     assert digest is not None
+    assert state.policy is not None
     texts = [digest.prose, *(one.shown for one in given), *(part.text for part in texts_of(state.live))]
-    dates = state.policy is not None and state.policy.digest.records == "fields"
-    written = WRITTEN.format(state.live[-1].number) if dates else ""
-    checked = without_inventions(_WRITTEN.sub("", found.prose) if dates else found.prose, Given(texts))
+    says_when = state.policy.digest.records == "fields"
+    written = WRITTEN.format(state.live[-1].number) if says_when else ""
+    checked = without_inventions(_WRITTEN.sub("", found.prose) if says_when else found.prose, Given(texts))
     if checked.share > STRUCK_SHARE_MAX:
         reason = f"{checked.share:.0%} of the answer has values that are nowhere in the input: {checked.struck[0]}"
         return declined(state, answers, reason[:300])
