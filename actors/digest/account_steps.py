@@ -14,6 +14,7 @@ from actors.core.text.error_text import error_text
 from actors.core.text.excerpt import excerpt, sentences_excerpt
 from actors.core.text.gaps import GAP, with_gaps_once
 from actors.core.text.json_lines import ALIKE_HEAD, has_rows, names_columns
+from actors.core.text.table import with_rows
 from actors.core.text.told_table import is_summary, shorter_table
 from actors.core.units import Unit
 from protocol.account import AccountAct, AccountStep
@@ -45,7 +46,7 @@ from .calls import (
 )
 from .hindsight import Hindsight
 from .records import is_record, record_in, record_text, shorter_record, without_known
-from .step_rooms import SPOKEN_MORE, USED_MIN, WHY_CHARS, LevelChars, Rooms, is_report, says_edit
+from .step_rooms import SPOKEN_MORE, USED_MIN, WHY_CHARS, LevelChars, Rooms, is_report, room_in, says_edit
 
 CALL_HEAD, EDIT_HEAD = 0.62, 0.96
 """Of a call that is too long, its beginning; an edit says first what is new."""
@@ -77,7 +78,7 @@ TITLE_CHARS_MAX = 120
 FAILED_CHARS = 300
 """Of the words in which a failed call says why, before anything else."""
 
-_FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _FENCES = "\n```\n{}\n```"
 PROGRAM_SHARE, PROGRAM_CHARS_MIN = 0.1, 80
 """Of what was said, for programs in it; in less than these characters a program says nothing."""
@@ -109,14 +110,17 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
     acts = tuple(
         _act(call, results.get(call.call, ""), most, hindsight, said=words, last=unit.last)
         for call in calls
-        if not thought_in(call) and (not writes_task_list(call) or hindsight.newest_call.get(call.tool) == call.number)
+        if not (thought_in(call) and not error_text(results.get(call.call, "")))
+        and (not writes_task_list(call) or hindsight.newest_call.get(call.tool) == call.number)
     )
     if printed:
         acts = (*acts, _printed(printed, unit.last, most, hindsight))
     speaker = speaker_of(unit.entries[0])
     if speaker:
         words = hindsight.repeats.without_asked(words, number=unit.first)
+    words = with_rows(words) if hindsight.by_fields else words
     said = most.said if acts or not hindsight.by_fields else most.said * SPOKEN_MORE
+    said = room_in(words, said) if hindsight.by_fields else said
     return AccountStep(
         first=unit.first,
         last=unit.last,
@@ -183,8 +187,8 @@ def _words(text: str, chars: int, number: int, hindsight: Hindsight) -> str:
     """Return an assistant's words in at most *chars* characters: of many lines, those that mattered."""
     if len(text) <= chars or not chars:
         return text if chars else ""
-    if hindsight.by_fields and (programs := _FENCED.findall(text)):
-        return _words_first(_FENCED.sub("\n", text), programs, chars, number, hindsight)
+    if hindsight.by_fields and (programs := FENCED.findall(text)):
+        return _words_first(FENCED.sub("\n", text), programs, chars, number, hindsight)
     sought, clauses = hindsight.seeker(after=number), hindsight.by_fields
     if text.count("\n") < WORDS_LINES_MIN:
         return sentences_excerpt(text, chars=chars, sought=sought, clauses=clauses)
@@ -253,10 +257,11 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
     new = without_known(record, call, hindsight.first_fields)
     if record and hindsight.by_fields and not failed:
         sought = hindsight.seeker(after=call.number, own=call.text)
-        short = shorter_record(record_text(new), chars=most.outcome, sought=sought)
+        record_told = record_text(new)
+        short = shorter_record(record_told, chars=room_in(record_told, most.outcome), sought=sought)
     elif hindsight.by_fields:
         whole = hindsight.without_end(below)
-        short = hindsight.finest(whole, chars=most.outcome, after=last, own=told) or NOTHING
+        short = hindsight.finest(whole, chars=room_in(whole, most.outcome), after=last, own=told) or NOTHING
     else:
         whole = json.dumps(new, ensure_ascii=False) if record and not failed else below if record else ""
         whole = whole or hindsight.without_end(below)
@@ -285,7 +290,7 @@ def _printed(text: str, number: int, most: LevelChars, hindsight: Hindsight) -> 
     if again := hindsight.repeats.again(text, after=number):
         return AccountAct(call=call, outcome=again, target=title)
     if hindsight.by_fields:
-        short = hindsight.finest(told, chars=most.outcome, after=number, own=call)
+        short = hindsight.finest(told, chars=room_in(told, most.outcome), after=number, own=call)
     else:
         short = hindsight.excerpt(told, chars=most.outcome, after=number)
     failed = error_text(text) or failure_in(text)
@@ -307,7 +312,8 @@ def answer_of(act: AccountAct, *, after: int, hindsight: Hindsight) -> str:
     if not act.used and is_summary(last):
         return last
     rows = "\n".join([line for line in act.outcome.split("\n") if not line.lstrip(f"{GAP} ").startswith(ALIKE_HEAD)])
-    lines = hindsight.excerpt(rows or act.outcome, chars=ANSWER_CHARS_MAX, after=after, own=act.call).split("\n")
+    most = room_in(act.outcome, ANSWER_CHARS_MAX) if hindsight.by_fields else ANSWER_CHARS_MAX
+    lines = hindsight.excerpt(rows or act.outcome, chars=most, after=after, own=act.call).split("\n")
     if has_rows(act.outcome):
         lines = [line if names_columns(line) else f"{line};" for line in lines[:-1]] + lines[-1:]
     answer = one_line("\n".join(lines))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -101,8 +101,9 @@ _IN_TRACE = re.compile(rf'(?:{GAP} )?(?:  File ".+", line \d|    \S|.*{re.escape
 SPOKEN_CHARS_MAX = 6000
 """A longer text was printed by a program: nobody says so much."""
 
-_THINKS = re.compile(r"(?i)(?:\w+_)?(?:think|thought|reason|reflect)(?:ing)?")
+_THINKS = re.compile(r"(?i)(?:\w+_)?(?:(?:think|thought|reason|reflect)(?:ing)?|notes?|memor(?:y|ies|i[sz]e)|remember)")
 _PRINTED = re.compile(r"(?i)\s*(?:exit ?code: -?\d+|address: \S+:|\$ \S+|>>> )")
+_EXECUTED = re.compile(r"\s*exitcode: -?\d+ \(execution ")
 _INSTRUCTIONS = re.compile(
     r"\b(?:AGENTS|CLAUDE|GEMINI|CONTRIBUTING|copilot-instructions)\.md\b|\.cursor/?rules\b|\.windsurfrules\b"
 )
@@ -269,8 +270,17 @@ def is_output(text: str) -> bool:
     return len(text) > SPOKEN_CHARS_MAX or bool(_PRINTED.match(text))
 
 
+def is_run(entries: Sequence[Entry]) -> bool:
+    """Tell whether all that *entries* say was printed: where several speak, who runs programs often is a user.
+
+    A user without a name may begin with what was printed, and go on with a question.
+    """
+    printed = _PRINTED if speaker_of(entries[0]) else _EXECUTED
+    return all(part.trust != "tool" and bool(printed.match(part.text)) for part in texts_of(entries))
+
+
 def thought_in(call: MessageText) -> str:
-    """Return the assistant's thought, where *call* is a tool for thinking only; else an empty text."""
+    """Return the assistant's thought or note, where *call* is a tool for that only; else an empty text."""
     if not _THINKS.fullmatch(call.tool):
         return ""
     values = list(arguments_of(call).values())

@@ -25,6 +25,7 @@ from .step_rooms import (
     TASK_LIST_CHARS,
     USED_MIN,
     is_report,
+    room_in,
     says_edit,
     tells_finding,
 )
@@ -64,10 +65,11 @@ def joined(
     by_fields: bool,
     sought: Sought,
     is_linked: Callable[[str], bool],
+    room: int = 0,
 ) -> AccountStep:
     """Return one step for several: what they called, about what and how often; of what was said, what is not *told*.
 
-    *is_linked* tells a text with an id that another tool returned too.
+    *is_linked* tells a text with an id that another tool returned too. What was said has *room* characters at least.
     """
     acts = _merged(steps, by_fields=by_fields, sought=sought)
     # of those that are as good, the newest: it says how what was looked for came out
@@ -85,13 +87,14 @@ def joined(
         for step in steps
         if step.said and (not step.acts or step.level >= JOINED_LEVEL or (by_fields and tells_finding(step)))
         for piece in (pieces_of(step) or [_piece(step, sought if by_fields else None)])
+        if piece
     ]
     speakers = {step.speaker for step in steps}
     return AccountStep(
         first=steps[0].first,
         last=steps[-1].last,
         speaker=speakers.pop() if len(speakers) == 1 else "",
-        said=pieces(said, told, by_fields=by_fields),
+        said=pieces(said, told, by_fields=by_fields, room=room),
         acts=(
             *(_silent(act) if act in silent else act for act in acts if act in kept),
             *([AccountAct(call=OTHERS, times=rest)] if rest else []),
@@ -198,7 +201,8 @@ def _gist(act: AccountAct, *, by_fields: bool, sought: Sought, record_chars: int
     if by_fields and act.target == TASK_LIST:
         return act.outcome or clipped(one_line(act.call.partition(" ")[2]), TASK_LIST_CHARS)
     if act.failed:
-        return clipped(act.outcome.split("\n", 1)[0], REASON_CHARS, head=REASON_HEAD)
+        reason = act.outcome.split("\n", 1)[0]
+        return clipped(reason, room_in(reason, REASON_CHARS) if by_fields else REASON_CHARS, head=REASON_HEAD)
     if by_fields and act.instructs:
         # what agents are told to do holds on
         return one_line(act.outcome)
@@ -206,9 +210,10 @@ def _gist(act: AccountAct, *, by_fields: bool, sought: Sought, record_chars: int
         # an edit of steps that were joined before
         return act.outcome
     if by_fields and says_edit(act):
-        return f"{NEW_MARK}{clipped(one_line(newest_of(act.call)), NEW_CHARS, head=EDIT_HEAD)}".rstrip()
+        new = one_line(newest_of(act.call))
+        return f"{NEW_MARK}{clipped(new, room_in(new, NEW_CHARS), head=EDIT_HEAD)}".rstrip()
     if by_fields and is_record(act.outcome):
-        return shorter_record(act.outcome, chars=record_chars, sought=sought)
+        return shorter_record(act.outcome, chars=room_in(act.outcome, record_chars), sought=sought)
     answer = one_line(act.outcome)
     if by_fields and is_idle(answer.strip(f"{GAP} ")):
         return ""

@@ -27,6 +27,7 @@ from protocol.account import Account
 from protocol.policy import share_of
 
 from .account_steps import is_cut, step_of
+from .calls import is_run
 from .goal import SMALL_TOKENS, TAIL_SHARE, goal_tokens, tail_units
 from .hindsight import Hindsight
 from .request_list import RequestList
@@ -172,9 +173,7 @@ class Ladder:
         old = self.older[: len(self.older) - self.tail]
         self._descend(old, target)
         if self.tokens > target:
-            reached = self.hindsight.by_fields and self.tokens <= target_tokens(self.state)
-            kept = share_of(self.room, REACHED_SHARE) if reached else self._least()
-            self.steps.rewrite(max(kept, self.steps.tokens - (self.tokens - target)))
+            self.steps.rewrite(max(self._kept_tokens(), self.steps.tokens - (self.tokens - target)))
         # the newest units are shortened only where the view would be near its end
         self._descend(self.older[len(old) :], max(target, share_of(self.state.usable_tokens, HARD_SHARE)))
         if self.hindsight.by_fields:
@@ -185,6 +184,14 @@ class Ladder:
             self._tell_anew(target)
             self.steps.write()
         self._tell_more(target)
+
+    def _kept_tokens(self) -> int:
+        """Return the tokens that the steps keep: fewer where the target itself is not reached with more."""
+        least = self._least()
+        if not self.hindsight.by_fields:
+            return least
+        reaching = target_tokens(self.state) - (self.tokens - self.steps.tokens)
+        return max(least, min(reaching, share_of(self.room, REACHED_SHARE)))
 
     def _least(self) -> int:
         """Return the tokens that the steps keep; more where cut must shorten the newest results in any case."""
@@ -288,7 +295,7 @@ class Ladder:
             self.trims.forget(entry)
             self.whole_tokens -= entry.tokens
             self.leaving.append(entry)
-        if unit.opens_block:
+        if unit.opens_block and not (self.hindsight.by_fields and is_run(unit.entries)):
             self.requests.add(unit)
             return
         step = step_of(unit, self.hindsight, self.levels)

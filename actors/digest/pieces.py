@@ -7,9 +7,13 @@ from collections.abc import Collection, Sequence
 
 from actors.core.account_text import JOINED_LEVEL
 from actors.core.text.excerpt import sentences_excerpt
+from actors.core.text.gaps import GAP
 from actors.core.text.line_worths import Sought
 from actors.core.text.phrases import telling
 from protocol.account import AccountStep
+
+from .account_steps import FENCED
+from .step_rooms import room_in
 
 PIECES = " / "
 """Between what was said in several messages."""
@@ -19,14 +23,23 @@ PIECE_CHARS = 120
 REPORT_PIECE_CHARS = 360
 """Of a report, which says what others only did."""
 
+PIECES_SHARE = 0.2
+"""Of the room of all steps, what was said in them, where all are joined."""
+
 _MORE = re.compile(r"\((\d+) more\)")
 _FIGURE = re.compile(r"\d")
 
 
 def told_shortly(said: str, sought: Sought | None, *, report: bool) -> str:
-    """Return the sentences of *said* that fit little room: those that mattered, where words were *sought*."""
+    """Return the sentences of *said* that fit little room: those that mattered, where words were *sought*.
+
+    No program is among them: what it printed says more. Before rules 3, where no words are sought, it may be.
+    """
     chars = REPORT_PIECE_CHARS if report else PIECE_CHARS
-    return sentences_excerpt(said, chars=chars, sought=sought or (lambda _: 0.0), clauses=sought is not None)
+    if sought is None:
+        return sentences_excerpt(said, chars=chars, sought=lambda _: 0.0, clauses=False)
+    words = FENCED.sub(f" {GAP} ", said).strip(f"{GAP} \n")
+    return sentences_excerpt(words, chars=room_in(words, chars), sought=sought, clauses=True)
 
 
 def pieces_of(step: AccountStep) -> list[str]:
@@ -34,15 +47,21 @@ def pieces_of(step: AccountStep) -> list[str]:
     return step.said.split(PIECES) if step.level >= JOINED_LEVEL and step.said else []
 
 
-def pieces(said: Sequence[str], told: Collection[str], *, by_fields: bool) -> str:
-    """Return those of what was *said* that tell most, and the newest, each whole, and how many are left out."""
+def pieces(said: Sequence[str], told: Collection[str], *, by_fields: bool, room: int = 0) -> str:
+    """Return those of what was *said* that tell most, and the newest, each whole, and how many are left out.
+
+    Together they have *room* characters, or `PIECES_CHARS_MAX` of English where that is more.
+    """
     more = sum(int(found.group(1)) for one in said if (found := _MORE.fullmatch(one)))
     kept = list(dict.fromkeys(one for one in said if not _MORE.fullmatch(one) and one not in told))
     more += len(said) - len(kept) - sum(bool(_MORE.fullmatch(one)) for one in said)
     worths = [_tells(one) for one in kept]
     # a report may be longer; before rules 3 each had all that it took
     most = PIECE_CHARS if by_fields else PIECES_CHARS_MAX
-    while len(kept) > 1 and sum(min(len(one), most) for one in kept) > PIECES_CHARS_MAX:
+    everything = "".join(kept)
+    room = max(room, room_in(everything, PIECES_CHARS_MAX) if by_fields else PIECES_CHARS_MAX)
+    most = room_in(everything, most) if by_fields else most
+    while len(kept) > 1 and sum(min(len(one), most) for one in kept) > room:
         place = min(range(len(kept) - 1), key=lambda place: (worths[place], place))
         del kept[place], worths[place]
         more += 1

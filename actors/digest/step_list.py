@@ -28,7 +28,7 @@ from .account_steps import (
 from .calls import TASK_LIST
 from .hindsight import Hindsight
 from .joined_steps import joined, long_calls, without_older
-from .pieces import pieces_of
+from .pieces import PIECES_SHARE, pieces_of
 from .records import is_record
 from .step_rooms import LevelChars, expected_chars, is_report
 
@@ -54,6 +54,9 @@ further, so that a long report does, 16 go four and 64 one: set on runs in small
 joined."""
 
 COARSENESS_STEP = 0.25
+
+RATE_MIN = 0.05
+"""Tokens of a character, at least: of white space and the like."""
 
 ROUNDED = 1e-6
 """Of a coarseness from which a step may become coarser, more than sums of fractions are wrong by."""
@@ -87,6 +90,8 @@ class AccountSteps:
     """The sum of the sizes."""
     finest: list[tuple[AccountStep, float]] = field(default_factory=list)
     """All that were added, as they were then, with their rates."""
+    room: int = 0
+    """Of all of them, when they were made coarser last."""
     rewritten: bool = False
     """Some were made coarser, or joined."""
 
@@ -224,7 +229,7 @@ class AccountSteps:
 
     def rewrite(self, room: int) -> None:
         """Make the steps coarser, the older the more, until they fit *room*; then join what only looked."""
-        coarseness, joins = 0.0, True
+        coarseness, joins, self.room = 0.0, True, room
         self.rewritten |= self.tokens > room
         due: list[float] = []
         few = min(COARSER_MAX, FEW_STEPS / max(1, len(self.steps))) if self.hindsight.by_fields else 0.0
@@ -328,9 +333,18 @@ class AccountSteps:
             by_fields=self.hindsight.by_fields,
             sought=self.hindsight.seeker(after=two[1].last),
             is_linked=self.hindsight.is_linked,
+            room=self._pieces_room(two),
         )
         self.pieces.update(own)
         self.put(slice(place, place + 2), step)
+
+    def _pieces_room(self, steps: Sequence[AccountStep]) -> int:
+        """Return the characters of what was said in *steps*, where they are joined: by the messages they stand for."""
+        if not self.hindsight.by_fields:
+            return 0
+        messages = self.steps[-1].last - self.steps[0].first + 1
+        chars = self.room * PIECES_SHARE / max(sum(self.rates) / len(self.rates), RATE_MIN)
+        return int(chars * (steps[-1].last - steps[0].first + 1) / messages)
 
     def _answered(self, place: int) -> AccountStep:
         """Return the step at *place* as it is told, with the line of each outcome that says most."""
@@ -343,7 +357,8 @@ class AccountSteps:
             else act
             for act, fine in zip(told.acts, whole.acts, strict=True)
         ]
-        return msgspec.structs.replace(told, acts=tuple(acts))
+        # of what was said some sentences stay, chosen where lines are lines still
+        return msgspec.structs.replace(told, said=whole.said if told.said else "", acts=tuple(acts))
 
     def _size(self, step: AccountStep) -> int:
         """Return the tokens of a step; the names of columns that another one has cost hardly anything."""

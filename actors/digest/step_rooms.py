@@ -5,6 +5,7 @@ Nothing is shortened here: how coarse a step is to be is decided first, by this,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -77,6 +78,12 @@ much of that stays while the step is not joined. Recorded agents say what they a
 FILLED = 0.92
 """Of the characters that a text may have, what it has when it is shortened: lines are taken or left."""
 
+DENSE_CHARS = 3
+"""Characters of English that say what one of a dense script does."""
+
+_DENSE = re.compile("[\u0900-\u1fff\u2e80-\uffdc]")
+"""A character of Chinese, Japanese, Korean or an Indian script: most are a token."""
+
 STEP_CHARS, ACT_CHARS = 7, 4
 """Of a step and of a call in it, beside their texts: a number, arrows and line ends."""
 
@@ -141,9 +148,13 @@ class Rooms:
         self._share = 1 if len(step.acts) < 2 else 0.6
         self._spares = bool(level)
         if step.acts:
-            self.said = max(most.said, FINDING_CHARS if by_fields and tells_finding(step) else 0)
+            said = max(most.said, FINDING_CHARS if by_fields and tells_finding(step) else 0)
         else:
-            self.said = max(REPORT_CHARS if is_report(step) else SPOKEN_CHARS, most.said * SPOKEN_MORE)
+            said = max(REPORT_CHARS if is_report(step) else SPOKEN_CHARS, most.said * SPOKEN_MORE)
+        self.said = self._room(step.said, said)
+
+    def _room(self, text: str, chars: int) -> int:
+        return room_in(text, chars) if self._by_fields else chars
 
     def call(self, act: AccountAct) -> int:
         """Return the room of the call."""
@@ -152,13 +163,13 @@ class Rooms:
         is_edit = self._by_fields and says_edit(act)
         outcome = int(self._most.outcome * self._share) if is_edit else 0
         least = TASK_LIST_CHARS if self._by_fields and act.target == TASK_LIST else CALL_CHARS_MIN
-        return max(least, int(self._most.call * self._share * more) + outcome)
+        return self._room(act.call, max(least, int(self._most.call * self._share * more) + outcome))
 
     def outcome(self, act: AccountAct, call: int) -> int:
         """Return the room of the outcome, where the call has *call* characters; the finest step spares none for it."""
         if self._by_fields and self._spares and says_edit(act):
             return 0
-        spare = max(0, int(self._most.call * self._share) - call) if self._spares else 0
+        spare = max(0, self._room(act.call, int(self._most.call * self._share)) - call) if self._spares else 0
         failed = FAILURE_CHARS if self._by_fields else WHY_CHARS
         least = failed if act.failed else INSTRUCTS_CHARS if act.instructs else 0
         least = max(least, USED_CHARS * (act.used >= USED_MIN))
@@ -167,10 +178,17 @@ class Rooms:
         room = int(self._most.outcome * self._share) + spare
         if self._by_fields:
             room = min(room, int(self._finest.outcome * self._share))
-        room = max(least, room)
+        room = self._room(act.outcome, max(least, room))
         if self._by_fields and not self._is_coarse and len(act.outcome) <= room + SMALL_WIN_CHARS:
             return max(room, len(act.outcome))
         return room
+
+
+def room_in(text: str, chars: int) -> int:
+    """Return the characters of *text* that say as much, and cost as much, as *chars* of plain English."""
+    if text.isascii():
+        return chars
+    return int(chars * len(text) / (len(text) + (DENSE_CHARS - 1) * len(_DENSE.findall(text))))
 
 
 def says_edit(act: AccountAct) -> bool:
@@ -185,5 +203,5 @@ def is_report(step: AccountStep) -> bool:
 
 def tells_finding(step: AccountStep) -> bool:
     """Tell whether the assistant said what it had found: longer than what it was about to do, also when it is cut."""
-    said = len(step.said)
+    said = len(step.said.encode("utf-8", "replace"))
     return step.level < JOINED_LEVEL and (said >= FINDING_CHARS_MIN or (GAP in step.said and said > CUT_CHARS_MIN))

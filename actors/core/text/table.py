@@ -38,6 +38,9 @@ _BLOCK = re.compile(r"\s*(?:\d+\W+)?(?:async )?(?:def|class|if|elif|for|while|wi
 """A line that opens a block of a program."""
 
 _SEPARATORS = (" | ", "\t", ",", "  ")
+ROW_CHARS_MIN = 5
+"""Of a Markdown row: a cell between two bars."""
+
 HEAD_CELLS_MIN, HEAD_ROWS_MIN, HEAD_ROWS_LOOKED = 3, 3, 12
 NUMERIC_SHARE = 0.7
 """Of the rows below a head without a ruler: so many have a figure, where the head has none."""
@@ -222,3 +225,22 @@ def _kinds(cells: Sequence[str]) -> Counter[str]:
     few = len(often) <= KINDS_MAX and times >= USUAL_SHARE * len(cells)
     words = all(len(cell) <= CELL_CHARS_MAX and _WORD.fullmatch(cell) for cell in often)
     return often if few and words else Counter()
+
+
+def with_rows(said: str) -> str:
+    """Return what somebody *said* with the rows of its Markdown tables as sentences: put on one line, they stay rows.
+
+    The names of columns end with a colon, a row with a semicolon.
+    """
+    if "\n|" not in f"\n{said}":
+        return said
+    out: list[str] = []
+    for line in said.split("\n"):
+        row = line.strip()
+        if len(row) < ROW_CHARS_MIN or not (row.startswith("|") and row.endswith("|")):
+            out.append(line)
+        elif _RULER.fullmatch(row):
+            out[-1:] = [f"{before.rstrip(';')}:" if before.endswith(";") else before for before in out[-1:]]
+        else:
+            out.append(f"{row.strip('| ')};")
+    return "\n".join(out)
