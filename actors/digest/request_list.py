@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from actors.core.account_text import request_text
 from actors.core.entry import Entry
 from actors.core.message_texts import redacted_texts
-from actors.core.pressure import moving_tokens
+from actors.core.pressure import fixed_tokens, moving_tokens
 from actors.core.state import State
 from actors.core.text.count import Count
 from actors.core.units import Unit
@@ -29,8 +29,9 @@ from .requests import (
     without_repeats,
 )
 
-REQUESTS_SHARE = 0.3
-"""Of what the instructions leave of the budget: what the user said, together."""
+REQUESTS_SHARE, REQUESTS_SHARE_MAX = 0.3, 0.45
+"""Of what the instructions leave of the budget: what the user said, together; more where it is more of what was said,
+as where somebody talks with an assistant that has no tools."""
 
 PATTERN_SHARE = 0.2
 """Of that room: what was pasted and has words of a later request, as a demonstration of how to do such a task has."""
@@ -66,7 +67,7 @@ class RequestList:
         users = [entry for entry in state.live if entry.role == "user" and not entry.leading]
         known = cls(
             count=count,
-            room=share_of(moving_tokens(state), REQUESTS_SHARE),
+            room=0,
             by_fields=state.policy.digest.records == "fields",
             staying={entry.number: entry for entry in users},
             requests=[one for one in before.requests if one.text != ABOVE] if before else [],
@@ -75,6 +76,11 @@ class RequestList:
         )
         known._refer()
         known._measure()
+        share = REQUESTS_SHARE
+        if known.by_fields:
+            said = known.tokens + sum(entry.tokens for entry in users)
+            share = max(share, min(REQUESTS_SHARE_MAX, said / max(1, state.live_tokens - fixed_tokens(state))))
+        known.room = share_of(moving_tokens(state), share)
         return known
 
     def add(self, unit: Unit) -> None:
@@ -94,7 +100,9 @@ class RequestList:
             whole = request.text
             request = without_repeats(request, beside, least=least)
             if request.text != whole:
-                request = shortened(request, share_of(self.room, PATTERN_SHARE), self.count)
+                request = shortened(
+                    request, share_of(self.room, PATTERN_SHARE), self.count, by_sentences=self.by_fields
+                )
         request = referring(request, self._standing_whole())
         self._asked.add(folded(request.text))
         asked = self._bare_tokens + self.count(request.text) + REQUEST_TOKENS
@@ -103,7 +111,7 @@ class RequestList:
             self._bare_tokens = asked
             self.tokens += self.count(request_text(request)) + 1
             return
-        self.requests = list(within((*before, request), self.room, count=self.count))
+        self.requests = list(within((*before, request), self.room, count=self.count, by_sentences=self.by_fields))
         self._asked.update(folded(one.text) for one in set(self.requests).difference(before))
         self._bare_tokens = sum(self.count(one.text) + REQUEST_TOKENS for one in self.requests)
         there = {one.number for one in self.requests}

@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
+from functools import partial
 
 import msgspec
 
 from actors.core.cut_plan import water_level
 from actors.core.text.count import Count
+from actors.core.text.gaps import GAP, with_gaps_once
 from actors.core.text.phrases import telling
 from actors.core.text.recent import Recent
 from protocol.account import AccountRequest
+
+from .shorter_requests import with_fewer_sentences
 
 REPEATED_CHARS_MIN = 40
 """A shorter line that was said before is said again."""
@@ -148,19 +152,23 @@ def with_lines_of(request: AccountRequest, other: AccountRequest) -> AccountRequ
     return msgspec.structs.replace(request, text=_REFERS.sub(told, request.text))
 
 
-def within(requests: Sequence[AccountRequest], room: int, *, count: Count) -> tuple[AccountRequest, ...]:
+def within(
+    requests: Sequence[AccountRequest], room: int, *, count: Count, by_sentences: bool = True
+) -> tuple[AccountRequest, ...]:
     """Return *requests* within *room* tokens: the longest are shortened most, the ends last.
 
     Words and questions leave before the task itself is shortened; what tells something leaves behind it.
+    *by_sentences*: see `shortened`.
     """
     out = [(one, count(one.text) + REQUEST_TOKENS) for one in requests]
     if _size(out) <= room or not out:
         return tuple(requests)
-    _lower(out, range(1, len(out) - 1), room, count)
+    lower = partial(_lower, room=room, count=count, by_sentences=by_sentences)
+    lower(out, range(1, len(out) - 1))
     _drop(out, room, standing_max=QUESTION)
-    _lower(out, sorted({0, len(out) - 1}), room, count, least=int(room * TASK_SHARE))
+    lower(out, sorted({0, len(out) - 1}), least=int(room * TASK_SHARE))
     _drop(out, room, standing_max=RULE)
-    _lower(out, sorted({0, len(out) - 1}), room, count)
+    lower(out, sorted({0, len(out) - 1}))
     return tuple([one for one, _ in out])
 
 
@@ -168,7 +176,9 @@ def _size(out: list[Sized]) -> int:
     return sum([tokens for _, tokens in out])
 
 
-def _lower(out: list[Sized], places: Sequence[int], room: int, count: Count, *, least: int = 0) -> None:
+def _lower(
+    out: list[Sized], places: Sequence[int], *, room: int, count: Count, by_sentences: bool, least: int = 0
+) -> None:
     """Shorten those of *out* at *places* to one height, not below *least*, if all together need more than *room*."""
     used = _size(out)
     if used <= room:
@@ -178,7 +188,7 @@ def _lower(out: list[Sized], places: Sequence[int], room: int, count: Count, *, 
     for place in places:
         one, tokens = out[place]
         if tokens > height:
-            short = shortened(one, height, count)
+            short = shortened(one, height, count, by_sentences=by_sentences)
             out[place] = (short, count(short.text) + REQUEST_TOKENS)
 
 
@@ -233,19 +243,42 @@ def said_again(request: AccountRequest, number: int) -> AccountRequest:
     return msgspec.structs.replace(request, again=request.again + 1, again_last=number)
 
 
-def shortened(request: AccountRequest, tokens: int, count: Count) -> AccountRequest:
-    """Return *request* with its middle left out, so that about *tokens* stay."""
+def shortened(request: AccountRequest, tokens: int, count: Count, *, by_sentences: bool = True) -> AccountRequest:
+    """Return *request* without much of its middle, so that about *tokens* stay.
+
+    *by_sentences*: of speech those sentences stay that tell most; before rules 3 nothing of the middle does.
+    """
     text = request.text
     have = max(1, count(text))
     chars = max(LEAST_CHARS, int(len(text) * tokens / have) - 60)
     if chars >= len(text):
         return request
-    head, tail = text[: chars * 2 // 3], text[len(text) - chars // 3 :]
-    head = head[: at + 1] if (at := head.rfind(" ", len(head) - WORD_CHARS_MAX)) > 0 else head
-    tail = tail[at:] if (at := tail.find(" ", 0, WORD_CHARS_MAX)) > 0 else tail
-    middle = text[len(head) : len(text) - len(tail)]
     # what was shortened before is counted as it was said
-    gone = len(_MARK.sub("", middle)) + sum(int(found.replace(",", "")) for found in _MARK.findall(middle))
-    mark = f'[… {gone:,} characters: read_artifact("messages:{request.number}") …]'
-    short = f"{head.rstrip()} {mark} {tail.lstrip()}"
-    return msgspec.structs.replace(request, text=short) if len(short) < len(text) else request
+    before = sum(int(found.replace(",", "")) for found in _MARK.findall(text))
+    bare = with_gaps_once(_MARK.sub(f" {GAP} ", text)) if by_sentences else text
+    told = _in_sentences(request.number, bare, chars, before) if by_sentences else ""
+    if not told:
+        text = bare
+        head, tail = text[: chars * 2 // 3], text[len(text) - chars // 3 :]
+        head = head[: at + 1] if (at := head.rfind(" ", len(head) - WORD_CHARS_MAX)) > 0 else head
+        tail = tail[at:] if (at := tail.find(" ", 0, WORD_CHARS_MAX)) > 0 else tail
+        middle = text[len(head) : len(text) - len(tail)]
+        told = f"{head.rstrip()} {_mark(request.number, len(_MARK.sub('', middle)) + before)} {tail.lstrip()}"
+    return msgspec.structs.replace(request, text=told) if len(told) < len(request.text) else request
+
+
+def _in_sentences(number: int, text: str, chars: int, before: int) -> str:
+    """Return what the user said in message *number* in the sentences that tell most; empty where *text* is no speech.
+
+    The widest gap says how many characters are left out of all, with those *before*, and where they are found.
+    """
+    runs, gaps = with_fewer_sentences(text, chars)
+    if not runs:
+        return ""
+    mark, widest = _mark(number, sum(gaps) + before), gaps.index(max(gaps))
+    told = [f"{run.strip()} {mark if place == widest else GAP}" for place, run in enumerate(runs[:-1])]
+    return with_gaps_once(" ".join([*told, runs[-1].strip()]))
+
+
+def _mark(number: int, gone: int) -> str:
+    return f'[… {gone:,} characters: read_artifact("messages:{number}") …]'

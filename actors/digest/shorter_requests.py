@@ -1,0 +1,88 @@
+"""Shorter requests: which sentences of what a user said stay, where not all have room."""
+
+from __future__ import annotations
+
+import re
+from itertools import groupby
+
+from actors.core.text.gaps import GAP
+from actors.core.text.phrases import telling
+
+ENDS_SHARE = 0.2
+"""Of the room, for the beginning, and for the end: they say what it is about, and what is wanted now."""
+
+SENTENCE_CHARS_MIN, SENTENCES_MIN = 16, 4
+"""What is shorter stands with the sentence behind it; what has fewer is no speech, or has no sentence to spare."""
+
+SPEECH_SHARE = 0.5
+"""Of the sentences, that end as one does: with fewer the text is a log or a program, whose lines say nothing alone."""
+
+PASTED_WORTH, TOLD_WORTH, FIGURE_WORTH = -1.0, 2.0, 1.0
+"""Of a line that was quoted, of a rule, a decision or an outcome in a sentence, and of a figure or a name in quotes."""
+
+_END = re.compile(r"(?<=[^\W\d][.!?])(?=\s)|(?<=[\d)\"'”»][!?])(?=\s)|(?<=[。！？])|(?<=\n)")
+"""Where a sentence ends, or a line; behind a figure a full stop is one of a date or a list."""
+
+_ENDED = re.compile(r"[.!?。！？:;,)\"'”»…]\s*\Z")
+_FIGURE = re.compile(r"\d|[「『“”\"`„][^」』“”\"`]{2,40}[」』“”\"`]")
+_QUOTED = re.compile(r"\s*(?:>|\|)")
+
+
+def sentences_of(text: str) -> list[str]:
+    """Return the sentences of *text* with the white space behind each: together they are the text."""
+    out: list[str] = []
+    for piece in filter(None, _END.split(text)):
+        is_short = bool(out) and len(out[-1].strip()) < SENTENCE_CHARS_MIN and not out[-1].endswith("\n")
+        if is_short or (out and piece.isspace()):
+            out[-1] += piece
+        else:
+            out.append(piece)
+    return out
+
+
+def with_fewer_sentences(text: str, chars: int) -> tuple[list[str], list[int]]:
+    """Return the runs of sentences of *text* that stay in about *chars* characters, and the characters left out
+    behind each; no runs where *text* is no speech.
+    """
+    sentences = sentences_of(text)
+    ended = sum(bool(_ENDED.search(sentence)) for sentence in sentences)
+    ends = len(sentences[0]) + len(sentences[-1]) if sentences else 0
+    if len(sentences) < SENTENCES_MIN or ended < len(sentences) * SPEECH_SHARE or ends > chars:
+        return [], []
+    kept = _kept(sentences, chars)
+    runs: list[str] = []
+    gone: list[int] = []
+    for stays, places in groupby(range(len(sentences)), key=kept.__contains__):
+        run = "".join([sentences[place] for place in places])
+        if stays:
+            runs.append(run)
+            gone.append(0)
+        else:
+            gone[-1] = len(run)
+    return runs, gone
+
+
+def _kept(sentences: list[str], chars: int) -> set[int]:
+    """Return the places of those that stay: both ends, then those that tell most, the first of them first."""
+    most = int(chars * ENDS_SHARE)
+    kept = {0, len(sentences) - 1}
+    left = chars - sum(len(sentences[place]) for place in kept)
+    for places in (range(1, len(sentences)), range(len(sentences) - 2, 0, -1)):
+        end = most - len(sentences[places[0] - 1 if places.step > 0 else places[0] + 1])
+        for place in places:
+            end -= len(sentences[place])
+            if end < 0 or place in kept or len(sentences[place]) > left:
+                break
+            kept.add(place)
+            left -= len(sentences[place])
+    for place in sorted(range(len(sentences)), key=lambda place: (-_worth(sentences[place]), place)):
+        if place not in kept and len(sentences[place]) + len(GAP) <= left:
+            kept.add(place)
+            left -= len(sentences[place]) + len(GAP)
+    return kept
+
+
+def _worth(sentence: str) -> float:
+    kinds = {kind for kind, _ in telling(sentence.encode("utf-8", "replace"))}
+    told = TOLD_WORTH * len(kinds) + FIGURE_WORTH * bool(_FIGURE.search(sentence))
+    return told + PASTED_WORTH * bool(_QUOTED.match(sentence))
