@@ -9,7 +9,7 @@ from actors.core.account_text import JOINED_LEVEL
 from actors.core.text.excerpt import sentences_excerpt
 from actors.core.text.gaps import GAP
 from actors.core.text.line_worths import Sought
-from actors.core.text.phrases import telling
+from actors.core.text.phrases import says_why, telling
 from protocol.account import AccountStep
 
 from .account_steps import FENCED
@@ -25,6 +25,9 @@ REPORT_PIECE_CHARS = 360
 
 PIECES_SHARE = 0.2
 """Of the room of all steps, what was said in them, where all are joined."""
+
+TELLS_MIN = 2
+"""What a piece tells, at least, that stands beyond that: a rule, a decision, an outcome, or why."""
 
 _MORE = re.compile(r"\((\d+) more\)")
 _FIGURE = re.compile(r"\d")
@@ -55,19 +58,23 @@ def pieces(said: Sequence[str], told: Collection[str], *, by_fields: bool, room:
     more = sum(int(found.group(1)) for one in said if (found := _MORE.fullmatch(one)))
     kept = list(dict.fromkeys(one for one in said if not _MORE.fullmatch(one) and one not in told))
     more += len(said) - len(kept) - sum(bool(_MORE.fullmatch(one)) for one in said)
-    worths = [_tells(one) for one in kept]
+    worths = [_tells(one, by_fields=by_fields) for one in kept]
     # a report may be longer; before rules 3 each had all that it took
     most = PIECE_CHARS if by_fields else PIECES_CHARS_MAX
     everything = "".join(kept)
     room = max(room, room_in(everything, PIECES_CHARS_MAX) if by_fields else PIECES_CHARS_MAX)
     most = room_in(everything, most) if by_fields else most
-    while len(kept) > 1 and sum(min(len(one), most) for one in kept) > room:
+    least = room_in(everything, PIECES_CHARS_MAX) if by_fields else PIECES_CHARS_MAX
+    while len(kept) > 1:
         place = min(range(len(kept) - 1), key=lambda place: (worths[place], place))
+        if sum(min(len(one), most) for one in kept) <= (room if worths[place] >= TELLS_MIN else least):
+            break
         del kept[place], worths[place]
         more += 1
     return PIECES.join([*kept, *([f"({more} more)"] if more else [])])
 
 
-def _tells(said: str) -> int:
-    """Return how much a piece of what was said tells: a rule, a decision, an outcome, a figure."""
-    return 2 * len({kind for kind, _ in telling(said.encode("utf-8", "replace"))}) + bool(_FIGURE.search(said))
+def _tells(said: str, *, by_fields: bool) -> int:
+    """Return how much a piece of what was said tells: a rule, a decision, an outcome, a figure, and why."""
+    kinds = {kind for kind, _ in telling(said.encode("utf-8", "replace"))}
+    return 2 * (len(kinds) + (by_fields and says_why(said))) + bool(_FIGURE.search(said))

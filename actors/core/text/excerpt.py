@@ -27,7 +27,7 @@ from .line_worths import (
 )
 from .links import without_targets
 from .noise import sources, undrawn, without_noise, without_rights
-from .phrases import binding, telling
+from .phrases import binding, says_why, telling
 from .shorten.binary import without_base64
 from .table import Table, heads, is_header, is_ruler, is_title, table_of
 from .told_table import summaries
@@ -66,7 +66,7 @@ _CLAUSE_END = re.compile(r"(?<=[.!?;])\s+|\s+(?=[-*•] [^a-z]|#{1,4} )|(?<=[。
 """What stands behind a colon stays with it: a label says nothing without its value. Behind a dash, a small letter goes
 on with the sentence."""
 
-_TOLD_WORTH = 1.0
+_TOLD_WORTH, _WHY_WORTH = 1.0, 0.6
 """Of a sentence, for a rule, a decision or an outcome in it."""
 
 _BINDING_WORTH, _BINDING_SHARE = 1.0, 0.4
@@ -223,6 +223,7 @@ def sentences_excerpt(text: str, *, chars: int, sought: Sought, clauses: bool = 
         parts = _with_numbers(parts)
     worths = [worth + _told_worth(part) for worth, part in zip(line_worths(parts, sought), parts, strict=True)]
     if clauses:
+        worths = [worth + _WHY_WORTH * says_why(part) for worth, part in zip(worths, parts, strict=True)]
         for number in binding(parts):
             worths[number] += _BINDING_SHARE * _BINDING_WORTH
         worths = _with_first_items(parts, worths)

@@ -50,6 +50,12 @@ fixed|successfully|completed|passed|resolved|root cause|conclusion|turns out|con
 """
 _OUTCOME_JOINED = "完成|成功|修复|修復|解决|解決|原因是|根本原因|结论|結論|完了|修正し|判明|確認でき|원인|해결|완료"
 
+_CAUSE = """
+because|causes?|caused|due to|reasons?|reason why|explains|that's why|turned out|culprit|blame
+|weil|ursache|grund|gründe|liegt an|liegt daran|wegen|deshalb|daher|parce que|car|à cause|raison
+|porque|causa|debido a|motivo|perché|потому что|из-за|причина
+"""
+_CAUSE_JOINED = "因为|因為|由于|由於|导致|導致|原因|所以|ため、|ためです|なので|からです|せいで|理由|때문|이유"
 
 _HEADING = re2.compile(r"\s{0,3}(?:#{1,6}\s+\S|\*\*[^*]+\*\*:?\s*$|[^\s\-*\d][^.!?;]{1,60}[:：]\s*$)")
 _BINDS = re2.compile(
@@ -74,6 +80,14 @@ KINDS: tuple[tuple[str, Any], ...] = (
     ("decision", _pattern(_DECISION, _DECISION_JOINED)),
     ("outcome", _pattern(_OUTCOME, _OUTCOME_JOINED)),
 )
+
+CAUSE = _pattern(_CAUSE, _CAUSE_JOINED)
+"""How it sounds where somebody says why something is as it is. No kind of its own: rules before 3 know three."""
+
+
+def says_why(text: str) -> bool:
+    """Tell whether *text* says why something is as it is."""
+    return stands(CAUSE, text.encode("utf-8", "replace"))
 
 
 def telling(data: bytes) -> Iterator[tuple[str, str]]:
