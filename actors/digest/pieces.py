@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from actors.core.account_text import JOINED_LEVEL
 from actors.core.text.excerpt import sentences_excerpt
-from actors.core.text.gaps import GAP
+from actors.core.text.gaps import GAP, with_gaps_once
 from actors.core.text.line_worths import Sought
 from actors.core.text.phrases import says_why, telling
 from protocol.account import AccountStep
@@ -41,7 +41,8 @@ def told_shortly(said: str, sought: Sought | None, *, report: bool) -> str:
     chars = REPORT_PIECE_CHARS if report else PIECE_CHARS
     if sought is None:
         return sentences_excerpt(said, chars=chars, sought=lambda _: 0.0, clauses=False)
-    words = FENCED.sub(f" {GAP} ", said).strip(f"{GAP} \n")
+    words = with_gaps_once(FENCED.sub(f" {GAP} ", said)) if "```" in said else said
+    words = words if words.strip(f"{GAP} \n") else ""
     return sentences_excerpt(words, chars=room_in(words, chars), sought=sought, clauses=True)
 
 

@@ -33,6 +33,9 @@ REQUESTS_SHARE, REQUESTS_SHARE_MAX = 0.3, 0.45
 """Of what the instructions leave of the budget: what the user said, together; more where it is more of what was said,
 as where somebody talks with an assistant that has no tools."""
 
+SAID_TOKENS_MAX = 400
+"""Of a message, that count for that: what is longer is a task, or was pasted, and stands among others' words."""
+
 PATTERN_SHARE = 0.2
 """Of that room: what was pasted and has words of a later request, as a demonstration of how to do such a task has."""
 
@@ -78,7 +81,8 @@ class RequestList:
         known._measure()
         share = REQUESTS_SHARE
         if known.by_fields:
-            said = known.tokens + sum(entry.tokens for entry in users)
+            sizes = [*(count(one.text) for one in known.requests), *(entry.tokens for entry in users)]
+            said = sum(min(size, SAID_TOKENS_MAX) for size in sizes)
             share = max(share, min(REQUESTS_SHARE_MAX, said / max(1, state.live_tokens - fixed_tokens(state))))
         known.room = share_of(moving_tokens(state), share)
         return known

@@ -15,7 +15,10 @@ SENTENCE_CHARS_MIN, SENTENCES_MIN = 16, 4
 """What is shorter stands with the sentence behind it; what has fewer is no speech, or has no sentence to spare."""
 
 SPEECH_SHARE = 0.5
-"""Of the sentences, that end as one does: with fewer the text is a log or a program, whose lines say nothing alone."""
+"""Of the sentences, that end as one does. A log or a program has fewer, and its lines say nothing alone."""
+
+SIGNS_SHARE_MAX = 0.03
+"""Of the characters, that are signs of programs and logs."""
 
 PASTED_WORTH, TOLD_WORTH, FIGURE_WORTH = -1.0, 2.0, 1.0
 """Of a line that was quoted, of a rule, a decision or an outcome in a sentence, and of a figure or a name in quotes."""
@@ -23,7 +26,8 @@ PASTED_WORTH, TOLD_WORTH, FIGURE_WORTH = -1.0, 2.0, 1.0
 _END = re.compile(r"(?<=[^\W\d][.!?])(?=\s)|(?<=[\d)\"'”»][!?])(?=\s)|(?<=[。！？])|(?<=\n)")
 """Where a sentence ends, or a line; behind a figure a full stop is one of a date or a list."""
 
-_ENDED = re.compile(r"[.!?。！？:;,)\"'”»…]\s*\Z")
+_ENDED = re.compile(r"[^\W\d][.!?:][\"'”»)*]*\s*\Z|[。！？：]\s*\Z")
+_SIGN = re.compile(r"[{}()\[\]=<>\\_|;$#]")
 _FIGURE = re.compile(r"\d|[「『“”\"`„][^」』“”\"`]{2,40}[」』“”\"`]")
 _QUOTED = re.compile(r"\s*(?:>|\|)")
 
@@ -45,9 +49,7 @@ def with_fewer_sentences(text: str, chars: int) -> tuple[list[str], list[int]]:
     behind each; no runs where *text* is no speech.
     """
     sentences = sentences_of(text)
-    ended = sum(bool(_ENDED.search(sentence)) for sentence in sentences)
-    ends = len(sentences[0]) + len(sentences[-1]) if sentences else 0
-    if len(sentences) < SENTENCES_MIN or ended < len(sentences) * SPEECH_SHARE or ends > chars:
+    if len(sentences) < SENTENCES_MIN or len(sentences[0]) + len(sentences[-1]) > chars or not _is_speech(sentences):
         return [], []
     kept = _kept(sentences, chars)
     runs: list[str] = []
@@ -60,6 +62,13 @@ def with_fewer_sentences(text: str, chars: int) -> tuple[list[str], list[int]]:
         else:
             gone[-1] = len(run)
     return runs, gone
+
+
+def _is_speech(sentences: list[str]) -> bool:
+    """Tell what somebody wrote from a log or a program."""
+    ended = sum(bool(_ENDED.search(sentence)) for sentence in sentences)
+    signs = sum(len(_SIGN.findall(sentence)) for sentence in sentences)
+    return ended >= len(sentences) * SPEECH_SHARE and signs <= sum(map(len, sentences)) * SIGNS_SHARE_MAX
 
 
 def _kept(sentences: list[str], chars: int) -> set[int]:
