@@ -17,7 +17,7 @@ from protocol.account import AccountAct, AccountStep
 from .account_steps import ANSWER_CHARS_MAX, EDIT_HEAD, NOTHING, REASON_HEAD
 from .calls import TASK_LIST, clipped, one_line
 from .edits import NEW_MARK, newest_of
-from .pieces import pieces, pieces_of, told_shortly
+from .pieces import named, pieces, pieces_of, told_shortly
 from .records import is_record, shorter_record, used_worth
 from .step_rooms import (
     RECORD_CHARS,
@@ -82,14 +82,14 @@ def joined(
     kept = set(ranked[:most]).difference(others)
     silent = _beyond_room([act for act in acts if act in kept], is_linked) if by_fields else ()
     rest = sum(act.times for act in dict.fromkeys(others))
+    speakers = {step.speaker for step in steps}
     said = [
-        piece
+        named(piece, step.speaker) if by_fields and len(speakers) > 1 else piece
         for step in steps
         if step.said and (not step.acts or step.level >= JOINED_LEVEL or (by_fields and tells_finding(step)))
         for piece in (pieces_of(step) or [_piece(step, sought if by_fields else None)])
         if piece
     ]
-    speakers = {step.speaker for step in steps}
     return AccountStep(
         first=steps[0].first,
         last=steps[-1].last,

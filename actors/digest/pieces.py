@@ -27,10 +27,14 @@ PIECES_SHARE = 0.2
 """Of the room of all steps, what was said in them, where all are joined."""
 
 TELLS_MIN = 2
-"""What a piece tells, at least, that stands beyond that: a rule, a decision, an outcome, or why."""
+"""What a piece tells, at least, that stands beyond that: a rule, a decision, an outcome, why, or two figures."""
+
+FIGURES_MAX = 3
+"""Of a piece, that count: with two it tells as much as a rule does."""
 
 _MORE = re.compile(r"\((\d+) more\)")
 _FIGURE = re.compile(r"\d")
+_FIGURES = re.compile(r"\d[\d.,:/-]*")
 
 
 def told_shortly(said: str, sought: Sought | None, *, report: bool) -> str:
@@ -49,6 +53,11 @@ def told_shortly(said: str, sought: Sought | None, *, report: bool) -> str:
 def pieces_of(step: AccountStep) -> list[str]:
     """Return the pieces of speech that a joined step tells."""
     return step.said.split(PIECES) if step.level >= JOINED_LEVEL and step.said else []
+
+
+def named(piece: str, speaker: str) -> str:
+    """Return *piece* with the name of its *speaker*, where it has one."""
+    return f"{speaker}: {piece}" if speaker and not _MORE.fullmatch(piece) else piece
 
 
 def pieces(said: Sequence[str], told: Collection[str], *, by_fields: bool, room: int = 0) -> str:
@@ -78,4 +87,6 @@ def pieces(said: Sequence[str], told: Collection[str], *, by_fields: bool, room:
 def _tells(said: str, *, by_fields: bool) -> int:
     """Return how much a piece of what was said tells: a rule, a decision, an outcome, a figure, and why."""
     kinds = {kind for kind, _ in telling(said.encode("utf-8", "replace"))}
-    return 2 * (len(kinds) + (by_fields and says_why(said))) + bool(_FIGURE.search(said))
+    if not by_fields:
+        return 2 * len(kinds) + bool(_FIGURE.search(said))
+    return 2 * (len(kinds) + says_why(said)) + min(FIGURES_MAX, len(_FIGURES.findall(said)))
