@@ -148,12 +148,15 @@ def load() -> None:
 
     import actors.cli
     from actors.model_info.tokens import counter
+    from storage.s3 import S3Settings, _new_client
 
     for module in pkgutil.iter_modules(actors.cli.__path__, "actors.cli."):
         importlib.import_module(module.name)
     for name in ("actors.host.bootstrap", "actors.page.app", "actors.services.sweeper", "boto3", "openai", "uvicorn"):
         importlib.import_module(name)
     counter("o200k_base")("loaded")
+    # the first client reads a megabyte of JSON, which its session keeps
+    _new_client(S3Settings(access_key="none", secret_key="none"))
     built = cache(typer.main.get_command)
     built(importlib.import_module("actors.cli.app").app)
     typer.main.get_command = built

@@ -10,7 +10,6 @@ from contextlib import suppress
 from typing import Any
 
 import aiohttp
-import anthropic
 import openai
 import pytest
 
@@ -30,6 +29,8 @@ ASKED: Any = {"model": "m", "messages": [{"role": "user", "content": "Go on."}],
 
 async def test_an_sdk_takes_a_stream_that_was_cut_within_an_event_for_its_providers_error() -> None:
     """Half an event is not passed on: its reader would stumble over it, and never see the error that follows."""
+    # it takes a second and a half to import, which each tester would pay for
+    import anthropic
 
     def script(asked: Any) -> Answer:
         whole, half = (sse(SAID), b'data: {"id') if "chat" in asked.target else (sse(BEGUN), b'event: ping\ndata: {"t')

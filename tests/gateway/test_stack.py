@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 
 from actors.host.bootstrap import Runtime
@@ -76,6 +75,9 @@ async def chat(url: str, run: str, stream: bool) -> str:
 
 async def anthropic(url: str, run: str, stream: bool) -> str:
     messages: list[Json] = [{"role": "user", "content": TASK}]
+    # it takes a second and a half to import, which each tester would pay for
+    from anthropic import AsyncAnthropic
+
     mark = {"cache_control": {"type": "ephemeral"}}
     system = [{"type": "text", "text": f"run {run} ", **mark}]
     tools = [{"name": "log_of", "input_schema": {"type": "object"}}]

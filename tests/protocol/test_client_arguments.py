@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from anthropic.types import Message
 from openai.types.chat import ChatCompletionMessage
 
 from actors.host.bootstrap import Runtime
@@ -136,6 +135,9 @@ async def test_a_standing_budget_that_looks_like_thousands_is_warned_of(
 
 async def test_objects_of_sdks_are_taken_as_they_are(working: Runtime, client: Client, name: str) -> None:
     talk: Conversation = await client.open(name, policy=layer())
+    # it takes a second and a half to import, which each tester would pay for
+    from anthropic.types import Message
+
     chat = ChatCompletionMessage.model_validate({**call("a"), "refusal": None, "reasoning_content": "hm"})
     asked = {"type": "tool_use", "id": "b", "name": "run", "input": {"dry": None}}
     usage = {"input_tokens": 1, "output_tokens": 2}
