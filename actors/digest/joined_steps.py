@@ -18,7 +18,7 @@ from .account_steps import ANSWER_CHARS_MAX, EDIT_HEAD, NOTHING, REASON_HEAD
 from .calls import TASK_LIST, clipped, one_line
 from .edits import NEW_MARK, newest_of
 from .pieces import named, pieces, pieces_of, told_shortly
-from .records import is_record, shorter_record, used_worth
+from .records import is_record, shorter_record, used_worth, without_ids
 from .step_rooms import (
     RECORD_CHARS,
     RECORD_LEAST_CHARS,
@@ -112,22 +112,20 @@ def _merged(steps: Sequence[AccountStep], *, by_fields: bool, sought: Sought) ->
         key = (head, act.target, act.failed)
         before = acts.get(key)
         times = act.times + (before.times if before else 0)
-        acts[key] = AccountAct(
-            call=head,
-            outcome=_gist(
-                act,
-                by_fields=by_fields,
-                sought=sought,
-                record_chars=RECORD_LEAST_CHARS if act.outcome in wanted else RECORD_CHARS,
-            ),
-            target=act.target,
-            changes=act.changes,
-            failed=act.failed,
-            times=times,
-            used=act.used,
-            instructs=by_fields and act.instructs,
-        )
-    return list(acts.values())
+        acts[key] = msgspec.structs.replace(act, times=times)
+    known: set[str] = set()
+    out = []
+    for (head, _, _), act in acts.items():
+        told = act
+        if by_fields and is_record(act.outcome):
+            record, ids = without_ids(act.outcome, known)
+            known |= ids
+            told = msgspec.structs.replace(act, outcome=record)
+        record_chars = RECORD_LEAST_CHARS if act.outcome in wanted else RECORD_CHARS
+        outcome = _gist(told, by_fields=by_fields, sought=sought, record_chars=record_chars)
+        instructs = by_fields and act.instructs
+        out.append(msgspec.structs.replace(act, call=head, outcome=outcome, instructs=instructs))
+    return out
 
 
 def _beyond_room(acts: Sequence[AccountAct], is_linked: Callable[[str], bool]) -> list[AccountAct]:

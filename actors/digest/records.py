@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from actors.core.message_texts import MessageText
@@ -16,6 +17,9 @@ _IDENTIFIER = re.compile(r"(?=\S*\d)[\w.:/@-]{5,64}")
 
 _NAME = re.compile(r"(?=.*\d)\S{3,}|\S+@\S+")
 """A word that names something, or a figure that tells things apart."""
+
+_PAIRS = (("origin", "destination"), ("from", "to"), ("start", "end"), ("departure", "arrival"), ("min", "max"))
+"""Names of fields of which one says little without the other."""
 
 _EMPTY = frozenset(("", "0", "null", "false", "no", "none", "[]", "()"))
 _WORD_WORTH = 0.4
@@ -95,7 +99,7 @@ def shorter_record(text: str, *, chars: int, sought: Sought) -> str:
     if len(text) <= chars:
         return text
     fields = [field for field in parted(text[1:-1]) if field != GAP]
-    worths = [_worth(field, sought) / (_FRAME_CHARS + len(field)) for field in fields]
+    worths = _with_pairs(fields, [_worth(field, sought) / (_FRAME_CHARS + len(field)) for field in fields])
     left = chars - len(f"{{, {GAP}}}")
     kept = {}
     for place in sorted(range(len(fields)), key=lambda place: (-worths[place], place)):
@@ -108,6 +112,29 @@ def shorter_record(text: str, *, chars: int, sought: Sought) -> str:
             left -= len(field) + 2
             kept[place] = field
     return f"{{{', '.join([*(kept[place] for place in sorted(kept)), GAP])}}}"
+
+
+def _with_pairs(fields: Sequence[str], worths: Sequence[float]) -> list[float]:
+    """Return the *worths* of *fields* with each that says little alone, as where something begins, as high as its other
+    half."""
+    places = {field.partition(" ")[0]: place for place, field in enumerate(fields)}
+    out = list(worths)
+    for pair in _PAIRS:
+        if all(name in places for name in pair):
+            one, other = (places[name] for name in pair)
+            out[one] = out[other] = max(out[one], out[other])
+    return out
+
+
+def without_ids(text: str, known: Collection[str]) -> tuple[str, set[str]]:
+    """Return a record's *text* without the fields among *known* that hold an identifier, and such fields that it has.
+
+    Whose records they are, the first of several says for all.
+    """
+    fields = parted(text[1:-1])
+    ids = {field for field in fields if _IDENTIFIER.fullmatch(field.partition(" ")[2])}
+    kept = [field for field in fields if field not in known]
+    return (f"{{{', '.join(kept)}}}" if ids.intersection(known) and kept else text), ids
 
 
 def used_worth(text: str, sought: Sought) -> float:
