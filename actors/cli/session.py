@@ -260,8 +260,12 @@ def printed(value: Any) -> None:
 
 
 def shown(row: Any, text: str, *, as_json: bool) -> None:
-    """Write *row* to stdout as one JSON document, or else the *text* that says it to a person."""
+    """Write *row* to stdout as one JSON document, or else the *text* that says it to a person.
+
+    Whoever reads a pipe has it now, and not when eight kilobytes of others have come.
+    """
     sys.stdout.write(json_bytes(row).decode() + "\n" if as_json else text)
+    sys.stdout.flush()
 
 
 def json_bytes(value: Any) -> bytes:

@@ -20,6 +20,7 @@ from actors.core.units import Unit
 from protocol.account import AccountAct, AccountStep
 
 from .calls import (
+    OUTPUT,
     TASK_LIST,
     TRACE_TITLE,
     as_said,
@@ -69,9 +70,6 @@ ANSWER_CHARS_MAX = 90
 """Of an outcome where steps are joined."""
 
 NOTHING = "(no output)"
-OUTPUT = "output"
-"""What was printed, where no call is known for it."""
-
 TITLE_CHARS_MAX = 120
 """Of the first line of what was printed: a shorter one says what it is."""
 
@@ -118,6 +116,9 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
     speaker = speaker_of(unit.entries[0])
     if speaker:
         words = hindsight.repeats.without_asked(words, number=unit.first)
+    if hindsight.by_fields:
+        words = hindsight.repeats.without_later(words, number=unit.last)
+        words = words if words.strip(f"{GAP}\n ") else ""
     words = with_rows(words) if hindsight.by_fields else words
     said = most.said if acts or not hindsight.by_fields else most.said * SPOKEN_MORE
     said = room_in(words, said) if hindsight.by_fields else said

@@ -101,6 +101,9 @@ _IN_TRACE = re.compile(rf'(?:{GAP} )?(?:  File ".+", line \d|    \S|.*{re.escape
 SPOKEN_CHARS_MAX = 6000
 """A longer text was printed by a program: nobody says so much."""
 
+OUTPUT = "output"
+"""What was printed, where no call is known for it."""
+
 _THINKS = re.compile(r"(?i)(?:\w+_)?(?:(?:think|thought|reason|reflect)(?:ing)?|notes?|memor(?:y|ies|i[sz]e)|remember)")
 _PRINTED = re.compile(r"(?i)\s*(?:exit ?code: -?\d+|address: \S+:|\$ \S+|>>> )")
 _EXECUTED = re.compile(r"\s*exitcode: -?\d+ \(execution ")

@@ -27,6 +27,8 @@ class Repeats:
     """The long messages of assistants, who also say what was printed, by their text; and what users said."""
 
     newest: dict[str, int] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+    """Long lines of assistants, with the number of the newest message that has each."""
     asked: set[str] = field(default_factory=set)
     """Sentences of users."""
     brief: int = 0
@@ -46,6 +48,7 @@ class Repeats:
                 repeats.brief = repeats.brief or (0 if is_begun else part.number)
                 if not part.tool and len(part.text) >= AGAIN_CHARS_MIN:
                     repeats.newest[part.text.strip()] = part.number
+                    repeats.lines |= dict.fromkeys(filter(_is_long, map(str.strip, part.text.split("\n"))), part.number)
         for request in requests:
             repeats._know_asked(request.text)
         return repeats
@@ -58,6 +61,13 @@ class Repeats:
         """Return the note that all that message *after* says was *printed* is said again; empty where it is not."""
         number = self.newest.get(printed, 0) if len(printed) >= AGAIN_CHARS_MIN else 0
         return f"[printed again in #{number}]" if number > after else ""
+
+    def without_later(self, words: str, *, number: int) -> str:
+        """Return the *words* of message *number* without long lines that an assistant says again later: a gap stands
+        for them. Where several plan together, each says the plan anew."""
+        if all(self.lines.get(line.strip(), 0) <= number for line in words.split("\n")):
+            return words
+        return "\n".join(GAP if self.lines.get(line.strip(), 0) > number else line for line in words.split("\n"))
 
     def without_asked(self, words: str, *, number: int) -> str:
         """Return the *words* of message *number*, if it hands the task on, without the sentences of the user: a gap
@@ -72,6 +82,10 @@ class Repeats:
         pieces = _SENTENCE_END.split(line)
         kept = [piece if len(piece) < ASKED_CHARS_MIN or _plain(piece) not in self.asked else GAP for piece in pieces]
         return " ".join(kept) if GAP in kept else line
+
+
+def _is_long(line: str) -> bool:
+    return len(line) >= ASKED_CHARS_MIN
 
 
 def _plain(sentence: str) -> str:

@@ -268,7 +268,7 @@ def shortened(request: AccountRequest, tokens: int, count: Count, *, by_sentence
 
 
 def _in_sentences(number: int, text: str, chars: int, before: int) -> str:
-    """Return what the user said in message *number* in the sentences that tell most; empty where *text* is no speech.
+    """Return the sentences of message *number* that tell most, of its *text*; an empty text where that is no speech.
 
     The widest gap says how many characters are left out of all, with those *before*, and where they are found.
     """
@@ -276,6 +276,9 @@ def _in_sentences(number: int, text: str, chars: int, before: int) -> str:
     if not runs:
         return ""
     mark, widest = _mark(number, sum(gaps) + before), gaps.index(max(gaps))
+    if not any(gaps):
+        # what was left out before is all that is
+        return text.replace(f" {GAP} ", f" {mark} ", 1) if before else text
     told = [f"{run.strip()} {mark if place == widest else GAP}" for place, run in enumerate(runs[:-1])]
     return with_gaps_once(" ".join([*told, runs[-1].strip()]))
 

@@ -15,7 +15,7 @@ from actors.core.text.gaps import GAP
 from actors.core.units import Unit
 from protocol.account import Account, AccountAct, AccountStep
 
-from .calls import TASK_LIST
+from .calls import OUTPUT, TASK_LIST
 from .edits import newest_of
 from .records import is_record
 
@@ -62,6 +62,9 @@ WHY_CHARS, INSTRUCTS_CHARS, USED_CHARS = 220, 500, 220
 
 FAILURE_CHARS = 320
 """The same of all that is told of a failure, by today's rules: what was printed before a trace often says why."""
+
+PRINTED_CHARS = 280
+"""The same of what a program printed that an assistant had written to find something out: most print little else."""
 
 RECORD_LEAST_CHARS, RECORD_CHARS = 290, 140
 """A record that was looked up is not shortened below this; where steps are joined, below that."""
@@ -175,6 +178,8 @@ class Rooms:
         least = max(least, USED_CHARS * (act.used >= USED_MIN))
         if self._by_fields and is_record(act.outcome):
             least = RECORD_LEAST_CHARS
+        if self._by_fields and is_printed_act(act):
+            least = max(least, PRINTED_CHARS)
         room = int(self._most.outcome * self._share) + spare
         if self._by_fields:
             room = min(room, int(self._finest.outcome * self._share))
@@ -189,6 +194,11 @@ def room_in(text: str, chars: int) -> int:
     if text.isascii():
         return chars
     return int(chars * len(text) / (len(text) + (DENSE_CHARS - 1) * len(_DENSE.findall(text))))
+
+
+def is_printed_act(act: AccountAct) -> bool:
+    """Tell what was printed, where no call is known for it."""
+    return act.call.split(":", 1)[0] == OUTPUT
 
 
 def says_edit(act: AccountAct) -> bool:

@@ -109,15 +109,19 @@ def test_an_empty_folder_is_no_success(tmp_path: Path) -> None:
     assert "no bundle" in done.stderr
 
 
+FEW = 60
+"""Replays, whose lines together fill no buffer: a first line that comes before the end was not kept back."""
+
+
 @contextmanager
 def at_work(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """Replay a folder again and again; yield the process once its own processes work."""
+    """Replay a folder again and again; yield the process once its own processes work, and have told of one replay."""
     command = [
         sys.executable,
         "-c",
         "from actors.cli import main; main()",
         "replay",
-        *[str(folder)] * 120,
+        *[str(folder)] * FEW,
         "--jobs",
         "2",
     ]
@@ -127,6 +131,7 @@ def at_work(folder: Path) -> Iterator[subprocess.Popen[str]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
         start_new_session=True,
         # a shell that runs the tests in the background has them ignore Ctrl-C, which is inherited
         preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),

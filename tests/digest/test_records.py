@@ -152,7 +152,7 @@ def test_of_a_list_the_row_is_told_that_a_record_names() -> None:
             {"number": one, "seats": 9, "price": 100 + at} for at, one in enumerate([*others[:4], flight, *others[4:]])
         ]
         play(talk, *called(10 + number, "search_flight", json.dumps(flights), date=f"2024-05-1{number}"))
-    play(talk, *(message for at in range(20, 30) for message in (assistant(words(120)), user(f"go on {at}"))))
+    play(talk, *(message for at in range(20, 30) for message in (assistant(f"{at} {words(120)}"), user(f"go on {at}"))))
     shown = told(talk)
     assert [f"; {flight}, 104" in shown for flight in booked] == [True] * 4
 

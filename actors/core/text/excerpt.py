@@ -66,8 +66,8 @@ _CLAUSE_END = re.compile(r"(?<=[.!?;])\s+|\s+(?=[-*•] [^a-z]|#{1,4} )|(?<=[。
 """What stands behind a colon stays with it: a label says nothing without its value. Behind a dash, a small letter goes
 on with the sentence."""
 
-_TOLD_WORTH, _WHY_WORTH = 1.0, 0.6
-"""Of a sentence, for a rule, a decision or an outcome in it."""
+_TOLD_WORTH = 1.0
+"""Of a sentence, for a rule, a decision or an outcome in it, and for why something is so."""
 
 _BINDING_WORTH, _BINDING_SHARE = 1.0, 0.4
 """Of a line below a heading that announces constraints or a plan, as who goes on must keep them; and where there is
@@ -223,7 +223,7 @@ def sentences_excerpt(text: str, *, chars: int, sought: Sought, clauses: bool = 
         parts = _with_numbers(parts)
     worths = [worth + _told_worth(part) for worth, part in zip(line_worths(parts, sought), parts, strict=True)]
     if clauses:
-        worths = [worth + _WHY_WORTH * says_why(part) for worth, part in zip(worths, parts, strict=True)]
+        worths = [worth + _TOLD_WORTH * says_why(part) for worth, part in zip(worths, parts, strict=True)]
         for number in binding(parts):
             worths[number] += _BINDING_SHARE * _BINDING_WORTH
         worths = _with_first_items(parts, worths)

@@ -228,7 +228,7 @@ def _kinds(cells: Sequence[str]) -> Counter[str]:
 
 
 def with_rows(said: str) -> str:
-    """Return what somebody *said* with the rows of its Markdown tables as sentences: put on one line, they stay rows.
+    """Return the words that somebody *said*, rows of Markdown tables as sentences: put on one line, they stay rows.
 
     The names of columns end with a colon, a row with a semicolon.
     """
