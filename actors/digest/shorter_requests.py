@@ -23,11 +23,11 @@ SIGNS_SHARE_MAX = 0.03
 PASTED_WORTH, TOLD_WORTH, FIGURE_WORTH = -1.0, 2.0, 1.0
 """Of a line that was quoted, of a rule, a decision or an outcome in a sentence, and of a figure or a name in quotes."""
 
-_END = re.compile(r"(?<=[^\W\d][.!?])(?=\s)|(?<=[\d)\"'”»][!?])(?=\s)|(?<=[。！？])|(?<=\n)")
+_END = re.compile(r"(?<=[^\s\d][.!?])(?=\s)|(?<=\d[!?])(?=\s)|(?<=[。！？])|(?<=\n)")
 """Where a sentence ends, or a line; behind a figure a full stop is one of a date or a list."""
 
 _ENDED = re.compile(r"[^\W\d][.!?:][\"'”»)*]*\s*\Z|[。！？：]\s*\Z")
-_SIGN = re.compile(r"[{}()\[\]=<>\\_|;$#]")
+_SIGN = re.compile(r"[{}\[\]=<\\_;$#]")
 _FIGURE = re.compile(r"\d|[「『“”\"`„][^」』“”\"`]{2,40}[」』“”\"`]")
 _QUOTED = re.compile(r"\s*(?:>|\|)")
 

@@ -90,13 +90,11 @@ def _fitting(
     """
     chosen: set[int] = set()
     left = room
-    # a title says nothing without what stands below it, which brings it along
-    bare = set(titles.values())
     least = min(map(len, lines), default=0) + 3
     for number in _by_worth(lines, worths):
         if chosen and (left - kept_back < least or worths[number] <= 0):
             break  # nothing that follows fits, or is worth something
-        if (number in above and len(lines) > 1) or number in bare:
+        if number in above and len(lines) > 1:
             continue
         taken = {number, titles.get(number, number)} - chosen
         cost = sum([len(lines[each]) + 3 for each in taken])

@@ -27,7 +27,7 @@ from .line_worths import (
 )
 from .links import without_targets
 from .noise import sources, undrawn, without_noise, without_rights
-from .phrases import binding, says_why, telling
+from .phrases import announces, binding, says_why, telling
 from .shorten.binary import without_base64
 from .table import Table, heads, is_header, is_ruler, is_title, table_of
 from .told_table import summaries
@@ -231,6 +231,9 @@ def sentences_excerpt(text: str, *, chars: int, sought: Sought, clauses: bool = 
     # older rules take a sentence that ends as names of columns do for some
     headers = [] if clauses else [number for number, part in enumerate(shown) if is_header(part)]
     titles = titles_above(parts) if clauses else NO_TITLES
+    for title in set(titles.values()):
+        # what stands below it brings it along
+        worths[title] *= not announces(parts[title])
     chosen = worthiest(shown, worths, chars, headers, titles=titles)
     told = rendered(shown, chosen, is_header=is_header).replace("\n", " ")
     return with_gaps_once(told) if clauses else told

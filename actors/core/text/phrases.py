@@ -102,13 +102,18 @@ def telling(data: bytes) -> Iterator[tuple[str, str]]:
                 yield kind, sentence
 
 
+def announces(line: str) -> bool:
+    """Tell whether *line* is a heading below which it is said what must be kept: alone it says nothing."""
+    return bool(_HEADING.match(line)) and bool(_BINDS.search(line))
+
+
 def binding(lines: Sequence[str]) -> list[int]:
     """Return the numbers of the lines that say what must be kept: those below a heading that announces it."""
     found: list[int] = []
     is_below = False
     for number, line in enumerate(lines):
         if _HEADING.match(line):
-            is_below = bool(_BINDS.search(line))
+            is_below = announces(line)
         elif is_below:
             found.append(number)
     return found
