@@ -7,6 +7,8 @@ import itertools
 import os
 import re
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -48,10 +50,11 @@ def small_disk(mounted: Path) -> Iterator[Path]:
         if os.environ.get("TESTS_POWER"):
             pytest.fail(f"a full disk needs root to mount one: {error}")
         pytest.skip(f"a full disk needs root to mount one: {error}")
-    try:
+    # whoever is killed closes the pipe too: no disk stays below the folders that the next run of pytest removes
+    ends = ("sh", "-c", 'read -r _; umount --lazy "$0"', str(mounted))
+    with subprocess.Popen(ends, stdin=subprocess.PIPE, start_new_session=True) as unmounting:
         yield mounted
-    finally:
-        subprocess.run(("umount", "--lazy", str(mounted)), check=True, capture_output=True)
+    assert unmounting.returncode == 0
 
 
 def filled(disk: Path) -> Path:
@@ -233,3 +236,24 @@ async def test_a_store_without_room_holds_up_who_spills_and_no_other(tmp_path: P
                 (spilled,) = [fact for fact in facts if isinstance(fact, ToolOutputSpilled)]
                 assert (await busy.artifacts.get(at.tenant, spilled.sha256)).decode() == text
                 assert await letters(busy, at) == []
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_leaves_no_disk_behind(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    held = (
+        "from tests.promises.test_full_disk import *\nwith small_disk(Path(sys.argv[1])): print(1, flush=True); input()"
+    )
+    killed = subprocess.Popen(
+        (sys.executable, "-c", held, str(disk)), cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert killed.stdout is not None
+    if not killed.stdout.readline():
+        pytest.skip("a full disk needs root to mount one")
+    assert disk.is_mount()
+    killed.kill()
+    killed.communicate()
+    deadline = time.monotonic() + 30
+    while disk.is_mount():
+        assert time.monotonic() < deadline, "the disk is still there"
+        time.sleep(0.02)

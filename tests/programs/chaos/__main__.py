@@ -8,14 +8,16 @@ import math
 import multiprocessing
 import os
 import random
+import signal
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from nats.js.errors import APIError
@@ -341,7 +343,28 @@ def main() -> int:
         options.seed = random.SystemRandom().randrange(10**6)
     run = Run(options)
     run.told(f"seed {options.seed}: {options.turns:,} turns, {options.agents} agents")
-    return asyncio.run(run.all())
+    return asyncio.run(_until_told(run.all()))
+
+
+async def _until_told(work: Coroutine[Any, Any, int]) -> int:
+    """Return the exit code of *work*; where a signal ends it, its servers and workers are ended first.
+
+    A shell that starts it in the background has it ignore Ctrl-C: so both are asked for.
+    """
+    running, told = asyncio.ensure_future(work), list[int]()
+
+    def end(number: int) -> None:
+        told.append(number)
+        running.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, end, number)
+    try:
+        return await running
+    except asyncio.CancelledError:
+        if not told:
+            raise
+        return 128 + told[0]
 
 
 if __name__ == "__main__":

@@ -36,9 +36,13 @@ async def grown(settings: Settings, partitions: int, *, seed: int, kills: int) -
             stderr=asyncio.subprocess.PIPE,
         )
         killer = asyncio.create_task(_killed(process, rng.uniform(*ALIVE_SECONDS))) if killed < kills else None
-        _, told = await process.communicate()
-        if killer is not None:
-            killer.cancel()
+        try:
+            _, told = await process.communicate()
+        finally:
+            if process.returncode is None:  # the run is told to end
+                process.kill()
+            if killer is not None:
+                killer.cancel()
         if process.returncode == 0:
             return killed
         killed += process.returncode == -9
