@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from itertools import groupby
 
 from actors.core.text.gaps import GAP
-from actors.core.text.phrases import telling
+from actors.core.text.phrases import says_why, telling
 
 ENDS_SHARE = 0.2
 """Of the room, for the beginning, and for the end: they say what it is about, and what is wanted now."""
@@ -20,15 +21,20 @@ SPEECH_SHARE = 0.5
 SIGNS_SHARE_MAX = 0.03
 """Of the characters, that are signs of programs and logs."""
 
-PASTED_WORTH, TOLD_WORTH, FIGURE_WORTH = -1.0, 2.0, 1.0
-"""Of a line that was quoted, of a rule, a decision or an outcome in a sentence, and of a figure or a name in quotes."""
+PASTED_WORTH, TOLD_WORTH, FIGURE_WORTH, FIGURES_MAX = -0.5, 2.0, 0.8, 3
+"""Of a line that was quoted, of a rule, a decision, an outcome or a reason in a sentence, and of each figure or name in
+quotes, so many at most."""
+
+SHORT_CHARS = 40
+"""Beside the characters of a sentence: what it costs to tell it, as its square root."""
 
 _END = re.compile(r"(?<=[^\s\d][.!?])(?=\s)|(?<=\d[!?])(?=\s)|(?<=[。！？])|(?<=\n)")
 """Where a sentence ends, or a line; behind a figure a full stop is one of a date or a list."""
 
 _ENDED = re.compile(r"[^\W\d][.!?:][\"'”»)*]*\s*\Z|[。！？：]\s*\Z")
 _SIGN = re.compile(r"[{}\[\]=<\\_;$#]")
-_FIGURE = re.compile(r"\d|[「『“”\"`„][^」』“”\"`]{2,40}[」』“”\"`]")
+_FIGURE = re.compile(r"\d[\d.,:/-]*|[「『“”\"`„][^」』“”\"`]{2,40}[」』“”\"`]")
+_WORD = re.compile(r"\w")
 _QUOTED = re.compile(r"\s*(?:>|\|)")
 
 
@@ -84,14 +90,17 @@ def _kept(sentences: list[str], chars: int) -> set[int]:
                 break
             kept.add(place)
             left -= len(sentences[place])
-    for place in sorted(range(len(sentences)), key=lambda place: (-_worth(sentences[place]), place)):
-        if place not in kept and len(sentences[place]) + len(GAP) <= left:
+    for place in sorted(range(len(sentences)), key=lambda place: (-_density(sentences[place]), place)):
+        if place not in kept and len(sentences[place]) + len(GAP) <= left and _WORD.search(sentences[place]):
             kept.add(place)
             left -= len(sentences[place]) + len(GAP)
     return kept
 
 
-def _worth(sentence: str) -> float:
+def _density(sentence: str) -> float:
+    """Return what *sentence* tells for its length."""
     kinds = {kind for kind, _ in telling(sentence.encode("utf-8", "replace"))}
-    told = TOLD_WORTH * len(kinds) + FIGURE_WORTH * bool(_FIGURE.search(sentence))
-    return told + PASTED_WORTH * bool(_QUOTED.match(sentence))
+    worth = TOLD_WORTH * (len(kinds) + says_why(sentence))
+    worth += FIGURE_WORTH * min(FIGURES_MAX, len(_FIGURE.findall(sentence)))
+    worth += PASTED_WORTH * bool(_QUOTED.match(sentence))
+    return worth / math.sqrt(SHORT_CHARS + len(sentence))
