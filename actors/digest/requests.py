@@ -280,7 +280,7 @@ def _in_sentences(number: int, text: str, chars: int, before: int) -> str:
         # what was left out before is all that is
         return text.replace(f" {GAP} ", f" {mark} ", 1) if before else text
     told = [f"{run.strip()} {mark if place == widest else GAP}" for place, run in enumerate(runs[:-1])]
-    return with_gaps_once(" ".join([*told, runs[-1].strip()]))
+    return with_gaps_once(" ".join([*told, runs[-1].strip()])).lstrip()
 
 
 def _mark(number: int, gone: int) -> str:

@@ -9,8 +9,8 @@ from itertools import groupby
 from actors.core.text.gaps import GAP
 from actors.core.text.phrases import says_why, telling
 
-ENDS_SHARE = 0.2
-"""Of the room, for the beginning, and for the end: they say what it is about, and what is wanted now."""
+END_SHARE = 0.2
+"""Of the room, for the end, which says what is wanted now; many begin with small talk."""
 
 SENTENCE_CHARS_MIN, SENTENCES_MIN = 16, 4
 """What is shorter stands with the sentence behind it; what has fewer is no speech, or has no sentence to spare."""
@@ -28,7 +28,7 @@ quotes, so many at most."""
 SHORT_CHARS = 40
 """Beside the characters of a sentence: what it costs to tell it, as its square root."""
 
-_END = re.compile(r"(?<=[^\s\d][.!?])(?=\s)|(?<=\d[!?])(?=\s)|(?<=[。！？])|(?<=\n)")
+_END = re.compile(r"(?<=[^\W\d]{2}[.!?])(?=\s)|(?<=[^\w\s][.!?])(?=\s)|(?<=\d[!?])(?=\s)|(?<=[。！？])|(?<=\n)")
 """Where a sentence ends, or a line; behind a figure a full stop is one of a date or a list."""
 
 _ENDED = re.compile(r"[^\W\d][.!?:][\"'”»)*]*\s*\Z|[。！？：]\s*\Z")
@@ -52,20 +52,20 @@ def sentences_of(text: str) -> list[str]:
 
 def with_fewer_sentences(text: str, chars: int) -> tuple[list[str], list[int]]:
     """Return the runs of sentences of *text* that stay in about *chars* characters, and the characters left out
-    behind each; no runs where *text* is no speech.
+    behind each; no runs where *text* is no speech. The first is empty where its beginning is left out.
     """
     sentences = sentences_of(text)
-    if len(sentences) < SENTENCES_MIN or len(sentences[0]) + len(sentences[-1]) > chars or not _is_speech(sentences):
+    if len(sentences) < SENTENCES_MIN or len(sentences[-1]) > chars or not _is_speech(sentences):
         return [], []
     kept = _kept(sentences, chars)
     runs: list[str] = []
     gone: list[int] = []
     for stays, places in groupby(range(len(sentences)), key=kept.__contains__):
         run = "".join([sentences[place] for place in places])
-        if stays:
-            runs.append(run)
+        if stays or not runs:
+            runs.append(run if stays else "")
             gone.append(0)
-        else:
+        if not stays:
             gone[-1] = len(run)
     return runs, gone
 
@@ -78,22 +78,21 @@ def _is_speech(sentences: list[str]) -> bool:
 
 
 def _kept(sentences: list[str], chars: int) -> set[int]:
-    """Return the places of those that stay: both ends, then those that tell most, the first of them first."""
-    most = int(chars * ENDS_SHARE)
-    kept = {0, len(sentences) - 1}
-    left = chars - sum(len(sentences[place]) for place in kept)
-    for places in (range(1, len(sentences)), range(len(sentences) - 2, 0, -1)):
-        end = most - len(sentences[places[0] - 1 if places.step > 0 else places[0] + 1])
-        for place in places:
-            end -= len(sentences[place])
-            if end < 0 or place in kept or len(sentences[place]) > left:
-                break
+    """Return the places of those that stay: the end, then those that tell most for their length."""
+    last = len(sentences) - 1
+    kept, left = {last}, chars - len(sentences[last])
+    end = int(chars * END_SHARE) - len(sentences[last])
+    for place in range(last - 1, -1, -1):
+        if (end := end - len(sentences[place])) < 0:
+            break
+        kept.add(place)
+        left -= len(sentences[place])
+    worths = [_density(sentence) for sentence in sentences]
+    for place in sorted(range(last), key=lambda place: (-worths[place], place)):
+        cost = len(sentences[place]) + len(GAP)
+        if place not in kept and cost <= left and _WORD.search(sentences[place]):
             kept.add(place)
-            left -= len(sentences[place])
-    for place in sorted(range(len(sentences)), key=lambda place: (-_density(sentences[place]), place)):
-        if place not in kept and len(sentences[place]) + len(GAP) <= left and _WORD.search(sentences[place]):
-            kept.add(place)
-            left -= len(sentences[place]) + len(GAP)
+            left -= cost
     return kept
 
 

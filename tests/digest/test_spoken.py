@@ -25,7 +25,7 @@ from .test_account_room import report, talk
 
 LETTER = AccountRequest(
     number=8,
-    text="Good morning. The post is here, and it rains again. The cat sleeps on the lease, as she always does. "
+    text="Good morning. The post is here, and it rains again. The cat sleeps on the lease, as usual. "
     "We pay no deposit, not even 100, before we have seen it. My sister says hello. She has painted her door green. "
     "It was blue before. The offer A-25-3306 is 64,900 without the loader. "
     "We ate cake, and it was very good. Then the sun came out for a while. What do I have to bring?",
@@ -128,10 +128,10 @@ def test_why_something_is_so_is_told_before_what_was_done() -> None:
 
 
 def test_of_a_long_request_the_sentences_stay_that_tell_most() -> None:
-    short = shortened(LETTER, COUNT(LETTER.text) * 6 // 10, COUNT)
+    short = shortened(LETTER, COUNT(LETTER.text) // 2, COUNT)
     assert "We pay no deposit, not even 100, before we have seen it." in short.text
     assert "A-25-3306 is 64,900" in short.text
-    assert short.text.startswith("Good morning.")
+    assert "The cat sleeps" not in short.text
     assert short.text.endswith("What do I have to bring?")
     (gone,) = re.findall(r"\[… ([\d,]+) characters: read_artifact\(\"messages:8\"\) …\]", short.text)
     shown = re.sub(r"\[….*?…\]", "", short.text).replace(GAP, "")
@@ -140,7 +140,7 @@ def test_of_a_long_request_the_sentences_stay_that_tell_most() -> None:
 
 def test_what_is_shortened_by_sentences_again_says_once_how_much_is_gone() -> None:
     once = shortened(LETTER, COUNT(LETTER.text) * 8 // 10, COUNT)
-    twice = shortened(once, COUNT(LETTER.text) * 6 // 10, COUNT)
+    twice = shortened(once, COUNT(LETTER.text) // 2, COUNT)
     assert once.text.count("read_artifact") == twice.text.count("read_artifact") == 1
     assert f"{GAP} {GAP}" not in twice.text
 
