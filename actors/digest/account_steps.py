@@ -70,6 +70,9 @@ ANSWER_CHARS_MAX = 90
 """Of an outcome where steps are joined."""
 
 NOTHING = "(no output)"
+NOTED_CHARS_MAX = 200
+"""Of a result that only says that a thought or a note was taken."""
+
 TITLE_CHARS_MAX = 120
 """Of the first line of what was printed: a shorter one says what it is."""
 
@@ -108,7 +111,7 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
     acts = tuple(
         _act(call, results.get(call.call, ""), most, hindsight, said=words, last=unit.last)
         for call in calls
-        if not (thought_in(call) and not error_text(results.get(call.call, "")))
+        if not _only_thinks(call, results.get(call.call, ""))
         and (not writes_task_list(call) or hindsight.newest_call.get(call.tool) == call.number)
     )
     if printed:
@@ -129,6 +132,12 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
         acts=acts,
         speaker=speaker,
     )
+
+
+def _only_thinks(call: MessageText, result: str) -> bool:
+    """Tell a call that is told as what was said; one that failed, or returned more than that it was done, is not."""
+    thought = thought_in(call)
+    return bool(thought) and (len(result) <= NOTED_CHARS_MAX or result.strip() in thought) and not error_text(result)
 
 
 def coarser(step: AccountStep, level: int, hindsight: Hindsight, levels: Sequence[LevelChars]) -> AccountStep:

@@ -104,9 +104,17 @@ SPOKEN_CHARS_MAX = 6000
 OUTPUT = "output"
 """What was printed, where no call is known for it."""
 
-_THINKS = re.compile(r"(?i)(?:\w+_)?(?:(?:think|thought|reason|reflect)(?:ing)?|notes?|memor(?:y|ies|i[sz]e)|remember)")
+_THINKS = re.compile(
+    r"(?i)(?:\w+_)?(?:think|thought|reason|reflect)(?:ing)?"
+    r"|(?:(?:add|save|write|take|make|store|create|append|keep)_)?(?:an?_)?(?:notes?|memory|memories)"
+    r"|remember|memori[sz]e"
+)
+"""A tool by which an assistant thinks, or takes a note: nothing is looked up or changed by it."""
+
 _PRINTED = re.compile(r"(?i)\s*(?:exit ?code: -?\d+|address: \S+:|\$ \S+|>>> )")
-_EXECUTED = re.compile(r"\s*exitcode: -?\d+ \(execution ")
+_EXECUTED = re.compile(r"(?i)\s*exit ?code: -?\d+\b")
+"""How an executor in a group chat begins what a program printed; a person begins with a prompt, and asks about it."""
+
 _INSTRUCTIONS = re.compile(
     r"\b(?:AGENTS|CLAUDE|GEMINI|CONTRIBUTING|copilot-instructions)\.md\b|\.cursor/?rules\b|\.windsurfrules\b"
 )
@@ -274,12 +282,9 @@ def is_output(text: str) -> bool:
 
 
 def is_run(entries: Sequence[Entry]) -> bool:
-    """Tell whether all that *entries* say was printed: where several speak, who runs programs often is a user.
-
-    A user without a name may begin with what was printed, and go on with a question.
-    """
-    printed = _PRINTED if speaker_of(entries[0]) else _EXECUTED
-    return all(part.trust != "tool" and bool(printed.match(part.text)) for part in texts_of(entries))
+    """Tell whether all that *entries* say was printed: where several speak, who runs programs often is a user."""
+    texts = texts_of(entries)
+    return bool(texts) and all(part.trust != "tool" and bool(_EXECUTED.match(part.text)) for part in texts)
 
 
 def thought_in(call: MessageText) -> str:

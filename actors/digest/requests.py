@@ -253,17 +253,17 @@ def shortened(request: AccountRequest, tokens: int, count: Count, *, by_sentence
     chars = max(LEAST_CHARS, int(len(text) * tokens / have) - 60)
     if chars >= len(text):
         return request
-    # what was shortened before is counted as it was said
-    before = sum(int(found.replace(",", "")) for found in _MARK.findall(text))
-    bare = with_gaps_once(_MARK.sub(f" {GAP} ", text)) if by_sentences else text
-    told = _in_sentences(request.number, bare, chars, before) if by_sentences else ""
+    before, told = 0, ""
+    if by_sentences:
+        before, text = _gone(text), with_gaps_once(_MARK.sub(f" {GAP} ", text))
+        told = _in_sentences(request.number, text, chars, before)
     if not told:
-        text = bare
         head, tail = text[: chars * 2 // 3], text[len(text) - chars // 3 :]
         head = head[: at + 1] if (at := head.rfind(" ", len(head) - WORD_CHARS_MAX)) > 0 else head
         tail = tail[at:] if (at := tail.find(" ", 0, WORD_CHARS_MAX)) > 0 else tail
         middle = text[len(head) : len(text) - len(tail)]
-        told = f"{head.rstrip()} {_mark(request.number, len(_MARK.sub('', middle)) + before)} {tail.lstrip()}"
+        gone = before + _gone(middle) + len(_MARK.sub("", middle))
+        told = f"{head.rstrip()} {_mark(request.number, gone)} {tail.lstrip()}"
     return msgspec.structs.replace(request, text=told) if len(told) < len(request.text) else request
 
 
@@ -281,6 +281,11 @@ def _in_sentences(number: int, text: str, chars: int, before: int) -> str:
         return text.replace(f" {GAP} ", f" {mark} ", 1) if before else text
     told = [f"{run.strip()} {mark if place == widest else GAP}" for place, run in enumerate(runs[:-1])]
     return with_gaps_once(" ".join([*told, runs[-1].strip()])).lstrip()
+
+
+def _gone(text: str) -> int:
+    """Return how many characters the marks in *text* stand for: what was shortened before counts as it was said."""
+    return sum(int(found.replace(",", "")) for found in _MARK.findall(text))
 
 
 def _mark(number: int, gone: int) -> str:

@@ -59,8 +59,10 @@ def test_what_a_program_printed_is_no_request_though_a_user_says_it() -> None:
     assert any("Drop line 604" in one.text for one in account(of).requests)
 
 
-def test_a_user_without_a_name_who_begins_with_an_output_is_heard() -> None:
-    of = play(talk(2_000), user("Count the ferries."), user("$ make\nerror: no rule. Why is that, and who knows it?"))
+@pytest.mark.parametrize("name", ["", "nora"])
+def test_a_user_who_begins_with_an_output_is_heard(name: str) -> None:
+    asked = "$ make\nerror: no rule. Why is that, and who knows it?"
+    of = play(talk(2_000), user("Count the ferries."), named(asked, name) if name else user(asked))
     play(of, *FILLING, user("Go on."), *FILLING)
     assert any("Why is that" in one.text for one in account(of).requests)
 
@@ -102,6 +104,13 @@ def test_a_note_that_was_not_taken_says_so() -> None:
     failed = "Error: the notebook is full"
     of = play(talk(2_000), user("Find a boat."), *called(0, "note", failed, text="Vision: 1,795."), *FILLING)
     assert "the notebook is full" in told(of)
+
+
+@pytest.mark.parametrize("tool", ["get_notes", "search_memory", "note"])
+def test_what_a_tool_for_notes_returns_is_told(tool: str) -> None:
+    found = "The lease ends on 31 March. " + "The landlord is Brockmann, and he makes flats of it. " * 6
+    of = play(talk(2_000), user("Find a shop."), *called(0, tool, found, text="lease"), *FILLING)
+    assert "31 March" in told(of)
 
 
 def test_rows_of_a_table_stay_apart_on_one_line() -> None:
