@@ -28,7 +28,6 @@ from .calls import (
     changes_something,
     clipped,
     failure_in,
-    is_output,
     one_line,
     only_looks,
     raised,
@@ -47,6 +46,7 @@ from .calls import (
 )
 from .hindsight import Hindsight
 from .records import is_record, record_in, record_text, shorter_record, without_known
+from .repeats import is_output
 from .step_rooms import SPOKEN_MORE, USED_MIN, WHY_CHARS, LevelChars, Rooms, is_report, room_in, says_edit
 
 CALL_HEAD, EDIT_HEAD = 0.62, 0.96
@@ -79,7 +79,7 @@ TITLE_CHARS_MAX = 120
 FAILED_CHARS = 300
 """Of the words in which a failed call says why, before anything else."""
 
-FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _FENCES = "\n```\n{}\n```"
 PROGRAM_SHARE, PROGRAM_CHARS_MIN = 0.1, 80
 """Of what was said, for programs in it; in less than these characters a program says nothing."""
@@ -89,7 +89,7 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
     """Return the finest step for *unit*, whose assistant spoke; what is shortened in place is read as it was said."""
     parts = redacted_texts(map(as_said, unit.entries))
     spoken = [part.text.strip() for part in parts if part.trust != "tool" and not part.tool and part.text.strip()]
-    spoken += filter(None, map(thought_in, parts))
+    spoken += filter(None, (thought_in(part, notes=hindsight.by_fields) for part in parts))
     words = "\n".join(spoken)
     results: dict[str, str] = {}
     printed = ""
@@ -111,7 +111,7 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
     acts = tuple(
         _act(call, results.get(call.call, ""), most, hindsight, said=words, last=unit.last)
         for call in calls
-        if not _only_thinks(call, results.get(call.call, ""))
+        if not _only_thinks(call, results.get(call.call, ""), hindsight)
         and (not writes_task_list(call) or hindsight.newest_call.get(call.tool) == call.number)
     )
     if printed:
@@ -121,7 +121,6 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
         words = hindsight.repeats.without_asked(words, number=unit.first)
     if hindsight.by_fields:
         words = hindsight.repeats.without_later(words, number=unit.last)
-        words = words if words.strip(f"{GAP}\n ") else ""
     words = with_rows(words) if hindsight.by_fields else words
     said = most.said if acts or not hindsight.by_fields else most.said * SPOKEN_MORE
     said = room_in(words, said) if hindsight.by_fields else said
@@ -134,10 +133,12 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
     )
 
 
-def _only_thinks(call: MessageText, result: str) -> bool:
+def _only_thinks(call: MessageText, result: str, hindsight: Hindsight) -> bool:
     """Tell a call that is told as what was said; one that failed, or returned more than that it was done, is not."""
-    thought = thought_in(call)
-    return bool(thought) and (len(result) <= NOTED_CHARS_MAX or result.strip() in thought) and not error_text(result)
+    thought = thought_in(call, notes=hindsight.by_fields)
+    if not thought or not hindsight.by_fields:
+        return bool(thought)
+    return (len(result) <= NOTED_CHARS_MAX or result.strip() in thought) and not error_text(result)
 
 
 def coarser(step: AccountStep, level: int, hindsight: Hindsight, levels: Sequence[LevelChars]) -> AccountStep:
@@ -197,8 +198,8 @@ def _words(text: str, chars: int, number: int, hindsight: Hindsight) -> str:
     """Return an assistant's words in at most *chars* characters: of many lines, those that mattered."""
     if len(text) <= chars or not chars:
         return text if chars else ""
-    if hindsight.by_fields and (programs := FENCED.findall(text)):
-        return _words_first(FENCED.sub("\n", text), programs, chars, number, hindsight)
+    if hindsight.by_fields and (programs := _FENCED.findall(text)):
+        return _words_first(_FENCED.sub("\n", text), programs, chars, number, hindsight)
     sought, clauses = hindsight.seeker(after=number), hindsight.by_fields
     if text.count("\n") < WORDS_LINES_MIN:
         return sentences_excerpt(text, chars=chars, sought=sought, clauses=clauses)

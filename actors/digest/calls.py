@@ -21,6 +21,7 @@ from protocol.formats import messages
 
 from .edits import EDITS, edits_in, edits_text
 from .hindsight import Hindsight
+from .repeats import is_output
 
 MODE = "command"
 """The argument by which a tool that does several things is told which one; of others it is a whole command line."""
@@ -98,20 +99,19 @@ RAISED_IN = "(raised in"
 _IN_TRACE = re.compile(rf'(?:{GAP} )?(?:  File ".+", line \d|    \S|.*{re.escape(TRACE_TITLE)})')
 """A line of a trace, where one is known to stand: its title, a frame, or the line of the program below it."""
 
-SPOKEN_CHARS_MAX = 6000
-"""A longer text was printed by a program: nobody says so much."""
-
 OUTPUT = "output"
 """What was printed, where no call is known for it."""
 
-_THINKS = re.compile(
-    r"(?i)(?:\w+_)?(?:think|thought|reason|reflect)(?:ing)?"
-    r"|(?:(?:add|save|write|take|make|store|create|append|keep)_)?(?:an?_)?(?:notes?|memory|memories)"
+_THINKS = re.compile(r"(?i)(?:\w+_)?(?:think|thought|reason|reflect)(?:ing)?")
+_NOTES = re.compile(
+    r"(?i)(?:(?:add|save|write|take|make|store|create|append|keep)_)?(?:an?_)?(?:notes?|memory|memories)"
     r"|remember|memori[sz]e"
 )
-"""A tool by which an assistant thinks, or takes a note: nothing is looked up or changed by it."""
+"""A tool by which an assistant takes a note; one that looks notes up has another verb."""
 
-_PRINTED = re.compile(r"(?i)\s*(?:exit ?code: -?\d+|address: \S+:|\$ \S+|>>> )")
+NOTE_CHARS_MIN = 20
+"""Of a note: shorter is the name of one, or what is looked for."""
+
 _EXECUTED = re.compile(r"(?i)\s*exit ?code: -?\d+\b")
 """How an executor in a group chat begins what a program printed; a person begins with a prompt, and asks about it."""
 
@@ -276,23 +276,20 @@ def refused_for(result: str) -> str:
     return next((found.group(1) for found in map(_NAMED_ERROR.match, lines) if found), "")
 
 
-def is_output(text: str) -> bool:
-    """Tell what was printed by a tool from what somebody says."""
-    return len(text) > SPOKEN_CHARS_MAX or bool(_PRINTED.match(text))
-
-
 def is_run(entries: Sequence[Entry]) -> bool:
     """Tell whether all that *entries* say was printed: where several speak, who runs programs often is a user."""
     texts = texts_of(entries)
     return bool(texts) and all(part.trust != "tool" and bool(_EXECUTED.match(part.text)) for part in texts)
 
 
-def thought_in(call: MessageText) -> str:
-    """Return the assistant's thought or note, where *call* is a tool for that only; else an empty text."""
-    if not _THINKS.fullmatch(call.tool):
+def thought_in(call: MessageText, *, notes: bool) -> str:
+    """Return the assistant's thought, or with *notes* its note, where *call* is a tool for that only; else nothing."""
+    is_note = notes and bool(_NOTES.fullmatch(call.tool))
+    if not is_note and not _THINKS.fullmatch(call.tool):
         return ""
     values = list(arguments_of(call).values())
-    return values[0].strip() if len(values) == 1 and isinstance(values[0], str) else ""
+    text = values[0].strip() if len(values) == 1 and isinstance(values[0], str) else ""
+    return "" if is_note and (len(text) < NOTE_CHARS_MIN or " " not in text) else text
 
 
 def reads_instructions(call: MessageText) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -17,7 +17,7 @@ from protocol.account import AccountAct, AccountStep
 from .account_steps import ANSWER_CHARS_MAX, EDIT_HEAD, NOTHING, REASON_HEAD
 from .calls import TASK_LIST, clipped, one_line
 from .edits import NEW_MARK, newest_of
-from .pieces import named, pieces, pieces_of, told_shortly
+from .pieces import ONE_MORE, named, pieces, pieces_of, told_shortly
 from .records import is_record, shorter_record, used_worth, without_ids
 from .step_rooms import (
     RECORD_CHARS,
@@ -82,13 +82,13 @@ def joined(
     kept = set(ranked[:most]).difference(others)
     silent = _beyond_room([act for act in acts if act in kept], is_linked) if by_fields else ()
     rest = sum(act.times for act in dict.fromkeys(others))
+    told_acts = [_silent(act) if act in silent else act for act in acts if act in kept]
     speakers = {step.speaker for step in steps}
     said = [
-        named(piece, step.speaker) if by_fields and len(speakers) > 1 else piece
+        _told_by(piece, step.speaker, told, among=len(speakers)) if by_fields else piece
         for step in steps
         if step.said and (not step.acts or step.level >= JOINED_LEVEL or (by_fields and tells_finding(step)))
         for piece in (pieces_of(step) or [_piece(step, sought if by_fields else None)])
-        if piece
     ]
     return AccountStep(
         first=steps[0].first,
@@ -96,7 +96,7 @@ def joined(
         speaker=speakers.pop() if len(speakers) == 1 else "",
         said=pieces(said, told, by_fields=by_fields, room=room),
         acts=(
-            *(_silent(act) if act in silent else act for act in acts if act in kept),
+            *(_ids_once(told_acts) if by_fields else told_acts),
             *([AccountAct(call=OTHERS, times=rest)] if rest else []),
         ),
         level=JOINED_LEVEL,
@@ -113,19 +113,22 @@ def _merged(steps: Sequence[AccountStep], *, by_fields: bool, sought: Sought) ->
         before = acts.get(key)
         times = act.times + (before.times if before else 0)
         acts[key] = msgspec.structs.replace(act, times=times)
-    known: set[str] = set()
     out = []
     for (head, _, _), act in acts.items():
-        told = act
-        if by_fields and is_record(act.outcome):
-            record, ids = without_ids(act.outcome, known)
-            known |= ids
-            told = msgspec.structs.replace(act, outcome=record)
         record_chars = RECORD_LEAST_CHARS if act.outcome in wanted else RECORD_CHARS
-        outcome = _gist(told, by_fields=by_fields, sought=sought, record_chars=record_chars)
+        outcome = _gist(act, by_fields=by_fields, sought=sought, record_chars=record_chars)
         instructs = by_fields and act.instructs
         out.append(msgspec.structs.replace(act, call=head, outcome=outcome, instructs=instructs))
     return out
+
+
+def _ids_once(acts: Iterable[AccountAct]) -> Iterator[AccountAct]:
+    """Yield *acts*, each record without the ids that one before it tells: whose they are, the first says for all."""
+    known: set[str] = set()
+    for act in acts:
+        record, ids = without_ids(act.outcome, known) if is_record(act.outcome) else (act.outcome, set[str]())
+        known |= ids
+        yield msgspec.structs.replace(act, outcome=record) if record != act.outcome else act
 
 
 def _beyond_room(acts: Sequence[AccountAct], is_linked: Callable[[str], bool]) -> list[AccountAct]:
@@ -155,6 +158,15 @@ def _is_plan(act: AccountAct) -> bool:
 
 def _silent(act: AccountAct) -> AccountAct:
     return msgspec.structs.replace(act, outcome="")
+
+
+def _told_by(piece: str, speaker: str, told: Collection[str], *, among: int) -> str:
+    """Return *piece* with the name of its *speaker* where there are several; of an empty one, and of one that is *told*
+    with a name or without, that there is one more."""
+    by_name = named(piece, speaker)
+    if not piece or piece in told or by_name in told:
+        return ONE_MORE
+    return by_name if among > 1 else piece
 
 
 def _piece(step: AccountStep, sought: Sought | None) -> str:

@@ -12,7 +12,6 @@ from actors.core.text.line_worths import Sought
 from actors.core.text.phrases import says_why, telling
 from protocol.account import AccountStep
 
-from .account_steps import FENCED
 from .step_rooms import room_in
 
 PIECES = " / "
@@ -29,9 +28,16 @@ PIECES_SHARE = 0.2
 TELLS_MIN = 2
 """What a piece tells, at least, that stands beyond that: a rule, a decision, an outcome, why, or two figures."""
 
+FENCE = "```"
+SIGNS_SHARE = 0.04
+"""Of the characters of a program, that are signs of its language."""
+
+_SIGN = re.compile(r"[{}()\[\]=<>;_]")
+
 FIGURES_MAX = 3
 """Of a piece, that count: with two it tells as much as a rule does."""
 
+ONE_MORE = "(1 more)"
 _MORE = re.compile(r"\((\d+) more\)")
 _FIGURE = re.compile(r"\d")
 _FIGURES = re.compile(r"\d[\d.,:/-]*")
@@ -45,9 +51,20 @@ def told_shortly(said: str, sought: Sought | None, *, report: bool) -> str:
     chars = REPORT_PIECE_CHARS if report else PIECE_CHARS
     if sought is None:
         return sentences_excerpt(said, chars=chars, sought=lambda _: 0.0, clauses=False)
-    words = with_gaps_once(FENCED.sub(f" {GAP} ", said)) if "```" in said else said
-    words = words if words.strip(f"{GAP} \n") else ""
+    words = _without_programs(said) if FENCE in said else said
+    words = words.replace(PIECES, PIECES.strip()) if words.strip(f"{GAP} \n") else ""
     return sentences_excerpt(words, chars=room_in(words, chars), sought=sought, clauses=True)
+
+
+def _without_programs(said: str) -> str:
+    """Return *said* with gaps for the programs between its fences; where one was cut, nobody knows what is between."""
+    parts = [GAP if number and _is_program(part) else part for number, part in enumerate(said.split(FENCE))]
+    return with_gaps_once(" ".join(parts))
+
+
+def _is_program(text: str) -> bool:
+    """Tell a program, by its language behind the fence or by its signs, from what only stands between fences."""
+    return text[:1].isalpha() or len(_SIGN.findall(text)) >= len(text) * SIGNS_SHARE
 
 
 def pieces_of(step: AccountStep) -> list[str]:

@@ -15,6 +15,9 @@ from actors.core.text.line_worths import Sought, words_of
 
 _IDENTIFIER = re.compile(r"(?=\S*\d)[\w.:/@-]{5,64}")
 
+_ID_FIELD = re.compile(r"(?:id|\w*_id|[a-z]\w*Id|uuid) (?=\S*[A-Za-z])(?=\S*\d)[\w.:/@-]{5,64}")
+"""A field that says whose a record is."""
+
 _NAME = re.compile(r"(?=.*\d)\S{3,}|\S+@\S+")
 """A word that names something, or a figure that tells things apart."""
 
@@ -129,12 +132,12 @@ def _with_pairs(fields: Sequence[str], worths: Sequence[float]) -> list[float]:
 def without_ids(text: str, known: Collection[str]) -> tuple[str, set[str]]:
     """Return a record's *text* without the fields among *known* that hold an identifier, and such fields that it has.
 
-    Whose records they are, the first of several says for all.
+    A gap stands for them.
     """
-    fields = parted(text[1:-1])
-    ids = {field for field in fields if _IDENTIFIER.fullmatch(field.partition(" ")[2])}
+    fields = [field for field in parted(text[1:-1]) if field != GAP]
+    ids = {field for field in fields if _ID_FIELD.fullmatch(field)}
     kept = [field for field in fields if field not in known]
-    return (f"{{{', '.join(kept)}}}" if ids.intersection(known) and kept else text), ids
+    return (f"{{{', '.join([*kept, GAP])}}}" if ids.intersection(known) and kept else text), ids
 
 
 def used_worth(text: str, sought: Sought) -> float:

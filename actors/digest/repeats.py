@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from actors.core.message_texts import MessageText
 from actors.core.text.gaps import GAP
+from actors.core.text.phrases import says_why, telling
 from protocol.account import AccountRequest
 
 AGAIN_CHARS_MIN = 200
@@ -19,6 +20,10 @@ ASKED_CHARS_MIN = 60
 ASKED_WHOLE_CHARS_MAX = 1_500
 """Of what a user said at once: more may be shortened in the account, and then who repeats it says what counted."""
 
+SPOKEN_CHARS_MAX = 6000
+"""A longer text was printed by a program: nobody says so much."""
+
+_PRINTED = re.compile(r"(?i)\s*(?:exit ?code: -?\d+|address: \S+:|\$ \S+|>>> )")
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+")
 
 
@@ -48,6 +53,7 @@ class Repeats:
                 repeats.brief = repeats.brief or (0 if is_begun else part.number)
                 if not part.tool and len(part.text) >= AGAIN_CHARS_MIN:
                     repeats.newest[part.text.strip()] = part.number
+                if not part.tool and len(part.text) >= AGAIN_CHARS_MIN and not is_output(part.text):
                     repeats.lines |= dict.fromkeys(filter(_is_long, map(str.strip, part.text.split("\n"))), part.number)
         for request in requests:
             repeats._know_asked(request.text)
@@ -64,10 +70,15 @@ class Repeats:
 
     def without_later(self, words: str, *, number: int) -> str:
         """Return the *words* of message *number* without long lines that an assistant says again later: a gap stands
-        for them. Where several plan together, each says the plan anew."""
-        if all(self.lines.get(line.strip(), 0) <= number for line in words.split("\n")):
+        for them. Where several plan together, each says the plan anew.
+
+        Later words may be shortened: what tells something, and a message that would say nothing else, stays.
+        """
+        lines = words.split("\n")
+        kept = [line if self.lines.get(line.strip(), 0) <= number or _tells(line) else GAP for line in lines]
+        if all(line == GAP or not line.strip() for line in kept):
             return words
-        return "\n".join(GAP if self.lines.get(line.strip(), 0) > number else line for line in words.split("\n"))
+        return "\n".join(line for line, before in zip(kept, ("", *kept), strict=False) if line != GAP or before != GAP)
 
     def without_asked(self, words: str, *, number: int) -> str:
         """Return the *words* of message *number*, if it hands the task on, without the sentences of the user: a gap
@@ -85,7 +96,17 @@ class Repeats:
 
 
 def _is_long(line: str) -> bool:
-    return len(line) >= ASKED_CHARS_MIN
+    # a row alone says nothing, nor do rows without the names of their columns
+    return len(line) >= ASKED_CHARS_MIN and not line.startswith("|")
+
+
+def _tells(line: str) -> bool:
+    return says_why(line) or next(telling(line.encode("utf-8", "replace")), None) is not None
+
+
+def is_output(text: str) -> bool:
+    """Tell what was printed by a tool from what somebody says."""
+    return len(text) > SPOKEN_CHARS_MAX or bool(_PRINTED.match(text))
 
 
 def _plain(sentence: str) -> str:

@@ -15,7 +15,7 @@ from actors.core.units import Unit
 from protocol.account import Account, AccountRequest
 from protocol.policy import share_of
 
-from .calls import speaker_of
+from .calls import is_run, speaker_of
 from .requests import (
     REFERRED_CHARS_MIN,
     REQUEST_TOKENS,
@@ -67,11 +67,14 @@ class RequestList:
     def of(cls, state: State, count: Count) -> RequestList:
         assert state.policy is not None
         before = state.digest.account if state.digest else None
+        by_fields = state.policy.digest.records == "fields"
         users = [entry for entry in state.live if entry.role == "user" and not entry.leading]
+        # what a program printed becomes a step: no request refers to it
+        users = [entry for entry in users if not (by_fields and is_run((entry,)))]
         known = cls(
             count=count,
             room=0,
-            by_fields=state.policy.digest.records == "fields",
+            by_fields=by_fields,
             staying={entry.number: entry for entry in users},
             requests=[one for one in before.requests if one.text != ABOVE] if before else [],
             left_out=before.requests_left_out if before else 0,

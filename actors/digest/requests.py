@@ -55,7 +55,12 @@ TASK_SHARE = 0.33
 WORD_CHARS_MAX = 24
 """So far is looked for the end of a word where a request is parted."""
 
-_MARK = re.compile(r' ?\[… ([\d,]+) characters: read_artifact\("messages:\d+"\) …\] ?')
+_MARK = re.compile(r' ?\[… ([\d,]+) characters: read_artifact\("messages:(\d+)"\) …\] ?')
+_COUNTED = re.compile(r"\d{1,3}(?:,\d{3}){0,3}")
+"""What a mark of ours counts; a user may write any other."""
+
+DIGITS_MAX = 16
+"""Of a number in what looks like a mark: more were written by nobody of ours."""
 
 LEAST_CHARS = 240
 """A request is not shortened below this, before it has to leave."""
@@ -255,14 +260,15 @@ def shortened(request: AccountRequest, tokens: int, count: Count, *, by_sentence
         return request
     before, told = 0, ""
     if by_sentences:
-        before, text = _gone(text), with_gaps_once(_MARK.sub(f" {GAP} ", text))
+        before, text = _without_marks(text, request.number)
         told = _in_sentences(request.number, text, chars, before)
     if not told:
         head, tail = text[: chars * 2 // 3], text[len(text) - chars // 3 :]
         head = head[: at + 1] if (at := head.rfind(" ", len(head) - WORD_CHARS_MAX)) > 0 else head
         tail = tail[at:] if (at := tail.find(" ", 0, WORD_CHARS_MAX)) > 0 else tail
         middle = text[len(head) : len(text) - len(tail)]
-        gone = before + _gone(middle) + len(_MARK.sub("", middle))
+        # before rules 3, what was shortened before is counted as it was said here
+        gone = before + len(middle) if by_sentences else _gone(middle) + len(_MARK.sub("", middle))
         told = f"{head.rstrip()} {_mark(request.number, gone)} {tail.lstrip()}"
     return msgspec.structs.replace(request, text=told) if len(told) < len(request.text) else request
 
@@ -283,9 +289,25 @@ def _in_sentences(number: int, text: str, chars: int, before: int) -> str:
     return with_gaps_once(" ".join([*told, runs[-1].strip()])).lstrip()
 
 
+def _without_marks(text: str, number: int) -> tuple[int, str]:
+    """Return how many characters the marks in *text* of message *number* stand for, and the text with gaps for them."""
+    gone = 0
+
+    def counted(found: re.Match[str]) -> str:
+        nonlocal gone
+        if int(found[2]) != number or not _COUNTED.fullmatch(found[1]):
+            return found[0]
+        gone += int(found[1].replace(",", ""))
+        return f" {GAP} "
+
+    bare = _MARK.sub(counted, text)
+    return gone, with_gaps_once(bare) if gone else bare
+
+
 def _gone(text: str) -> int:
     """Return how many characters the marks in *text* stand for: what was shortened before counts as it was said."""
-    return sum(int(found.replace(",", "")) for found in _MARK.findall(text))
+    counted = [found.replace(",", "") for found, _ in _MARK.findall(text)]
+    return sum(int(digits) for digits in counted if digits and len(digits) < DIGITS_MAX)
 
 
 def _mark(number: int, gone: int) -> str:

@@ -28,7 +28,7 @@ quotes, so many at most."""
 SHORT_CHARS = 40
 """Beside the characters of a sentence: what it costs to tell it, as its square root."""
 
-_END = re.compile(r"(?<=[^\W\d]{2}[.!?])(?=\s)|(?<=[^\w\s][.!?])(?=\s)|(?<=\d[!?])(?=\s)|(?<=[。！？])|(?<=\n)")
+_END = re.compile(r"(?<=[^\W\d]{2}[.!?])(?=\s)|(?<=[^\w\s][.!?])(?=\s)|(?<=\d[!?])(?=\s)|(?<=[。！？])|(?<=\n)(?!\s)")
 """Where a sentence ends, or a line; behind a figure a full stop is one of a date or a list."""
 
 _ENDED = re.compile(r"[^\W\d][.!?:][\"'”»)*]*\s*\Z|[。！？：]\s*\Z")
@@ -42,8 +42,13 @@ def sentences_of(text: str) -> list[str]:
     """Return the sentences of *text* with the white space behind each: together they are the text."""
     out: list[str] = []
     for piece in filter(None, _END.split(text)):
-        is_short = bool(out) and len(out[-1].strip()) < SENTENCE_CHARS_MIN and not out[-1].endswith("\n")
-        if is_short or (out and piece.isspace()):
+        before = out[-1] if out else "\n"
+        # no long text is looked at, or put together, once more for each piece
+        if (
+            len(before) < 2 * SENTENCE_CHARS_MIN
+            and not before.endswith("\n")
+            and len(before.strip()) < SENTENCE_CHARS_MIN
+        ):
             out[-1] += piece
         else:
             out.append(piece)

@@ -84,7 +84,9 @@ FILLED = 0.92
 DENSE_CHARS = 3
 """Characters of English that say what one of a dense script does."""
 
-_DENSE = re.compile("[\u0900-\u1fff\u2e80-\uffdc]")
+_DENSE = re.compile(
+    "[\u0900-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\ua4cf\uac00-\ud7af\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff]"
+)
 """A character of Chinese, Japanese, Korean or an Indian script: most are a token."""
 
 STEP_CHARS, ACT_CHARS = 7, 4
@@ -189,11 +191,14 @@ class Rooms:
         return room
 
 
+def english_chars(text: str) -> int:
+    """Return how many characters of plain English say as much as *text*, and cost as much."""
+    return len(text) if text.isascii() else len(text) + (DENSE_CHARS - 1) * len(_DENSE.findall(text))
+
+
 def room_in(text: str, chars: int) -> int:
-    """Return the characters of *text* that say as much, and cost as much, as *chars* of plain English."""
-    if text.isascii():
-        return chars
-    return int(chars * len(text) / (len(text) + (DENSE_CHARS - 1) * len(_DENSE.findall(text))))
+    """Return the characters of *text* that say as much as *chars* of plain English."""
+    return chars if text.isascii() or not text else int(chars * len(text) / english_chars(text))
 
 
 def is_printed_act(act: AccountAct) -> bool:
@@ -213,5 +218,5 @@ def is_report(step: AccountStep) -> bool:
 
 def tells_finding(step: AccountStep) -> bool:
     """Tell whether the assistant said what it had found: longer than what it was about to do, also when it is cut."""
-    said = len(step.said.encode("utf-8", "replace"))
+    said = english_chars(step.said)
     return step.level < JOINED_LEVEL and (said >= FINDING_CHARS_MIN or (GAP in step.said and said > CUT_CHARS_MIN))

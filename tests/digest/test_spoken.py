@@ -89,7 +89,29 @@ def test_no_program_is_told_of_what_was_said_where_steps_are_joined() -> None:
     words = "Keyed by leg now. ```python import csv def load(f): return list(csv.reader(open(f))) ```"
     assert told_shortly(words, nobody, report=False) == f"Keyed by leg now. {GAP}"
     assert told_shortly("```python import csv ```", nobody, report=False) == ""
-    assert joined_of(step(3, "```python import csv ```"), step(4, "It is 7.")).said == "It is 7."
+    assert joined_of(step(3, "```python import csv ```"), step(4, "It is 7.")).said == f"It is 7.{PIECES}(1 more)"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Wrap it in ``` please. The root cause is that prod ran out of disk at 04:12.",
+        "print(x)\n```\nThe root cause is that prod ran out of disk at 04:12.",
+        "```\nTotal due: 4,812.50 EUR on 2026-11-30\n```",
+    ],
+)
+def test_what_stands_between_fences_and_is_no_program_is_told(said: str) -> None:
+    assert re.search(r"04:12|4,812\.50", told_shortly(said, nobody, report=False))
+
+
+def test_a_name_stands_before_all_that_somebody_said_and_what_is_told_is_not_told_again() -> None:
+    both = joined_of(step(3, "Run it with tcp / udp, because both fail.", "critic"), step(4, "Fixed.", "coder"))
+    assert both.said == f"critic: Run it with tcp/udp, because both fail.{PIECES}coder: Fixed."
+    said = "We must not ship before 604 is shut."
+    two = (step(3, said, "critic"), step(4, "Fixed it.", "coder"))
+    for known in (said, f"critic: {said}"):
+        one = joined(two, told=(known,), by_fields=True, sought=nobody, is_linked=lambda _: False)
+        assert one.said == f"coder: Fixed it.{PIECES}(1 more)"
 
 
 def test_a_note_is_told_as_what_the_assistant_said() -> None:
@@ -111,6 +133,24 @@ def test_what_a_tool_for_notes_returns_is_told(tool: str) -> None:
     found = "The lease ends on 31 March. " + "The landlord is Brockmann, and he makes flats of it. " * 6
     of = play(talk(2_000), user("Find a shop."), *called(0, tool, found, text="lease"), *FILLING)
     assert "31 March" in told(of)
+
+
+def test_an_empty_cell_keeps_its_place() -> None:
+    assert with_rows("|  | Q1 |\n|---|---|\n| Cost |  |") == "- | Q1:\nCost | -;"
+    assert with_rows("We leave at noon;\n|---|---|") == "We leave at noon;"
+
+
+@pytest.mark.parametrize("text", ["Tôi đã đặt phòng ở Huế", "ἐν ἀρχῇ ἦν ὁ λόγος", "❤️✔️☑️ done", "\ud800\ud801 x"])
+def test_other_letters_have_the_room_of_english_ones(text: str) -> None:
+    assert room_in(text, 300) == 300
+
+
+def test_a_heading_alone_is_worth_nothing_and_one_with_its_rule_is() -> None:
+    text = (
+        "I looked at the list once more, as before. ## Constraints Never delete the tables of 2024 in prod. "
+        "The rest is as it was before, and I then read the third list, which was much like the first one."
+    )
+    assert "Never delete the tables" in sentences_excerpt(text, chars=90, sought=nobody, clauses=True)
 
 
 def test_rows_of_a_table_stay_apart_on_one_line() -> None:
@@ -147,6 +187,24 @@ def test_of_a_long_request_the_sentences_stay_that_tell_most() -> None:
     assert abs(len(LETTER.text) - len(shown) - int(gone)) < 20
 
 
+@pytest.mark.parametrize("mark", ["[… , characters", f"[… {'9' * 5_000} characters", "[… 5,000 characters"])
+@pytest.mark.parametrize("by_sentences", [True, False])
+def test_a_mark_that_a_user_wrote_is_his_own(mark: str, by_sentences: bool) -> None:
+    own = f'{mark}: read_artifact("messages:2") …]'
+    long = AccountRequest(number=3, text=f"See {own} for it. " + "The pump runs dry because nobody looks. " * 90)
+    short = shortened(long, 200, COUNT, by_sentences=by_sentences)
+    (gone,) = re.findall(r"\[… ([\d,]+) characters: read_artifact\(\"messages:3\"\) …\]", short.text)
+    assert int(gone.replace(",", "")) < len(long.text)
+
+
+def test_a_request_does_not_refer_to_what_a_program_printed() -> None:
+    rules = "\n".join(f"rule {at}: never book seat {at * 37} on the ferry before noon has come" for at in range(6))
+    ran = f"exitcode: 0 (execution succeeded)\nCode output:\n{rules}"
+    of = play(talk(2_000), user(f"Count the ferries by these rules:\n{rules}"), FILLING[0], named(ran, "terminal"))
+    play(of, *FILLING, user("Go on."), *FILLING)
+    assert "seat 185" in account(of).requests[0].text
+
+
 def test_what_is_shortened_by_sentences_again_says_once_how_much_is_gone() -> None:
     once = shortened(LETTER, COUNT(LETTER.text) * 8 // 10, COUNT)
     twice = shortened(once, COUNT(LETTER.text) // 2, COUNT)
@@ -170,8 +228,17 @@ def test_sentences_are_all_of_a_text(text: str) -> None:
 def test_an_id_that_several_records_have_stands_in_the_first() -> None:
     first, known = without_ids("{user_id daiki_1116, cabin economy}", set())
     assert first == "{user_id daiki_1116, cabin economy}"
-    assert without_ids("{user_id daiki_1116, cabin economy}", known)[0] == "{cabin economy}"
+    assert without_ids("{user_id daiki_1116, cabin economy}", known)[0] == "{cabin economy, …}"
     assert without_ids("{user_id daiki_1116}", known)[0] == "{user_id daiki_1116}"
+    bill = "{due 2026-11-30, amount 1250.00, state open}"
+    assert without_ids(bill, without_ids(bill, set())[1])[0] == bill
+
+
+def test_what_tells_something_stays_where_it_was_said_though_it_is_said_again() -> None:
+    found = "The root cause is that valve 604 was shut by night shift C, and nobody noticed it."
+    assert Repeats(lines={found: 9}).without_later(f"{found}\nIt failed.", number=5) == f"{found}\nIt failed."
+    alone = "1. Search the archive for papers on the regulation of AI of June 2022."
+    assert Repeats(lines={alone: 9}).without_later(alone, number=5) == alone
 
 
 def test_a_line_that_is_said_again_later_leaves_where_it_was_said_first() -> None:

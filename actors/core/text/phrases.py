@@ -51,8 +51,8 @@ fixed|successfully|completed|passed|resolved|root cause|conclusion|turns out|con
 _OUTCOME_JOINED = "完成|成功|修复|修復|解决|解決|原因是|根本原因|结论|結論|完了|修正し|判明|確認でき|원인|해결|완료"
 
 _CAUSE = """
-because|causes?|caused|due to|reasons?|reason why|explains|that's why|turned out|culprit|blame
-|weil|ursache|grund|gründe|liegt an|liegt daran|wegen|deshalb|daher|parce que|car|à cause|raison
+because|causes?|caused|due to|reasons?|reason why|explains|that's why|turned out|culprit
+|weil|ursache|grund|gründe|liegt an|liegt daran|wegen|deshalb|daher|parce que|à cause|raison
 |porque|causa|debido a|motivo|perché|потому что|из-за|причина
 """
 _CAUSE_JOINED = "因为|因為|由于|由於|导致|導致|原因|所以|ため、|ためです|なので|からです|せいで|理由|때문|이유"
@@ -103,8 +103,10 @@ def telling(data: bytes) -> Iterator[tuple[str, str]]:
 
 
 def announces(line: str) -> bool:
-    """Tell whether *line* is a heading below which it is said what must be kept: alone it says nothing."""
-    return bool(_HEADING.match(line)) and bool(_BINDS.search(line))
+    """Tell whether *line* is nothing but a heading below which it is said what must be kept."""
+    if line.rstrip().endswith((".", "!", "?")) or not (_HEADING.match(line) and _BINDS.search(line)):
+        return False
+    return next(telling(line.encode("utf-8", "replace")), None) is None
 
 
 def binding(lines: Sequence[str]) -> list[int]:
@@ -113,7 +115,7 @@ def binding(lines: Sequence[str]) -> list[int]:
     is_below = False
     for number, line in enumerate(lines):
         if _HEADING.match(line):
-            is_below = announces(line)
+            is_below = bool(_BINDS.search(line))
         elif is_below:
             found.append(number)
     return found

@@ -38,8 +38,8 @@ _BLOCK = re.compile(r"\s*(?:\d+\W+)?(?:async )?(?:def|class|if|elif|for|while|wi
 """A line that opens a block of a program."""
 
 _SEPARATORS = (" | ", "\t", ",", "  ")
-ROW_CHARS_MIN = 5
-"""Of a Markdown row: a cell between two bars."""
+ROW_CHARS_MIN, EMPTY_CELL = 5, "-"
+"""Of a Markdown row: a cell between two bars. An empty one keeps its place among the columns."""
 
 HEAD_CELLS_MIN, HEAD_ROWS_MIN, HEAD_ROWS_LOOKED = 3, 3, 12
 NUMERIC_SHARE = 0.7
@@ -235,12 +235,15 @@ def with_rows(said: str) -> str:
     if "\n|" not in f"\n{said}":
         return said
     out: list[str] = []
+    is_below = False
     for line in said.split("\n"):
         row = line.strip()
-        if len(row) < ROW_CHARS_MIN or not (row.startswith("|") and row.endswith("|")):
-            out.append(line)
-        elif _RULER.fullmatch(row):
-            out[-1:] = [f"{before.rstrip(';')}:" if before.endswith(";") else before for before in out[-1:]]
+        is_row = len(row) >= ROW_CHARS_MIN and row.startswith("|") and row.endswith("|")
+        if is_row and _RULER.fullmatch(row):
+            if is_below:
+                out[-1] = f"{out[-1].removesuffix(';')}:"
         else:
-            out.append(f"{row.strip('| ')};")
+            cells = (cell.strip() or EMPTY_CELL for cell in row[1:-1].split("|"))
+            out.append(f"{' | '.join(cells)};" if is_row else line)
+        is_below = is_row
     return "\n".join(out)
