@@ -2,7 +2,7 @@
 PYTHON ?= python3
 UV ?= uv
 # Processes that test at once, each with servers of its own: most tests wait more than they compute.
-TESTERS ?= 6
+TESTERS ?= 7
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 
@@ -71,17 +71,17 @@ installs: $(INSTALLS)
 
 lint: lint-style lint-types lint-imports
 
-lint-style: .venv/.base
+lint-style: .venv/.locked
 	@echo 'lint: ruff check'
 	@$(BIN)/ruff check --quiet .
 	@echo 'lint: ruff format'
 	@$(BIN)/ruff format --check --quiet . || { echo 'some files are not formatted: $(BIN)/ruff format .' >&2; exit 1; }
 
-lint-types: .venv/.base
+lint-types: .venv/.locked
 	@echo 'lint: mypy'
 	@$(BIN)/mypy --no-error-summary
 
-lint-imports: .venv/.base
+lint-imports: .venv/.locked
 	@echo 'lint: import-linter'
 	@PYTHONPATH=. $(BIN)/lint-imports --no-logo >.venv/lint-imports.txt 2>&1 || { cat .venv/lint-imports.txt >&2; exit 1; }
 
@@ -228,17 +228,19 @@ javascript: .venv/.installed tests/examples/javascript/node_modules/.installed
 .venv/.installed: .venv/.base .venv/.llm
 	@touch $@
 
-# The lock names every package: there is nothing to resolve. One pip unpacks on one core, so two take half of them each.
-.venv/.halves: .venv/.made infra/lock/requirements.txt
+# The lock names every package: there is nothing to resolve. One pip unpacks on one core, and waits; so three take a part each.
+.venv/.parted: .venv/.made infra/lock/requirements.txt
 	@echo 'install: locked dependencies (about a minute)'
-	@awk '/^[^ #]/ { half = !half } { print >(".venv/half" half + 0 ".txt") }' infra/lock/requirements.txt
+	@awk '/^[^ #]/ { part = (part + 1) % 3 } { print >(".venv/part" part + 0 ".txt") }' infra/lock/requirements.txt
 	@touch $@
-.venv/.half%: .venv/.halves
-	@$(PIP) install --no-compile --no-deps --require-hashes -r .venv/half$*.txt
+.venv/.part%: .venv/.parted
+	@$(PIP) install --no-compile --no-deps --require-hashes -r .venv/part$*.txt
+	@touch $@
+.venv/.locked: .venv/.parted
+	@$(MAKE) $(if $(findstring jobserver,$(MAKEFLAGS)),,--jobs=3) .venv/.part0 .venv/.part1 .venv/.part2
 	@touch $@
 
-.venv/.base: .venv/.made pyproject.toml infra/lock/requirements.txt
-	@$(MAKE) $(if $(findstring jobserver,$(MAKEFLAGS)),,--jobs=2) .venv/.half0 .venv/.half1
+.venv/.base: .venv/.locked pyproject.toml
 	@echo 'install: jettison'
 	@$(PIP) install --no-compile --no-deps --no-build-isolation -e .
 	@touch $@
