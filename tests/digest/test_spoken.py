@@ -9,6 +9,7 @@ import pytest
 from actors.core.account_text import JOINED_LEVEL
 from actors.core.text.excerpt import sentences_excerpt
 from actors.core.text.gaps import GAP
+from actors.core.text.phrases import says_why
 from actors.core.text.table import with_rows
 from actors.digest.joined_steps import joined
 from actors.digest.pieces import PIECES, PIECES_CHARS_MAX, pieces, told_shortly
@@ -20,7 +21,7 @@ from actors.digest.step_rooms import DENSE_CHARS, LEVEL_CHARS, Rooms, room_in
 from protocol.account import AccountAct, AccountRequest, AccountStep
 from tests.builders import COUNT, user
 
-from .test_account import Message, account, called, play, told
+from .test_account import Message, account, called, play, said, told
 from .test_account_room import report, talk
 
 LETTER = AccountRequest(
@@ -65,6 +66,13 @@ def test_a_user_who_begins_with_an_output_is_heard(name: str) -> None:
     of = play(talk(2_000), user("Count the ferries."), named(asked, name) if name else user(asked))
     play(of, *FILLING, user("Go on."), *FILLING)
     assert any("Why is that" in one.text for one in account(of).requests)
+
+
+def test_a_message_that_is_nothing_but_an_image_is_a_request() -> None:
+    image = {"type": "image_url", "image_url": {"url": "https://example.org/boat.png"}}
+    of = play(talk(2_000), user("Find this boat."), {"role": "user", "content": [image]}, *FILLING)
+    play(of, user("Go on."), *FILLING)
+    assert 2 in {one.number for one in account(of).requests}
 
 
 def test_where_several_are_joined_their_names_stand_with_what_they_said() -> None:
@@ -176,6 +184,11 @@ def test_why_something_is_so_is_told_before_what_was_done() -> None:
     )
 
 
+@pytest.mark.parametrize(("said", "why"), [("I rented a car.", False), ("It runs, because the old one does.", True)])
+def test_a_reason_is_told_by_its_words(said: str, why: bool) -> None:
+    assert says_why(said) is why
+
+
 def test_of_a_long_request_the_sentences_stay_that_tell_most() -> None:
     short = shortened(LETTER, COUNT(LETTER.text) // 2, COUNT)
     assert "We pay no deposit, not even 100, before we have seen it." in short.text
@@ -232,6 +245,15 @@ def test_an_id_that_several_records_have_stands_in_the_first() -> None:
     assert without_ids("{user_id daiki_1116}", known)[0] == "{user_id daiki_1116}"
     bill = "{due 2026-11-30, amount 1250.00, state open}"
     assert without_ids(bill, without_ids(bill, set())[1])[0] == bill
+
+
+def test_the_head_of_a_table_stays_with_its_rows_though_another_has_the_same() -> None:
+    head = "| Boat with its trailer | Price in pounds, by its owner | Year in which it was built |"
+    table = f"Prices:\n{head}\n|---|---|---|\n| Vision | 1,795 | 2019 |"
+    later = said(f"{table}\n\nAll of them were looked at once more, and nothing else is known. " * 2, name="Critic")
+    of = play(talk(2_000), user("Find a boat."), said(table, name="Finder"), later, *FILLING)
+    (first,) = [one for one in account(of).steps if one.first == 2]
+    assert "Price in pounds" in first.said
 
 
 def test_what_tells_something_stays_where_it_was_said_though_it_is_said_again() -> None:
