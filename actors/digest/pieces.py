@@ -9,7 +9,7 @@ from actors.core.account_text import JOINED_LEVEL
 from actors.core.text.excerpt import sentences_excerpt
 from actors.core.text.gaps import GAP, with_gaps_once
 from actors.core.text.line_worths import Sought
-from actors.core.text.phrases import says_why, telling
+from actors.core.text.phrases import telling, tells
 from protocol.account import AccountStep
 
 from .step_rooms import room_in
@@ -21,9 +21,6 @@ PIECES_CHARS_MAX = 240
 PIECE_CHARS = 120
 REPORT_PIECE_CHARS = 360
 """Of a report, which says what others only did."""
-
-PIECES_SHARE = 0.2
-"""Of the room of all steps, what was said in them, where all are joined."""
 
 TELLS_MIN = 2
 """What a piece tells, at least, that stands beyond that: a rule, a decision, an outcome, why, or two figures."""
@@ -87,23 +84,24 @@ def pieces(said: Sequence[str], told: Collection[str], *, by_fields: bool, room:
     more += len(said) - len(kept) - sum(bool(_MORE.fullmatch(one)) for one in said)
     worths = [_tells(one, by_fields=by_fields) for one in kept]
     # a report may be longer; before rules 3 each had all that it took
-    most = PIECE_CHARS if by_fields else PIECES_CHARS_MAX
-    everything = "".join(kept)
-    room = max(room, room_in(everything, PIECES_CHARS_MAX) if by_fields else PIECES_CHARS_MAX)
-    most = room_in(everything, most) if by_fields else most
-    least = room_in(everything, PIECES_CHARS_MAX) if by_fields else PIECES_CHARS_MAX
-    while len(kept) > 1:
-        place = min(range(len(kept) - 1), key=lambda place: (worths[place], place))
-        if sum(min(len(one), most) for one in kept) <= (room if worths[place] >= TELLS_MIN else least):
+    least = most = PIECES_CHARS_MAX
+    if by_fields:
+        everything = "".join(kept)
+        least, most = room_in(everything, PIECES_CHARS_MAX), room_in(everything, PIECE_CHARS)
+    costs = [min(len(one), most) for one in kept]
+    used, gone = sum(costs), set[int]()
+    for place in sorted(range(len(kept) - 1), key=lambda place: (worths[place], place)):
+        if used <= (max(room, least) if worths[place] >= TELLS_MIN else least):
             break
-        del kept[place], worths[place]
-        more += 1
-    return PIECES.join([*kept, *([f"({more} more)"] if more else [])])
+        gone.add(place)
+        used -= costs[place]
+    more += len(gone)
+    told = [one for place, one in enumerate(kept) if place not in gone]
+    return PIECES.join([*told, *([f"({more} more)"] if more else [])])
 
 
 def _tells(said: str, *, by_fields: bool) -> int:
     """Return how much a piece of what was said tells: a rule, a decision, an outcome, a figure, and why."""
-    kinds = {kind for kind, _ in telling(said.encode("utf-8", "replace"))}
-    if not by_fields:
-        return 2 * len(kinds) + bool(_FIGURE.search(said))
-    return 2 * (len(kinds) + says_why(said)) + min(FIGURES_MAX, len(_FIGURES.findall(said)))
+    if by_fields:
+        return 2 * tells(said) + min(FIGURES_MAX, len(_FIGURES.findall(said)))
+    return 2 * len({kind for kind, _ in telling(said.encode("utf-8", "replace"))}) + bool(_FIGURE.search(said))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from actors.core.message_texts import MessageText
 from actors.core.text.gaps import GAP
-from actors.core.text.phrases import says_why, telling
+from actors.core.text.phrases import tells
 from protocol.account import AccountRequest
 
 AGAIN_CHARS_MIN = 200
@@ -75,7 +75,7 @@ class Repeats:
         Later words may be shortened: what tells something, and a message that would say nothing else, stays.
         """
         lines = words.split("\n")
-        kept = [line if self.lines.get(line.strip(), 0) <= number or _tells(line) else GAP for line in lines]
+        kept = [line if self.lines.get(line.strip(), 0) <= number or tells(line) else GAP for line in lines]
         if all(line == GAP or not line.strip() for line in kept):
             return words
         return "\n".join(line for line, before in zip(kept, ("", *kept), strict=False) if line != GAP or before != GAP)
@@ -98,10 +98,6 @@ class Repeats:
 def _is_long(line: str) -> bool:
     # a row alone says nothing, nor do rows without the names of their columns
     return len(line) >= ASKED_CHARS_MIN and not line.startswith("|")
-
-
-def _tells(line: str) -> bool:
-    return says_why(line) or next(telling(line.encode("utf-8", "replace")), None) is not None
 
 
 def is_output(text: str) -> bool:

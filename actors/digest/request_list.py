@@ -73,7 +73,7 @@ class RequestList:
         users = [entry for entry in users if not (by_fields and is_run((entry,)))]
         known = cls(
             count=count,
-            room=0,
+            room=share_of(moving_tokens(state), REQUESTS_SHARE),
             by_fields=by_fields,
             staying={entry.number: entry for entry in users},
             requests=[one for one in before.requests if one.text != ABOVE] if before else [],
@@ -82,13 +82,17 @@ class RequestList:
         )
         known._refer()
         known._measure()
-        share = REQUESTS_SHARE
-        if known.by_fields:
-            sizes = [*(count(one.text) for one in known.requests), *(entry.tokens for entry in users)]
-            said = sum(min(size, SAID_TOKENS_MAX) for size in sizes)
-            share = max(share, min(REQUESTS_SHARE_MAX, said / max(1, state.live_tokens - fixed_tokens(state))))
-        known.room = share_of(moving_tokens(state), share)
+        if by_fields:
+            # how much of all that is said they are, is known only once they refer to what stays
+            known.room = known._grown(state)
         return known
+
+    def _grown(self, state: State) -> int:
+        """Return the room of requests that are much of what is said in *state*."""
+        sizes = [*(self.count(one.text) for one in self.requests), *(one.tokens for one in self.staying.values())]
+        said = sum(min(size, SAID_TOKENS_MAX) for size in sizes)
+        share = min(REQUESTS_SHARE_MAX, said / max(1, state.live_tokens - fixed_tokens(state)))
+        return share_of(moving_tokens(state), max(REQUESTS_SHARE, share))
 
     def add(self, unit: Unit) -> None:
         """Take *unit*, which the user said, and which leaves the view."""

@@ -7,7 +7,7 @@ import re
 from itertools import groupby
 
 from actors.core.text.gaps import GAP
-from actors.core.text.phrases import says_why, telling
+from actors.core.text.phrases import tells
 
 END_SHARE = 0.2
 """Of the room, for the end, which says what is wanted now; many begin with small talk."""
@@ -103,8 +103,7 @@ def _kept(sentences: list[str], chars: int) -> set[int]:
 
 def _density(sentence: str) -> float:
     """Return what *sentence* tells for its length."""
-    kinds = {kind for kind, _ in telling(sentence.encode("utf-8", "replace"))}
-    worth = TOLD_WORTH * (len(kinds) + says_why(sentence))
+    worth = TOLD_WORTH * tells(sentence)
     worth += FIGURE_WORTH * min(FIGURES_MAX, len(_FIGURE.findall(sentence)))
     worth += PASTED_WORTH * bool(_QUOTED.match(sentence))
     return worth / math.sqrt(SHORT_CHARS + len(sentence))

@@ -28,7 +28,7 @@ from .account_steps import (
 from .calls import TASK_LIST
 from .hindsight import Hindsight
 from .joined_steps import joined, long_calls, without_older
-from .pieces import PIECES_SHARE, pieces_of
+from .pieces import pieces_of
 from .records import is_record
 from .step_rooms import LevelChars, expected_chars, is_report
 
@@ -54,6 +54,9 @@ further, so that a long report does, 16 go four and 64 one: set on runs in small
 joined."""
 
 COARSENESS_STEP = 0.25
+
+PIECES_SHARE = 0.2
+"""Of the room of all steps, what was said in them, where all are joined."""
 
 RATE_MIN = 0.05
 """Tokens of a character, at least: of white space and the like."""

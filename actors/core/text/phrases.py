@@ -102,6 +102,11 @@ def telling(data: bytes) -> Iterator[tuple[str, str]]:
                 yield kind, sentence
 
 
+def tells(text: str) -> int:
+    """Return how many of these *text* tells: a rule, a decision, an outcome, and why something is as it is."""
+    return len({kind for kind, _ in telling(text.encode("utf-8", "replace"))}) + says_why(text)
+
+
 def announces(line: str) -> bool:
     """Tell whether *line* is nothing but a heading below which it is said what must be kept."""
     if line.rstrip().endswith((".", "!", "?")) or not (_HEADING.match(line) and _BINDS.search(line)):
