@@ -27,7 +27,7 @@ help:
 	@echo 'make gateway-faults  agents through two gateways in turn, while everything behind them fails'
 	@echo 'make upgrade the last release and this one side by side while agents work: forwards, one version back, forwards'
 	@echo 'make fuzz    bytes of strangers, changed at random, into whatever reads them: ten minutes each'
-	@echo 'make laws    the laws on 2,000 new random conversations each, instead of the same 100'
+	@echo 'make laws    the laws on 2,000 new random conversations each, instead of the same 50'
 	@echo 'make clients Claude Code, Codex, pi, Copilot and others before the gateway and without it (needs npm; twenty minutes)'
 	@echo 'make adapters  agents of real frameworks with our adapters: sixty turns each, judged by the log'
 	@echo 'make image   builds the image (needs podman or docker), and asks it: size, rights, parts, doctor, a conversation'

@@ -11,7 +11,7 @@ settings.register_profile("repeated", derandomize="JETTISON_LAW_EXAMPLES" not in
 settings.load_profile("repeated")
 
 LAWS = settings(
-    max_examples=int(os.environ.get("JETTISON_LAW_EXAMPLES", "100")),
+    max_examples=int(os.environ.get("JETTISON_LAW_EXAMPLES", "50")),
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

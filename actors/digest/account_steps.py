@@ -44,6 +44,7 @@ from .calls import (
     without_frames,
     writes_task_list,
 )
+from .edits import without_beside
 from .hindsight import Hindsight
 from .records import is_record, record_in, record_text, shorter_record, without_known
 from .repeats import is_output
@@ -51,6 +52,9 @@ from .step_rooms import SPOKEN_MORE, USED_MIN, WHY_CHARS, LevelChars, Rooms, is_
 
 CALL_HEAD, EDIT_HEAD = 0.62, 0.96
 """Of a call that is too long, its beginning; an edit says first what is new."""
+
+ONE_LINE_LEVEL = 2
+"""From which on what was said, and each call, stands on one line."""
 
 WORDS_LINES_MIN = 8
 LEAST_CHARS = 40
@@ -148,13 +152,15 @@ def coarser(step: AccountStep, level: int, hindsight: Hindsight, levels: Sequenc
     rooms = Rooms(step, level, levels, by_fields=hindsight.by_fields)
     acts = []
     for act in step.acts:
+        if hindsight.by_fields and level >= ONE_LINE_LEVEL and says_edit(act):
+            act = msgspec.structs.replace(act, call=without_beside(act.call))
         call = _shorter_call(act, rooms.call(act), step.last, hindsight)
         room = rooms.outcome(act, len(call))
         short = _shorter_outcome(act, room, step.last, hindsight) if room else ""
-        acts.append(msgspec.structs.replace(act, call=one_line(call) if level >= 2 else call, outcome=short))
+        acts.append(msgspec.structs.replace(act, call=one_line(call) if level >= ONE_LINE_LEVEL else call, outcome=short))
     words = _words(step.said, rooms.said, step.last, hindsight)
     return msgspec.structs.replace(
-        step, said=one_line(words) if level >= 2 else words, acts=tuple(acts), level=min(level, len(levels) - 1)
+        step, said=one_line(words) if level >= ONE_LINE_LEVEL else words, acts=tuple(acts), level=min(level, len(levels) - 1)
     )
 
 

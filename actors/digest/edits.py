@@ -105,6 +105,12 @@ def _chars(lines: Sequence[str]) -> int:
     return sum([len(line) + 1 for line in lines])
 
 
+def without_beside(call: str) -> str:
+    """Return the *call* of an edit without the lines that stayed: on one line nothing tells them from others."""
+    begin, *lines = call.split("\n")
+    return "\n".join([begin, *(line for line in lines if not line.startswith(BESIDE_MARK))])
+
+
 def newest_of(call: str) -> str:
     """Return the lines that the call of an edit says are new, on one line; an empty text for any other call."""
     if f"\n{NEW_MARK}" in call:

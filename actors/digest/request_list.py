@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from itertools import pairwise
+
+import msgspec
 
 from actors.core.account_text import request_text
 from actors.core.entry import Entry
@@ -15,6 +18,7 @@ from actors.core.units import Unit
 from protocol.account import Account, AccountRequest
 from protocol.policy import share_of
 
+from .answers import answering, question_before, question_in
 from .calls import is_run, speaker_of
 from .requests import (
     REFERRED_CHARS_MIN,
@@ -56,6 +60,8 @@ class RequestList:
     requests: list[AccountRequest]
     left_out: int
     left_out_through: int
+    questions: dict[int, str] = field(default_factory=dict)
+    """What messages of the user that are in the view answer, by their numbers."""
     tokens: int = 0
     """Of their lines."""
     _bare_tokens: int = 0
@@ -76,10 +82,12 @@ class RequestList:
             room=share_of(moving_tokens(state), REQUESTS_SHARE),
             by_fields=by_fields,
             staying={entry.number: entry for entry in users},
-            requests=[one for one in before.requests if one.text != ABOVE] if before else [],
+            requests=[one for one in before.requests if not _is_above(one)] if before else [],
             left_out=before.requests_left_out if before else 0,
             left_out_through=before.left_out_through if before else 0,
         )
+        if by_fields:
+            known.questions = _questions(state, before)
         known._refer()
         known._measure()
         if by_fields:
@@ -97,6 +105,8 @@ class RequestList:
     def add(self, unit: Unit) -> None:
         """Take *unit*, which the user said, and which leaves the view."""
         request = _request(unit.entries[0], unit.entries)
+        if question := self.questions.get(request.number):
+            request = msgspec.structs.replace(request, text=answering(request.text, question))
         self.staying.pop(request.number, None)
         self._tell_again(request)
         before = self.requests
@@ -134,7 +144,7 @@ class RequestList:
     def told(self, through: int, gone: Collection[int]) -> Account:
         """Return an account of nothing but them; of those up to *through* that stay, it says where they stand."""
         stays = (number for number in self.staying if number <= through and number not in gone)
-        above = [AccountRequest(number=number, text=ABOVE) for number in stays]
+        above = [AccountRequest(number=one, text=answering(ABOVE, self.questions.get(one, ""))) for one in stays]
         return Account(
             requests=tuple(sorted((*self.requests, *above), key=lambda one: one.number)),
             requests_left_out=self.left_out,
@@ -176,6 +186,18 @@ class RequestList:
 
     def _measure(self) -> None:
         self.tokens = sum(self.count(request_text(one)) + 1 for one in self.requests)
+
+
+def _is_above(request: AccountRequest) -> bool:
+    """Tell what stands for a message that stays, or stayed, in the view."""
+    return request.text == ABOVE or request.text == answering(ABOVE, question_in(request.text))
+
+
+def _questions(state: State, before: Account | None) -> dict[int, str]:
+    """Return what messages of the user in *state* answer; what left is known from the account *before*."""
+    asked = ((entry.number, question_before(entry, one)) for one, entry in pairwise(state.live))
+    above = ((one.number, question_in(one.text)) for one in (before.requests if before else ()) if _is_above(one))
+    return {number: question for number, question in (*asked, *above) if question}
 
 
 def _request(first: Entry, entries: Collection[Entry]) -> AccountRequest:

@@ -16,6 +16,7 @@ from actors.core.text.phrases import telling
 from actors.core.text.recent import Recent
 from protocol.account import AccountRequest
 
+from .answers import asks, without_small_question
 from .shorter_requests import with_fewer_sentences
 
 REPEATED_CHARS_MIN = 40
@@ -45,7 +46,6 @@ _OWN = re.compile(
 )
 """What a user says about themselves, in the languages that were tried."""
 
-_QUESTION = re.compile(r"[?？]\W*\Z|(?:か|ますか|ですか|ください|吗|呢|怎么样|如何)[。！]?\Z")
 _FIGURE = re.compile(r"[0-9０-９]|[「『“”\"`][^」』“”\"`]{2,40}[」』“”\"`]")
 """A number, an id, or a name in quotes."""
 
@@ -219,6 +219,7 @@ def _known_standing(text: str) -> int:
 
 def _standing(text: str) -> int:
     """Return how likely it is that what a user said still holds: most for a rule, little for a word or a question."""
+    text = without_small_question(text)
     data = text.encode("utf-8", "replace")
     kinds = {kind for kind, _ in telling(data)}
     if "rule" in kinds or _OWN.search(text):
@@ -227,7 +228,7 @@ def _standing(text: str) -> int:
         return 4
     if len(data) < TINY_BYTES:
         return 0
-    if _QUESTION.search(text.strip()):
+    if asks(text):
         return QUESTION
     return 3 if _FIGURE.search(text) else 2
 

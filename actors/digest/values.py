@@ -25,6 +25,7 @@ from protocol.facts import DigestItem
 
 from .calls import arguments_of, as_said, clipped, is_printed, one_line
 from .records import fields_of
+from .shorter_requests import sentences_of
 
 KINDS = frozenset(("path", "url", "email", "host", "id", "commit", "version", "amount", "setting", "status", "symbol"))
 BESIDE_CHARS = 36
@@ -32,6 +33,10 @@ BESIDE_CHARS = 36
 
 ROW_CHARS_MAX, ROW_CELLS_MIN = 90, 4
 """A row of so many cells stands whole: each says what the others are about."""
+
+SENTENCE_CHARS_MAX = 200
+WRAPPED_CHARS_MIN, WRAPPED_MAX = 40, 4
+"""A sentence goes on from a line of so many characters, over so many lines."""
 
 CANDIDATES_MAX = 600
 FRAME_TOKENS = 3
@@ -44,11 +49,18 @@ _SLICE = re.compile(rf"[\d:]{{2,{SLICE_CHARS_MAX}}}")
 AT_ONCE = 400
 """Values that are looked for in one pass: a pass costs as much with a hundred."""
 
+_QUOTIENT = re.compile(r"[\w.]+/\d[\d+\-*/.:]*")
+"""In a program (`total/1000`): no path."""
+
+_COUNTED_OF = re.compile(r"\d+/\d+")
+"""How far something came (`96/114`): no path either."""
+
 _BULLET = re.compile(r"\s*[-*•+] ")
 LISTED_MAX, TITLES_MAX, LISTED_TITLE_CHARS_MAX = 40, 2, 40
 """Of a list: lines above one of it in which its titles are looked for, and how many and how long they may be."""
 
 _MARKS_OF_TITLE = " #*-•+:"
+_ENDS = re.compile(r"[^\W_][.!?:][\"'”»)*]*\s*\Z|[。！？]\s*\Z")
 _BOLD = re.compile(r"\*\*([^*]+)\*\*")
 
 TITLE_CHARS_MAX = 80
@@ -68,6 +80,9 @@ PROGRAM_CHARS = 300
 
 _DIFF = ("diff --git ", "--- a/", "+++ b/", "@@ ")
 """Of a diff, which files it is of: what was changed is told with the call that did."""
+
+_HEAD = re.compile(r"\W*\w+(?:\s*\|\s*\w+){2,}[\s|]*")
+"""The head of a table."""
 
 _IMPORT = re.compile(r"\bfrom [\"'][^\"']+[\"'];?$|^\W*(?:\d+\W+)?(?:import|from|require|use|#include)\b")
 _MARKS_AROUND = " \t\"'`,;:()[]{}-*"
@@ -105,6 +120,7 @@ def values_beside(
         for item in known
         if item.category in KINDS
         and (len(item.value) > SLICE_CHARS_MAX or not _SLICE.fullmatch(item.value))
+        and not (by_fields and _COUNTED_OF.fullmatch(item.value))
         and (not by_fields or _is_spoken(item, entries))
     ]
     best = ranked(some, newest, most=CANDIDATES_MAX)
@@ -115,7 +131,7 @@ def values_beside(
     said = ""
     for item in _not_in(standing, wanted):
         found = _found(item, earlier, lines_of(item.number), rows=by_fields)
-        if found is None or item.value in said:
+        if found is None or item.value in said or (by_fields and found.text in said):
             continue
         if alike.has_enough(item, found):
             continue
@@ -187,13 +203,13 @@ def _plain_text(part: MessageText) -> str:
 
 
 def _is_of_program(item: DigestItem, line: str) -> bool:
-    """Tell whether a name, or a path, stands in a line of a program, or a name in a list of nothing but names."""
+    """Tell whether a name, or a path, stands in a line of a program, or a name among nothing but names."""
     line = line[:PROGRAM_CHARS]
     if item.category == "path":
-        return bool(_IMPORT.search(line))
+        return bool(_IMPORT.search(line)) or (bool(_QUOTIENT.fullmatch(item.value)) and bool(_PROGRAM.search(line)))
     if item.category not in NAMES:
         return False
-    return bool(_PROGRAM.search(line)) or line.strip(_MARKS_AROUND) == item.value
+    return bool(_PROGRAM.search(line) or _HEAD.fullmatch(line)) or line.strip(_MARKS_AROUND) == item.value
 
 
 def _is_link(item: DigestItem, found: AccountValue) -> bool:
@@ -237,15 +253,39 @@ def _found(
     if at is None:
         return earlier.get(item.value)
     line = lines[at]
-    if rows and (_is_of_program(item, line) or line.startswith(_DIFF) or says_nothing(line)):
-        return None
-    text = _fragment(line, item.value, rows=rows)
     if not rows:
-        return AccountValue(number=item.number, value=item.value, text=text)
+        return AccountValue(number=item.number, value=item.value, text=_fragment(line, item.value, rows=False))
+    if _is_of_program(item, line) or line.startswith(_DIFF) or says_nothing(line):
+        return None
+    text = _sentence(lines, at, item.value) or _fragment(line, item.value, rows=True)
     bullet = _BULLET.match(text)
     bare = _BOLD.sub(r"\1", text[bullet.end() :] if bullet else text)
     titled = ": ".join((*_titles_of(lines, at), bare))
     return AccountValue(number=item.number, value=item.value, text=titled if item.value in titled else text)
+
+
+def _sentence(lines: Sequence[str], at: int, value: str) -> str:
+    """Return the sentence of prose that *value* stands in, in the line at *at*; lines were broken where they were full.
+
+    An empty text where it is no prose, or is too long.
+    """
+    first, last = at, at
+    if _BULLET.match(lines[at]):
+        return ""
+    while first and last - first < WRAPPED_MAX and _goes_on(lines[first - 1], lines[first]):
+        first -= 1
+    while last + 1 < len(lines) and last - first < WRAPPED_MAX and _goes_on(lines[last], lines[last + 1]):
+        last += 1
+    told = next((one for one in sentences_of(" ".join(lines[first : last + 1])) if value in one), "")
+    told = one_line(told)
+    return told if len(told) <= SENTENCE_CHARS_MAX and _ENDS.search(told) else ""
+
+
+def _goes_on(line: str, behind: str) -> bool:
+    """Tell whether prose goes on from one *line* to the one *behind* it."""
+    return (
+        len(line) >= WRAPPED_CHARS_MIN and not _ENDS.search(line) and behind[:1].isalnum() and not _BULLET.match(line)
+    )
 
 
 def _titles_of(lines: Sequence[str], at: int) -> list[str]:

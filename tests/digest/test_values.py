@@ -107,3 +107,43 @@ def test_no_value_is_seen_below_a_title_that_is_not_its_own(listed: str, value: 
     known = (DigestItem(category="id", value=value, number=2, uses=SPOKEN),)
     (found,) = values_beside(known, (entry,), (), told=Account(), standing="", room=999, count=len, by_fields=True)
     assert found.text == seen
+
+
+def seen_in(text: str, value: str, category: str = "amount") -> str:
+    """Return how *value* is seen, of the assistant's *text* that leaves."""
+    of = play(talk(60_000), user("Go."), said(text))
+    known = (DigestItem(category=category, value=value, number=2, uses=SPOKEN),)
+    found = values_beside(known, of.state.live, (), told=Account(), standing="", room=1_000, count=len, by_fields=True)
+    return found[0].text if found else ""
+
+
+def test_a_value_in_prose_is_seen_with_its_whole_sentence_over_lines_that_were_broken() -> None:
+    text = (
+        "It rains in the mountains. Whoever starts at the new site at six reaches the home by bus in fifteen\n"
+        "to 18 minutes. Loading takes about 15\nminutes. After that nobody waits."
+    )
+    assert seen_in(text, "18 minutes") == (
+        "Whoever starts at the new site at six reaches the home by bus in fifteen to 18 minutes."
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- The tent costs 2,150 Euro with a floor. The other one is dearer.",
+        f"{'so ' * 80}it costs 2,150 Euro{' and so' * 40}.",
+        "tent | 2,150 Euro | with floor",
+        "Prices:\n\n2,150 Euro",
+    ],
+)
+def test_what_is_no_sentence_or_too_long_is_seen_with_what_stands_beside_it(text: str) -> None:
+    seen = seen_in(text, "2,150 Euro")
+    assert "2,150 Euro" in seen
+    assert len(seen) < 120
+
+
+def test_how_far_something_came_a_quotient_and_the_head_of_a_table_are_no_values() -> None:
+    assert seen_in("96/114 Test conformance passed.", "96/114", "path") == ""
+    assert seen_in("total = 7; ax.bar(k, v/1000, color=up)", "v/1000", "path") == ""
+    assert seen_in("| bought_as | channel | method |", "bought_as", "symbol") == ""
+    assert seen_in("See docs/2024 for it.", "docs/2024", "path") == "See docs/2024 for it."
