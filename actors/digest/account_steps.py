@@ -157,10 +157,15 @@ def coarser(step: AccountStep, level: int, hindsight: Hindsight, levels: Sequenc
         call = _shorter_call(act, rooms.call(act), step.last, hindsight)
         room = rooms.outcome(act, len(call))
         short = _shorter_outcome(act, room, step.last, hindsight) if room else ""
-        acts.append(msgspec.structs.replace(act, call=one_line(call) if level >= ONE_LINE_LEVEL else call, outcome=short))
+        acts.append(
+            msgspec.structs.replace(act, call=one_line(call) if level >= ONE_LINE_LEVEL else call, outcome=short)
+        )
     words = _words(step.said, rooms.said, step.last, hindsight)
     return msgspec.structs.replace(
-        step, said=one_line(words) if level >= ONE_LINE_LEVEL else words, acts=tuple(acts), level=min(level, len(levels) - 1)
+        step,
+        said=one_line(words) if level >= ONE_LINE_LEVEL else words,
+        acts=tuple(acts),
+        level=min(level, len(levels) - 1),
     )
 
 

@@ -43,8 +43,8 @@ SAID_TOKENS_MAX = 400
 PATTERN_SHARE = 0.2
 """Of that room: what was pasted and has words of a later request, as a demonstration of how to do such a task has."""
 
-ABOVE = "[the message above]"
-"""Stands for what a user said and that stays in the view."""
+ABOVE, ABOVE_BEFORE = "[stands above this account]", "[the message above]"
+"""Stands for what a user said and that stays in the view; before rules 3 as it was written then."""
 
 
 @dataclass(kw_only=True)
@@ -144,7 +144,8 @@ class RequestList:
     def told(self, through: int, gone: Collection[int]) -> Account:
         """Return an account of nothing but them; of those up to *through* that stay, it says where they stand."""
         stays = (number for number in self.staying if number <= through and number not in gone)
-        above = [AccountRequest(number=one, text=answering(ABOVE, self.questions.get(one, ""))) for one in stays]
+        text = ABOVE if self.by_fields else ABOVE_BEFORE
+        above = [AccountRequest(number=one, text=answering(text, self.questions.get(one, ""))) for one in stays]
         return Account(
             requests=tuple(sorted((*self.requests, *above), key=lambda one: one.number)),
             requests_left_out=self.left_out,
@@ -190,11 +191,11 @@ class RequestList:
 
 def _is_above(request: AccountRequest) -> bool:
     """Tell what stands for a message that stays, or stayed, in the view."""
-    return request.text == ABOVE or request.text == answering(ABOVE, question_in(request.text))
+    return request.text in (ABOVE_BEFORE, answering(ABOVE, question_in(request.text)))
 
 
 def _questions(state: State, before: Account | None) -> dict[int, str]:
-    """Return what messages of the user in *state* answer; what left is known from the account *before*."""
+    """Return the questions that messages of the user in *state* answer, some known from the account *before* alone."""
     asked = ((entry.number, question_before(entry, one)) for one, entry in pairwise(state.live))
     above = ((one.number, question_in(one.text)) for one in (before.requests if before else ()) if _is_above(one))
     return {number: question for number, question in (*asked, *above) if question}

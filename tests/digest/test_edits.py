@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
-from actors.digest.edits import Edit, edits_in, edits_text, newest_of
+from actors.digest.edits import Edit, edits_in, edits_text, newest_of, without_beside
+from tests.builders import user
+
+from .test_account import called, looks, play, told
+from .test_account_room import talk
 
 
 @pytest.mark.parametrize(
@@ -38,6 +42,7 @@ def test_an_edit_says_first_what_is_new_then_what_is_gone_and_then_what_stands_b
     assert newest_of(f"edit path=a.py\n{text}") == "return pi * r * r"
     assert newest_of(f"edit path=a.py {' '.join(text.split())}") == "return pi * r * r"
     assert newest_of("bash ls -l") == ""
+    assert without_beside(f"edit path=a.py\n{text}") == f"edit path=a.py\n{text.partition('  def')[0].rstrip()}"
 
 
 def test_a_line_that_an_edit_left_as_it_was_is_neither_new_nor_gone() -> None:
@@ -52,3 +57,13 @@ def test_of_very_large_edits_all_between_the_first_and_the_last_difference_is_to
     text = edits_text([Edit("\n".join(before), "\n".join(after))], 10**6)
     assert "+ old 200" in text
     assert "- old 200" in text
+
+
+def test_where_an_edit_stands_on_one_line_what_stayed_is_not_told_as_gone() -> None:
+    old = 'it("adds", () => {\n  expect(sum(1, 2)).toBe(4);\n});'
+    new = old.replace("toBe(4)", "toBe(3)")
+    of = play(talk(2_500), user("Mend it."), *called(1, "edit", "Done.", path="a.ts", oldText=old, newText=new))
+    play(of, *looks(2, 24))
+    (line,) = [line for line in told(of).split("\n") if "a.ts" in line and "edit" in line and "toBe" in line]
+    assert "toBe(3)" in line
+    assert 'it("adds"' not in line
