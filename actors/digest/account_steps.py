@@ -44,17 +44,24 @@ from .calls import (
     without_frames,
     writes_task_list,
 )
-from .edits import without_beside
 from .hindsight import Hindsight
 from .records import is_record, record_in, record_text, shorter_record, without_known
 from .repeats import is_output
-from .step_rooms import SPOKEN_MORE, USED_MIN, WHY_CHARS, LevelChars, Rooms, is_report, room_in, says_edit
+from .step_rooms import (
+    ONE_LINE_LEVEL,
+    SPOKEN_MORE,
+    USED_MIN,
+    WHY_CHARS,
+    LevelChars,
+    Rooms,
+    call_at,
+    is_report,
+    room_in,
+    says_edit,
+)
 
 CALL_HEAD, EDIT_HEAD = 0.62, 0.96
 """Of a call that is too long, its beginning; an edit says first what is new."""
-
-ONE_LINE_LEVEL = 2
-"""From which on what was said, and each call, stands on one line."""
 
 WORDS_LINES_MIN = 8
 LEAST_CHARS = 40
@@ -152,8 +159,8 @@ def coarser(step: AccountStep, level: int, hindsight: Hindsight, levels: Sequenc
     rooms = Rooms(step, level, levels, by_fields=hindsight.by_fields)
     acts = []
     for act in step.acts:
-        if hindsight.by_fields and level >= ONE_LINE_LEVEL and says_edit(act):
-            act = msgspec.structs.replace(act, call=without_beside(act.call))
+        if hindsight.by_fields:
+            act = msgspec.structs.replace(act, call=call_at(level, act))
         call = _shorter_call(act, rooms.call(act), step.last, hindsight)
         room = rooms.outcome(act, len(call))
         short = _shorter_outcome(act, room, step.last, hindsight) if room else ""

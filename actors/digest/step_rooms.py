@@ -16,7 +16,7 @@ from actors.core.units import Unit
 from protocol.account import Account, AccountAct, AccountStep
 
 from .calls import OUTPUT, TASK_LIST
-from .edits import newest_of
+from .edits import newest_of, without_beside
 from .records import is_record
 
 
@@ -36,6 +36,9 @@ LEVEL_CHARS = (
     LevelChars(said=0, call=90, outcome=50),
 )
 """By level, the finest first; in a small window. The first two grow with the room of all steps."""
+
+ONE_LINE_LEVEL = 2
+"""From which on what was said, and each call, stands on one line."""
 
 SMALL_ROOM_TOKENS = 2400
 GROWTH_MAX = 6.0
@@ -134,9 +137,14 @@ def expected_chars(step: AccountStep, level: int, levels: Sequence[LevelChars]) 
     rooms = Rooms(step, level, levels, by_fields=True)
     chars = STEP_CHARS + _filled(len(step.said), rooms.said)
     for act in step.acts:
-        call = min(len(act.call), rooms.call(act))
+        call = min(len(call_at(level, act)), rooms.call(act))
         chars += ACT_CHARS + call + _filled(len(act.outcome), rooms.outcome(act, call))
     return chars
+
+
+def call_at(level: int, act: AccountAct) -> str:
+    """Return the call of *act* with what is told of it at *level*: on one line an edit does not tell what stayed."""
+    return without_beside(act.call) if level >= ONE_LINE_LEVEL and says_edit(act) else act.call
 
 
 def _filled(chars: int, room: int) -> int:
