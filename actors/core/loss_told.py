@@ -13,12 +13,15 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
-from protocol.account import Account, AccountStep
+import msgspec
+
+from protocol.account import Account, AccountRequest, AccountStep
 from protocol.facts import Fate
 
-from .account_text import JOINED_LEVEL
+from .account_text import FORM, JOINED_LEVEL
 from .entry import Entry
 from .message_texts import texts_of
+from .request_marks import own_words
 from .state_parts import Digest
 from .text.recent import Recent
 
@@ -152,9 +155,16 @@ def _changed_account(before: Digest | None, after: Digest | None) -> Account:
     steps = frozenset(now.steps) if now is not None else frozenset[AccountStep]()
     requests = frozenset(one.text for one in now.requests) if now is not None else frozenset[str]()
     return Account(
-        requests=tuple(one for one in was.requests if one.text not in requests),
+        requests=tuple(_own(one, before) for one in was.requests if one.text not in requests),
         steps=tuple(step for step in was.steps if step not in steps),
     )
+
+
+def _own(request: AccountRequest, told: Digest | None) -> AccountRequest:
+    """Return *request* with the user's own words: the question before them, which form 3 tells, is the assistant's."""
+    if told is None or told.form < FORM:
+        return request
+    return msgspec.structs.replace(request, text=own_words(request.text))
 
 
 def _steps(was: Account, place: _Place) -> Iterator[tuple[int, bool]]:

@@ -54,10 +54,10 @@ from .step_rooms import (
     WHY_CHARS,
     LevelChars,
     Rooms,
-    call_at,
     is_report,
     room_in,
     says_edit,
+    told_call,
 )
 
 CALL_HEAD, EDIT_HEAD = 0.62, 0.96
@@ -160,7 +160,7 @@ def coarser(step: AccountStep, level: int, hindsight: Hindsight, levels: Sequenc
     acts = []
     for act in step.acts:
         if hindsight.by_fields:
-            act = msgspec.structs.replace(act, call=call_at(level, act))
+            act = msgspec.structs.replace(act, call=told_call(act, level))
         call = _shorter_call(act, rooms.call(act), step.last, hindsight)
         room = rooms.outcome(act, len(call))
         short = _shorter_outcome(act, room, step.last, hindsight) if room else ""

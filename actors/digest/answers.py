@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 
 from actors.core.entry import Entry
 from actors.core.message_texts import redacted_texts
@@ -15,62 +16,70 @@ from .step_rooms import room_in
 ANSWER_CHARS_MAX = 60
 """Who says more says what it is about."""
 
-QUESTION_CHARS = 280
-"""Of what the assistant asked, from its end: a question often stands below what it is about."""
+QUESTION_CHARS, READ_CHARS = 280, 4_000
+"""Of what the assistant asked, from its end: a question often stands below what it is about; and of the message that
+is looked at for it."""
 
-PROPOSAL_CHARS_MIN = 60
-"""A shorter question proposes nothing that an answer would make a decision."""
+ASKED_LAST = 2
+"""So many sentences from its end a message asks something; what it asked before, it answered itself."""
 
-_ANSWERING = re.compile(r'\(asked "(.*)"\) ')
-_ASKS = re.compile(r"[?？]\W*\Z|(?:か|ますか|ですか|ください|吗|呢|怎么样|如何)[。！]?\Z")
+ENDING_CHARS = 64
+"""Of a text, in which it is looked for how it ends."""
+
+_ASKS = re.compile(r"[?？][\s\"'”»）)*_]*\Z|(?:か|ください|吗|呢|怎么样|如何)[。！]?\Z")
+_PROGRAM = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 
 
 def asks(text: str) -> bool:
     """Tell whether *text* ends as a question does."""
-    return bool(_ASKS.search(text.strip()))
+    return bool(_ASKS.search(text.rstrip()[-ENDING_CHARS:]))
 
 
-def question_before(answer: Entry, before: Entry | None) -> str:
-    """Return the assistant's question, on one line, that a user's short *answer* is for; an empty text for others.
+def questions_before(live: Iterable[Entry]) -> Iterator[tuple[int, int, str]]:
+    """Yield the number of each short answer in *live*, that of the message that it answers, and the question.
 
-    *before* is the message before it, where that is known.
+    Only instructions may stand between both.
     """
-    if before is None or before.role != "assistant" or before.call_ids or answer.role != "user":
+    before: Entry | None = None
+    following = 0
+    for entry in live:
+        if before is not None and entry.number == following and (question := question_before(entry, before)):
+            yield entry.number, before.number, question
+        if entry.role == "system" and entry.number == following:
+            following += 1
+        else:
+            before, following = entry, entry.number + 1
+
+
+def question_before(answer: Entry, before: Entry) -> str:
+    """Return the assistant's question in *before*, on one line, that a user's short *answer* is for, or nothing."""
+    if before.role != "assistant" or before.call_ids or answer.role != "user":
         return ""
     said = _said(answer)
     if not said or len(said) > room_in(said, ANSWER_CHARS_MAX) or asks(said):
         return ""
-    sentences = [one_line(one) for one in sentences_of(_said(before))]
-    last = next((place for place in range(len(sentences) - 1, -1, -1) if asks(sentences[place])), None)
-    if last is None:
-        return ""
-    first, room = last, room_in(sentences[last], QUESTION_CHARS) - len(sentences[last])
-    if room < 0:
-        return f"{GAP} {sentences[last][-QUESTION_CHARS:].split(' ', 1)[-1]}"
+    end = _said(before)[-READ_CHARS:]
+    sentences = [one_line(one) for one in sentences_of(_PROGRAM.sub(GAP, end))]
+    last = next((place for place in _from_end(sentences) if asks(sentences[place])), None)
+    return _told(sentences[: last + 1]) if last is not None else ""
+
+
+def _from_end(sentences: list[str]) -> range:
+    return range(len(sentences) - 1, max(-1, len(sentences) - 1 - ASKED_LAST), -1)
+
+
+def _told(sentences: list[str]) -> str:
+    """Return the last of *sentences*, and those before it, as many as have room."""
+    question = sentences[-1]
+    room = room_in(question, QUESTION_CHARS)
+    if len(question) > room:
+        return f"{GAP} {question[-room:].split(' ', 1)[-1]}"
+    first, room = len(sentences) - 1, room - len(question)
     while first and len(sentences[first - 1]) < room:
         first -= 1
         room -= len(sentences[first]) + 1
-    told = " ".join(filter(None, sentences[first : last + 1]))
+    told = " ".join(filter(None, sentences[first:]))
     return f"{GAP} {told}" if first else told
-
-
-def answering(text: str, question: str) -> str:
-    """Return *text* with the *question* that it answers before it, where there is one."""
-    return f'(asked "{question}") {text}' if question else text
-
-
-def question_in(text: str) -> str:
-    """Return the question that `answering` put before *text*; an empty text where there is none."""
-    found = _ANSWERING.match(text)
-    return found.group(1) if found else ""
-
-
-def without_small_question(text: str) -> str:
-    """Return *text* without the question before it, unless that is long enough to propose something."""
-    question = question_in(text)
-    if not question or len(question) >= room_in(question, PROPOSAL_CHARS_MIN):
-        return text
-    return text.removeprefix(answering("", question))
 
 
 def _said(entry: Entry) -> str:

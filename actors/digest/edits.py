@@ -106,9 +106,15 @@ def _chars(lines: Sequence[str]) -> int:
 
 
 def without_beside(call: str) -> str:
-    """Return the *call* of an edit without the lines that stayed: on one line nothing tells them from others."""
-    begin, *lines = call.split("\n")
-    return "\n".join([begin, *(line for line in lines if not line.startswith(BESIDE_MARK))])
+    """Return the *call* of an edit without the lines that stayed: on one line nothing tells them from others.
+
+    They stand last, behind those that are new or gone; any other call is returned as it is.
+    """
+    lines = call.split("\n")
+    if len(lines) < 2 or not lines[1].startswith((NEW_MARK, OLD_MARK)):
+        return call
+    last = max(place for place, line in enumerate(lines) if line.startswith((NEW_MARK, OLD_MARK)))
+    return "\n".join([*lines[: last + 1], *(line for line in lines[last + 1 :] if not line.startswith(BESIDE_MARK))])
 
 
 def newest_of(call: str) -> str:

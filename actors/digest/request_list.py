@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import msgspec
 
@@ -12,17 +11,27 @@ from actors.core.account_text import request_text
 from actors.core.entry import Entry
 from actors.core.message_texts import redacted_texts
 from actors.core.pressure import fixed_tokens, moving_tokens
+from actors.core.request_marks import (
+    ABOVE,
+    ABOVE_BEFORE,
+    BELOW,
+    as_said,
+    question_in,
+    stands_elsewhere,
+    with_question,
+)
 from actors.core.state import State
 from actors.core.text.count import Count
 from actors.core.units import Unit
 from protocol.account import Account, AccountRequest
 from protocol.policy import share_of
 
-from .answers import answering, question_before, question_in
+from .answers import questions_before
 from .calls import is_run, speaker_of
 from .requests import (
     REFERRED_CHARS_MIN,
     REQUEST_TOKENS,
+    Used,
     folded,
     referring,
     said_again,
@@ -43,9 +52,6 @@ SAID_TOKENS_MAX = 400
 PATTERN_SHARE = 0.2
 """Of that room: what was pasted and has words of a later request, as a demonstration of how to do such a task has."""
 
-ABOVE, ABOVE_BEFORE = "[stands above this account]", "[the message above]"
-"""Stands for what a user said and that stays in the view; before rules 3 as it was written then."""
-
 
 @dataclass(kw_only=True)
 class RequestList:
@@ -60,8 +66,10 @@ class RequestList:
     requests: list[AccountRequest]
     left_out: int
     left_out_through: int
-    questions: dict[int, str] = field(default_factory=dict)
-    """What messages of the user that are in the view answer, by their numbers."""
+    used: Used | None = None
+    """Tells what of them the assistant said later; None before rules 3."""
+    questions: dict[int, tuple[int, str]] = field(default_factory=dict)
+    """What messages of the user that are in the view answer, by their numbers: in which message, and the question."""
     tokens: int = 0
     """Of their lines."""
     _bare_tokens: int = 0
@@ -82,7 +90,7 @@ class RequestList:
             room=share_of(moving_tokens(state), REQUESTS_SHARE),
             by_fields=by_fields,
             staying={entry.number: entry for entry in users},
-            requests=[one for one in before.requests if not _is_above(one)] if before else [],
+            requests=[one for one in before.requests if not _is_elsewhere(one, by_fields)] if before else [],
             left_out=before.requests_left_out if before else 0,
             left_out_through=before.left_out_through if before else 0,
         )
@@ -105,8 +113,9 @@ class RequestList:
     def add(self, unit: Unit) -> None:
         """Take *unit*, which the user said, and which leaves the view."""
         request = _request(unit.entries[0], unit.entries)
-        if question := self.questions.get(request.number):
-            request = msgspec.structs.replace(request, text=answering(request.text, question))
+        if self.by_fields:
+            _, question = self.questions.get(request.number, (0, ""))
+            request = msgspec.structs.replace(request, text=with_question(as_said(request.text), question))
         self.staying.pop(request.number, None)
         self._tell_again(request)
         before = self.requests
@@ -121,9 +130,7 @@ class RequestList:
             whole = request.text
             request = without_repeats(request, beside, least=least)
             if request.text != whole:
-                request = shortened(
-                    request, share_of(self.room, PATTERN_SHARE), self.count, by_sentences=self.by_fields
-                )
+                request = shortened(request, share_of(self.room, PATTERN_SHARE), self.count, used=self.used)
         request = referring(request, self._standing_whole())
         self._asked.add(folded(request.text))
         asked = self._bare_tokens + self.count(request.text) + REQUEST_TOKENS
@@ -132,7 +139,7 @@ class RequestList:
             self._bare_tokens = asked
             self.tokens += self.count(request_text(request)) + 1
             return
-        self.requests = list(within((*before, request), self.room, count=self.count, by_sentences=self.by_fields))
+        self.requests = list(within((*before, request), self.room, count=self.count, used=self.used))
         self._asked.update(folded(one.text) for one in set(self.requests).difference(before))
         self._bare_tokens = sum(self.count(one.text) + REQUEST_TOKENS for one in self.requests)
         there = {one.number for one in self.requests}
@@ -142,15 +149,29 @@ class RequestList:
         self._measure()
 
     def told(self, through: int, gone: Collection[int]) -> Account:
-        """Return an account of nothing but them; of those up to *through* that stay, it says where they stand."""
-        stays = (number for number in self.staying if number <= through and number not in gone)
-        text = ABOVE if self.by_fields else ABOVE_BEFORE
-        above = [AccountRequest(number=one, text=answering(text, self.questions.get(one, ""))) for one in stays]
+        """Return an account of nothing but them; of those that stay, it says where they stand.
+
+        Of those behind *through* that is said where the question that they answer is among what is *gone*, or was.
+        """
+        stays = [number for number in self.staying if number <= through and number not in gone]
+        above = ABOVE if self.by_fields else ABOVE_BEFORE
+        elsewhere = [self._elsewhere(number, above) for number in stays]
+        answers = ((number, self.questions.get(number, (through + 1, ""))[0]) for number in self.staying)
+        elsewhere += [
+            self._elsewhere(number, BELOW)
+            for number, asked in answers
+            if number > through and (asked in gone or not asked)
+        ]
         return Account(
-            requests=tuple(sorted((*self.requests, *above), key=lambda one: one.number)),
+            requests=tuple(sorted((*self.requests, *elsewhere), key=lambda one: one.number)),
             requests_left_out=self.left_out,
             left_out_through=self.left_out_through,
         )
+
+    def _elsewhere(self, number: int, where: str) -> AccountRequest:
+        """Return the line of message *number*, which stays: *where* it stands, and what it answers."""
+        _, question = self.questions.get(number, (0, ""))
+        return AccountRequest(number=number, text=with_question(where, question))
 
     def _refer(self) -> None:
         """Let the requests refer to messages of the user's that stay as they were said, for lines that these have.
@@ -189,16 +210,19 @@ class RequestList:
         self.tokens = sum(self.count(request_text(one)) + 1 for one in self.requests)
 
 
-def _is_above(request: AccountRequest) -> bool:
-    """Tell what stands for a message that stays, or stayed, in the view."""
-    return request.text in (ABOVE_BEFORE, answering(ABOVE, question_in(request.text)))
+def _is_elsewhere(request: AccountRequest, by_fields: bool) -> bool:
+    """Tell what only says that the message itself stands in the view."""
+    return stands_elsewhere(request.text) if by_fields else request.text == ABOVE_BEFORE
 
 
-def _questions(state: State, before: Account | None) -> dict[int, str]:
-    """Return the questions that messages of the user in *state* answer, some known from the account *before* alone."""
-    asked = ((entry.number, question_before(entry, one)) for one, entry in pairwise(state.live))
-    above = ((one.number, question_in(one.text)) for one in (before.requests if before else ()) if _is_above(one))
-    return {number: question for number, question in (*asked, *above) if question}
+def _questions(state: State, before: Account | None) -> dict[int, tuple[int, str]]:
+    """Return the questions that messages of the user in *state* answer, and in which message each stands.
+
+    The number is 0 where the question left before: then the account *before* says it.
+    """
+    known = [one for one in (before.requests if before else ()) if stands_elsewhere(one.text)]
+    out = {one.number: (0, question) for one in known if (question := question_in(one.text))}
+    return {number: (asked, question) for number, asked, question in questions_before(state.live)} | out
 
 
 def _request(first: Entry, entries: Collection[Entry]) -> AccountRequest:

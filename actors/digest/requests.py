@@ -6,18 +6,21 @@ import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from functools import partial
+from typing import Protocol
 
 import msgspec
 
 from actors.core.cut_plan import water_level
+from actors.core.request_marks import own_words, question_in
 from actors.core.text.count import Count
 from actors.core.text.gaps import GAP, with_gaps_once
 from actors.core.text.phrases import telling
 from actors.core.text.recent import Recent
 from protocol.account import AccountRequest
 
-from .answers import asks, without_small_question
-from .shorter_requests import with_fewer_sentences
+from .answers import asks
+from .shorter_requests import not_used, with_fewer_sentences
+from .step_rooms import room_in
 
 REPEATED_CHARS_MIN = 40
 """A shorter line that was said before is said again."""
@@ -39,6 +42,18 @@ TINY_BYTES = 12
 QUESTION, RULE = 1, 5
 """How likely it is that a question, and a rule, still hold."""
 
+ASKING_CHARS_MAX = 200
+"""Who says more than so much, and ends with a question, does not only ask."""
+
+PROPOSAL_CHARS_MIN, PROPOSED = 60, 3
+"""A question so long proposes something, and its answer decides it: at least so likely it still holds."""
+
+QUESTIONS_SHARE = 0.25
+"""Of the room: what short messages answer; the user's own words come first."""
+
+NEWEST, NEWEST_MORE = 3, 2
+"""So many of the newest messages are so much likelier to hold: they are what is being worked on."""
+
 _OWN = re.compile(
     r"(?i)\b(?:please remember|from now on|my name|i am|i'm|allerg"
     r"|bitte merk|ich bin|ich hei|mein name)"
@@ -46,11 +61,18 @@ _OWN = re.compile(
 )
 """What a user says about themselves, in the languages that were tried."""
 
+_QUESTION = re.compile(r"[?？]\W*\Z|(?:か|ますか|ですか|ください|吗|呢|怎么样|如何)[。！]?\Z")
+"""How a question ends, before rules 3."""
+
 _FIGURE = re.compile(r"[0-9０-９]|[「『“”\"`][^」』“”\"`]{2,40}[」』“”\"`]")
 """A number, an id, or a name in quotes."""
 
 TASK_SHARE = 0.33
 """Of the room: the first request and the newest one are not shortened below this while others can leave."""
+
+TALK_MIN, TALK_FIRST_SHARE, TALK_FIRST_TOKENS = 12, 0.15, 300
+"""Of so many messages the first is one of many, and no task: where it is long, it is shortened to that share of the
+room, or to so many tokens, before all others are."""
 
 WORD_CHARS_MAX = 24
 """So far is looked for the end of a word where a request is parted."""
@@ -60,7 +82,7 @@ _COUNTED = re.compile(r"\d{1,3}(?:,\d{3}){0,3}")
 """What a mark of ours counts; a user may write any other."""
 
 DIGITS_MAX = 16
-"""Of a number in what looks like a mark: more were written by nobody of ours."""
+"""Of a number in what looks like a mark: more were written by not_used of ours."""
 
 LEAST_CHARS = 240
 """A request is not shortened below this, before it has to leave."""
@@ -68,8 +90,14 @@ LEAST_CHARS = 240
 STANDING_CHARS_MAX = 400_000
 """Of requests of which is known how likely they still hold, and as many before them: those of two full accounts."""
 
-_standings: Recent[str, tuple[int, int]] = Recent(STANDING_CHARS_MAX, weigh=lambda found: found[1])
+_standings: Recent[tuple[str, bool], tuple[int, int]] = Recent(STANDING_CHARS_MAX, weigh=lambda found: found[1])
 """By their text: how likely it is, and the characters of the text."""
+
+
+class Used(Protocol):
+    """Tells how many names and figures of a text the assistant said after a message."""
+
+    def __call__(self, text: str, *, after: int) -> int: ...
 
 
 Sized = tuple[AccountRequest, int]
@@ -158,23 +186,47 @@ def with_lines_of(request: AccountRequest, other: AccountRequest) -> AccountRequ
 
 
 def within(
-    requests: Sequence[AccountRequest], room: int, *, count: Count, by_sentences: bool = True
+    requests: Sequence[AccountRequest], room: int, *, count: Count, used: Used | None = not_used
 ) -> tuple[AccountRequest, ...]:
     """Return *requests* within *room* tokens: the longest are shortened most, the ends last.
 
     Words and questions leave before the task itself is shortened; what tells something leaves behind it.
-    *by_sentences*: see `shortened`.
+    *used*: see `shortened`.
     """
     out = [(one, count(one.text) + REQUEST_TOKENS) for one in requests]
     if _size(out) <= room or not out:
         return tuple(requests)
-    lower = partial(_lower, room=room, count=count, by_sentences=by_sentences)
-    lower(out, range(1, len(out) - 1))
-    _drop(out, room, standing_max=QUESTION)
+    if used:
+        _drop_questions(out, int(room * QUESTIONS_SHARE), count)
+    lower = partial(_lower, room=room, count=count, used=used)
+    if used and len(out) >= TALK_MIN:
+        lower(out, [0], least=max(TALK_FIRST_TOKENS, int(room * TALK_FIRST_SHARE)))
+    # an answer is short, and questions have their share
+    answers = {place for place, (one, _) in enumerate(out) if used and question_in(one.text)}
+    lower(out, [place for place in range(1, len(out) - 1) if place not in answers])
+    drop = partial(_drop, room=room, is_today=used is not None)
+    drop(out, standing_max=QUESTION)
     lower(out, sorted({0, len(out) - 1}), least=int(room * TASK_SHARE))
-    _drop(out, room, standing_max=RULE)
+    drop(out, standing_max=RULE + NEWEST_MORE)
     lower(out, sorted({0, len(out) - 1}))
     return tuple([one for one, _ in out])
+
+
+def _drop_questions(out: list[Sized], room: int, count: Count) -> None:
+    """Take questions out of *out*, until they need no more than *room*: those that propose nothing, then the oldest."""
+    asked = {place: question for place, (one, _) in enumerate(out) if (question := question_in(one.text))}
+    left = sum(map(count, asked.values()))
+    for place in sorted(asked, key=lambda place: (_proposes(asked[place]), place)):
+        if left <= room:
+            break
+        left -= count(asked[place])
+        one, _ = out[place]
+        bare = msgspec.structs.replace(one, text=own_words(one.text))
+        out[place] = (bare, count(bare.text) + REQUEST_TOKENS)
+
+
+def _proposes(question: str) -> bool:
+    return len(question) >= room_in(question, PROPOSAL_CHARS_MIN)
 
 
 def _size(out: list[Sized]) -> int:
@@ -182,27 +234,34 @@ def _size(out: list[Sized]) -> int:
 
 
 def _lower(
-    out: list[Sized], places: Sequence[int], *, room: int, count: Count, by_sentences: bool, least: int = 0
+    out: list[Sized], places: Sequence[int], *, room: int, count: Count, used: Used | None, least: int = 0
 ) -> None:
     """Shorten those of *out* at *places* to one height, not below *least*, if all together need more than *room*."""
-    used = _size(out)
-    if used <= room:
+    tokens_all = _size(out)
+    if tokens_all <= room:
         return
     sizes = [out[place][1] for place in places]
-    height = max(least, water_level(sizes, max(0, room - (used - sum(sizes)))))
+    height = max(least, water_level(sizes, max(0, room - (tokens_all - sum(sizes)))))
     for place in places:
         one, tokens = out[place]
         if tokens > height:
-            short = shortened(one, height, count, by_sentences=by_sentences)
+            short = shortened(one, height, count, used=used)
             out[place] = (short, count(short.text) + REQUEST_TOKENS)
 
 
-def _drop(out: list[Sized], room: int, *, standing_max: int) -> None:
-    """Take those out that say least, the oldest first, until *out* needs no more than *room*; never the ends."""
+def _drop(out: list[Sized], room: int, *, standing_max: int, is_today: bool) -> None:
+    """Take those out that say least, the oldest first, until *out* needs no more than *room*; never the ends.
+
+    *is_today*: by rules 3, under which the newest hold longer.
+    """
     used = _size(out)
     if used <= room:
         return
-    order = sorted((_known_standing(one.text), place) for place, (one, _) in enumerate(out[1:-1], 1))
+    newest = len(out) - NEWEST if is_today else len(out)
+    order = sorted(
+        (_known_standing(one.text, is_today) + NEWEST_MORE * (place >= newest), place)
+        for place, (one, _) in enumerate(out[1:-1], 1)
+    )
     gone = set()
     for standing, place in order:
         if used <= room or standing > standing_max:
@@ -212,14 +271,20 @@ def _drop(out: list[Sized], room: int, *, standing_max: int) -> None:
     out[:] = [one for place, one in enumerate(out) if place not in gone]
 
 
-def _known_standing(text: str) -> int:
+def _known_standing(text: str, is_today: bool) -> int:
     """Return the same as `_standing`: each compaction asks it again of every request, for each that is new."""
-    return _standings.found(text, lambda text: (_standing(text), len(text)))[0]
+    return _standings.found((text, is_today), lambda key: (_standing(*key), len(text)))[0]
 
 
-def _standing(text: str) -> int:
-    """Return how likely it is that what a user said still holds: most for a rule, little for a word or a question."""
-    text = without_small_question(text)
+def _standing(text: str, is_today: bool) -> int:
+    """Return how likely it is that what a user said still holds: most for a rule, little for a word or a question.
+
+    By rules 3 (*is_today*) what is answered counts too where it is long enough to propose something, and what somebody
+    wrote at length, and ended with a question, is none.
+    """
+    question = question_in(text) if is_today else ""
+    if question:
+        return max(_standing(own_words(text), is_today), PROPOSED * _proposes(question))
     data = text.encode("utf-8", "replace")
     kinds = {kind for kind, _ in telling(data)}
     if "rule" in kinds or _OWN.search(text):
@@ -228,9 +293,15 @@ def _standing(text: str) -> int:
         return 4
     if len(data) < TINY_BYTES:
         return 0
-    if asks(text):
+    if _is_question(text, is_today):
         return QUESTION
     return 3 if _FIGURE.search(text) else 2
+
+
+def _is_question(text: str, is_today: bool) -> bool:
+    if not is_today:
+        return bool(_QUESTION.search(text.strip()))
+    return len(text) <= room_in(text, ASKING_CHARS_MAX) and asks(text)
 
 
 def said_before(text: str, before: Sequence[AccountRequest]) -> int | None:
@@ -249,37 +320,40 @@ def said_again(request: AccountRequest, number: int) -> AccountRequest:
     return msgspec.structs.replace(request, again=request.again + 1, again_last=number)
 
 
-def shortened(request: AccountRequest, tokens: int, count: Count, *, by_sentences: bool = True) -> AccountRequest:
+def shortened(request: AccountRequest, tokens: int, count: Count, *, used: Used | None = not_used) -> AccountRequest:
     """Return *request* without much of its middle, so that about *tokens* stay.
 
-    *by_sentences*: of speech those sentences stay that tell most; before rules 3 nothing of the middle does.
+    Of speech those sentences stay that tell most, and of which most was *used* later; before rules 3, without that,
+    nothing of the middle does.
     """
+    if used and question_in(request.text):
+        request = msgspec.structs.replace(request, text=own_words(request.text))
     text = request.text
     have = max(1, count(text))
     chars = max(LEAST_CHARS, int(len(text) * tokens / have) - 60)
     if chars >= len(text):
         return request
     before, told = 0, ""
-    if by_sentences:
+    if used:
         before, text = _without_marks(text, request.number)
-        told = _in_sentences(request.number, text, chars, before)
+        told = _in_sentences(request.number, text, chars, before, used)
     if not told:
         head, tail = text[: chars * 2 // 3], text[len(text) - chars // 3 :]
         head = head[: at + 1] if (at := head.rfind(" ", len(head) - WORD_CHARS_MAX)) > 0 else head
         tail = tail[at:] if (at := tail.find(" ", 0, WORD_CHARS_MAX)) > 0 else tail
         middle = text[len(head) : len(text) - len(tail)]
         # before rules 3, what was shortened before is counted as it was said here
-        gone = before + len(middle) if by_sentences else _gone(middle) + len(_MARK.sub("", middle))
+        gone = before + len(middle) if used else _gone(middle) + len(_MARK.sub("", middle))
         told = f"{head.rstrip()} {_mark(request.number, gone)} {tail.lstrip()}"
     return msgspec.structs.replace(request, text=told) if len(told) < len(request.text) else request
 
 
-def _in_sentences(number: int, text: str, chars: int, before: int) -> str:
+def _in_sentences(number: int, text: str, chars: int, before: int, used: Used) -> str:
     """Return the sentences of message *number* that tell most, of its *text*; an empty text where that is no speech.
 
     The widest gap says how many characters are left out of all, with those *before*, and where they are found.
     """
-    runs, gaps = with_fewer_sentences(text, chars)
+    runs, gaps = with_fewer_sentences(text, chars, partial(used, after=number))
     if not runs:
         return ""
     mark, widest = _mark(number, sum(gaps) + before), gaps.index(max(gaps))

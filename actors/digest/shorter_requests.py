@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from itertools import groupby
 
 from actors.core.text.gaps import GAP
@@ -25,6 +26,9 @@ PASTED_WORTH, TOLD_WORTH, FIGURE_WORTH, FIGURES_MAX = -0.5, 2.0, 0.8, 3
 """Of a line that was quoted, of a rule, a decision, an outcome or a reason in a sentence, and of each figure or name in
 quotes, so many at most."""
 
+TAKEN_UP_WORTH, TAKEN_UP_MAX = 0.8, 4
+"""Of each name or figure that the assistant said later, so many at most."""
+
 SHORT_CHARS = 40
 """Beside the characters of a sentence: what it costs to tell it, as its square root."""
 
@@ -36,6 +40,12 @@ _SIGN = re.compile(r"[{}\[\]=<\\_;$#]")
 _FIGURE = re.compile(r"\d[\d.,:/-]*|[「『“”\"`„][^」』“”\"`]{2,40}[」』“”\"`]")
 _WORD = re.compile(r"\w")
 _QUOTED = re.compile(r"\s*(?:>|\|)")
+
+
+def not_used(text: str, *, after: int) -> int:
+    """Tell that nothing of *text* was said again."""
+    del text, after
+    return 0
 
 
 def sentences_of(text: str) -> list[str]:
@@ -55,14 +65,15 @@ def sentences_of(text: str) -> list[str]:
     return out
 
 
-def with_fewer_sentences(text: str, chars: int) -> tuple[list[str], list[int]]:
+def with_fewer_sentences(text: str, chars: int, taken_up: Callable[[str], int]) -> tuple[list[str], list[int]]:
     """Return the runs of sentences of *text* that stay in about *chars* characters, and the characters left out
     behind each; no runs where *text* is no speech. The first is empty where its beginning is left out.
+    *taken_up* tells how many names and figures of a sentence were said later.
     """
     sentences = sentences_of(text)
     if len(sentences) < SENTENCES_MIN or len(sentences[-1]) > chars or not _is_speech(sentences):
         return [], []
-    kept = _kept(sentences, chars)
+    kept = _kept(sentences, chars, taken_up)
     runs: list[str] = []
     gone: list[int] = []
     for stays, places in groupby(range(len(sentences)), key=kept.__contains__):
@@ -82,7 +93,7 @@ def _is_speech(sentences: list[str]) -> bool:
     return ended >= len(sentences) * SPEECH_SHARE and signs <= sum(map(len, sentences)) * SIGNS_SHARE_MAX
 
 
-def _kept(sentences: list[str], chars: int) -> set[int]:
+def _kept(sentences: list[str], chars: int, taken_up: Callable[[str], int]) -> set[int]:
     """Return the places of those that stay: the end, then those that tell most for their length."""
     last = len(sentences) - 1
     kept, left = {last}, chars - len(sentences[last])
@@ -92,7 +103,7 @@ def _kept(sentences: list[str], chars: int) -> set[int]:
             break
         kept.add(place)
         left -= len(sentences[place])
-    worths = [_density(sentence) for sentence in sentences]
+    worths = [_density(sentence, taken_up(sentence)) for sentence in sentences]
     for place in sorted(range(last), key=lambda place: (-worths[place], place)):
         cost = len(sentences[place]) + len(GAP)
         if place not in kept and cost <= left and _WORD.search(sentences[place]):
@@ -101,9 +112,10 @@ def _kept(sentences: list[str], chars: int) -> set[int]:
     return kept
 
 
-def _density(sentence: str) -> float:
-    """Return what *sentence* tells for its length."""
-    worth = TOLD_WORTH * tells(sentence)
+def _density(sentence: str, taken_up: int) -> float:
+    """Return what *sentence* tells for its length, of which *taken_up* names and figures were said later."""
+    worth = TAKEN_UP_WORTH * min(TAKEN_UP_MAX, taken_up)
+    worth += TOLD_WORTH * tells(sentence)
     worth += FIGURE_WORTH * min(FIGURES_MAX, len(_FIGURE.findall(sentence)))
     worth += PASTED_WORTH * bool(_QUOTED.match(sentence))
     return worth / math.sqrt(SHORT_CHARS + len(sentence))

@@ -137,14 +137,14 @@ def expected_chars(step: AccountStep, level: int, levels: Sequence[LevelChars]) 
     rooms = Rooms(step, level, levels, by_fields=True)
     chars = STEP_CHARS + _filled(len(step.said), rooms.said)
     for act in step.acts:
-        call = min(len(call_at(level, act)), rooms.call(act))
+        call = min(len(told_call(act, level)), rooms.call(act))
         chars += ACT_CHARS + call + _filled(len(act.outcome), rooms.outcome(act, call))
     return chars
 
 
-def call_at(level: int, act: AccountAct) -> str:
-    """Return the call of *act* with what is told of it at *level*: on one line an edit does not tell what stayed."""
-    return without_beside(act.call) if level >= ONE_LINE_LEVEL and says_edit(act) else act.call
+def told_call(act: AccountAct, level: int) -> str:
+    """Return the text of the call of *act* at *level*: on one line an edit does not tell what stayed."""
+    return without_beside(act.call) if level >= ONE_LINE_LEVEL and act.changes else act.call
 
 
 def _filled(chars: int, room: int) -> int:

@@ -35,8 +35,8 @@ ROW_CHARS_MAX, ROW_CELLS_MIN = 90, 4
 """A row of so many cells stands whole: each says what the others are about."""
 
 SENTENCE_CHARS_MAX = 200
-WRAPPED_CHARS_MIN, WRAPPED_MAX = 40, 4
-"""A sentence goes on from a line of so many characters, over so many lines."""
+WRAPPED_CHARS_MIN = 40
+"""A sentence goes on from a line of so many characters."""
 
 CANDIDATES_MAX = 600
 FRAME_TOKENS = 3
@@ -50,11 +50,13 @@ AT_ONCE = 400
 """Values that are looked for in one pass: a pass costs as much with a hundred."""
 
 _QUOTIENT = re.compile(r"[\w.]+/\d[\d+\-*/.:]*")
-"""In a program (`total/1000`): no path."""
+_CALCULATES = re.compile(r"\w\(|[=;]|\s[+*]\s")
+"""A line that does: a quotient (`total/1000`) is no path there."""
 
-_COUNTED_OF = re.compile(r"\d+/\d+")
-"""How far something came (`96/114`): no path either."""
+_PROGRESS = re.compile(r"(\d{1,9})/([1-9]\d{,8})")
+"""How far something came (`96/114`)."""
 
+_NO_PROSE = ("#", "|", ">")
 _BULLET = re.compile(r"\s*[-*•+] ")
 LISTED_MAX, TITLES_MAX, LISTED_TITLE_CHARS_MAX = 40, 2, 40
 """Of a list: lines above one of it in which its titles are looked for, and how many and how long they may be."""
@@ -82,7 +84,8 @@ _DIFF = ("diff --git ", "--- a/", "+++ b/", "@@ ")
 """Of a diff, which files it is of: what was changed is told with the call that did."""
 
 _HEAD = re.compile(r"\W*\w+(?:\s*\|\s*\w+){2,}[\s|]*")
-"""The head of a table."""
+_RULER = re.compile(r"[\s|+:-]*-{3}[\s|+:-]*")
+"""What stands below the head of a table."""
 
 _IMPORT = re.compile(r"\bfrom [\"'][^\"']+[\"'];?$|^\W*(?:\d+\W+)?(?:import|from|require|use|#include)\b")
 _MARKS_AROUND = " \t\"'`,;:()[]{}-*"
@@ -120,7 +123,7 @@ def values_beside(
         for item in known
         if item.category in KINDS
         and (len(item.value) > SLICE_CHARS_MAX or not _SLICE.fullmatch(item.value))
-        and not (by_fields and _COUNTED_OF.fullmatch(item.value))
+        and not (by_fields and _is_progress(item.value))
         and (not by_fields or _is_spoken(item, entries))
     ]
     best = ranked(some, newest, most=CANDIDATES_MAX)
@@ -131,7 +134,7 @@ def values_beside(
     said = ""
     for item in _not_in(standing, wanted):
         found = _found(item, earlier, lines_of(item.number), rows=by_fields)
-        if found is None or item.value in said or (by_fields and found.text in said):
+        if found is None or item.value in said:
             continue
         if alike.has_enough(item, found):
             continue
@@ -202,14 +205,24 @@ def _plain_text(part: MessageText) -> str:
     return opened_text(part) if part.trust == "tool" else part.text
 
 
-def _is_of_program(item: DigestItem, line: str) -> bool:
-    """Tell whether a name, or a path, stands in a line of a program, or a name among nothing but names."""
+def _is_progress(value: str) -> bool:
+    """Tell how far something came (`96/114`) from the number of a file or an invoice (`2024/0815`)."""
+    found = _PROGRESS.fullmatch(value)
+    return found is not None and int(found.group(1)) <= int(found.group(2))
+
+
+def _is_of_program(item: DigestItem, line: str, below: str) -> bool:
+    """Tell whether a name, or a path, stands in a line of a program, or a name among nothing but names.
+
+    *below* is the line behind it: the head of a table has a ruler there.
+    """
     line = line[:PROGRAM_CHARS]
     if item.category == "path":
-        return bool(_IMPORT.search(line)) or (bool(_QUOTIENT.fullmatch(item.value)) and bool(_PROGRAM.search(line)))
+        return bool(_IMPORT.search(line) or (_QUOTIENT.fullmatch(item.value) and _CALCULATES.search(line)))
     if item.category not in NAMES:
         return False
-    return bool(_PROGRAM.search(line) or _HEAD.fullmatch(line)) or line.strip(_MARKS_AROUND) == item.value
+    is_head = bool(_RULER.fullmatch(below[:PROGRAM_CHARS])) and bool(_HEAD.fullmatch(line))
+    return is_head or bool(_PROGRAM.search(line)) or line.strip(_MARKS_AROUND) == item.value
 
 
 def _is_link(item: DigestItem, found: AccountValue) -> bool:
@@ -255,9 +268,10 @@ def _found(
     line = lines[at]
     if not rows:
         return AccountValue(number=item.number, value=item.value, text=_fragment(line, item.value, rows=False))
-    if _is_of_program(item, line) or line.startswith(_DIFF) or says_nothing(line):
+    below = lines[at + 1] if at + 1 < len(lines) else ""
+    if _is_of_program(item, line, below) or line.startswith(_DIFF) or says_nothing(line):
         return None
-    text = _sentence(lines, at, item.value) or _fragment(line, item.value, rows=True)
+    text = ("" if named else _sentence(lines, at, item.value)) or _fragment(line, item.value, rows=True)
     bullet = _BULLET.match(text)
     bare = _BOLD.sub(r"\1", text[bullet.end() :] if bullet else text)
     titled = ": ".join((*_titles_of(lines, at), bare))
@@ -267,25 +281,28 @@ def _found(
 def _sentence(lines: Sequence[str], at: int, value: str) -> str:
     """Return the sentence of prose that *value* stands in, in the line at *at*; lines were broken where they were full.
 
-    An empty text where it is no prose, or is too long.
+    An empty text where it is no prose, or is too long. No more of a line is looked at than such a sentence may have.
     """
-    first, last = at, at
-    if _BULLET.match(lines[at]):
+    line, place = lines[at], lines[at].find(value)
+    if _BULLET.match(line):
         return ""
-    while first and last - first < WRAPPED_MAX and _goes_on(lines[first - 1], lines[first]):
+    head = line[max(0, place - SENTENCE_CHARS_MAX) : place]
+    tail = line[place : place + SENTENCE_CHARS_MAX]
+    first = last = at
+    while len(head) < SENTENCE_CHARS_MAX and first and _goes_on(lines[first - 1], lines[first]):
         first -= 1
-    while last + 1 < len(lines) and last - first < WRAPPED_MAX and _goes_on(lines[last], lines[last + 1]):
+        head = f"{lines[first][-SENTENCE_CHARS_MAX:]} {head}"
+    while len(tail) < SENTENCE_CHARS_MAX and last + 1 < len(lines) and _goes_on(lines[last], lines[last + 1]):
         last += 1
-    told = next((one for one in sentences_of(" ".join(lines[first : last + 1])) if value in one), "")
-    told = one_line(told)
-    return told if len(told) <= SENTENCE_CHARS_MAX and _ENDS.search(told) else ""
+        tail = f"{tail} {lines[last][:SENTENCE_CHARS_MAX]}"
+    text = one_line(next((one for one in sentences_of(f"{head}{tail}") if value in one), ""))
+    return text if len(text) <= SENTENCE_CHARS_MAX and _ENDS.search(text) else ""
 
 
 def _goes_on(line: str, behind: str) -> bool:
-    """Tell whether prose goes on from one *line* to the one *behind* it."""
-    return (
-        len(line) >= WRAPPED_CHARS_MIN and not _ENDS.search(line) and behind[:1].isalnum() and not _BULLET.match(line)
-    )
+    """Tell whether prose goes on from a full *line* to the one *behind* it: in small letters, and from no heading."""
+    is_full = len(line) >= WRAPPED_CHARS_MIN and not _ENDS.search(line[-WRAPPED_CHARS_MIN:])
+    return is_full and behind[:1].islower() and not line.startswith(_NO_PROSE)
 
 
 def _titles_of(lines: Sequence[str], at: int) -> list[str]:

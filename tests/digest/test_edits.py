@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from actors.digest.edits import Edit, edits_in, edits_text, newest_of, without_beside
+from actors.digest.step_rooms import LEVEL_CHARS, ONE_LINE_LEVEL, expected_chars
+from protocol.account import AccountAct, AccountStep
 from tests.builders import user
 
 from .test_account import called, looks, play, told
@@ -67,3 +69,27 @@ def test_where_an_edit_stands_on_one_line_what_stayed_is_not_told_as_gone() -> N
     (line,) = [line for line in told(of).split("\n") if "a.ts" in line and "edit" in line and "toBe" in line]
     assert "toBe(3)" in line
     assert 'it("adds"' not in line
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "write a.py\ncontent:\ndef total(rows):\n    first = rows[0] + rows[1]\n    return first",
+        "bash cat <<EOF\n  a\nEOF",
+        "edit a.py",
+    ],
+)
+def test_of_a_call_that_is_no_edit_all_lines_stay(call: str) -> None:
+    assert without_beside(call) == call
+
+
+def test_of_an_edit_that_only_takes_lines_out_what_stayed_is_not_told_either() -> None:
+    assert without_beside("edit a.ts\n- expect(b);\n  it(a)\n  });") == "edit a.ts\n- expect(b);"
+
+
+def test_how_long_an_edit_becomes_on_one_line_is_reckoned_without_what_stayed() -> None:
+    beside = "".join(f"\n  line {at} that stayed" for at in range(9))
+    calls = [AccountAct(call=f"edit a.py\n+ x = 2{lines}", changes=True) for lines in ("", beside)]
+    edits = [AccountStep(first=3, last=4, acts=(call,)) for call in calls]
+    assert len({expected_chars(one, ONE_LINE_LEVEL, LEVEL_CHARS) for one in edits}) == 1
+    assert len({expected_chars(one, 1, LEVEL_CHARS) for one in edits}) == 2

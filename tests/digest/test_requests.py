@@ -100,3 +100,45 @@ def test_instructions_that_stand_in_a_message_that_stays_stand_once() -> None:
     assert shown.count("valve_370 first") == 1
     assert "#1: Look at the pumps.\n1. When asked about pump 1," in shown
     assert "#62: continue\n[here as in #1]" in shown
+
+
+def test_what_was_said_at_length_before_a_question_is_no_question() -> None:
+    plan = "First comes the letter to the bank with the plan in it, then the order for the oven. " * 4
+    asked = AccountRequest(number=14, text=f"{plan}What is the sum now?")
+    kept = within([TASK, asked, *FILLERS, LAST], tokens([TASK, asked, LAST]) + 60, count=COUNT)
+    assert asked.number in {one.number for one in kept}
+    before = within([TASK, asked, *FILLERS, LAST], tokens([TASK, asked, LAST]) + 60, count=COUNT, used=None)
+    assert asked.number not in {one.number for one in before}
+
+
+def test_the_newest_messages_outlast_older_ones_that_say_as_much() -> None:
+    told = [AccountRequest(number=20 + 2 * at, text=f"Number {at} costs us {at}50 Euro a week.") for at in range(20)]
+    newest = [AccountRequest(number=80 + at, text=f"I walked the dog, and met {one}.") for at, one in enumerate("AB")]
+    room = tokens([TASK, *told, LAST]) - 40
+    assert set(newest) <= set(within([TASK, *told, *newest, LAST], room, count=COUNT))
+    assert not set(newest) & set(within([TASK, *told, *newest, LAST], room, count=COUNT, used=None))
+
+
+def test_of_a_long_message_those_sentences_stay_of_which_the_assistant_spoke_later() -> None:
+    sentences = [f"The quote of firm {at} is {at * 731 + 2_000} Euro for the roof." for at in range(30)]
+    long = AccountRequest(number=2, text=" ".join(["Here are all of them.", *sentences, "What do you think?"]))
+
+    def used(text: str, *, after: int) -> int:
+        return after == 2 and ("firm 7 " in text or "firm 19 " in text)
+
+    (kept,) = within([long], 160, count=COUNT, used=used)
+    assert sentences[7] in kept.text
+    assert sentences[19] in kept.text
+    assert sentences[28] not in kept.text
+
+
+def test_in_a_talk_the_first_message_is_shortened_before_all_others_are() -> None:
+    letter = " ".join(f"Condition {at} of the town is that gate {at * 7} stays shut by night." for at in range(60))
+    first = AccountRequest(number=2, text=f"Here is what the town writes. {letter} What do I need to know?")
+    told = [AccountRequest(number=10 + at, text=f"Firm {at} takes {at}50 Euro, and we take it.") for at in range(20)]
+    room = tokens([first, *told, LAST]) - tokens([first]) // 2
+    kept = within([first, *told, LAST], room, count=COUNT)
+    assert kept[1:] == (*told, LAST)
+    assert 300 < tokens(kept[:1]) < tokens([first]) // 2 + 60
+    few = [AccountRequest(number=10 + at, text="We take it, and we pay in May. " * 30) for at in range(4)]
+    assert within([first, *few, LAST], tokens([first, *few, LAST]) - 300, count=COUNT)[0] == first

@@ -1,0 +1,40 @@
+"""Request marks: what an account writes into a user's message: the question it answers, or that it stands elsewhere."""
+
+from __future__ import annotations
+
+import re
+
+ABOVE_BEFORE = "[the message above]"
+"""Before rules 3: stands for a message that stays in the view, above the account."""
+
+ABOVE, BELOW = "[stands above this account]", "[stands below this account]"
+"""Since rules 3 the same; and of one below the account, whose question stands nowhere else any more."""
+
+_QUESTION = re.compile(r'\(asked "([^"\n]*)"\) ')
+
+
+def with_question(text: str, question: str) -> str:
+    """Return *text* with the *question* that it answers before it, where there is one; it is in quotes of ours."""
+    bare = question.replace('"', "'")
+    return f'(asked "{bare}") {text}' if bare else text
+
+
+def question_in(text: str) -> str:
+    """Return the question that `with_question` put before *text*; an empty text where there is none."""
+    found = _QUESTION.match(text)
+    return found.group(1) if found else ""
+
+
+def own_words(text: str) -> str:
+    """Return the user's words without the question before them."""
+    return _QUESTION.sub("", text, count=1) if question_in(text) else text
+
+
+def stands_elsewhere(text: str) -> bool:
+    """Tell whether *text* says that the message itself stands in the view."""
+    return own_words(text) in (ABOVE_BEFORE, ABOVE, BELOW)
+
+
+def as_said(text: str) -> str:
+    """Return a user's *text* in quotes where it looks like a mark of ours."""
+    return f'"{text}"' if question_in(text) or stands_elsewhere(text) else text
