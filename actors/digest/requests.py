@@ -48,6 +48,9 @@ ASKING_CHARS_MAX = 200
 PROPOSAL_CHARS_MIN, PROPOSED = 60, 3
 """A question so long proposes something, and its answer decides it: at least so likely it still holds."""
 
+LOWER_TRIES = 4
+"""Requests are shortened again where a few tokens too many are left, before one leaves."""
+
 QUESTIONS_SHARE = 0.25
 """Of the room: what short messages answer; the user's own words come first."""
 
@@ -203,7 +206,10 @@ def within(
         lower(out, [0], least=max(TALK_FIRST_TOKENS, int(room * TALK_FIRST_SHARE)))
     # an answer is short, and questions have their share
     answers = {place for place, (one, _) in enumerate(out) if used and question_in(one.text)}
-    lower(out, [place for place in range(1, len(out) - 1) if place not in answers])
+    others = [place for place in range(1, len(out) - 1) if place not in answers]
+    for _ in range(LOWER_TRIES if used else 1):
+        # sentences are taken or left, so that a few tokens too many may stay: no message leaves for these
+        lower(out, others)
     drop = partial(_drop, room=room, is_today=used is not None)
     drop(out, standing_max=QUESTION)
     lower(out, sorted({0, len(out) - 1}), least=int(room * TASK_SHARE))

@@ -142,3 +142,15 @@ def test_in_a_talk_the_first_message_is_shortened_before_all_others_are() -> Non
     assert 300 < tokens(kept[:1]) < tokens([first]) // 2 + 60
     few = [AccountRequest(number=10 + at, text="We take it, and we pay in May. " * 30) for at in range(4)]
     assert within([first, *few, LAST], tokens([first, *few, LAST]) - 300, count=COUNT)[0] == first
+
+
+def test_for_a_few_tokens_too_many_no_message_leaves() -> None:
+    idle = "The dog sleeps under the table of the kitchen while the rain falls down on the roof of the old house. "
+    dense = "Quote DV-{at}-0418-B: 6960.{at} EUR, 2088.{at} EUR first, by 2026-05-{at}. "
+    # what stays of each has more tokens to a character than what leaves
+    long = [
+        AccountRequest(number=at, text=idle * 4 + "".join(dense.format(at=at + one) for one in range(2 + at % 5)))
+        for at in range(10, 28)
+    ]
+    for room in range(3_000, tokens(long), 10):
+        assert len(within([TASK, *long, LAST], room, count=COUNT)) == len(long) + 2
