@@ -70,7 +70,7 @@ class _Place:
         account = digest.account if digest is not None else None
         self.steps = account.steps if account is not None else ()
         self._firsts = [step.first for step in self.steps]
-        asked = [_asked(one.text) for one in account.requests] if account is not None else []
+        asked = [_asked(_own(one, digest).text) for one in account.requests] if account is not None else []
         self._requests = " ".join([flat for flat, _ in asked if flat])
         self._asked = frozenset(chain.from_iterable([sentences for _, sentences in asked]))
         # a list of values and an LLM's prose name no messages: they are looked into as a whole

@@ -8,8 +8,9 @@ ABOVE_BEFORE = "[the message above]"
 """Before rules 3: stands for a message that stays in the view, above the account."""
 
 ABOVE, BELOW = "[stands above this account]", "[stands below this account]"
-"""Since rules 3 the same; and of one below the account, whose question stands nowhere else any more."""
+"""Since rules 3 the same; and of one that stays below the account, while the question that it answers left."""
 
+_BEGINNING, _MARKS = '(asked "', frozenset((ABOVE_BEFORE, ABOVE, BELOW))
 _QUESTION = re.compile(r'\(asked "([^"\n]*)"\) ')
 
 
@@ -36,5 +37,7 @@ def stands_elsewhere(text: str) -> bool:
 
 
 def as_said(text: str) -> str:
-    """Return a user's *text* in quotes where it looks like a mark of ours."""
-    return f'"{text}"' if question_in(text) or stands_elsewhere(text) else text
+    """Return a user's *text* without white space around it, in quotes where it looks like a mark of ours."""
+    text = text.strip()
+    folded = text.casefold()
+    return f'"{text}"' if folded in _MARKS or folded.startswith(_BEGINNING) else text

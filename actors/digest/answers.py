@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 
 from actors.core.entry import Entry
-from actors.core.message_texts import redacted_texts
-from actors.core.text.gaps import GAP
+from actors.core.message_texts import redacted_texts, without_lead
+from actors.core.text.gaps import GAP, with_gaps_once
+from protocol.formats.messages import INSTRUCTION_ROLES
 
 from .calls import one_line
 from .shorter_requests import sentences_of
@@ -23,10 +24,17 @@ is looked at for it."""
 ASKED_LAST = 2
 """So many sentences from its end a message asks something; what it asked before, it answered itself."""
 
+WORD_CHARS_MAX = 24
+"""So far is looked for the end of a word where a question is parted."""
+
 ENDING_CHARS = 64
 """Of a text, in which it is looked for how it ends."""
 
-_ASKS = re.compile(r"[?？][\s\"'”»）)*_]*\Z|(?:か|ください|吗|呢|怎么样|如何)[。！]?\Z")
+_ASKS = re.compile(r"[?？][^\w`]*\Z|(?:か|ください|吗|呢|怎么样|如何)[。！]?\Z")
+_OPTION = re.compile(r"(?:[-*•+]|\d{1,2}[.)]) ")
+OPTIONS_MAX = 9
+"""Lines of a list behind a question: what one may choose from."""
+
 _PROGRAM = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 
 
@@ -45,7 +53,7 @@ def questions_before(live: Iterable[Entry]) -> Iterator[tuple[int, int, str]]:
     for entry in live:
         if before is not None and entry.number == following and (question := question_before(entry, before)):
             yield entry.number, before.number, question
-        if entry.role == "system" and entry.number == following:
+        if entry.role in INSTRUCTION_ROLES and entry.number == following:
             following += 1
         else:
             before, following = entry, entry.number + 1
@@ -58,28 +66,37 @@ def question_before(answer: Entry, before: Entry) -> str:
     said = _said(answer)
     if not said or len(said) > room_in(said, ANSWER_CHARS_MAX) or asks(said):
         return ""
-    end = _said(before)[-READ_CHARS:]
-    sentences = [one_line(one) for one in sentences_of(_PROGRAM.sub(GAP, end))]
-    last = next((place for place in _from_end(sentences) if asks(sentences[place])), None)
-    return _told(sentences[: last + 1]) if last is not None else ""
+    sentences = _sentences(before)
+    end = len(sentences)
+    while end and len(sentences) - end < OPTIONS_MAX and _OPTION.match(sentences[end - 1]):
+        end -= 1
+    last = next((place for place in range(end - 1, max(-1, end - 1 - ASKED_LAST), -1) if asks(sentences[place])), None)
+    if last is None:
+        return ""
+    options = sentences[end:] if last == end - 1 else []
+    return _told(sentences[:last], " ".join([sentences[last], *options]))
 
 
-def _from_end(sentences: list[str]) -> range:
-    return range(len(sentences) - 1, max(-1, len(sentences) - 1 - ASKED_LAST), -1)
+def _sentences(before: Entry) -> list[str]:
+    """Return the sentences at the end of what the assistant said, each on one line, without programs."""
+    said = _PROGRAM.sub(f" {GAP} ", without_lead(_said(before)))
+    sentences = [told for one in sentences_of(said[-READ_CHARS:]) if (told := one_line(one))]
+    # the first may begin in its middle
+    return sentences[1:] if len(said) > READ_CHARS and len(sentences) > 1 else sentences
 
 
-def _told(sentences: list[str]) -> str:
-    """Return the last of *sentences*, and those before it, as many as have room."""
-    question = sentences[-1]
+def _told(sentences: list[str], question: str) -> str:
+    """Return the *question*, and the *sentences* before it, as many as have room."""
     room = room_in(question, QUESTION_CHARS)
     if len(question) > room:
-        return f"{GAP} {question[-room:].split(' ', 1)[-1]}"
-    first, room = len(sentences) - 1, room - len(question)
+        end = question[-room:]
+        return f"{GAP} {end[end.find(' ', 0, WORD_CHARS_MAX) + 1 :]}"
+    first, room = len(sentences), room - len(question)
     while first and len(sentences[first - 1]) < room:
         first -= 1
         room -= len(sentences[first]) + 1
-    told = " ".join(filter(None, sentences[first:]))
-    return f"{GAP} {told}" if first else told
+    told = with_gaps_once(" ".join([*sentences[first:], question]))
+    return f"{GAP} {told}" if first and not told.startswith(GAP) else told
 
 
 def _said(entry: Entry) -> str:

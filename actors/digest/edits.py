@@ -111,9 +111,15 @@ def without_beside(call: str) -> str:
     They stand last, behind those that are new or gone; any other call is returned as it is.
     """
     lines = call.split("\n")
-    if len(lines) < 2 or not lines[1].startswith((NEW_MARK, OLD_MARK)):
+    if (
+        len(lines) < 2
+        or not any(one in lines[0].casefold() for one in EDITS)
+        or not lines[1].startswith((NEW_MARK, OLD_MARK))
+    ):
         return call
     last = max(place for place, line in enumerate(lines) if line.startswith((NEW_MARK, OLD_MARK)))
+    if any(line.startswith(BESIDE_MARK) for line in lines[:last]):
+        return call
     return "\n".join([*lines[: last + 1], *(line for line in lines[last + 1 :] if not line.startswith(BESIDE_MARK))])
 
 

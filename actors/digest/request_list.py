@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from actors.core.account_text import request_text
+from actors.core.account_text import FORM, request_text
 from actors.core.entry import Entry
 from actors.core.message_texts import redacted_texts
 from actors.core.pressure import fixed_tokens, moving_tokens
@@ -90,12 +90,12 @@ class RequestList:
             room=share_of(moving_tokens(state), REQUESTS_SHARE),
             by_fields=by_fields,
             staying={entry.number: entry for entry in users},
-            requests=[one for one in before.requests if not _is_elsewhere(one, by_fields)] if before else [],
+            requests=_said_before(state, by_fields),
             left_out=before.requests_left_out if before else 0,
             left_out_through=before.left_out_through if before else 0,
         )
         if by_fields:
-            known.questions = _questions(state, before)
+            known.questions = _questions(state)
         known._refer()
         known._measure()
         if by_fields:
@@ -210,17 +210,28 @@ class RequestList:
         self.tokens = sum(self.count(request_text(one)) + 1 for one in self.requests)
 
 
-def _is_elsewhere(request: AccountRequest, by_fields: bool) -> bool:
-    """Tell what only says that the message itself stands in the view."""
-    return stands_elsewhere(request.text) if by_fields else request.text == ABOVE_BEFORE
+def _said_before(state: State, by_fields: bool) -> list[AccountRequest]:
+    """Return the requests of the account in *state* but for those that stand in the view, by the marks of its form.
+
+    With *by_fields* what a user said under older rules, and that looks like a mark of today, is put in quotes.
+    """
+    if not state.digest or not state.digest.account:
+        return []
+    requests = state.digest.account.requests
+    if state.digest.form >= FORM:
+        return [one for one in requests if not stands_elsewhere(one.text)]
+    requests = tuple(one for one in requests if one.text != ABOVE_BEFORE)
+    return [msgspec.structs.replace(one, text=as_said(one.text)) for one in requests] if by_fields else [*requests]
 
 
-def _questions(state: State, before: Account | None) -> dict[int, tuple[int, str]]:
+def _questions(state: State) -> dict[int, tuple[int, str]]:
     """Return the questions that messages of the user in *state* answer, and in which message each stands.
 
-    The number is 0 where the question left before: then the account *before* says it.
+    The number is 0 where the question left before: then the account says it.
     """
-    known = [one for one in (before.requests if before else ()) if stands_elsewhere(one.text)]
+    digest = state.digest
+    told = digest.account.requests if digest and digest.account and digest.form >= FORM else ()
+    known = [one for one in told if stands_elsewhere(one.text)]
     out = {one.number: (0, question) for one in known if (question := question_in(one.text))}
     return {number: (asked, question) for number, asked, question in questions_before(state.live)} | out
 

@@ -85,7 +85,7 @@ _COUNTED = re.compile(r"\d{1,3}(?:,\d{3}){0,3}")
 """What a mark of ours counts; a user may write any other."""
 
 DIGITS_MAX = 16
-"""Of a number in what looks like a mark: more were written by not_used of ours."""
+"""Of a number in what looks like a mark: more were written by nobody of ours."""
 
 LEAST_CHARS = 240
 """A request is not shortened below this, before it has to leave."""
@@ -193,24 +193,25 @@ def within(
 ) -> tuple[AccountRequest, ...]:
     """Return *requests* within *room* tokens: the longest are shortened most, the ends last.
 
-    Words and questions leave before the task itself is shortened; what tells something leaves behind it.
-    *used*: see `shortened`.
+    Words and questions leave before the task itself is shortened; what tells something leaves behind it. Of a talk, in
+    which many messages tell something, the first is no task, and is shortened before others. *used*: see `shortened`.
     """
     out = [(one, count(one.text) + REQUEST_TOKENS) for one in requests]
     if _size(out) <= room or not out:
         return tuple(requests)
+    lower = partial(_lower, room=room, count=count, used=used)
+    drop = partial(_drop, room=room, is_today=used is not None)
     if used:
         _drop_questions(out, int(room * QUESTIONS_SHARE), count)
-    lower = partial(_lower, room=room, count=count, used=used)
-    if used and len(out) >= TALK_MIN:
-        lower(out, [0], least=max(TALK_FIRST_TOKENS, int(room * TALK_FIRST_SHARE)))
+        if sum(_known_standing(one.text, True) > QUESTION for one, _ in out) >= TALK_MIN:
+            drop(out, standing_max=QUESTION)
+            lower(out, [0], least=max(TALK_FIRST_TOKENS, int(room * TALK_FIRST_SHARE)))
     # an answer is short, and questions have their share
     answers = {place for place, (one, _) in enumerate(out) if used and question_in(one.text)}
     others = [place for place in range(1, len(out) - 1) if place not in answers]
     for _ in range(LOWER_TRIES if used else 1):
         # sentences are taken or left, so that a few tokens too many may stay: no message leaves for these
         lower(out, others)
-    drop = partial(_drop, room=room, is_today=used is not None)
     drop(out, standing_max=QUESTION)
     lower(out, sorted({0, len(out) - 1}), least=int(room * TASK_SHARE))
     drop(out, standing_max=RULE + NEWEST_MORE)
@@ -219,10 +220,11 @@ def within(
 
 
 def _drop_questions(out: list[Sized], room: int, count: Count) -> None:
-    """Take questions out of *out*, until they need no more than *room*: those that propose nothing, then the oldest."""
+    """Take questions out of *out*, until they need no more than *room*: the newest last, before them proposals."""
     asked = {place: question for place, (one, _) in enumerate(out) if (question := question_in(one.text))}
     left = sum(map(count, asked.values()))
-    for place in sorted(asked, key=lambda place: (_proposes(asked[place]), place)):
+    newest = len(out) - NEWEST
+    for place in sorted(asked, key=lambda place: (place >= newest, _proposes(asked[place]), place)):
         if left <= room:
             break
         left -= count(asked[place])
@@ -332,10 +334,11 @@ def shortened(request: AccountRequest, tokens: int, count: Count, *, used: Used 
     Of speech those sentences stay that tell most, and of which most was *used* later; before rules 3, without that,
     nothing of the middle does.
     """
-    if used and question_in(request.text):
-        request = msgspec.structs.replace(request, text=own_words(request.text))
     text = request.text
     have = max(1, count(text))
+    if used and have > tokens and question_in(text):
+        # an answer is short
+        return msgspec.structs.replace(request, text=own_words(text))
     chars = max(LEAST_CHARS, int(len(text) * tokens / have) - 60)
     if chars >= len(text):
         return request

@@ -50,10 +50,11 @@ AT_ONCE = 400
 """Values that are looked for in one pass: a pass costs as much with a hundred."""
 
 _QUOTIENT = re.compile(r"[\w.]+/\d[\d+\-*/.:]*")
-_CALCULATES = re.compile(r"\w\(|[=;]|\s[+*]\s")
-"""A line that does: a quotient (`total/1000`) is no path there."""
+_CALCULATES = re.compile(r"\w\([^()]*\Z|[=+*]\s*\Z")
+"""What stands before a quotient (`total/1000`), which is no path: a call, a sign."""
 
-_PROGRESS = re.compile(r"(\d{1,9})/([1-9]\d{,8})")
+YEARS = range(1900, 2101)
+_PROGRESS = re.compile(r"([1-9]\d{,8}|0)/([1-9]\d{,8})")
 """How far something came (`96/114`)."""
 
 _NO_PROSE = ("#", "|", ">")
@@ -206,9 +207,9 @@ def _plain_text(part: MessageText) -> str:
 
 
 def _is_progress(value: str) -> bool:
-    """Tell how far something came (`96/114`) from the number of a file or an invoice (`2024/0815`)."""
+    """Tell how far something came (`96/114`) from the number of a file or an invoice (`2024/0815`, `12/2024`)."""
     found = _PROGRESS.fullmatch(value)
-    return found is not None and int(found.group(1)) <= int(found.group(2))
+    return found is not None and int(found[1]) <= int(found[2]) and int(found[2]) not in YEARS
 
 
 def _is_of_program(item: DigestItem, line: str, below: str) -> bool:
@@ -218,7 +219,10 @@ def _is_of_program(item: DigestItem, line: str, below: str) -> bool:
     """
     line = line[:PROGRAM_CHARS]
     if item.category == "path":
-        return bool(_IMPORT.search(line) or (_QUOTIENT.fullmatch(item.value) and _CALCULATES.search(line)))
+        return bool(
+            _IMPORT.search(line)
+            or (_QUOTIENT.fullmatch(item.value) and _CALCULATES.search(line.partition(item.value)[0]))
+        )
     if item.category not in NAMES:
         return False
     is_head = bool(_RULER.fullmatch(below[:PROGRAM_CHARS])) and bool(_HEAD.fullmatch(line))

@@ -8,8 +8,8 @@ from actors.core.request_marks import ABOVE, ABOVE_BEFORE, BELOW, as_said, own_w
 from actors.digest.answers import QUESTION_CHARS, asks, question_before, questions_before
 from actors.digest.requests import within
 from protocol.account import AccountRequest
-from protocol.policy import resolve
-from tests.builders import COUNT, Talk, system, user
+from protocol.policy import Policy, resolve
+from tests.builders import COUNT, Talk, user
 
 from .test_account import Message, account, called, looks, play, said
 from .test_account_room import report, talk
@@ -82,7 +82,9 @@ def test_what_was_said_between_parts_a_question_from_an_answer_though_it_left() 
 
 
 def test_an_instruction_between_a_question_and_its_answer_does_not_part_them() -> None:
-    assert question_in(requests_after(said(OFFER), system("Today is Monday."), user("Yes."))[4]) == OFFER
+    for role in ("system", "developer"):
+        between = {"role": role, "content": "Today is Monday."}
+        assert question_in(requests_after(said(OFFER), between, user("Yes."))[4]) == OFFER
 
 
 def test_a_question_that_left_while_its_answer_stayed_is_known_when_that_leaves_too() -> None:
@@ -146,9 +148,11 @@ def test_under_older_rules_an_answer_stands_alone_and_a_text_like_a_mark_is_the_
     assert (told[3], told[4], told[5]) == ("Yes.", marked, ABOVE)
 
 
-@pytest.mark.parametrize("text", [ABOVE, ABOVE_BEFORE, with_question(ABOVE, "Shall I?"), with_question("No.", "Eh?")])
+@pytest.mark.parametrize("text", [ABOVE, ABOVE_BEFORE, with_question(ABOVE, "Shall I?"), '(Asked "Eh?") No.'])
 def test_what_a_user_says_like_a_mark_of_ours_is_theirs(text: str) -> None:
     assert requests_after(user(text))[2] == as_said(text) == f'"{text}"'
+    parts = [{"type": "text", "text": one} for one in ("", text)]
+    assert requests_after({"role": "user", "content": parts})[2] == f'"{text}"'
 
 
 def test_no_quote_in_a_question_or_an_answer_ends_the_question() -> None:
@@ -171,6 +175,54 @@ def test_no_quote_in_a_question_or_an_answer_ends_the_question() -> None:
 )
 def test_a_question_is_known_by_its_end(text: str, is_question: bool) -> None:
     assert asks(text) is is_question
+
+
+@pytest.mark.parametrize("ending", ["Shall I? 😊", "Really?!", "よろしいですか？」", "Shall I? :)"])
+def test_a_question_may_end_with_other_signs(ending: str) -> None:
+    assert asks(ending)
+
+
+@pytest.mark.parametrize("lines", [20, 300, 3_000])
+def test_a_program_above_a_question_is_left_out_however_long_it_is(lines: int) -> None:
+    code = "\n".join(f"    x_{at} = compute({at})" for at in range(lines))
+    question = asked_in(f"Here is the fix for the pumps:\n```python\n{code}\n```\nShall I apply it to main?")
+    assert question == "Here is the fix for the pumps: … Shall I apply it to main?"
+
+
+def test_what_one_may_choose_from_stands_with_the_question() -> None:
+    options = "- the Hauer P7 for 4,180 Euro\n- the Lindner L2 for 3,900 Euro\n- the Grundfos G1 for 5,000"
+    asked = f"Which pump shall I order?\n{options}"
+    assert asked_in(asked, "the second") == asked.replace("\n", " ")
+
+
+def test_a_long_question_without_spaces_keeps_its_end() -> None:
+    question = "这台水泵" * 40 + "选 P7 吗？"
+    assert asked_in(question).endswith("这台水泵" * 15 + "选 P7 吗？")
+
+
+def test_of_questions_the_newest_stays_longest_however_short_it_is() -> None:
+    offer = "Pump {at} costs {at}00 with its valve and comes in May. Shall I put it on the list of pumps?"
+    yes = [AccountRequest(number=10 + at, text=with_question("Yes.", offer.format(at=at))) for at in range(12)]
+    last = AccountRequest(number=90, text=with_question("Yes.", "Shall I delete the database?"))
+    requests = [AccountRequest(number=2, text="We need pumps."), *yes, last]
+    room = sum(COUNT(one.text) + 4 for one in requests) - 1
+    assert within(requests, room, count=COUNT)[-1] == last
+
+
+def test_marks_are_read_by_the_form_of_the_account_when_rules_change() -> None:
+    def under(records: str) -> Policy:
+        layer = {"digest": {"style": "account", "records": records, "cap": 0.45}}
+        return resolve([{"budget": {"window": 2_500, "reserve": 0}}, layer])
+
+    filling = [*looks(40, 30), user("Go on."), *looks(80, 30)]
+    of = play(Talk(under("fields")), user("We need a pump."), said(OFFER), user("Yes."), *looks(2, 30))
+    of.land(of.sealed((), adopt=under("lines")))
+    play(of, user("Now the valve."), *filling)
+    assert [one.text for one in account(of).requests if one.number == 3] == ["Yes."]
+    of = play(Talk(under("lines")), user("We need a pump."), user(ABOVE), *filling)
+    of.land(of.sealed((), adopt=under("fields")))
+    play(of, user("Now the valve."), *filling)
+    assert {one.number: one.text for one in account(of).requests}[2] == f'"{ABOVE}"'
 
 
 def test_a_message_of_a_million_question_marks_is_read_in_time() -> None:

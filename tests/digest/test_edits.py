@@ -77,6 +77,8 @@ def test_where_an_edit_stands_on_one_line_what_stayed_is_not_told_as_gone() -> N
         "write a.py\ncontent:\ndef total(rows):\n    first = rows[0] + rows[1]\n    return first",
         "bash cat <<EOF\n  a\nEOF",
         "edit a.py",
+        "send_message\n- Buy the pump\n- Shut the valve\n  with key 7713 before noon",
+        "update_note\n- Buy the pump\n  with its key\n- Shut the valve\n  before noon",
     ],
 )
 def test_of_a_call_that_is_no_edit_all_lines_stay(call: str) -> None:

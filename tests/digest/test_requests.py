@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from actors.digest.requests import REQUEST_TOKENS, said_before, within
 from protocol.account import AccountRequest
 from protocol.policy import resolve
@@ -154,3 +156,12 @@ def test_for_a_few_tokens_too_many_no_message_leaves() -> None:
     ]
     for room in range(3_000, tokens(long), 10):
         assert len(within([TASK, *long, LAST], room, count=COUNT)) == len(long) + 2
+
+
+@pytest.mark.parametrize("idles", [11, 30, 100])
+def test_small_talk_makes_no_talk_of_a_task(idles: int) -> None:
+    task = AccountRequest(number=2, text=" ".join(f"Step {at}: build part {at * 7} of gate {at}." for at in range(90)))
+    idle = [AccountRequest(number=10 + at, text=f"And how is the weather in week {at}?") for at in range(idles)]
+    kept = within([task, *idle, LAST], tokens([task, LAST]) + 60, count=COUNT)
+    assert kept[0] == task
+    assert tokens(kept) <= tokens([task, LAST]) + 60

@@ -181,6 +181,10 @@ def test_how_far_something_came_a_quotient_and_the_head_of_a_table_are_no_values
     [
         ("See docs/2024 for it.", "docs/2024", "path"),
         ("The invoice is 2024/0815 of May.", "2024/0815", "path"),
+        ("The invoice is 0815/2024 of May.", "0815/2024", "path"),
+        ("It was paid in 12/2024.", "12/2024", "path"),
+        ("We cut release/2.4 today; Anna tests it.", "release/2.4", "path"),
+        ("Anna(QA) takes release/2.4 today.", "release/2.4", "path"),
         ("* We cut release/2.4 today for Anna.", "release/2.4", "path"),
         ("# Merged pull/1742 into main", "pull/1742", "path"),
         ("| pump | valve_open | 7 |", "valve_open", "symbol"),
