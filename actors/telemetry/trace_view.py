@@ -21,6 +21,9 @@ from protocol.errors import UNREADABLE
 
 log = logging.getLogger("jettison.trace_view")
 
+OVERTAKEN, REFUSED = "another record came first: decided again", "the model's answer was refused"
+"""Why a step was rejected: one that was overtaken has no state behind it."""
+
 STYLES = {"applied": "green", "noop": "dim", "declined": "yellow", "rejected": "magenta", "failed": "bold red"}
 STATUS_ERROR = 2
 
@@ -278,6 +281,8 @@ def _line(row: SpanRow) -> Text:
     line.append(f"  {row.duration_ms:.1f} ms", "cyan")
     if row.outcome:
         line.append(f"  {_printable(row.outcome)}", STYLES.get(row.outcome, ""))
+    if row.outcome == "rejected":
+        line.append(f" ({OVERTAKEN if row.after_tokens is None else REFUSED})", "dim")
     if row.error:
         line.append(f"  {_printable(row.error)}", "bold red")
     if row.before_tokens is not None and row.after_tokens is not None:
