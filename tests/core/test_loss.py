@@ -13,7 +13,12 @@ from actors.audit.text import text_of
 from actors.cli.audit_output import loss_text
 from actors.core.extract import CATEGORIES
 from actors.core.loss import judged
+from actors.core.loss_told import told_fates
+from actors.core.packed_items import NO_ITEMS, write_account
+from actors.core.request_marks import with_question
+from actors.core.state_parts import Digest
 from actors.runtime.fold import Decision, decisions
+from protocol.account import Account, AccountRequest
 from protocol.facts import DigestSqueezed, Fate, HistoryAccounted, HistoryCut, HistoryDigested, HistorySummarized
 from protocol.policy import Policy, resolve
 from tests.builders import Talk, assistant, policy, result, sample, user, words
@@ -205,3 +210,15 @@ def test_a_step_is_told_by_the_account_or_read_behind_it_and_lost_where_units_ar
     (_, fact), *_ = compactions(cut)
     assert of(fact, "step").lost > 0
     assert of(fact, "sentence").lost == of(fact, "step").lost
+
+
+@pytest.mark.parametrize(("form", "sentences"), [(3, 1), (2, 2)])
+def test_a_question_before_an_answer_is_no_sentence_of_the_users(form: int, sentences: int) -> None:
+    said = with_question("Yes, please order it now.", "I found a pump for 4,180. Shall I order it for you?")
+    account = Account(requests=(AccountRequest(number=4, text=said),))
+    told = Digest(through=9, form=form, raw_items=NO_ITEMS, tokens=99, raw_account=write_account(account))
+    gone = msgspec.structs.replace(told, raw_account=write_account(Account()))
+    (fate,) = told_fates((), (), before=told, after=gone, reach=lambda _: True)
+    assert fate == Fate(category="sentence", recoverable=sentences)
+    stays = told_fates((), (), before=told, after=told, reach=lambda _: True)
+    assert stays == ()
