@@ -15,7 +15,7 @@ from itertools import chain
 
 import msgspec
 
-from protocol.account import Account, AccountRequest, AccountStep
+from protocol.account import Account, AccountStep
 from protocol.facts import Fate
 
 from .account_text import FORM, JOINED_LEVEL
@@ -70,7 +70,7 @@ class _Place:
         account = digest.account if digest is not None else None
         self.steps = account.steps if account is not None else ()
         self._firsts = [step.first for step in self.steps]
-        asked = [_asked(_own(one, digest).text) for one in account.requests] if account is not None else []
+        asked = [_asked(_own(one.text, digest)) for one in account.requests] if account is not None else []
         self._requests = " ".join([flat for flat, _ in asked if flat])
         self._asked = frozenset(chain.from_iterable([sentences for _, sentences in asked]))
         # a list of values and an LLM's prose name no messages: they are looked into as a whole
@@ -155,16 +155,18 @@ def _changed_account(before: Digest | None, after: Digest | None) -> Account:
     steps = frozenset(now.steps) if now is not None else frozenset[AccountStep]()
     requests = frozenset(one.text for one in now.requests) if now is not None else frozenset[str]()
     return Account(
-        requests=tuple(_own(one, before) for one in was.requests if one.text not in requests),
+        requests=tuple(
+            msgspec.structs.replace(one, text=_own(one.text, before))
+            for one in was.requests
+            if one.text not in requests
+        ),
         steps=tuple(step for step in was.steps if step not in steps),
     )
 
 
-def _own(request: AccountRequest, told: Digest | None) -> AccountRequest:
-    """Return *request* with the user's own words: the question before them, which form 3 tells, is the assistant's."""
-    if told is None or told.form < FORM:
-        return request
-    return msgspec.structs.replace(request, text=own_words(request.text))
+def _own(text: str, told: Digest | None) -> str:
+    """Return the user's own words in *text*: the question before them, which form 3 tells, is the assistant's."""
+    return own_words(text) if told is not None and told.form >= FORM else text
 
 
 def _steps(was: Account, place: _Place) -> Iterator[tuple[int, bool]]:

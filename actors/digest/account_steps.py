@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Sequence
 
 import msgspec
@@ -45,6 +44,7 @@ from .calls import (
     writes_task_list,
 )
 from .hindsight import Hindsight
+from .pieces import FENCED
 from .records import is_record, record_in, record_text, shorter_record, without_known
 from .repeats import is_output
 from .step_rooms import (
@@ -90,7 +90,6 @@ TITLE_CHARS_MAX = 120
 FAILED_CHARS = 300
 """Of the words in which a failed call says why, before anything else."""
 
-_FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _FENCES = "\n```\n{}\n```"
 PROGRAM_SHARE, PROGRAM_CHARS_MIN = 0.1, 80
 """Of what was said, for programs in it; in less than these characters a program says nothing."""
@@ -216,8 +215,8 @@ def _words(text: str, chars: int, number: int, hindsight: Hindsight) -> str:
     """Return an assistant's words in at most *chars* characters: of many lines, those that mattered."""
     if len(text) <= chars or not chars:
         return text if chars else ""
-    if hindsight.by_fields and (programs := _FENCED.findall(text)):
-        return _words_first(_FENCED.sub("\n", text), programs, chars, number, hindsight)
+    if hindsight.by_fields and (programs := FENCED.findall(text)):
+        return _words_first(FENCED.sub("\n", text), programs, chars, number, hindsight)
     sought, clauses = hindsight.seeker(after=number), hindsight.by_fields
     if text.count("\n") < WORDS_LINES_MIN:
         return sentences_excerpt(text, chars=chars, sought=sought, clauses=clauses)

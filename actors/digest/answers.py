@@ -11,6 +11,7 @@ from actors.core.text.gaps import GAP, with_gaps_once
 from protocol.formats.messages import INSTRUCTION_ROLES
 
 from .calls import one_line
+from .pieces import FENCED
 from .shorter_requests import sentences_of
 from .step_rooms import room_in
 
@@ -25,7 +26,7 @@ ASKED_LAST = 2
 """So many sentences from its end a message asks something; what it asked before, it answered itself."""
 
 WORD_CHARS_MAX = 24
-"""So far is looked for the end of a word where a question is parted."""
+"""So far is looked for the end of a word where a question, or a request, is parted."""
 
 ENDING_CHARS = 64
 """Of a text, in which it is looked for how it ends."""
@@ -34,8 +35,6 @@ _ASKS = re.compile(r"[?？][^\w`]*\Z|(?:か|ください|吗|呢|怎么样|如�
 _OPTION = re.compile(r"(?:[-*•+]|\d{1,2}[.)]) ")
 OPTIONS_MAX = 9
 """Lines of a list behind a question: what one may choose from."""
-
-_PROGRAM = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 
 
 def asks(text: str) -> bool:
@@ -79,7 +78,7 @@ def question_before(answer: Entry, before: Entry) -> str:
 
 def _sentences(before: Entry) -> list[str]:
     """Return the sentences at the end of what the assistant said, each on one line, without programs."""
-    said = _PROGRAM.sub(f" {GAP} ", without_lead(_said(before)))
+    said = FENCED.sub(f" {GAP} ", without_lead(_said(before)))
     sentences = [told for one in sentences_of(said[-READ_CHARS:]) if (told := one_line(one))]
     # the first may begin in its middle
     return sentences[1:] if len(said) > READ_CHARS and len(sentences) > 1 else sentences

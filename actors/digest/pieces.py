@@ -26,6 +26,9 @@ TELLS_MIN = 2
 """What a piece tells, at least, that stands beyond that: a rule, a decision, an outcome, why, or two figures."""
 
 FENCE = "```"
+FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+"""A program as an assistant writes it, to its end where the fence is open."""
+
 SIGNS_SHARE = 0.04
 """Of the characters of a program, that are signs of its language."""
 

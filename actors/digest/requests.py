@@ -18,7 +18,7 @@ from actors.core.text.phrases import telling
 from actors.core.text.recent import Recent
 from protocol.account import AccountRequest
 
-from .answers import asks
+from .answers import WORD_CHARS_MAX, asks
 from .shorter_requests import not_used, with_fewer_sentences
 from .step_rooms import room_in
 
@@ -77,9 +77,6 @@ TALK_MIN, TALK_FIRST_SHARE, TALK_FIRST_TOKENS = 12, 0.15, 300
 """Of so many messages the first is one of many, and no task: where it is long, it is shortened to that share of the
 room, or to so many tokens, before all others are."""
 
-WORD_CHARS_MAX = 24
-"""So far is looked for the end of a word where a request is parted."""
-
 _MARK = re.compile(r' ?\[… ([\d,]+) characters: read_artifact\("messages:(\d+)"\) …\] ?')
 _COUNTED = re.compile(r"\d{1,3}(?:,\d{3}){0,3}")
 """What a mark of ours counts; a user may write any other."""
@@ -94,7 +91,7 @@ STANDING_CHARS_MAX = 400_000
 """Of requests of which is known how likely they still hold, and as many before them: those of two full accounts."""
 
 _standings: Recent[tuple[str, bool], tuple[int, int]] = Recent(STANDING_CHARS_MAX, weigh=lambda found: found[1])
-"""By their text: how likely it is, and the characters of the text."""
+"""By their text, and whether rules 3 judge it: how likely it is, and the characters of the text."""
 
 
 class Used(Protocol):
