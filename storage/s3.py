@@ -77,7 +77,11 @@ class S3Artifacts:
 
     async def prepare(self) -> None:
         """Create the bucket where it is missing, and have it encrypt. Raises `ArtifactsUnavailable`."""
-        await self._run("CreateBucket", "", self._create_bucket)
+        try:
+            await self._run("CreateBucket", "", self._create_bucket)
+        except NotFound:
+            where = self._settings.endpoint or "AWS"
+            raise ArtifactsUnavailable(f"{where} answers, but not as S3 does; set JETTISON_S3__ENDPOINT") from None
 
     async def put(self, tenant: Token, body: bytes) -> str:
         """See `Artifacts.put`."""

@@ -1,7 +1,6 @@
 """Real servers for the tests to talk to: a llama.cpp with a real model, and an LLM endpoint that follows a script."""
 
 import asyncio
-import fcntl
 import json
 import os
 import random
@@ -16,7 +15,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
@@ -26,6 +25,8 @@ from typing import Any
 
 import pytest
 
+from actors.host.stack_folder import claimed
+
 LOOPBACK = "127.0.0.1"
 LLAMA_READY_SECONDS = 180.0
 PORTS = range(7_000, 10_000)
@@ -34,22 +35,14 @@ server of another test and no connection takes one of them."""
 ROOT = Path(__file__).resolve().parent.parent
 FORKING = "TESTS_FORKING"
 """Names the socket of a server that forks for all testers of a run."""
+_claims = ExitStack()
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on, and that is given to no other test until this process ends.
-
-    Whoever lets the kernel choose one, and closes it again, may be given the same as another who does that too.
-    """
-    claims = Path(tempfile.gettempdir()) / f"jettison-ports-{os.getuid()}"
-    claims.mkdir(exist_ok=True)
+    """Return a port that nobody listens on, and that is given to no other test until this process ends."""
     for port in random.sample(PORTS, len(PORTS)):
-        claim = os.open(claims / str(port), os.O_CREAT | os.O_RDWR, 0o600)  # locked until this process ends
-        with suppress(OSError), socket.socket() as probe:
-            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            probe.bind((LOOPBACK, port))
+        if _claims.enter_context(claimed(port)):
             return port
-        os.close(claim)
     raise AssertionError("every port is taken")
 
 

@@ -5,6 +5,7 @@ Everything lives under one folder: `nats/` and `s3/` (data), `logs/`, `nats.conf
 """
 
 import asyncio
+import hashlib
 import json
 import logging
 import os
@@ -14,15 +15,18 @@ import sysconfig
 import tempfile
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from .stack_folder import LOOPBACK, WEED_PORTS, Ports, StackError, choose_ports, locked, made, secret_of, usable
+from .stack_folder import LOOPBACK, WEED_PORTS, Ports, StackError, chosen_ports, locked, made, secret_of, usable
 
 READY_SECONDS = 20.0
 STOP_SECONDS = 5.0
+ANSWER_SECONDS = 2.0
 POLL_SECONDS = 0.05
 RESTARTS_MAX = 3
 RESTARTS_WITHIN_SECONDS = 60.0
@@ -93,7 +97,8 @@ class EmbeddedStack:
 class _Child:
     """One child process with its log, its readiness and its restarts.
 
-    It is ready when *ask*, sent to *port*, brings a line that begins with *answer*.
+    It is ready when *ask*, sent to *port*, brings *answer*, which nobody else gives: who else may listen there instead
+    can be a server of another stack, and the child is about to die of it.
     """
 
     name: str
@@ -101,7 +106,7 @@ class _Child:
     env: Mapping[str, str]
     log: Path
     port: int
-    ask: bytes
+    ask: Callable[[], bytes]
     answer: bytes
     lock: int
     _process: asyncio.subprocess.Process | None = field(default=None, init=False)
@@ -175,8 +180,7 @@ class _Child:
         with suppress(TimeoutError):
             async with asyncio.timeout(READY_SECONDS):
                 while self.process.returncode is None:
-                    line = await _first_line(self.port, ask=self.ask)
-                    if line.startswith(self.answer):
+                    if await _answers(self.port, ask=self.ask(), answer=self.answer):
                         return True
                     await asyncio.sleep(POLL_SECONDS)
         return False
@@ -199,7 +203,8 @@ async def embedded_stack(
         # The S3 store opens unix sockets, whose paths may have 108 bytes; *data* may be deep.
         scratch = held.enter_context(tempfile.TemporaryDirectory(prefix="jettison-"))
         with usable(data):
-            ports = choose_ports(data / "ports.json", nats_port=nats_port, s3_port=s3_port)
+            memory = data / "ports.json"
+            ports = held.enter_context(chosen_ports(memory, nats_port=nats_port, s3_port=s3_port))
             secret = secret_of(data / "s3.credentials")
             children = (
                 _nats(nats_binary, data, ports=ports, sync_interval=sync_interval, lock=lock),
@@ -222,8 +227,10 @@ def _nats(binary: str, data: Path, *, ports: Ports, sync_interval: str, lock: in
     """Write the server's configuration and return how to run it."""
     config = data / "nats.conf"
     store, sync = (json.dumps(text, ensure_ascii=False) for text in (str(data / "nats"), sync_interval))
+    # named after its folder, which it says to whom connects: no other server has this one's
+    name = f"jettison-{hashlib.sha256(bytes(data)).hexdigest()[:16]}"
     config.write_text(
-        f'server_name: "jettison-embedded"\nlisten: "{LOOPBACK}:{ports.nats}"\n'
+        f'server_name: "{name}"\nlisten: "{LOOPBACK}:{ports.nats}"\n'
         f'http: "{LOOPBACK}:{ports.monitor}"\nmax_payload: 1MB\n'
         f"jetstream {{\n  store_dir: {store}\n  sync_interval: {sync}\n}}\n",
         encoding="utf-8",
@@ -234,8 +241,8 @@ def _nats(binary: str, data: Path, *, ports: Ports, sync_interval: str, lock: in
         env={},
         log=data / "logs" / "nats.log",
         port=ports.nats,
-        ask=b"",
-        answer=b"INFO ",
+        ask=bytes,
+        answer=f'"server_name":"{name}"'.encode(),
         lock=lock,
     )
 
@@ -257,8 +264,8 @@ def _s3(binary: str, data: Path, *, scratch: str, ports: Ports, secret: str, loc
         env={"HOME": scratch, "TMPDIR": scratch, "AWS_ACCESS_KEY_ID": S3_ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": secret},
         log=data / "logs" / "s3.log",
         port=ports.s3,
-        ask=f"GET /healthz HTTP/1.1\r\nHost: {LOOPBACK}\r\nConnection: close\r\n\r\n".encode(),
-        answer=b"HTTP/1.1 200",
+        ask=partial(_signed, f"http://{LOOPBACK}:{ports.s3}/", secret=secret),
+        answer=b"<ListAllMyBucketsResult",
         lock=lock,
     )
 
@@ -269,16 +276,31 @@ def _tied_to_this_process(argv: tuple[str, ...]) -> tuple[str, ...]:
     return (*tie, *argv) if sys.platform == "linux" else argv
 
 
-async def _first_line(port: int, *, ask: bytes) -> bytes:
-    """Return the first line the server says, empty if it does not listen or hangs up."""
-    with suppress(OSError):
-        reader, writer = await asyncio.open_connection(LOOPBACK, port)
-        try:
-            writer.write(ask)
-            return await reader.readline()
-        finally:
-            writer.close()
-    return b""
+def _signed(url: str, *, secret: str) -> bytes:
+    """Return the request for the list of buckets, which only a store that knows *secret* answers."""
+    # half a second to import, which who stores artifacts pays anyway
+    from botocore.auth import S3SigV4Auth
+    from botocore.awsrequest import AWSRequest
+    from botocore.credentials import Credentials
+
+    request = AWSRequest("GET", url)
+    S3SigV4Auth(Credentials(S3_ACCESS_KEY, secret), "s3", "us-east-1").add_auth(request)
+    headers = {"Host": urlsplit(url).netloc, "Connection": "close", **request.headers}
+    return "".join(("GET / HTTP/1.1\r\n", *(f"{name}: {text}\r\n" for name, text in headers.items()), "\r\n")).encode()
+
+
+async def _answers(port: int, *, ask: bytes, answer: bytes) -> bool:
+    """Tell whether the server says *answer* within what it says to *ask*, and before it hangs up."""
+    with suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        async with asyncio.timeout(ANSWER_SECONDS):
+            reader, writer = await asyncio.open_connection(LOOPBACK, port)
+            try:
+                writer.write(ask)
+                await reader.readuntil(answer)
+                return True
+            finally:
+                writer.close()
+    return False
 
 
 def _binary(name: str, package: str) -> str:

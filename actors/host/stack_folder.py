@@ -8,9 +8,10 @@ import random
 import secrets
 import shutil
 import socket
+import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -97,36 +98,62 @@ async def locked(path: Path) -> AsyncIterator[int]:
         os.close(lock)
 
 
-def choose_ports(memory: Path, *, nats_port: int | None, s3_port: int | None) -> Ports:
-    """Return free ports: the wanted ones, else those of the last run, else new ones; remember them."""
-    wanted = {"--nats-port": nats_port, "--s3-port": s3_port}
-    claimed = {port for port in wanted.values() if port is not None}
+@contextmanager
+def chosen_ports(memory: Path, *, nats_port: int | None, s3_port: int | None) -> Iterator[Ports]:
+    """Give free ports: the wanted ones, else those of the last run, else new ones; remember them.
+
+    No other stack of this user is given one of them before the context ends. Raises `StackError`.
+    """
     if nats_port is not None and nats_port == s3_port:
         raise StackError(what=f"port {nats_port} is wanted for NATS and for S3", fix="name two different ones, or none")
-    if taken := [(name, port) for name, port in wanted.items() if port is not None and not _is_free(port)]:
-        name, port = taken[0]
-        what = f"port {port} on {LOOPBACK} is taken, or this user may not listen there"
-        raise StackError(what=what, fix=f"give another {name}, or leave it out for a free one")
+    with ExitStack() as held:
 
-    def pick(last: int | None, *offsets: int) -> int:
-        """Claim the last run's port, or a new one, that is free together with those at *offsets* from it."""
-        tried = random.sample(PORTS, len(PORTS))  # two stacks that start at the same time must not meet
-        for base in tried if last is None else (last, *tried):
-            ports = {base, *(base + offset for offset in offsets)}
-            if claimed.isdisjoint(ports) and all(map(_is_free, ports)):
-                claimed.update(ports)
-                return base
-        raise StackError(what=f"no free port in {PORTS.start}-{PORTS.stop - 1}", fix="end programs that listen there")
+        def pick(last: int | None, *offsets: int) -> int:
+            """Claim the last run's port, or a new one, that is free together with those at *offsets* from it."""
+            tried = random.sample(PORTS, len(PORTS))  # two stacks that start at the same time seldom meet
+            for base in tried if last is None else (last, *tried):
+                with ExitStack() as tries:
+                    if all(tries.enter_context(claimed(base + offset)) for offset in {0, *offsets}):
+                        held.enter_context(tries.pop_all())
+                        return base
+            raise StackError(
+                what=f"no free port in {PORTS.start}-{PORTS.stop - 1}", fix="end programs that listen there"
+            )
 
-    last = _last_ports(memory)
-    ports = Ports(
-        nats=nats_port or pick(last.get("nats")),
-        monitor=pick(last.get("monitor")),
-        s3=s3_port or pick(last.get("s3")),
-        weed=pick(last.get("weed"), *WEED_PORTS.values()),
-    )
-    memory.write_text(json.dumps(asdict(ports)), encoding="utf-8")
-    return ports
+        for name, port in (("--nats-port", nats_port), ("--s3-port", s3_port)):
+            if port is not None and not held.enter_context(claimed(port)):
+                what = f"port {port} on {LOOPBACK} is taken, or this user may not listen there"
+                raise StackError(what=what, fix=f"give another {name}, or leave it out for a free one")
+        last = _last_ports(memory)
+        ports = Ports(
+            nats=nats_port or pick(last.get("nats")),
+            monitor=pick(last.get("monitor")),
+            s3=s3_port or pick(last.get("s3")),
+            weed=pick(last.get("weed"), *WEED_PORTS.values()),
+        )
+        memory.write_text(json.dumps(asdict(ports)), encoding="utf-8")
+        yield ports
+
+
+@contextmanager
+def claimed(port: int) -> Iterator[bool]:
+    """Tell whether *port* is free, and if so keep it from all who ask here until the context ends.
+
+    That a port is free says nothing of the moment at which a server opens it: two stacks would be given the same.
+    """
+    claims = Path(tempfile.gettempdir()) / f"jettison-ports-{os.getuid()}"
+    claims.mkdir(mode=0o700, exist_ok=True)
+    claim = os.open(claims / str(port), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(claim)
+        yield False
+        return
+    try:
+        yield _is_free(port)
+    finally:
+        os.close(claim)
 
 
 def _last_ports(memory: Path) -> dict[str, int]:

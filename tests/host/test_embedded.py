@@ -8,8 +8,9 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from botocore.config import Config
 from nats.js import JetStreamContext
 
 from actors.host.embedded import RESTARTS_MAX, EmbeddedStack, embedded_stack
-from actors.host.stack_folder import StackError
+from actors.host.stack_folder import WEED_PORTS, Ports, StackError, chosen_ports
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -31,8 +32,13 @@ BODY = bytes(range(256)) * 400
 
 
 @pytest.fixture(scope="module")
-async def stack(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EmbeddedStack]:
-    async with embedded_stack(tmp_path_factory.mktemp("shared")) as running:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("shared")
+
+
+@pytest.fixture(scope="module")
+async def stack(shared: Path) -> AsyncIterator[EmbeddedStack]:
+    async with embedded_stack(shared) as running:
         yield running
 
 
@@ -177,6 +183,46 @@ async def test_a_second_start_continues_on_other_ports_when_the_old_ones_are_tak
         assert got(second, "new") == BODY
         assert await message(second, sequence) == b"hello"
         assert await publish(second, "again") == sequence + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "same"),
+    # at the last two a store answers, though not with its list of buckets: that of its files, and its health
+    [("nats", "nats"), ("s3", "s3"), ("s3", "filer.port"), ("s3", "volume.port")],
+)
+async def test_the_answer_of_another_stack_on_its_port_is_not_taken_for_its_own(
+    tmp_path: Path, stack: EmbeddedStack, shared: Path, name: str, same: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert alive(stack.pids[name])
+    theirs = json.loads((shared / "ports.json").read_text())
+    taken = theirs[same] if same in theirs else theirs["weed"] + WEED_PORTS[same]
+
+    @contextmanager
+    def chosen(memory: Path, **wanted: int | None) -> Iterator[Ports]:
+        with chosen_ports(memory, nats_port=None, s3_port=None) as ports:
+            yield replace(ports, **{name: taken})
+
+    monkeypatch.setattr("actors.host.embedded.chosen_ports", chosen)
+    with pytest.raises(StackError, match=rf"{name} stopped with code \d+ while starting on port {taken}"):
+        async with embedded_stack(tmp_path):
+            pass
+
+
+def test_stacks_that_start_at_the_same_time_are_given_different_ports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.host.stack_folder.PORTS", range(21_900, 21_960))
+    with ExitStack() as held:
+        both = [
+            held.enter_context(chosen_ports(tmp_path / name, nats_port=None, s3_port=None)) for name in ("one", "two")
+        ]
+        given = [port for one in both for port in (one.nats, one.monitor, one.s3)]
+        given += [one.weed + offset for one in both for offset in WEED_PORTS.values()]
+        assert len(set(given)) == len(given)
+        with pytest.raises(StackError, match=f"port {both[0].s3} on 127.0.0.1 is taken"):
+            held.enter_context(chosen_ports(tmp_path / "three", nats_port=None, s3_port=both[0].s3))
+    with chosen_ports(tmp_path / "one", nats_port=None, s3_port=None) as again:
+        assert again == both[0]
 
 
 @pytest.mark.parametrize("below", ["file", "file/folder"])

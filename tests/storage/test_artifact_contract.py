@@ -175,3 +175,19 @@ async def test_wrong_credentials_are_no_missing_artifact(settings: Settings, ten
 async def test_the_bucket_can_be_prepared_twice(running: Runtime) -> None:
     await running.artifacts.prepare()
     await running.artifacts.prepare()
+
+
+async def test_who_answers_not_as_s3_does_is_no_missing_artifact() -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    port = free_port()
+    where = f"http://{LOOPBACK}:{port}"
+    other = S3Artifacts(S3Settings(endpoint=where, access_key="a", secret_key="b"))
+    async with await asyncio.start_server(refuse, LOOPBACK, port):
+        with pytest.raises(ArtifactsUnavailable, match=f"{where} answers, but not as S3 does"):
+            await other.prepare()
+    other.close()
