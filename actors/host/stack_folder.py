@@ -102,7 +102,7 @@ async def locked(path: Path) -> AsyncIterator[int]:
 def chosen_ports(memory: Path, *, nats_port: int | None, s3_port: int | None) -> Iterator[Ports]:
     """Give free ports: the wanted ones, else those of the last run, else new ones; remember them.
 
-    No other stack of this user is given one of them before the context ends. Raises `StackError`.
+    No other stack of this user is given one of them, unasked, before the context ends. Raises `StackError`.
     """
     if nats_port is not None and nats_port == s3_port:
         raise StackError(what=f"port {nats_port} is wanted for NATS and for S3", fix="name two different ones, or none")
@@ -121,7 +121,8 @@ def chosen_ports(memory: Path, *, nats_port: int | None, s3_port: int | None) ->
             )
 
         for name, port in (("--nats-port", nats_port), ("--s3-port", s3_port)):
-            if port is not None and not held.enter_context(claimed(port)):
+            # who names a port may have promised it to this stack
+            if port is not None and not (held.enter_context(claimed(port)) or _is_free(port)):
                 what = f"port {port} on {LOOPBACK} is taken, or this user may not listen there"
                 raise StackError(what=what, fix=f"give another {name}, or leave it out for a free one")
         last = _last_ports(memory)
