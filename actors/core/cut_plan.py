@@ -321,13 +321,21 @@ def _lowered(
 
 def water_level(sizes: Sequence[int], room: int) -> int:
     """Return the height to which all *sizes* must be cut so that their sum is at most *room*."""
-    left = sorted(sizes)
-    while left:
-        share = room // len(left)
-        if left[0] > share:
-            return max(0, share)
-        room -= left.pop(0)
-    return max(sizes, default=0)
+    return max(water_levels(sizes, [1] * len(sizes), room), default=0)
+
+
+def water_levels(sizes: Sequence[int], weights: Sequence[int], room: int) -> list[int]:
+    """Return the heights to which *sizes* must be cut so that their sum is at most *room*.
+
+    Those that are cut have heights in proportion to their *weights*, of at least 1.
+    """
+    left, weight_left = max(0, room), sum(weights)
+    for size, weight in sorted(zip(sizes, weights, strict=True), key=lambda one: one[0] / one[1]):
+        if size * weight_left > left * weight:
+            return [left * weight // weight_left for weight in weights]
+        left -= size
+        weight_left -= weight
+    return list(sizes)
 
 
 def _texts(entries: Sequence[Entry], *, but: int = 0) -> list[_Text]:

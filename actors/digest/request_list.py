@@ -28,21 +28,18 @@ from protocol.policy import share_of
 
 from .answers import questions_before
 from .calls import is_run, speaker_of
-from .requests import (
+from .repeated_requests import (
     REFERRED_CHARS_MIN,
-    REQUEST_TOKENS,
-    Used,
     folded,
     referring,
     said_again,
     said_before,
-    shortened,
     with_lines_of,
-    within,
     without_repeats,
 )
+from .requests import REQUEST_TOKENS, Used, shortened, within
 
-REQUESTS_SHARE, REQUESTS_SHARE_MAX = 0.3, 0.45
+REQUESTS_SHARE, REQUESTS_SHARE_MAX = 0.3, 0.7
 """Of what the instructions leave of the budget: what the user said, together; more where it is more of what was said,
 as where somebody talks with an assistant that has no tools."""
 

@@ -1,16 +1,15 @@
-"""Requests: what the user said, whole, whatever is said later; what is repeated stands once."""
+"""Requests: what the user said, whole, whatever is said later, and how it becomes shorter where it has no room."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from difflib import SequenceMatcher
 from functools import partial
 from typing import Protocol
 
 import msgspec
 
-from actors.core.cut_plan import water_level
+from actors.core.cut_plan import water_levels
 from actors.core.request_marks import own_words, question_in
 from actors.core.text.count import Count
 from actors.core.text.gaps import GAP, with_gaps_once
@@ -22,21 +21,8 @@ from .answers import WORD_CHARS_MAX, asks
 from .shorter_requests import not_used, with_fewer_sentences
 from .step_rooms import room_in
 
-REPEATED_CHARS_MIN = 40
-"""A shorter line that was said before is said again."""
-
-REFERRED_CHARS_MIN = 200
-"""A run of lines that were said before stands where it is shorter."""
-
 REQUEST_TOKENS = 4
 """Beside its words."""
-
-REFERENCE = "[here as in #"
-
-_LINES_OF = '[here "{}…", as in the user\'s message #{} below, lines {}-{}]'
-_REFERS = re.compile(r"\[here \".*…\", as in the user's message #(\d+) below, lines (\d+)-(\d+)\]")
-BEGINNING_CHARS = 40
-"""Of lines that are referred to: so that a reader knows what they are."""
 
 TINY_BYTES = 12
 QUESTION, RULE = 1, 5
@@ -77,6 +63,9 @@ TALK_MIN, TALK_FIRST_SHARE, TALK_FIRST_TOKENS = 12, 0.15, 300
 """Of so many messages the first is one of many, and no task: where it is long, it is shortened to that share of the
 room, or to so many tokens, before all others are."""
 
+TALK_NEWER = 2
+"""Of a talk: the newest message has so many times more room than the oldest, since what was said last holds."""
+
 _MARK = re.compile(r' ?\[… ([\d,]+) characters: read_artifact\("messages:(\d+)"\) …\] ?')
 _COUNTED = re.compile(r"\d{1,3}(?:,\d{3}){0,3}")
 """What a mark of ours counts; a user may write any other."""
@@ -104,87 +93,6 @@ Sized = tuple[AccountRequest, int]
 """A request and its tokens."""
 
 
-def without_repeats(new: AccountRequest, before: Sequence[AccountRequest], *, least: int) -> AccountRequest:
-    """Return *new* without the lines that an earlier request has: each run of them becomes a reference.
-
-    A run of fewer than *least* characters stands: to read it is easier than to look it up.
-    """
-    long = [line for line in map(str.strip, new.text.split("\n")) if len(line) >= REPEATED_CHARS_MIN]
-    everything = "\n".join([one.text for one in before]) if long else ""
-    if not any(line in everything for line in long):
-        return msgspec.structs.replace(new, text=new.text.strip())
-    out: list[str] = []
-    said: set[int] = set()
-    for number, lines in _runs(new.text.split("\n"), before):
-        if not number or sum(map(len, lines)) < least:
-            out += lines
-        elif number not in said:
-            said.add(number)
-            out.append(f"{REFERENCE}{number}]")
-    return AccountRequest(number=new.number, text="\n".join(out).strip())
-
-
-def _runs(lines: Sequence[str], before: Sequence[AccountRequest]) -> list[tuple[int, list[str]]]:
-    """Return *lines* in runs of those that the same one of *before* has: its number, 0 where none has them."""
-    runs: list[tuple[int, list[str]]] = []
-    number = 0
-    for line in lines:
-        # a short line is one of those said before only among them
-        bare = line.strip()
-        number = _number_of(bare, before) if number or len(bare) >= REPEATED_CHARS_MIN else 0
-        if runs and runs[-1][0] == number:
-            runs[-1][1].append(line)
-        else:
-            runs.append((number, [line]))
-    return runs
-
-
-def _number_of(line: str, before: Sequence[AccountRequest]) -> int:
-    """Return the number of the first of *before* that has *line*; 0 where none has."""
-    for one in before:
-        # most have it nowhere
-        if line in one.text and any(
-            other.strip() == line and not other.startswith(REFERENCE) for other in one.text.split("\n")
-        ):
-            return one.number
-    return 0
-
-
-def referring(request: AccountRequest, staying: Sequence[AccountRequest]) -> AccountRequest:
-    """Return *request* with the longest run of lines that one of *staying* has too as a reference to these."""
-    lines = request.text.split("\n")
-    for one in staying:
-        others = one.text.split("\n")
-        if one.number == request.number or set(lines).isdisjoint(line for line in others if line.strip()):
-            continue
-        start, there, length = SequenceMatcher(None, lines, others, autojunk=False).find_longest_match()
-        if sum(map(len, lines[start : start + length])) >= REFERRED_CHARS_MIN:
-            begin = _beginning(lines[start : start + length])
-            lines[start : start + length] = [_LINES_OF.format(begin, one.number, there + 1, there + length)]
-    text = "\n".join(lines)
-    return request if text == request.text else msgspec.structs.replace(request, text=text)
-
-
-def _beginning(lines: Sequence[str]) -> str:
-    """Return the first words of *lines*."""
-    words = " ".join("\n".join(lines).split())
-    end = words.rfind(" ", 0, BEGINNING_CHARS + 1)
-    return words[: end if end > 0 else BEGINNING_CHARS]
-
-
-def with_lines_of(request: AccountRequest, other: AccountRequest) -> AccountRequest:
-    """Return *request* with the lines of *other* to which it refers."""
-    if f"message #{other.number} below" not in request.text:
-        return request
-    lines = other.text.split("\n")
-
-    def told(found: re.Match[str]) -> str:
-        number, first, last = map(int, found.groups())
-        return "\n".join(lines[first - 1 : last]) if number == other.number else found.group()
-
-    return msgspec.structs.replace(request, text=_REFERS.sub(told, request.text))
-
-
 def within(
     requests: Sequence[AccountRequest], room: int, *, count: Count, used: Used | None = not_used
 ) -> tuple[AccountRequest, ...]:
@@ -198,17 +106,23 @@ def within(
         return tuple(requests)
     lower = partial(_lower, room=room, count=count, used=used)
     drop = partial(_drop, room=room, is_today=used is not None)
+    newer = 0
     if used:
         _drop_questions(out, int(room * QUESTIONS_SHARE), count)
         if sum(_known_standing(one.text, True) > QUESTION for one, _ in out) >= TALK_MIN:
+            newer = TALK_NEWER
             drop(out, standing_max=QUESTION)
             lower(out, [0], least=max(TALK_FIRST_TOKENS, int(room * TALK_FIRST_SHARE)))
     # an answer is short, and questions have their share
     answers = {place for place, (one, _) in enumerate(out) if used and question_in(one.text)}
     others = [place for place in range(1, len(out) - 1) if place not in answers]
+    aim = room
     for _ in range(LOWER_TRIES if used else 1):
         # sentences are taken or left, so that a few tokens too many may stay: no message leaves for these
-        lower(out, others)
+        lower(out, others, room=aim, newer=newer)
+        if (over := _size(out) - room) <= 0:
+            break
+        aim -= over
     drop(out, standing_max=QUESTION)
     lower(out, sorted({0, len(out) - 1}), least=int(room * TASK_SHARE))
     drop(out, standing_max=RULE + NEWEST_MORE)
@@ -239,18 +153,29 @@ def _size(out: list[Sized]) -> int:
 
 
 def _lower(
-    out: list[Sized], places: Sequence[int], *, room: int, count: Count, used: Used | None, least: int = 0
+    out: list[Sized],
+    places: Sequence[int],
+    *,
+    room: int,
+    count: Count,
+    used: Used | None,
+    least: int = 0,
+    newer: int = 0,
 ) -> None:
-    """Shorten those of *out* at *places* to one height, not below *least*, if all together need more than *room*."""
+    """Shorten those of *out* at *places*, none below *least*, if all together need more than *room*.
+
+    What is shortened has one height, but for what is *newer*: the newest has so many times more than the oldest.
+    """
     tokens_all = _size(out)
     if tokens_all <= room:
         return
     sizes = [out[place][1] for place in places]
-    height = max(least, water_level(sizes, max(0, room - (tokens_all - sum(sizes)))))
-    for place in places:
+    weights = [len(out) + newer * place for place in places]
+    heights = water_levels(sizes, weights, room - (tokens_all - sum(sizes)))
+    for place, height in zip(places, heights, strict=True):
         one, tokens = out[place]
-        if tokens > height:
-            short = shortened(one, height, count, used=used)
+        if tokens > max(least, height):
+            short = shortened(one, max(least, height), count, used=used)
             out[place] = (short, count(short.text) + REQUEST_TOKENS)
 
 
@@ -307,22 +232,6 @@ def _is_question(text: str, is_today: bool) -> bool:
     if not is_today:
         return bool(_QUESTION.search(text.strip()))
     return len(text) <= room_in(text, ASKING_CHARS_MAX) and asks(text)
-
-
-def said_before(text: str, before: Sequence[AccountRequest]) -> int | None:
-    """Return the place of the first of *before* in which a user said *text* word for word; None where none is."""
-    said = folded(text)
-    return next((place for place, one in enumerate(before) if folded(one.text) == said), None)
-
-
-def folded(text: str) -> str:
-    """Return a user's text without what does not tell two requests apart."""
-    return text.strip().casefold()
-
-
-def said_again(request: AccountRequest, number: int) -> AccountRequest:
-    """Return *request* as said again in message *number*."""
-    return msgspec.structs.replace(request, again=request.again + 1, again_last=number)
 
 
 def shortened(request: AccountRequest, tokens: int, count: Count, *, used: Used | None = not_used) -> AccountRequest:

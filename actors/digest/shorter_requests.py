@@ -13,11 +13,17 @@ from actors.core.text.phrases import tells
 END_SHARE = 0.2
 """Of the room, for the end, which says what is wanted now; many begin with small talk."""
 
+SIGNATURE_CHARS = 60
+"""At the end of a letter, with who wrote it: what is wanted stands nowhere near."""
+
 SENTENCE_CHARS_MIN, SENTENCES_MIN = 16, 4
 """What is shorter stands with the sentence behind it; what has fewer is no speech, or has no sentence to spare."""
 
 SPEECH_SHARE = 0.5
 """Of the sentences, that end as one does. A log or a program has fewer, and its lines say nothing alone."""
+
+NAME_CHARS_MAX = 40
+"""A shorter line without an end is a name, a greeting or a title."""
 
 SIGNS_SHARE_MAX = 0.03
 """Of the characters, that are signs of programs and logs."""
@@ -71,7 +77,8 @@ def with_fewer_sentences(text: str, chars: int, taken_up: Callable[[str], int]) 
     *taken_up* tells how many names and figures of a sentence were said later.
     """
     sentences = sentences_of(text)
-    if len(sentences) < SENTENCES_MIN or len(sentences[-1]) > chars or not _is_speech(sentences):
+    least = 2 if GAP in text else SENTENCES_MIN
+    if len(sentences) < least or len(sentences[-1]) > chars or not _is_speech(sentences):
         return [], []
     kept = _kept(sentences, chars, taken_up)
     runs: list[str] = []
@@ -87,19 +94,25 @@ def with_fewer_sentences(text: str, chars: int, taken_up: Callable[[str], int]) 
 
 
 def _is_speech(sentences: list[str]) -> bool:
-    """Tell what somebody wrote from a log or a program."""
-    ended = sum(bool(_ENDED.search(sentence)) for sentence in sentences)
+    """Tell what somebody wrote from a log or a program.
+
+    How a letter greets, and who signs it, speaks for neither; short lines between fences are those of a program.
+    """
+    names_max = 0 if any("```" in sentence for sentence in sentences) else NAME_CHARS_MAX
+    ended = [bool(_ENDED.search(sentence)) for sentence in sentences]
+    counted = [end or len(sentence) >= names_max for end, sentence in zip(ended, sentences, strict=True)]
     signs = sum(len(_SIGN.findall(sentence)) for sentence in sentences)
-    return ended >= len(sentences) * SPEECH_SHARE and signs <= sum(map(len, sentences)) * SIGNS_SHARE_MAX
+    return sum(ended) >= max(1, sum(counted)) * SPEECH_SHARE and signs <= sum(map(len, sentences)) * SIGNS_SHARE_MAX
 
 
 def _kept(sentences: list[str], chars: int, taken_up: Callable[[str], int]) -> set[int]:
     """Return the places of those that stay: the end, then those that tell most for their length."""
     last = len(sentences) - 1
     kept, left = {last}, chars - len(sentences[last])
-    end = int(chars * END_SHARE) - len(sentences[last])
+    is_signed = not _ENDED.search(sentences[last])
+    end = (min(SIGNATURE_CHARS, int(chars * END_SHARE)) if is_signed else int(chars * END_SHARE)) - len(sentences[last])
     for place in range(last - 1, -1, -1):
-        if (end := end - len(sentences[place])) < 0:
+        if (end := end - len(sentences[place])) < 0 or (is_signed and _ENDED.search(sentences[place])):
             break
         kept.add(place)
         left -= len(sentences[place])

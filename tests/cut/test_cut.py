@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.core.cut_plan import SHRUNK_TOKENS_MIN, CutPlan, plan_cut, water_level
+from actors.core.cut_plan import SHRUNK_TOKENS_MIN, CutPlan, plan_cut, water_level, water_levels
 from actors.cut.decide import cut
 from protocol.errors import BudgetRefused
 from protocol.facts import CompactionDeclined, HistoryCut
@@ -44,6 +44,26 @@ def test_sizes_cut_to_the_water_level_fit_and_waste_almost_nothing(sizes: list[i
     used = sum(min(size, height) for size in sizes)
     assert used <= room
     assert used == sum(sizes) or room - used < max(1, len(sizes))
+
+
+@given(st.lists(st.tuples(st.integers(0, 5000), st.integers(1, 90)), max_size=12), st.integers(0, 20_000))
+@LAWS
+def test_sizes_cut_to_levels_of_different_weight_fit_and_waste_almost_nothing(
+    weighted: list[tuple[int, int]], room: int
+) -> None:
+    sizes, weights = [size for size, _ in weighted], [weight for _, weight in weighted]
+    heights = water_levels(sizes, weights, room)
+    used = sum(map(min, sizes, heights))
+    assert used <= room
+    assert used == sum(sizes) or room - used < max(1, len(sizes))
+    if used < sum(sizes):
+        assert all(abs(height - room_of(weights, heights, at)) <= 1 for at, height in enumerate(heights))
+
+
+def room_of(weights: list[int], heights: list[int], at: int) -> float:
+    """Return the height of *at* in proportion to the one with the greatest weight."""
+    most = max(range(len(weights)), key=weights.__getitem__)
+    return heights[most] * weights[at] / weights[most]
 
 
 def plan(talk: Talk, within: int, *, down_to: int | None = None) -> CutPlan:

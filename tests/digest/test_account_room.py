@@ -18,7 +18,7 @@ from actors.digest.hindsight import Hindsight
 from actors.digest.joined_steps import OTHERS, joined
 from actors.digest.pieces import pieces
 from actors.digest.records import record_text
-from actors.digest.requests import without_repeats
+from actors.digest.repeated_requests import without_repeats
 from actors.digest.step_rooms import chars_of, expected_chars, level_chars
 from protocol.account import AccountAct, AccountRequest, AccountStep
 from protocol.policy import resolve

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
 
-from actors.digest.requests import REQUEST_TOKENS, said_before, within
+from actors.digest.repeated_requests import said_before
+from actors.digest.requests import REQUEST_TOKENS, within
 from protocol.account import AccountRequest
 from protocol.policy import resolve
 from tests.builders import COUNT, Talk, user
@@ -165,3 +167,56 @@ def test_small_talk_makes_no_talk_of_a_task(idles: int) -> None:
     kept = within([task, *idle, LAST], tokens([task, LAST]) + 60, count=COUNT)
     assert kept[0] == task
     assert tokens(kept) <= tokens([task, LAST]) + 60
+
+
+def letter(number: int, sentences: int = 40) -> AccountRequest:
+    told = " ".join(f"In week {at + number} we pay {at * 37 + number} Euro for the gate." for at in range(sentences))
+    return AccountRequest(
+        number=number, text=f"Dear Ann,\n\n{told}\n\nYours\nTom Miller\nGates Ltd\n---\n\nWhat shall I answer?"
+    )
+
+
+def test_in_a_talk_more_stays_of_newer_letters_than_of_older_ones() -> None:
+    letters = [letter(10 + at) for at in range(16)]
+    kept = within([TASK, *letters, LAST], tokens(letters) // 2, count=COUNT)
+    assert len(kept) == len(letters) + 2
+    sizes = [tokens([one]) for one in kept[1:-1]]
+    assert sizes == sorted(sizes) or all(later > 0.8 * before for before, later in itertools.pairwise(sizes))
+    assert 2 < sizes[-1] / sizes[0] < 4
+
+
+def test_of_a_task_with_few_messages_all_letters_have_the_same_room() -> None:
+    letters = [letter(10 + at) for at in range(6)]
+    kept = within([TASK, *letters, LAST], tokens(letters) // 2, count=COUNT)
+    sizes = [tokens([one]) for one in kept[1:-1]]
+    assert max(sizes) < 1.3 * min(sizes)
+
+
+@pytest.mark.parametrize("share", [2, 4, 6])
+def test_a_letter_is_shortened_by_whole_sentences_however_often(share: int) -> None:
+    # greetings, names and titles end without a full stop, and are many of its lines
+    short, whole = letter(20), letter(20).text
+    for step in range(2, share + 1):
+        (_, short, _) = within([TASK, short, LAST], tokens([TASK, LAST, letter(20)]) - 80 * step, count=COUNT)
+    assert "characters: read_artifact" in short.text
+    told = re.sub(r'\[… [\d,]+ characters: read_artifact\("messages:20"\) …\]', "…", short.text)
+    pieces = [piece.strip() for piece in told.split("…") if piece.strip()]
+    assert all((piece in whole and piece[-1] in ".?,-") or piece == "Gates Ltd" for piece in pieces), pieces
+
+
+def test_of_a_letter_at_the_end_who_wrote_it_stays_and_not_its_greetings() -> None:
+    close = "I hope the dog is well, and all of you are well, and the sun shines over there."
+    text = letter(20).text.partition("\n\nYours")[0] + f" {close}\n\nYours truly\nTom Miller\nGates Ltd"
+    (_, short, _) = within([TASK, AccountRequest(number=20, text=text), LAST], tokens([TASK, LAST]) + 160, count=COUNT)
+    assert short.text.endswith("Gates Ltd")
+    assert close not in short.text
+    assert "Euro for the gate." in short.text
+
+
+def test_a_program_with_short_lines_is_no_letter() -> None:
+    lines = "\n".join(f"load part {at}\nand add it to sum" for at in range(60))
+    text = f"Here is what I ran today. It did not end.\n```\n{lines}\n```\nWhat is wrong with it? Please tell me."
+    (_, short, _) = within([TASK, AccountRequest(number=20, text=text), LAST], tokens([TASK, LAST]) + 160, count=COUNT)
+    # one piece of its beginning and one of its end
+    assert short.text.count("…") == 2
+    assert "load part 0\nand add it to sum\nload part 1\n" in short.text
