@@ -9,6 +9,7 @@ from itertools import groupby
 
 from actors.core.text.gaps import GAP
 from actors.core.text.phrases import tells
+from actors.core.text.recent import Recent
 
 END_SHARE = 0.2
 """Of the room, for the end, which says what is wanted now; many begin with small talk."""
@@ -37,6 +38,12 @@ TAKEN_UP_WORTH, TAKEN_UP_MAX = 0.8, 4
 
 SHORT_CHARS = 40
 """Beside the characters of a sentence: what it costs to tell it, as its square root."""
+
+WEIGHED_CHARS_MAX = 400_000
+"""Of sentences whose worth is known, and as many before them: those of two full accounts."""
+
+_own_worths: Recent[str, tuple[float, int]] = Recent(WEIGHED_CHARS_MAX, weigh=lambda found: found[1])
+"""By its text, what a sentence tells by its words, and its characters."""
 
 _END = re.compile(r"(?<=[^\W\d]{2}[.!?])(?=\s)|(?<=[^\w\s][.!?])(?=\s)|(?<=\d[!?])(?=\s)|(?<=[。！？])|(?<=\n)(?!\s)")
 """Where a sentence ends, or a line; behind a figure a full stop is one of a date or a list."""
@@ -128,7 +135,13 @@ def _kept(sentences: list[str], chars: int, taken_up: Callable[[str], int]) -> s
 def _density(sentence: str, taken_up: int) -> float:
     """Return what *sentence* tells for its length, of which *taken_up* names and figures were said later."""
     worth = TAKEN_UP_WORTH * min(TAKEN_UP_MAX, taken_up)
-    worth += TOLD_WORTH * tells(sentence)
-    worth += FIGURE_WORTH * min(FIGURES_MAX, len(_FIGURE.findall(sentence)))
-    worth += PASTED_WORTH * bool(_QUOTED.match(sentence))
+    # a sentence that stays is weighed in each compaction again
+    worth += _own_worths.found(sentence, lambda text: (_own_worth(text), len(text)))[0]
     return worth / math.sqrt(SHORT_CHARS + len(sentence))
+
+
+def _own_worth(sentence: str) -> float:
+    """Return what *sentence* tells by its words."""
+    worth = TOLD_WORTH * tells(sentence)
+    worth += FIGURE_WORTH * min(FIGURES_MAX, len(_FIGURE.findall(sentence)))
+    return worth + PASTED_WORTH * bool(_QUOTED.match(sentence))
