@@ -13,12 +13,12 @@ from actors.core.cut_plan import water_levels
 from actors.core.request_marks import own_words, question_in
 from actors.core.text.count import Count
 from actors.core.text.gaps import GAP, with_gaps_once
-from actors.core.text.phrases import telling
+from actors.core.text.phrases import names_rule, telling
 from actors.core.text.recent import Recent
 from protocol.account import AccountRequest
 
 from .answers import WORD_CHARS_MAX, asks
-from .shorter_requests import not_used, with_fewer_sentences
+from .shorter_requests import not_used, sentences_of, with_fewer_sentences
 from .step_rooms import room_in
 
 REQUEST_TOKENS = 4
@@ -217,7 +217,7 @@ def _standing(text: str, is_today: bool) -> int:
         return max(_standing(own_words(text), is_today), PROPOSED * _proposes(question))
     data = text.encode("utf-8", "replace")
     kinds = {kind for kind, _ in telling(data)}
-    if "rule" in kinds or _OWN.search(text):
+    if "rule" in kinds or _OWN.search(text) or (is_today and names_rule(text)):
         return RULE
     if kinds:
         return 4
@@ -231,7 +231,9 @@ def _standing(text: str, is_today: bool) -> int:
 def _is_question(text: str, is_today: bool) -> bool:
     if not is_today:
         return bool(_QUESTION.search(text.strip()))
-    return len(text) <= room_in(text, ASKING_CHARS_MAX) and asks(text)
+    # of what has figures in it, a last question only asks what is thought of it
+    said = sentences_of(text)[:-1]
+    return len(text) <= room_in(text, ASKING_CHARS_MAX) and asks(text) and not any(map(_FIGURE.search, said))
 
 
 def shortened(request: AccountRequest, tokens: int, count: Count, *, used: Used | None = not_used) -> AccountRequest:

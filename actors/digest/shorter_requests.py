@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import groupby
 
 from actors.core.text.gaps import GAP
-from actors.core.text.phrases import tells
+from actors.core.text.phrases import names_rule, tells
 from actors.core.text.recent import Recent
 
 END_SHARE = 0.2
@@ -142,6 +142,6 @@ def _density(sentence: str, taken_up: int) -> float:
 
 def _own_worth(sentence: str) -> float:
     """Return what *sentence* tells by its words."""
-    worth = TOLD_WORTH * tells(sentence)
+    worth = TOLD_WORTH * (tells(sentence) + names_rule(sentence))
     worth += FIGURE_WORTH * min(FIGURES_MAX, len(_FIGURE.findall(sentence)))
     return worth + PASTED_WORTH * bool(_QUOTED.match(sentence))

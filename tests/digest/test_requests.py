@@ -220,3 +220,25 @@ def test_a_program_with_short_lines_is_no_letter() -> None:
     # one piece of its beginning and one of its end
     assert short.text.count("…") == 2
     assert "load part 0\nand add it to sum\nload part 1\n" in short.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We make it a house rule for the whole chat: letters to the town end with Tom and Ann.",
+        "Noch eine Regel: Briefe an die Stadt enden mit Tom und Ann.",
+        "Regla ocho: las cartas terminan con Tom y Ann.",
+        "学校不经手钱款，这条你记成第七条规矩，往后写给家长的信都要写明直接付给旅行社。",
+    ],
+)
+def test_what_is_called_a_rule_outlasts_what_was_told(text: str) -> None:
+    rule = AccountRequest(number=14, text=text)
+    told = [AccountRequest(number=20 + 2 * at, text=f"Gate {at} costs us {at}50 Euro a week.") for at in range(10)]
+    assert rule in within([TASK, rule, *told, LAST], tokens([TASK, rule, LAST]) + 60, count=COUNT)
+    assert rule not in within([TASK, rule, *told, LAST], tokens([TASK, rule, LAST]) + 60, count=COUNT, used=None)
+
+
+def test_figures_before_a_question_outlast_questions() -> None:
+    text = "The race course is 350 Euro for both days, the shuttle 275 Euro a day. Shall we?"
+    offer = AccountRequest(number=14, text=text)
+    assert offer in within([TASK, offer, *FILLERS, LAST], tokens([TASK, offer, LAST]) + 60, count=COUNT)

@@ -85,6 +85,18 @@ CAUSE = _pattern(_CAUSE, _CAUSE_JOINED)
 """How it sounds where somebody says why something is as it is. No kind of its own: rules before 3 know three."""
 
 
+_NAMED = _pattern(
+    "rules?|regeln?|règles?|consignes?|reglas?|normas?|regras?|regol[ae]|правил[оа]",
+    "规矩|規矩|规则|規則|规定|規定|ルール|決まり|きまり|규칙",
+)
+"""How a rule is called where somebody gives one that says neither must nor never."""
+
+
+def names_rule(text: str) -> bool:
+    """Tell whether *text* speaks of a rule as one."""
+    return stands(_NAMED, text.encode("utf-8", "replace"))
+
+
 def says_why(text: str) -> bool:
     """Tell whether *text* says why something is as it is."""
     return stands(CAUSE, text.encode("utf-8", "replace"))
