@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import groupby
 
 from actors.core.text.gaps import GAP
-from actors.core.text.phrases import names_rule, tells
+from actors.core.text.phrases import ends_within, names_rule, tells
 from actors.core.text.recent import Recent
 
 END_SHARE = 0.2
@@ -19,6 +19,9 @@ SIGNATURE_CHARS = 60
 
 SENTENCE_CHARS_MIN, SENTENCES_MIN = 16, 4
 """What is shorter stands with the sentence behind it; what has fewer is no speech, or has no sentence to spare."""
+
+JOINED_CHARS_MAX = 2_000
+"""No longer text is put together behind `Dr.`."""
 
 SPEECH_SHARE = 0.5
 """Of the sentences, that end as one does. A log or a program has fewer, and its lines say nothing alone."""
@@ -67,11 +70,8 @@ def sentences_of(text: str) -> list[str]:
     for piece in filter(None, _END.split(text)):
         before = out[-1] if out else "\n"
         # no long text is looked at, or put together, once more for each piece
-        if (
-            len(before) < 2 * SENTENCE_CHARS_MIN
-            and not before.endswith("\n")
-            and len(before.strip()) < SENTENCE_CHARS_MIN
-        ):
+        is_short = len(before) < 2 * SENTENCE_CHARS_MIN and len(before.strip()) < SENTENCE_CHARS_MIN
+        if not before.endswith("\n") and (is_short or (len(before) < JOINED_CHARS_MAX and ends_within(before, piece))):
             out[-1] += piece
         else:
             out.append(piece)

@@ -27,7 +27,7 @@ from .line_worths import (
 )
 from .links import without_targets
 from .noise import sources, undrawn, without_noise, without_rights
-from .phrases import announces, binding, says_why, telling
+from .phrases import announces, binding, ends_within, says_why, telling
 from .shorten.binary import without_base64
 from .table import Table, heads, is_header, is_ruler, is_title, table_of
 from .told_table import summaries
@@ -220,7 +220,7 @@ def sentences_excerpt(text: str, *, chars: int, sought: Sought, clauses: bool = 
         return text
     parts = [part for part in (_CLAUSE_END if clauses else _SENTENCE_END).split(text[:READ_CHARS_MAX]) if part]
     if clauses:
-        parts = _with_numbers(parts)
+        parts = _whole_sentences(_with_numbers(parts))
     worths = [worth + _told_worth(part) for worth, part in zip(line_worths(parts, sought), parts, strict=True)]
     if clauses:
         worths = [worth + _TOLD_WORTH * says_why(part) for worth, part in zip(worths, parts, strict=True)]
@@ -291,6 +291,17 @@ def _sentences(line: str, *, labels: bool) -> list[str]:
         else:
             pieces[-1] = f"{pieces[-1]} {piece}".strip()
     return pieces
+
+
+def _whole_sentences(parts: list[str]) -> list[str]:
+    """Return *parts* without those that end within a sentence: behind `27.` of a date, or `Dr.`."""
+    out: list[str] = []
+    for part in parts:
+        if out and ends_within(out[-1], part):
+            out[-1] = f"{out[-1]} {part}"
+        else:
+            out.append(part)
+    return out
 
 
 def _with_numbers(parts: list[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -117,6 +118,20 @@ def telling(data: bytes) -> Iterator[tuple[str, str]]:
 def tells(text: str) -> int:
     """Return how many of these *text* tells: a rule, a decision, an outcome, and why something is as it is."""
     return len({kind for kind, _ in telling(text.encode("utf-8", "replace"))}) + says_why(text)
+
+
+_SHORTENED = re.compile(
+    r"(?:\A|[\s(\[\"'„«“*])(?:M|Dr|Prof|Mrs?|Ms|St|Nos|Nr|Hr|Fr|Mlle|Sra?|Dott|Tel"
+    r"|approx|incl|vs|fig|vol|bzw|ca|inkl|zzgl|evtl|ggf|env|núm|pág)\.\Z"
+)
+_DAY = re.compile(r"(?:\A|\s)\d{1,2}\.\Z")
+_BEHIND_DAY = re.compile(r"[^\W\d_A-Z]|(?:J[aä]n|Febr|März|April|Mai|Ju[nl]i|August|Septem|[OÔ][kc]to|Novem|De[zc]em)")
+
+
+def ends_within(part: str, following: str) -> bool:
+    """Tell whether a sentence goes on from *part* to *following*: behind `Dr.`, or the `27.` of a date."""
+    end = part[-12:]
+    return bool(_SHORTENED.search(end) or (_DAY.search(end) and _BEHIND_DAY.match(following.lstrip())))
 
 
 def announces(line: str) -> bool:
