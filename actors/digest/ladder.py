@@ -128,7 +128,7 @@ class Ladder:
         by_fields = state.policy.digest.records == "fields"
         steps_before = before.steps if before else ()
         hindsight = Hindsight.of(state.live, requests.requests, by_fields=by_fields, before=steps_before)
-        requests.used = hindsight.used if by_fields else None
+        requests.used = hindsight.used
         levels = level_chars(room_tokens)
         ladder = cls(
             state=state,

@@ -38,6 +38,7 @@ from .repeated_requests import (
     without_repeats,
 )
 from .requests import REQUEST_TOKENS, Used, shortened, within
+from .shorter_requests import not_used
 
 REQUESTS_SHARE, REQUESTS_SHARE_MAX = 0.3, 0.7
 """Of what the instructions leave of the budget: what the user said, together; more where it is more of what was said,
@@ -63,8 +64,8 @@ class RequestList:
     requests: list[AccountRequest]
     left_out: int
     left_out_through: int
-    used: Used | None = None
-    """Tells what of them the assistant said later; None before rules 3."""
+    used: Used = not_used
+    """Tells what of them the assistant said later."""
     questions: dict[int, tuple[int, str]] = field(default_factory=dict)
     """What messages of the user that are in the view answer, by their numbers: in which message, and the question."""
     tokens: int = 0
@@ -127,7 +128,9 @@ class RequestList:
             whole = request.text
             request = without_repeats(request, beside, least=least)
             if request.text != whole:
-                request = shortened(request, share_of(self.room, PATTERN_SHARE), self.count, used=self.used)
+                request = shortened(
+                    request, share_of(self.room, PATTERN_SHARE), self.count, used=self.used, by_fields=self.by_fields
+                )
         request = referring(request, self._standing_whole())
         self._asked.add(folded(request.text))
         asked = self._bare_tokens + self.count(request.text) + REQUEST_TOKENS
@@ -136,7 +139,9 @@ class RequestList:
             self._bare_tokens = asked
             self.tokens += self.count(request_text(request)) + 1
             return
-        self.requests = list(within((*before, request), self.room, count=self.count, used=self.used))
+        self.requests = list(
+            within((*before, request), self.room, count=self.count, used=self.used, by_fields=self.by_fields)
+        )
         self._asked.update(folded(one.text) for one in set(self.requests).difference(before))
         self._bare_tokens = sum(self.count(one.text) + REQUEST_TOKENS for one in self.requests)
         there = {one.number for one in self.requests}

@@ -94,30 +94,31 @@ Sized = tuple[AccountRequest, int]
 
 
 def within(
-    requests: Sequence[AccountRequest], room: int, *, count: Count, used: Used | None = not_used
+    requests: Sequence[AccountRequest], room: int, *, count: Count, used: Used = not_used, by_fields: bool = True
 ) -> tuple[AccountRequest, ...]:
     """Return *requests* within *room* tokens: the longest are shortened most, the ends last.
 
     Words and questions leave before the task itself is shortened; what tells something leaves behind it. Of a talk, in
-    which many messages tell something, the first is no task, and is shortened before others. *used*: see `shortened`.
+    which many messages tell something, the first is no task, and is shortened before others. *used* and *by_fields*
+    are those of `shortened`.
     """
     out = [(one, count(one.text) + REQUEST_TOKENS) for one in requests]
     if _size(out) <= room or not out:
         return tuple(requests)
-    lower = partial(_lower, room=room, count=count, used=used)
-    drop = partial(_drop, room=room, is_today=used is not None)
+    lower = partial(_lower, room=room, count=count, used=used, by_fields=by_fields)
+    drop = partial(_drop, room=room, by_fields=by_fields)
     newer = 0
-    if used:
+    if by_fields:
         _drop_questions(out, int(room * QUESTIONS_SHARE), count)
         if sum(_known_standing(one.text, True) > QUESTION for one, _ in out) >= TALK_MIN:
             newer = TALK_NEWER
             drop(out, standing_max=QUESTION)
             lower(out, [0], least=max(TALK_FIRST_TOKENS, int(room * TALK_FIRST_SHARE)))
     # an answer is short, and questions have their share
-    answers = {place for place, (one, _) in enumerate(out) if used and question_in(one.text)}
+    answers = {place for place, (one, _) in enumerate(out) if by_fields and question_in(one.text)}
     others = [place for place in range(1, len(out) - 1) if place not in answers]
     aim = room
-    for _ in range(LOWER_TRIES if used else 1):
+    for _ in range(LOWER_TRIES if by_fields else 1):
         # sentences are taken or left, so that a few tokens too many may stay: no message leaves for these
         lower(out, others, room=aim, newer=newer)
         if (over := _size(out) - room) <= 0:
@@ -158,7 +159,8 @@ def _lower(
     *,
     room: int,
     count: Count,
-    used: Used | None,
+    used: Used,
+    by_fields: bool,
     least: int = 0,
     newer: int = 0,
 ) -> None:
@@ -175,21 +177,21 @@ def _lower(
     for place, height in zip(places, heights, strict=True):
         one, tokens = out[place]
         if tokens > max(least, height):
-            short = shortened(one, max(least, height), count, used=used)
+            short = shortened(one, max(least, height), count, used=used, by_fields=by_fields)
             out[place] = (short, count(short.text) + REQUEST_TOKENS)
 
 
-def _drop(out: list[Sized], room: int, *, standing_max: int, is_today: bool) -> None:
+def _drop(out: list[Sized], room: int, *, standing_max: int, by_fields: bool) -> None:
     """Take those out that say least, the oldest first, until *out* needs no more than *room*; never the ends.
 
-    *is_today*: by rules 3, under which the newest hold longer.
+    *by_fields*: by rules 3, under which the newest hold longer.
     """
     used = _size(out)
     if used <= room:
         return
-    newest = len(out) - NEWEST if is_today else len(out)
+    newest = len(out) - NEWEST if by_fields else len(out)
     order = sorted(
-        (_known_standing(one.text, is_today) + NEWEST_MORE * (place >= newest), place)
+        (_known_standing(one.text, by_fields) + NEWEST_MORE * (place >= newest), place)
         for place, (one, _) in enumerate(out[1:-1], 1)
     )
     gone = set()
@@ -201,57 +203,59 @@ def _drop(out: list[Sized], room: int, *, standing_max: int, is_today: bool) -> 
     out[:] = [one for place, one in enumerate(out) if place not in gone]
 
 
-def _known_standing(text: str, is_today: bool) -> int:
+def _known_standing(text: str, by_fields: bool) -> int:
     """Return the same as `_standing`: each compaction asks it again of every request, for each that is new."""
-    return _standings.found((text, is_today), lambda key: (_standing(*key), len(text)))[0]
+    return _standings.found((text, by_fields), lambda key: (_standing(*key), len(text)))[0]
 
 
-def _standing(text: str, is_today: bool) -> int:
+def _standing(text: str, by_fields: bool) -> int:
     """Return how likely it is that what a user said still holds: most for a rule, little for a word or a question.
 
-    By rules 3 (*is_today*) what is answered counts too where it is long enough to propose something, and what somebody
+    By rules 3 (*by_fields*) what is answered counts too where it is long enough to propose something, and what somebody
     wrote at length, and ended with a question, is none.
     """
-    question = question_in(text) if is_today else ""
+    question = question_in(text) if by_fields else ""
     if question:
-        return max(_standing(own_words(text), is_today), PROPOSED * _proposes(question))
+        return max(_standing(own_words(text), by_fields), PROPOSED * _proposes(question))
     data = text.encode("utf-8", "replace")
     kinds = {kind for kind, _ in telling(data)}
-    if "rule" in kinds or _OWN.search(text) or (is_today and names_rule(text)):
+    if "rule" in kinds or _OWN.search(text) or (by_fields and names_rule(text)):
         return RULE
     if kinds:
         return 4
     if len(data) < TINY_BYTES:
         return 0
-    if _is_question(text, is_today):
+    if _is_question(text, by_fields):
         return QUESTION
     return 3 if _FIGURE.search(text) else 2
 
 
-def _is_question(text: str, is_today: bool) -> bool:
-    if not is_today:
+def _is_question(text: str, by_fields: bool) -> bool:
+    if not by_fields:
         return bool(_QUESTION.search(text.strip()))
     # of what has figures in it, a last question only asks what is thought of it
     said = sentences_of(text)[:-1]
     return len(text) <= room_in(text, ASKING_CHARS_MAX) and asks(text) and not any(map(_FIGURE.search, said))
 
 
-def shortened(request: AccountRequest, tokens: int, count: Count, *, used: Used | None = not_used) -> AccountRequest:
+def shortened(
+    request: AccountRequest, tokens: int, count: Count, *, used: Used = not_used, by_fields: bool = True
+) -> AccountRequest:
     """Return *request* without much of its middle, so that about *tokens* stay.
 
-    Of speech those sentences stay that tell most, and of which most was *used* later; before rules 3, without that,
-    nothing of the middle does.
+    Of speech those sentences stay that tell most, and of which most was *used* later; before rules 3, without
+    *by_fields*, nothing of the middle does.
     """
     text = request.text
     have = max(1, count(text))
-    if used and have > tokens and question_in(text):
+    if by_fields and have > tokens and question_in(text):
         # an answer is short
         return msgspec.structs.replace(request, text=own_words(text))
     chars = max(LEAST_CHARS, int(len(text) * tokens / have) - 60)
     if chars >= len(text):
         return request
     before, told = 0, ""
-    if used:
+    if by_fields:
         before, text = _without_marks(text, request.number)
         told = _in_sentences(request.number, text, chars, before, used)
     if not told:
@@ -260,7 +264,7 @@ def shortened(request: AccountRequest, tokens: int, count: Count, *, used: Used 
         tail = tail[at:] if (at := tail.find(" ", 0, WORD_CHARS_MAX)) > 0 else tail
         middle = text[len(head) : len(text) - len(tail)]
         # before rules 3, what was shortened before is counted as it was said here
-        gone = before + len(middle) if used else _gone(middle) + len(_MARK.sub("", middle))
+        gone = before + len(middle) if by_fields else _gone(middle) + len(_MARK.sub("", middle))
         told = f"{head.rstrip()} {_mark(request.number, gone)} {tail.lstrip()}"
     return msgspec.structs.replace(request, text=told) if len(told) < len(request.text) else request
 

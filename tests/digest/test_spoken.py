@@ -205,7 +205,7 @@ def test_of_a_long_request_the_sentences_stay_that_tell_most() -> None:
 def test_a_mark_that_a_user_wrote_is_his_own(mark: str, by_sentences: bool) -> None:
     own = f'{mark}: read_artifact("messages:2") …]'
     long = AccountRequest(number=3, text=f"See {own} for it. " + "The pump runs dry because nobody looks. " * 90)
-    short = shortened(long, 200, COUNT, **({} if by_sentences else {"used": None}))
+    short = shortened(long, 200, COUNT, by_fields=by_sentences)
     (gone,) = re.findall(r"\[… ([\d,]+) characters: read_artifact\(\"messages:3\"\) …\]", short.text)
     assert int(gone.replace(",", "")) < len(long.text)
 
@@ -227,7 +227,7 @@ def test_what_is_shortened_by_sentences_again_says_once_how_much_is_gone() -> No
 
 def test_a_log_is_cut_in_its_middle() -> None:
     log = AccountRequest(number=2, text="\n".join(f"[{at}] src/a_{at}.cpp:{at}: done={at}; x={{}}" for at in range(80)))
-    assert shortened(log, 200, COUNT) == shortened(log, 200, COUNT, used=None)
+    assert shortened(log, 200, COUNT) == shortened(log, 200, COUNT, by_fields=False)
 
 
 @pytest.mark.parametrize(
