@@ -41,8 +41,10 @@ _claims = ExitStack()
 def free_port() -> int:
     """Return a port that nobody listens on, and that is given to no other test until this process ends."""
     for port in random.sample(PORTS, len(PORTS)):
-        if _claims.enter_context(claimed(port)):
-            return port
+        with ExitStack() as tried:
+            if tried.enter_context(claimed(port)):
+                _claims.enter_context(tried.pop_all())
+                return port
     raise AssertionError("every port is taken")
 
 

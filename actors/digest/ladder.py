@@ -126,6 +126,8 @@ class Ladder:
         prose_tokens = count(prose)
         room_tokens = max(0, share_of(moving_tokens(state), state.policy.digest.cap) - prose_tokens)
         by_fields = state.policy.digest.records == "fields"
+        if by_fields:
+            room_tokens = requests.left_to_steps(room_tokens, moving_tokens(state))
         steps_before = before.steps if before else ()
         hindsight = Hindsight.of(state.live, requests.requests, by_fields=by_fields, before=steps_before)
         requests.used = hindsight.used

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
-from difflib import SequenceMatcher
 
 import msgspec
 
@@ -19,7 +19,9 @@ REFERRED_CHARS_MIN = 200
 REFERENCE = "[here as in #"
 
 _LINES_OF = '[here "{}…", as in the user\'s message #{} below, lines {}-{}]'
-_REFERS = re.compile(r"\[here \".*…\", as in the user's message #(\d+) below, lines (\d+)-(\d+)\]")
+_REFERS = re.compile(
+    r"\[here \"[^\n]{0,60}?…\", as in the user's message #(\d{1,9}) below, lines (\d{1,9})-(\d{1,9})\]"
+)
 BEGINNING_CHARS = 40
 """Of lines that are referred to: so that a reader knows what they are."""
 
@@ -29,9 +31,7 @@ def without_repeats(new: AccountRequest, before: Sequence[AccountRequest], *, le
 
     A run of fewer than *least* characters stands: to read it is easier than to look it up.
     """
-    long = [line for line in map(str.strip, new.text.split("\n")) if len(line) >= REPEATED_CHARS_MIN]
-    everything = "\n".join([one.text for one in before]) if long else ""
-    if not any(line in everything for line in long):
+    if not any(len(line.strip()) >= REPEATED_CHARS_MIN for line in new.text.split("\n")):
         return msgspec.structs.replace(new, text=new.text.strip())
     out: list[str] = []
     said: set[int] = set()
@@ -46,12 +46,17 @@ def without_repeats(new: AccountRequest, before: Sequence[AccountRequest], *, le
 
 def _runs(lines: Sequence[str], before: Sequence[AccountRequest]) -> list[tuple[int, list[str]]]:
     """Return *lines* in runs of those that the same one of *before* has: its number, 0 where none has them."""
+    first: dict[str, int] = {}
+    for one in before:
+        for other in one.text.split("\n"):
+            if not other.startswith(REFERENCE):
+                first.setdefault(other.strip(), one.number)
     runs: list[tuple[int, list[str]]] = []
     number = 0
     for line in lines:
         # a short line is one of those said before only among them
         bare = line.strip()
-        number = _number_of(bare, before) if number or len(bare) >= REPEATED_CHARS_MIN else 0
+        number = first.get(bare, 0) if number or len(bare) >= REPEATED_CHARS_MIN else 0
         if runs and runs[-1][0] == number:
             runs[-1][1].append(line)
         else:
@@ -59,30 +64,44 @@ def _runs(lines: Sequence[str], before: Sequence[AccountRequest]) -> list[tuple[
     return runs
 
 
-def _number_of(line: str, before: Sequence[AccountRequest]) -> int:
-    """Return the number of the first of *before* that has *line*; 0 where none has."""
-    for one in before:
-        # most have it nowhere
-        if line in one.text and any(
-            other.strip() == line and not other.startswith(REFERENCE) for other in one.text.split("\n")
-        ):
-            return one.number
-    return 0
-
-
 def referring(request: AccountRequest, staying: Sequence[AccountRequest]) -> AccountRequest:
     """Return *request* with the longest run of lines that one of *staying* has too as a reference to these."""
     lines = request.text.split("\n")
     for one in staying:
         others = one.text.split("\n")
-        if one.number == request.number or set(lines).isdisjoint(line for line in others if line.strip()):
+        if one.number == request.number:
             continue
-        start, there, length = SequenceMatcher(None, lines, others, autojunk=False).find_longest_match()
+        start, there, length = _longest_run(lines, others)
         if sum(map(len, lines[start : start + length])) >= REFERRED_CHARS_MIN:
             begin = _beginning(lines[start : start + length])
             lines[start : start + length] = [_LINES_OF.format(begin, one.number, there + 1, there + length)]
     text = "\n".join(lines)
     return request if text == request.text else msgspec.structs.replace(request, text=text)
+
+
+def _longest_run(lines: Sequence[str], others: Sequence[str]) -> tuple[int, int, int]:
+    """Return where the longest run of *lines* begins that *others* have too, where it begins there, and its lines.
+
+    A run is found by a line that *others* have once. Who compares each line with each takes minutes for a long message.
+    """
+    times = Counter(others)
+    place = {line: at for at, line in enumerate(others) if times[line] == 1 and line.strip()}
+    best, most = (0, 0, 0), 0
+    end = floor = 0
+    while end < len(lines):
+        there = place.get(lines[end])
+        if there is None:
+            end += 1
+            continue
+        start, begin = end, there
+        while start > floor and begin > 0 and lines[start - 1] == others[begin - 1]:
+            start, begin = start - 1, begin - 1
+        while end < len(lines) and there < len(others) and lines[end] == others[there]:
+            end, there = end + 1, there + 1
+        if (chars := sum(map(len, lines[start:end]))) > most:
+            best, most = (start, begin, end - start), chars
+        floor = end
+    return best
 
 
 def _beginning(lines: Sequence[str]) -> str:
@@ -97,12 +116,14 @@ def with_lines_of(request: AccountRequest, other: AccountRequest) -> AccountRequ
     if f"message #{other.number} below" not in request.text:
         return request
     lines = other.text.split("\n")
-
-    def told(found: re.Match[str]) -> str:
+    for found in _REFERS.finditer(request.text):
         number, first, last = map(int, found.groups())
-        return "\n".join(lines[first - 1 : last]) if number == other.number else found.group()
-
-    return msgspec.structs.replace(request, text=_REFERS.sub(told, request.text))
+        run = lines[first - 1 : last]
+        # what a user wrote like it says other words, and only one is ours
+        if number == other.number and found.group() == _LINES_OF.format(_beginning(run), number, first, last):
+            text = request.text[: found.start()] + "\n".join(run) + request.text[found.end() :]
+            return msgspec.structs.replace(request, text=text)
+    return request
 
 
 def said_before(text: str, before: Sequence[AccountRequest]) -> int | None:

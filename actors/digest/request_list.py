@@ -40,7 +40,7 @@ from .repeated_requests import (
 from .requests import REQUEST_TOKENS, Used, shortened, within
 from .shorter_requests import not_used
 
-REQUESTS_SHARE, REQUESTS_SHARE_MAX = 0.3, 0.7
+REQUESTS_SHARE, REQUESTS_SHARE_MAX = 0.3, 0.6
 """Of what the instructions leave of the budget: what the user said, together; more where it is more of what was said,
 as where somebody talks with an assistant that has no tools."""
 
@@ -107,6 +107,12 @@ class RequestList:
         said = sum(min(size, SAID_TOKENS_MAX) for size in sizes)
         share = min(REQUESTS_SHARE_MAX, said / max(1, state.live_tokens - fixed_tokens(state)))
         return share_of(moving_tokens(state), max(REQUESTS_SHARE, share))
+
+    def left_to_steps(self, room: int, moving: int) -> int:
+        """Return the tokens that stay of the *room* of steps where requests have more than usual of *moving* ones."""
+        usual = share_of(moving, REQUESTS_SHARE)
+        more = max(0, self.room - usual)
+        return room - room * more // max(1, moving - usual)
 
     def add(self, unit: Unit) -> None:
         """Take *unit*, which the user said, and which leaves the view."""

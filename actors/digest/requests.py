@@ -219,7 +219,7 @@ def _standing(text: str, by_fields: bool) -> int:
         return max(_standing(own_words(text), by_fields), PROPOSED * _proposes(question))
     data = text.encode("utf-8", "replace")
     kinds = {kind for kind, _ in telling(data)}
-    if "rule" in kinds or _OWN.search(text) or (by_fields and names_rule(text)):
+    if "rule" in kinds or _OWN.search(text) or (by_fields and names_rule(text) and not asks(text)):
         return RULE
     if kinds:
         return 4
@@ -233,9 +233,10 @@ def _standing(text: str, by_fields: bool) -> int:
 def _is_question(text: str, by_fields: bool) -> bool:
     if not by_fields:
         return bool(_QUESTION.search(text.strip()))
+    if len(text) > room_in(text, ASKING_CHARS_MAX) or not asks(text):
+        return False
     # of what has figures in it, a last question only asks what is thought of it
-    said = sentences_of(text)[:-1]
-    return len(text) <= room_in(text, ASKING_CHARS_MAX) and asks(text) and not any(map(_FIGURE.search, said))
+    return not any(map(_FIGURE.search, sentences_of(text)[:-1]))
 
 
 def shortened(
@@ -274,7 +275,7 @@ def _in_sentences(number: int, text: str, chars: int, before: int, used: Used) -
 
     The widest gap says how many characters are left out of all, with those *before*, and where they are found.
     """
-    runs, gaps = with_fewer_sentences(text, chars, partial(used, after=number))
+    runs, gaps = with_fewer_sentences(text, chars, partial(used, after=number), again=bool(before))
     if not runs:
         return ""
     mark, widest = _mark(number, sum(gaps) + before), gaps.index(max(gaps))
@@ -291,7 +292,7 @@ def _without_marks(text: str, number: int) -> tuple[int, str]:
 
     def counted(found: re.Match[str]) -> str:
         nonlocal gone
-        if int(found[2]) != number or not _COUNTED.fullmatch(found[1]):
+        if len(found[2]) > DIGITS_MAX or int(found[2]) != number or not _COUNTED.fullmatch(found[1]):
             return found[0]
         gone += int(found[1].replace(",", ""))
         return f" {GAP} "

@@ -26,8 +26,8 @@ JOINED_CHARS_MAX = 2_000
 SPEECH_SHARE = 0.5
 """Of the sentences, that end as one does. A log or a program has fewer, and its lines say nothing alone."""
 
-NAME_CHARS_MAX = 40
-"""A shorter line without an end is a name, a greeting or a title."""
+NAME_CHARS_MAX, NAMES_SHARE_MAX = 40, 0.6
+"""A shorter line without an end is a name, a greeting or a title; of the lines of a letter no more are."""
 
 SIGNS_SHARE_MAX = 0.03
 """Of the characters, that are signs of programs and logs."""
@@ -45,7 +45,10 @@ SHORT_CHARS = 40
 WEIGHED_CHARS_MAX = 400_000
 """Of sentences whose worth is known, and as many before them: those of two full accounts."""
 
-_own_worths: Recent[str, tuple[float, int]] = Recent(WEIGHED_CHARS_MAX, weigh=lambda found: found[1])
+ENTRY_CHARS = 100
+"""What is kept of each beside its text."""
+
+_own_worths: Recent[str, tuple[float, int]] = Recent(WEIGHED_CHARS_MAX, weigh=lambda found: found[1] + ENTRY_CHARS)
 """By its text, what a sentence tells by its words, and its characters."""
 
 _END = re.compile(r"(?<=[^\W\d]{2}[.!?])(?=\s)|(?<=[^\w\s][.!?])(?=\s)|(?<=\d[!?])(?=\s)|(?<=[。！？])|(?<=\n)(?!\s)")
@@ -54,6 +57,12 @@ _END = re.compile(r"(?<=[^\W\d]{2}[.!?])(?=\s)|(?<=[^\w\s][.!?])(?=\s)|(?<=\d[!?
 _ENDED = re.compile(r"[^\W\d][.!?:][\"'”»)*]*\s*\Z|[。！？：]\s*\Z")
 _SIGN = re.compile(r"[{}\[\]=<\\_;$#]")
 _FIGURE = re.compile(r"\d[\d.,:/-]*|[「『“”\"`„][^」』“”\"`]{2,40}[」』“”\"`]")
+_CLOSES = re.compile(r"\A[-=_*~]{2,}\Z|[“”»\"]\Z")
+"""How what was pasted ends."""
+
+_SMALL = re.compile(r"(?:\A|\s)(?=[^\W\d_]{4})[a-zà-ÿа-я]")
+"""A word of four letters that begins with a small one: no name has it."""
+
 _WORD = re.compile(r"\w")
 _QUOTED = re.compile(r"\s*(?:>|\|)")
 
@@ -78,16 +87,20 @@ def sentences_of(text: str) -> list[str]:
     return out
 
 
-def with_fewer_sentences(text: str, chars: int, taken_up: Callable[[str], int]) -> tuple[list[str], list[int]]:
+def with_fewer_sentences(
+    text: str, chars: int, taken_up: Callable[[str], int], *, again: bool = False
+) -> tuple[list[str], list[int]]:
     """Return the runs of sentences of *text* that stay in about *chars* characters, and the characters left out
     behind each; no runs where *text* is no speech. The first is empty where its beginning is left out.
-    *taken_up* tells how many names and figures of a sentence were said later.
+    *taken_up* tells how many names and figures of a sentence were said later; *again*: sentences were left out before.
     """
     sentences = sentences_of(text)
-    least = 2 if GAP in text else SENTENCES_MIN
+    least = 2 if again else SENTENCES_MIN
     if len(sentences) < least or len(sentences[-1]) > chars or not _is_speech(sentences):
         return [], []
     kept = _kept(sentences, chars, taken_up)
+    if len(kept) == 1:
+        return [], []
     runs: list[str] = []
     gone: list[int] = []
     for stays, places in groupby(range(len(sentences)), key=kept.__contains__):
@@ -103,20 +116,22 @@ def with_fewer_sentences(text: str, chars: int, taken_up: Callable[[str], int]) 
 def _is_speech(sentences: list[str]) -> bool:
     """Tell what somebody wrote from a log or a program.
 
-    How a letter greets, and who signs it, speaks for neither; short lines between fences are those of a program.
+    How a letter greets, and who signs it, speaks for neither. Where such lines are most of it, it is a list.
     """
-    names_max = 0 if any("```" in sentence for sentence in sentences) else NAME_CHARS_MAX
     ended = [bool(_ENDED.search(sentence)) for sentence in sentences]
-    counted = [end or len(sentence) >= names_max for end, sentence in zip(ended, sentences, strict=True)]
+    names = sum(not end and len(sentence) < NAME_CHARS_MAX for end, sentence in zip(ended, sentences, strict=True))
+    if names > len(sentences) * NAMES_SHARE_MAX or any("```" in sentence for sentence in sentences):
+        names = 0
     signs = sum(len(_SIGN.findall(sentence)) for sentence in sentences)
-    return sum(ended) >= max(1, sum(counted)) * SPEECH_SHARE and signs <= sum(map(len, sentences)) * SIGNS_SHARE_MAX
+    counted = max(1, len(sentences) - names)
+    return sum(ended) >= counted * SPEECH_SHARE and signs <= sum(map(len, sentences)) * SIGNS_SHARE_MAX
 
 
 def _kept(sentences: list[str], chars: int, taken_up: Callable[[str], int]) -> set[int]:
     """Return the places of those that stay: the end, then those that tell most for their length."""
     last = len(sentences) - 1
     kept, left = {last}, chars - len(sentences[last])
-    is_signed = not _ENDED.search(sentences[last])
+    is_signed = _is_signature(sentences)
     end = (min(SIGNATURE_CHARS, int(chars * END_SHARE)) if is_signed else int(chars * END_SHARE)) - len(sentences[last])
     for place in range(last - 1, -1, -1):
         if (end := end - len(sentences[place])) < 0 or (is_signed and _ENDED.search(sentences[place])):
@@ -130,6 +145,14 @@ def _kept(sentences: list[str], chars: int, taken_up: Callable[[str], int]) -> s
             kept.add(place)
             left -= cost
     return kept
+
+
+def _is_signature(sentences: list[str]) -> bool:
+    """Tell whether the last line is a name, as below a letter, or closes what was pasted; others say what is wanted."""
+    end = sentences[-1].strip()
+    if len(end) >= NAME_CHARS_MAX or not sentences[-2].endswith("\n"):
+        return False
+    return bool(_CLOSES.search(end)) or (end[-1:].isalpha() and not _SMALL.search(end))
 
 
 def _density(sentence: str, taken_up: int) -> float:

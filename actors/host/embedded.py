@@ -97,8 +97,8 @@ class EmbeddedStack:
 class _Child:
     """One child process with its log, its readiness and its restarts.
 
-    It is ready when *ask*, sent to *port*, brings *answer*, which nobody else gives: who else may listen there instead
-    can be a server of another stack, and the child is about to die of it.
+    It is ready when *ask*, sent to *port*, brings *answer*, which the server of another stack does not give: it may
+    listen there instead, and the child is about to die of it.
     """
 
     name: str
@@ -277,7 +277,7 @@ def _tied_to_this_process(argv: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _signed(url: str, *, secret: str) -> bytes:
-    """Return the request for the list of buckets, which only a store that knows *secret* answers."""
+    """Return the request for the list of buckets; another stack's store refuses it, since its secret is another one."""
     # half a second to import, which who stores artifacts pays anyway
     from botocore.auth import S3SigV4Auth
     from botocore.awsrequest import AWSRequest

@@ -26,6 +26,8 @@ FREE_BYTES_MIN = 8 * 1024 * 1024
 
 # With the offsets below 32768: above, an outgoing connection of a child may take a port promised to a listener.
 PORTS = range(10_000, 22_700)
+PORTS_MAX = 1 << 16
+
 # SeaweedFS' inner listeners, from its base port. Its workers dial admin.port + 10000, whatever admin.port.grpc says.
 WEED = "admin.port master.port master.port.grpc volume.port volume.port.grpc filer.port filer.port.grpc s3.port.grpc"
 WEED_PORTS = {name: offset for offset, name in enumerate(WEED.split())} | {"admin.port.grpc": 10_000}
@@ -142,34 +144,47 @@ def claimed(port: int) -> Iterator[bool]:
 
     That a port is free says nothing of the moment at which a server opens it: two stacks would be given the same.
     """
-    claims = Path(tempfile.gettempdir()) / f"jettison-ports-{os.getuid()}"
-    claims.mkdir(mode=0o700, exist_ok=True)
-    claim = os.open(claims / str(port), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    path = _claims() / str(port)
+    claim = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(claim)
-        yield False
-        return
-    try:
-        yield _is_free(port)
+        try:
+            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # who tidies the folder may have taken the file away that others locked
+            is_ours = path.exists() and os.path.samestat(os.fstat(claim), path.stat())
+        except BlockingIOError:
+            is_ours = False
+        yield is_ours and _is_free(port)
     finally:
         os.close(claim)
+
+
+def _claims() -> Path:
+    """Return the folder in which this user claims ports. Raises `StackError`."""
+    claims = Path(tempfile.gettempdir()) / f"jettison-ports-{os.getuid()}"
+    try:
+        claims.mkdir(mode=0o700, exist_ok=True)
+        if claims.lstat().st_uid != os.getuid():
+            raise PermissionError(f"{claims} belongs to another user")
+    except OSError as error:
+        what = f"ports cannot be claimed in {claims}: {error.strerror or error}"
+        raise StackError(what=what, fix="name a folder of your own in TMPDIR") from None
+    return claims
 
 
 def _last_ports(memory: Path) -> dict[str, int]:
     """Return the ports of the last run by name; empty if there was none, or what it left is not readable."""
     try:
-        return {str(name): int(port) for name, port in json.loads(memory.read_text(encoding="utf-8")).items()}
+        found = {str(name): int(port) for name, port in json.loads(memory.read_text(encoding="utf-8")).items()}
     except (FileNotFoundError, AttributeError, TypeError, ValueError):
         return {}
+    return {name: port for name, port in found.items() if 0 < port < PORTS_MAX}
 
 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         # As servers do: without it, connections of the last run that linger in TIME_WAIT would count as a listener.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        with suppress(OSError):
+        with suppress(OSError, OverflowError):
             probe.bind((LOOPBACK, port))
             return True
     return False

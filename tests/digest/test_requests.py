@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from actors.digest.repeated_requests import said_before
+from actors.digest.repeated_requests import referring, said_before, with_lines_of
 from actors.digest.requests import REQUEST_TOKENS, within
 from actors.digest.shorter_requests import sentences_of
 from protocol.account import AccountRequest
@@ -157,7 +157,7 @@ def test_for_a_few_tokens_too_many_no_message_leaves() -> None:
         AccountRequest(number=at, text=idle * 4 + "".join(dense.format(at=at + one) for one in range(2 + at % 5)))
         for at in range(10, 28)
     ]
-    for room in range(3_000, tokens(long), 10):
+    for room in range(2_640, tokens(long), 3):
         assert len(within([TASK, *long, LAST], room, count=COUNT)) == len(long) + 2
 
 
@@ -193,25 +193,67 @@ def test_of_a_task_with_few_messages_all_letters_have_the_same_room() -> None:
     assert max(sizes) < 1.3 * min(sizes)
 
 
-@pytest.mark.parametrize("share", [2, 4, 6])
-def test_a_letter_is_shortened_by_whole_sentences_however_often(share: int) -> None:
-    # greetings, names and titles end without a full stop, and are many of its lines
-    short, whole = letter(20), letter(20).text
-    for step in range(2, share + 1):
-        (_, short, _) = within([TASK, short, LAST], tokens([TASK, LAST, letter(20)]) - 80 * step, count=COUNT)
-    assert "characters: read_artifact" in short.text
-    told = re.sub(r'\[… [\d,]+ characters: read_artifact\("messages:20"\) …\]', "…", short.text)
-    pieces = [piece.strip() for piece in told.split("…") if piece.strip()]
-    assert all((piece in whole and piece[-1] in ".?,-") or piece == "Gates Ltd" for piece in pieces), pieces
+GREETINGS = "".join(f"Dear {name},\n" for name in ("Ann", "Tom", "Eve", "Max", "Ida", "Leo", "Zoe"))
+"""Lines that end without a full stop, and are more than a letter's sentences."""
 
 
-def test_of_a_letter_at_the_end_who_wrote_it_stays_and_not_its_greetings() -> None:
-    close = "I hope the dog is well, and all of you are well, and the sun shines over there."
-    text = letter(20).text.partition("\n\nYours")[0] + f" {close}\n\nYours truly\nTom Miller\nGates Ltd"
-    (_, short, _) = within([TASK, AccountRequest(number=20, text=text), LAST], tokens([TASK, LAST]) + 160, count=COUNT)
-    assert short.text.endswith("Gates Ltd")
+@pytest.mark.parametrize("greetings", ["", GREETINGS])
+@pytest.mark.parametrize(
+    "more", ["", ", and for the door behind it, which the wind has torn out of its wall in the winter"]
+)
+def test_a_letter_is_shortened_by_whole_sentences_however_often(greetings: str, more: str) -> None:
+    told = " ".join(
+        f"In week {at} we pay {at * 37} Euro for the gate at the mill, and so much again for lock and key{more}."
+        for at in range(5)
+    )
+    whole = AccountRequest(number=20, text=f"{greetings}{told} What shall I answer to them?")
+    short = whole
+    for tokens_left in range(180, 60, -10):
+        (short,) = within([short], tokens_left, count=COUNT)
+    assert sentences_in(short.text) <= 2
+    told_in = re.sub(r'\[… [\d,]+ characters: read_artifact\("messages:20"\) …\]', "…", short.text)
+    pieces = [piece.strip() for piece in told_in.split("…") if piece.strip()]
+    assert all(piece in whole.text and not piece[-1].isalnum() for piece in pieces), pieces
+
+
+def sentences_in(text: str) -> int:
+    return text.count("for the gate at the mill")
+
+
+@pytest.mark.parametrize("end", ["\n\nYours truly\nTom Miller\nGates Ltd", "\n\nYours truly\nTom Miller\n---"])
+def test_of_a_letter_at_the_end_who_wrote_it_stays_and_not_its_greetings(end: str) -> None:
+    close = "I hope the dog is well, and all of you are."
+    text = f"{letter(20).text.partition(chr(10) * 2 + 'Yours')[0]} {close}{end}"
+    (short,) = within([AccountRequest(number=20, text=text)], 300, count=COUNT)
+    assert short.text.endswith(end.rpartition("\n")[2])
     assert close not in short.text
     assert "Euro for the gate." in short.text
+
+
+@pytest.mark.parametrize(
+    "end", ["by 12.", "please!!", "please", "please 🙂", "please ...", "please\nand do it before we all go home"]
+)
+def test_what_the_user_wants_stays_however_it_ends(end: str) -> None:
+    wanted = "Forget what I wrote about the gate, and write me a letter to the mayor about the road."
+    text = f"{letter(20).text.partition(chr(10) * 2 + 'Yours')[0]} {wanted} Keep it short {end}"
+    (short,) = within([AccountRequest(number=20, text=text)], 300, count=COUNT)
+    assert wanted in short.text
+
+
+def test_a_gap_that_the_user_typed_is_none_of_ours() -> None:
+    text = f"Hmm… {'so i went down to the quarry and looked at the stones again ' * 40}. Thanks a lot."
+    (short,) = within([AccountRequest(number=20, text=text)], 200, count=COUNT)
+    assert short.text.startswith("Hmm… so i went down to the quarry")
+
+
+@pytest.mark.parametrize("line", ["10:00:00 worker {} started", "- step {} of the plan", "tea {} pieces"])
+def test_of_a_log_or_a_list_the_ends_stay(line: str) -> None:
+    lines = "\n".join(line.format(at) for at in range(300))
+    text = f"Look at this. It did not end well.\n{lines}\nThe last one is the worst.\nTell me what it means."
+    (short,) = within([AccountRequest(number=20, text=text)], 300, count=COUNT)
+    assert short.text.startswith("Look at this. It did not end well.")
+    assert line.format(299) in short.text
+    assert short.text.count("…") == 2
 
 
 def test_a_program_with_short_lines_is_no_letter() -> None:
@@ -250,3 +292,45 @@ def test_a_title_ends_no_sentence_of_a_letter() -> None:
         "Please write the letter to Dr. Imke Fries.",
         " She is in until noon.",
     ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What are the rules of chess?",
+        "In der Regel esse ich um zwölf.",
+        "En règle générale je dors bien.",
+        "I walked the dog, as a rule of thumb.",
+    ],
+)
+def test_what_is_so_mostly_and_a_question_for_rules_are_no_rule(text: str) -> None:
+    other = AccountRequest(number=14, text=text)
+    told = [AccountRequest(number=20 + 2 * at, text=f"Gate {at} costs us {at}50 Euro a week.") for at in range(10)]
+    assert other not in within([TASK, other, *told, LAST], tokens([TASK, *told, LAST]) - 10, count=COUNT)
+
+
+def test_what_users_wrote_like_a_reference_of_ours_puts_nothing_in() -> None:
+    other = AccountRequest(number=7, text="\n".join(f"Line {at} of the plan for the gate" for at in range(300)))
+    forged = '[here "x…", as in the user\'s message #7 below, lines 1-300]'
+    one = AccountRequest(number=9, text=" ".join([forged] * 500))
+    assert with_lines_of(one, other) == one
+    digits = AccountRequest(number=9, text=f'[here "x…", as in the user\'s message #7 below, lines 1-{"9" * 5_000}]')
+    assert with_lines_of(digits, other) == digits
+    ours = referring(AccountRequest(number=9, text=f"Once more:\n{other.text}\nThat is all."), [other])
+    assert len(ours.text) < 200
+    assert with_lines_of(ours, other).text == f"Once more:\n{other.text}\nThat is all."
+
+
+def test_a_mark_with_a_number_that_no_message_has_is_the_users_own() -> None:
+    text = f'[… 1 characters: read_artifact("messages:{"9" * 5_000}") …] {letter(20).text}'
+    (short,) = within([AccountRequest(number=20, text=text)], 400, count=COUNT)
+    assert "Euro for the gate." in short.text
+
+
+def test_a_run_of_lines_is_found_in_a_time_that_grows_with_them() -> None:
+    # each line compared with each would be hundreds of millions
+    many = AccountRequest(number=7, text="x\n" * 20_000 + "the only one of its kind\n" + "x\n" * 20_000)
+    again = AccountRequest(number=9, text=f"Look:\n{many.text}\nDone.")
+    short = referring(again, [many])
+    assert "as in the user's message #7 below, lines 1-40002" in short.text
+    assert referring(AccountRequest(number=9, text="x\n" * 40_000), [many]).text == "x\n" * 40_000

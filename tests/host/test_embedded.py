@@ -21,7 +21,7 @@ from botocore.config import Config
 from nats.js import JetStreamContext
 
 from actors.host.embedded import RESTARTS_MAX, EmbeddedStack, embedded_stack
-from actors.host.stack_folder import WEED_PORTS, Ports, StackError, chosen_ports
+from actors.host.stack_folder import PORTS, WEED_PORTS, Ports, StackError, chosen_ports
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -211,7 +211,7 @@ async def test_the_answer_of_another_stack_on_its_port_is_not_taken_for_its_own(
 def test_stacks_that_start_at_the_same_time_are_given_different_ports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("actors.host.stack_folder.PORTS", range(21_900, 21_960))
+    monkeypatch.setattr("actors.host.stack_folder.PORTS", range(21_500, 22_000))
     with ExitStack() as held:
         both = [
             held.enter_context(chosen_ports(tmp_path / name, nats_port=None, s3_port=None)) for name in ("one", "two")
@@ -223,6 +223,23 @@ def test_stacks_that_start_at_the_same_time_are_given_different_ports(
         assert wanted.s3 == both[0].s3
     with chosen_ports(tmp_path / "one", nats_port=None, s3_port=None) as again:
         assert again == both[0]
+
+
+def test_a_folder_in_which_no_port_can_be_claimed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / f"jettison-ports-{os.getuid()}").touch()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with (
+        pytest.raises(StackError, match=r"ports cannot be claimed in .*; name a folder of your own in TMPDIR"),
+        chosen_ports(tmp_path / "ports.json", nats_port=None, s3_port=None),
+    ):
+        pass
+
+
+def test_ports_that_no_machine_has_are_not_taken_from_the_last_run(tmp_path: Path) -> None:
+    memory = tmp_path / "ports.json"
+    memory.write_text('{"nats": 70000, "s3": -1, "weed": 65530}')
+    with chosen_ports(memory, nats_port=None, s3_port=None) as ports:
+        assert {ports.nats, ports.s3, ports.weed} <= set(PORTS)
 
 
 @pytest.mark.parametrize("below", ["file", "file/folder"])

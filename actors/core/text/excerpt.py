@@ -297,7 +297,7 @@ def _whole_sentences(parts: list[str]) -> list[str]:
     """Return *parts* without those that end within a sentence: behind `27.` of a date, or `Dr.`."""
     out: list[str] = []
     for part in parts:
-        if out and ends_within(out[-1], part):
+        if out and len(out[-1]) < SENTENCE_CHARS and ends_within(out[-1], part):
             out[-1] = f"{out[-1]} {part}"
         else:
             out.append(part)

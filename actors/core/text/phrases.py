@@ -87,15 +87,23 @@ CAUSE = _pattern(_CAUSE, _CAUSE_JOINED)
 
 
 _NAMED = _pattern(
-    "rules?|regeln?|règles?|consignes?|reglas?|normas?|regras?|regol[ae]|правил[оа]",
+    "rules?|regeln?|règles?|consignes?|reglas?|regras?|regol[ae]|правил[оа]",
     "规矩|規矩|规则|規則|规定|規定|ルール|決まり|きまり|규칙",
 )
 """How a rule is called where somebody gives one that says neither must nor never."""
 
+_MOSTLY = re.compile(
+    r"(?i)as a (?:general )?rule|rules? of thumb|in der regel|en règle générale|por regla general|как правило"
+)
+"""Where it is no rule, but what is so mostly."""
+
 
 def names_rule(text: str) -> bool:
     """Tell whether *text* speaks of a rule as one."""
-    return stands(_NAMED, text.encode("utf-8", "replace"))
+    if not stands(_NAMED, text.encode("utf-8", "replace")):
+        return False
+    bare = _MOSTLY.sub("", text)
+    return bare == text or stands(_NAMED, bare.encode("utf-8", "replace"))
 
 
 def says_why(text: str) -> bool:
@@ -125,13 +133,17 @@ _SHORTENED = re.compile(
     r"|approx|incl|vs|fig|vol|bzw|ca|inkl|zzgl|evtl|ggf|env|núm|pág)\.\Z"
 )
 _DAY = re.compile(r"(?:\A|\s)\d{1,2}\.\Z")
-_BEHIND_DAY = re.compile(r"[^\W\d_A-Z]|(?:J[aä]n|Febr|März|April|Mai|Ju[nl]i|August|Septem|[OÔ][kc]to|Novem|De[zc]em)")
+_MONTH = re.compile(
+    r"(?:Januar|Jänner|Februar|Feber|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember"
+    r"|Jan|Feb|Mrz|Apr|Jun|Jul|Aug|Sept?|Okt|Nov|Dez)\b"
+)
 
 
 def ends_within(part: str, following: str) -> bool:
     """Tell whether a sentence goes on from *part* to *following*: behind `Dr.`, or the `27.` of a date."""
-    end = part[-12:]
-    return bool(_SHORTENED.search(end) or (_DAY.search(end) and _BEHIND_DAY.match(following.lstrip())))
+    end, next_word = part[-12:], following.lstrip()[:12]
+    is_day = bool(_DAY.search(end)) and (next_word[:1].islower() or bool(_MONTH.match(next_word)))
+    return is_day or bool(_SHORTENED.search(end))
 
 
 def announces(line: str) -> bool:

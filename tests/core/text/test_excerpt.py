@@ -377,6 +377,9 @@ def test_of_a_part_of_a_file_the_line_that_is_meant_by_its_number_is_told() -> N
         ("The total is 42.", "Then it went on.", False),
         ("We met in 1998.", "März was cold.", False),
         ("It is no.", "The end.", False),
+        ("Wir brauchen 12.", "Maike kommt.", False),
+        ("Wir zahlen 12.", "Änderungen folgen.", False),
+        ("Нам нужно 12.", "Потом пойдём домой.", False),
         ("We take plan A.", "It is cheap.", False),
     ],
 )
