@@ -13,6 +13,10 @@ ABOVE, BELOW = "[stands above this account]", "[stands below this account]"
 _BEGINNING, _MARKS = '(asked "', frozenset((ABOVE_BEFORE, ABOVE, BELOW))
 _QUESTION = re.compile(r'\(asked "([^"\n]*)"\) ')
 
+_LINES_OF = '[here "{}…", as in the user\'s message #{} below, lines {}-{}]'
+REFERS = re.compile(r"\[here \"[^\n]{0,60}?…\", as in the user's message #(\d{1,9}) below, lines (\d{1,9})-(\d{1,9})\]")
+"""What `lines_of` writes: number, first and last line."""
+
 
 def with_question(text: str, question: str) -> str:
     """Return *text* with the *question* that it answers before it, where there is one; it is in quotes of ours."""
@@ -36,8 +40,13 @@ def stands_elsewhere(text: str) -> bool:
     return own_words(text) in (ABOVE_BEFORE, ABOVE, BELOW)
 
 
+def lines_of(beginning: str, number: int, first: int, last: int) -> str:
+    """Return the mark for lines that message *number* of the user's has too, which stays in the view."""
+    return _LINES_OF.format(beginning, number, first, last)
+
+
 def as_said(text: str) -> str:
     """Return a user's *text* without white space around it, in quotes where it looks like a mark of ours."""
-    text = text.strip()
+    text = REFERS.sub(lambda found: f'"{found.group()[1:-1]}"', text.strip())
     folded = text.casefold()
     return f'"{text}"' if folded in _MARKS or folded.startswith(_BEGINNING) else text

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
+from actors.core.request_marks import REFERS, lines_of
 from protocol.account import AccountRequest
 
 REPEATED_CHARS_MIN = 40
@@ -18,10 +20,6 @@ REFERRED_CHARS_MIN = 200
 
 REFERENCE = "[here as in #"
 
-_LINES_OF = '[here "{}…", as in the user\'s message #{} below, lines {}-{}]'
-_REFERS = re.compile(
-    r"\[here \"[^\n]{0,60}?…\", as in the user's message #(\d{1,9}) below, lines (\d{1,9})-(\d{1,9})\]"
-)
 BEGINNING_CHARS = 40
 """Of lines that are referred to: so that a reader knows what they are."""
 
@@ -31,7 +29,10 @@ def without_repeats(new: AccountRequest, before: Sequence[AccountRequest], *, le
 
     A run of fewer than *least* characters stands: to read it is easier than to look it up.
     """
-    if not any(len(line.strip()) >= REPEATED_CHARS_MIN for line in new.text.split("\n")):
+    long = [line for line in map(str.strip, new.text.split("\n")) if len(line) >= REPEATED_CHARS_MIN]
+    # before rules 3, with no least, who said it was not known any more where a line was among what was said before
+    everything = "\n".join([one.text for one in before]) if long and not least else ""
+    if not long or (not least and not any(line in everything for line in long)):
         return msgspec.structs.replace(new, text=new.text.strip())
     out: list[str] = []
     said: set[int] = set()
@@ -41,7 +42,8 @@ def without_repeats(new: AccountRequest, before: Sequence[AccountRequest], *, le
         elif number not in said:
             said.add(number)
             out.append(f"{REFERENCE}{number}]")
-    return AccountRequest(number=new.number, text="\n".join(out).strip())
+    text = "\n".join(out).strip()
+    return msgspec.structs.replace(new, text=text) if least else AccountRequest(number=new.number, text=text)
 
 
 def _runs(lines: Sequence[str], before: Sequence[AccountRequest]) -> list[tuple[int, list[str]]]:
@@ -64,39 +66,55 @@ def _runs(lines: Sequence[str], before: Sequence[AccountRequest]) -> list[tuple[
     return runs
 
 
-def referring(request: AccountRequest, staying: Sequence[AccountRequest]) -> AccountRequest:
+class Staying(NamedTuple):
+    """A message of the user's that stays: its number, its lines, and where each that it has once stands in it."""
+
+    number: int
+    lines: list[str]
+    once: dict[str, int]
+
+
+def staying_of(request: AccountRequest) -> Staying:
+    """Return *request*, which stays as it was said, to be referred to."""
+    lines = request.text.split("\n")
+    times = Counter(lines)
+    return Staying(
+        request.number, lines, {line: at for at, line in enumerate(lines) if times[line] == 1 and line.strip()}
+    )
+
+
+def referring(request: AccountRequest, staying: Sequence[Staying]) -> AccountRequest:
     """Return *request* with the longest run of lines that one of *staying* has too as a reference to these."""
+    if len(request.text) < REFERRED_CHARS_MIN:
+        return request
     lines = request.text.split("\n")
     for one in staying:
-        others = one.text.split("\n")
-        if one.number == request.number:
+        if request.number == one.number:
             continue
-        start, there, length = _longest_run(lines, others)
+        start, there, length = _longest_run(lines, one)
         if sum(map(len, lines[start : start + length])) >= REFERRED_CHARS_MIN:
             begin = _beginning(lines[start : start + length])
-            lines[start : start + length] = [_LINES_OF.format(begin, one.number, there + 1, there + length)]
+            lines[start : start + length] = [lines_of(begin, one.number, there + 1, there + length)]
     text = "\n".join(lines)
     return request if text == request.text else msgspec.structs.replace(request, text=text)
 
 
-def _longest_run(lines: Sequence[str], others: Sequence[str]) -> tuple[int, int, int]:
-    """Return where the longest run of *lines* begins that *others* have too, where it begins there, and its lines.
+def _longest_run(lines: Sequence[str], other: Staying) -> tuple[int, int, int]:
+    """Return where the longest run of *lines* begins that *other* has too, where it begins there, and its lines.
 
-    A run is found by a line that *others* have once. Who compares each line with each takes minutes for a long message.
+    A run is found by a line that *other* has once. Who compares each line with each takes minutes for a long message.
     """
-    times = Counter(others)
-    place = {line: at for at, line in enumerate(others) if times[line] == 1 and line.strip()}
     best, most = (0, 0, 0), 0
     end = floor = 0
     while end < len(lines):
-        there = place.get(lines[end])
+        there = other.once.get(lines[end])
         if there is None:
             end += 1
             continue
         start, begin = end, there
-        while start > floor and begin > 0 and lines[start - 1] == others[begin - 1]:
+        while start > floor and begin > 0 and lines[start - 1] == other.lines[begin - 1]:
             start, begin = start - 1, begin - 1
-        while end < len(lines) and there < len(others) and lines[end] == others[there]:
+        while end < len(lines) and there < len(other.lines) and lines[end] == other.lines[there]:
             end, there = end + 1, there + 1
         if (chars := sum(map(len, lines[start:end]))) > most:
             best, most = (start, begin, end - start), chars
@@ -106,7 +124,7 @@ def _longest_run(lines: Sequence[str], others: Sequence[str]) -> tuple[int, int,
 
 def _beginning(lines: Sequence[str]) -> str:
     """Return the first words of *lines*."""
-    words = " ".join("\n".join(lines).split())
+    words = " ".join("\n".join(lines)[: 4 * BEGINNING_CHARS].split())
     end = words.rfind(" ", 0, BEGINNING_CHARS + 1)
     return words[: end if end > 0 else BEGINNING_CHARS]
 
@@ -116,14 +134,13 @@ def with_lines_of(request: AccountRequest, other: AccountRequest) -> AccountRequ
     if f"message #{other.number} below" not in request.text:
         return request
     lines = other.text.split("\n")
-    for found in _REFERS.finditer(request.text):
+
+    def told(found: re.Match[str]) -> str:
         number, first, last = map(int, found.groups())
-        run = lines[first - 1 : last]
-        # what a user wrote like it says other words, and only one is ours
-        if number == other.number and found.group() == _LINES_OF.format(_beginning(run), number, first, last):
-            text = request.text[: found.start()] + "\n".join(run) + request.text[found.end() :]
-            return msgspec.structs.replace(request, text=text)
-    return request
+        return "\n".join(lines[first - 1 : last]) if number == other.number else found.group()
+
+    # what a user wrote like it was put in quotes when it was said
+    return msgspec.structs.replace(request, text=REFERS.sub(told, request.text))
 
 
 def said_before(text: str, before: Sequence[AccountRequest]) -> int | None:

@@ -30,10 +30,12 @@ from .answers import questions_before
 from .calls import is_run, speaker_of
 from .repeated_requests import (
     REFERRED_CHARS_MIN,
+    Staying,
     folded,
     referring,
     said_again,
     said_before,
+    staying_of,
     with_lines_of,
     without_repeats,
 )
@@ -189,8 +191,9 @@ class RequestList:
         whole = self._standing_whole()
         self._put([referring(one, whole) for one in self.requests] if whole else self.requests)
 
-    def _standing_whole(self) -> list[AccountRequest]:
-        return [_request(entry, [entry]) for entry in self.staying.values() if self.by_fields and not entry.shown]
+    def _standing_whole(self) -> list[Staying]:
+        whole = [entry for entry in self.staying.values() if self.by_fields and not entry.shown]
+        return [staying_of(_request(entry, [entry])) for entry in whole]
 
     def _tell_again(self, leaving: AccountRequest) -> None:
         """Let the requests that refer to *leaving* tell its lines themselves again: it may be shortened, or leave."""

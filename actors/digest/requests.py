@@ -219,7 +219,7 @@ def _standing(text: str, by_fields: bool) -> int:
         return max(_standing(own_words(text), by_fields), PROPOSED * _proposes(question))
     data = text.encode("utf-8", "replace")
     kinds = {kind for kind, _ in telling(data)}
-    if "rule" in kinds or _OWN.search(text) or (by_fields and names_rule(text) and not asks(text)):
+    if "rule" in kinds or _OWN.search(text) or (by_fields and _gives_rule(text)):
         return RULE
     if kinds:
         return 4
@@ -228,6 +228,11 @@ def _standing(text: str, by_fields: bool) -> int:
     if _is_question(text, by_fields):
         return QUESTION
     return 3 if _FIGURE.search(text) else 2
+
+
+def _gives_rule(text: str) -> bool:
+    """Tell whether *text* calls something a rule, and does not only ask for one."""
+    return names_rule(text) and any(names_rule(one) for one in sentences_of(text) if not asks(one))
 
 
 def _is_question(text: str, by_fields: bool) -> bool:
@@ -280,10 +285,12 @@ def _in_sentences(number: int, text: str, chars: int, before: int, used: Used) -
         return ""
     mark, widest = _mark(number, sum(gaps) + before), gaps.index(max(gaps))
     if not any(gaps):
-        # what was left out before is all that is
-        return text.replace(f" {GAP} ", f" {mark} ", 1) if before else text
+        # what was left out before is all that is; a gap that the user typed may have taken its place
+        told_again = text.replace(f" {GAP} ", f" {mark} ", 1)
+        return text if not before else told_again if mark in told_again else f"{text} {mark}"
     told = [f"{run.strip()} {mark if place == widest else GAP}" for place, run in enumerate(runs[:-1])]
-    return with_gaps_once(" ".join([*told, runs[-1].strip()])).lstrip()
+    short = with_gaps_once(" ".join([*told, runs[-1].strip()])).lstrip()
+    return short if mark in short else f"{short} {mark}"
 
 
 def _without_marks(text: str, number: int) -> tuple[int, str]:

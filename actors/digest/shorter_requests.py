@@ -14,8 +14,9 @@ from actors.core.text.recent import Recent
 END_SHARE = 0.2
 """Of the room, for the end, which says what is wanted now; many begin with small talk."""
 
-SIGNATURE_CHARS = 60
-"""At the end of a letter, with who wrote it: what is wanted stands nowhere near."""
+SIGNATURE_CHARS, SIGNATURE_LINES = 60, 3
+"""At the end of a letter, with who wrote it: what is wanted stands nowhere near. It has so many lines, or one less
+where quotes or dashes close it."""
 
 SENTENCE_CHARS_MIN, SENTENCES_MIN = 16, 4
 """What is shorter stands with the sentence behind it; what has fewer is no speech, or has no sentence to spare."""
@@ -59,9 +60,6 @@ _SIGN = re.compile(r"[{}\[\]=<\\_;$#]")
 _FIGURE = re.compile(r"\d[\d.,:/-]*|[「『“”\"`„][^」』“”\"`]{2,40}[」』“”\"`]")
 _CLOSES = re.compile(r"\A[-=_*~]{2,}\Z|[“”»\"]\Z")
 """How what was pasted ends."""
-
-_SMALL = re.compile(r"(?:\A|\s)(?=[^\W\d_]{4})[a-zà-ÿа-я]")
-"""A word of four letters that begins with a small one: no name has it."""
 
 _WORD = re.compile(r"\w")
 _QUOTED = re.compile(r"\s*(?:>|\|)")
@@ -148,11 +146,13 @@ def _kept(sentences: list[str], chars: int, taken_up: Callable[[str], int]) -> s
 
 
 def _is_signature(sentences: list[str]) -> bool:
-    """Tell whether the last line is a name, as below a letter, or closes what was pasted; others say what is wanted."""
-    end = sentences[-1].strip()
-    if len(end) >= NAME_CHARS_MAX or not sentences[-2].endswith("\n"):
-        return False
-    return bool(_CLOSES.search(end)) or (end[-1:].isalpha() and not _SMALL.search(end))
+    """Tell whether names close what was pasted, as below a letter; who ends in a word or two says what is wanted."""
+    names = 0
+    for sentence in reversed(sentences[-SIGNATURE_LINES:]):
+        if _ENDED.search(sentence) or len(sentence.strip()) >= NAME_CHARS_MAX:
+            break
+        names += bool(sentence.strip())
+    return names >= SIGNATURE_LINES - bool(_CLOSES.search(sentences[-1].strip()))
 
 
 def _density(sentence: str, taken_up: int) -> float:

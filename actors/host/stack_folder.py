@@ -1,6 +1,7 @@
 """The folder of an embedded stack, and the ports that it listens on: made, held by one process alone, remembered."""
 
 import asyncio
+import errno
 import fcntl
 import json
 import os
@@ -144,38 +145,39 @@ def claimed(port: int) -> Iterator[bool]:
 
     That a port is free says nothing of the moment at which a server opens it: two stacks would be given the same.
     """
-    path = _claims() / str(port)
-    claim = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        try:
-            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # who tidies the folder may have taken the file away that others locked
-            is_ours = path.exists() and os.path.samestat(os.fstat(claim), path.stat())
-        except BlockingIOError:
-            is_ours = False
+    with ExitStack() as held:
+        with _claimable() as claims:
+            path = claims / str(port)
+            claim = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            held.callback(os.close, claim)
+            try:
+                fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # who tidies the folder may have taken the file away that others locked
+                is_ours = os.path.samestat(os.fstat(claim), path.stat())
+            except (BlockingIOError, FileNotFoundError):
+                is_ours = False
         yield is_ours and _is_free(port)
-    finally:
-        os.close(claim)
 
 
-def _claims() -> Path:
-    """Return the folder in which this user claims ports. Raises `StackError`."""
+@contextmanager
+def _claimable() -> Iterator[Path]:
+    """Give the folder in which this user claims ports. Raises `StackError` for any `OSError`."""
     claims = Path(tempfile.gettempdir()) / f"jettison-ports-{os.getuid()}"
     try:
         claims.mkdir(mode=0o700, exist_ok=True)
         if claims.lstat().st_uid != os.getuid():
-            raise PermissionError(f"{claims} belongs to another user")
+            raise PermissionError(errno.EPERM, "it belongs to another user")
+        yield claims
     except OSError as error:
         what = f"ports cannot be claimed in {claims}: {error.strerror or error}"
         raise StackError(what=what, fix="name a folder of your own in TMPDIR") from None
-    return claims
 
 
 def _last_ports(memory: Path) -> dict[str, int]:
     """Return the ports of the last run by name; empty if there was none, or what it left is not readable."""
     try:
         found = {str(name): int(port) for name, port in json.loads(memory.read_text(encoding="utf-8")).items()}
-    except (FileNotFoundError, AttributeError, TypeError, ValueError):
+    except (FileNotFoundError, AttributeError, TypeError, ValueError, OverflowError):
         return {}
     return {name: port for name, port in found.items() if 0 < port < PORTS_MAX}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import pytest
 from hypothesis import assume, given, settings
@@ -379,3 +380,16 @@ def test_a_long_piece_costs_what_a_short_one_may_and_under_older_rules_all_that_
     said = [letter * 130 for letter in "ab"]
     assert pieces(said, (), by_fields=True) == " / ".join(said)
     assert pieces(said, (), by_fields=False) == f"{said[1]} / (1 more)"
+
+
+def test_of_a_talk_that_is_mostly_the_users_the_target_is_reached() -> None:
+    of = Talk(resolve([{"budget": {"window": 8_000, "reserve": 0}}]))
+    for at in range(60):
+        told = " ".join(f"In week {at} gate {number} of the mill costs us {at * number} Euro." for number in range(20))
+        play(of, user(told), said("Noted. I will keep that in mind for the letter to the mill."))
+    kinds = Counter(type(fact).__name__ for fact in of.facts)
+    assert kinds["HistoryAccounted"] >= 5
+    # where it is not, nearly each turn compacts again, and no prompt cache is used
+    assert kinds["CompactionDeclined"] <= kinds["HistoryAccounted"] // 5
+    account_tokens = of.state.digest.tokens if of.state.digest else 0
+    assert account_tokens > 0.5 * of.state.usable_tokens

@@ -1,6 +1,7 @@
 """The embedded stack: real servers, started, used, killed and stopped."""
 
 import asyncio
+import fcntl
 import json
 import os
 import signal
@@ -21,7 +22,7 @@ from botocore.config import Config
 from nats.js import JetStreamContext
 
 from actors.host.embedded import RESTARTS_MAX, EmbeddedStack, embedded_stack
-from actors.host.stack_folder import PORTS, WEED_PORTS, Ports, StackError, chosen_ports
+from actors.host.stack_folder import PORTS, WEED_PORTS, Ports, StackError, chosen_ports, claimed
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -235,9 +236,31 @@ def test_a_folder_in_which_no_port_can_be_claimed_is_named(tmp_path: Path, monke
         pass
 
 
-def test_ports_that_no_machine_has_are_not_taken_from_the_last_run(tmp_path: Path) -> None:
+def test_a_claim_whose_file_is_a_link_or_was_tidied_away_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with claimed(21_950) as mine, claimed(21_950) as again:
+        assert (mine, again) == (True, False)
+    folder = tmp_path / f"jettison-ports-{os.getuid()}"
+    (folder / "21951").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StackError, match="name a folder of your own in TMPDIR"), claimed(21_951):
+        pass
+    locked = fcntl.flock
+
+    def tidied(claim: int, how: int) -> None:
+        locked(claim, how)
+        (folder / "21952").unlink()
+
+    monkeypatch.setattr("fcntl.flock", tidied)
+    with claimed(21_952) as is_ours:
+        assert not is_ours
+
+
+@pytest.mark.parametrize("found", ['{"nats": 70000, "s3": -1, "weed": 65530}', '{"nats": 1e999}', "[]"])
+def test_ports_that_no_machine_has_are_not_taken_from_the_last_run(tmp_path: Path, found: str) -> None:
     memory = tmp_path / "ports.json"
-    memory.write_text('{"nats": 70000, "s3": -1, "weed": 65530}')
+    memory.write_text(found)
     with chosen_ports(memory, nats_port=None, s3_port=None) as ports:
         assert {ports.nats, ports.s3, ports.weed} <= set(PORTS)
 

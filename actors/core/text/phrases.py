@@ -93,7 +93,7 @@ _NAMED = _pattern(
 """How a rule is called where somebody gives one that says neither must nor never."""
 
 _MOSTLY = re.compile(
-    r"(?i)as a (?:general )?rule|rules? of thumb|in der regel|en règle générale|por regla general|как правило"
+    r"(?i)\b(?:as a (?:general )?rule|rules? of thumb|in der regel|en règle générale|por regla general|как правило)\b"
 )
 """Where it is no rule, but what is so mostly."""
 

@@ -37,7 +37,7 @@ GROWTH_BUDGET_TOKENS = 8_000
 GROWTH_TURNS = (50, 100, 200, 400, 800)
 GROWTH_RESULT_BYTES = 3_400
 ENVELOPE_MESSAGES = 40
-LONG_TURNS = 10_000
+LONG_TURNS = 5_000
 LONG_LOOK_TURNS = 37
 CROWD_SEEDS = range(11, 15)
 """Of conversations of 1 MB that fill all caches of the process before memory is measured."""
