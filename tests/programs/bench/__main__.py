@@ -72,7 +72,7 @@ SERVED: dict[str, Callable[[Bench], Awaitable[list[Figure]]]] = {
 }
 """Parts that need servers."""
 
-BESIDE = ("turns", "visible", "growth", "memory")
+BESIDE = ("turns", "visible", "growth", "memory", "memory-long")
 """Parts that are measured beside the peers."""
 
 PARTS = (*BESIDE, *SERVED, "linear")

@@ -312,7 +312,6 @@ def memory_figures() -> list[Figure]:
             unit="MB",
         )
     )
-    out.append(_long_memory(count))
     tracemalloc.stop()
     return out
 
@@ -335,8 +334,10 @@ def _state_mb(ours: Ours) -> float:
     return taken
 
 
-def _long_memory(count: Count) -> Figure:
-    """Return how a conversation's memory moves over many turns: the most of the last tenth beside the first's."""
+def long_memory_figures() -> list[Figure]:
+    """Measure how a conversation's memory moves over many turns: the most of the last tenth beside the first's."""
+    count = TokenCounter("o200k_base")
+    tracemalloc.start()
     ours, seen = Ours(GROWTH_BUDGET_TOKENS, count=count), list[list[float]]()
     for index, new in enumerate(turns(LONG_TURNS, result_bytes=600)):
         if index % (LONG_TURNS // 10) == 0:
@@ -345,19 +346,21 @@ def _long_memory(count: Count) -> Figure:
         # between two compactions it rises and falls
         if index % LONG_LOOK_TURNS == 0:
             seen[-1].append(_state_mb(ours))
-    return Figure(
+    moved = Figure(
         goal="P13",
         what=f"memory in the last of {LONG_TURNS:,} turns / in the first {LONG_TURNS // 10:,}",
         value=max(seen[-1]) / max(seen[0]),
         bound=1.05,
         detail=", ".join(number(max(one)) for one in seen) + f" MB; with the process's caches {number(_held_mb())}",
     )
+    tracemalloc.stop()
+    return [moved]
 
 
 def main() -> int:
     """Measure and print one JSON document: figures, and what could not be measured."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--parts", nargs="+", default=["turns", "visible", "growth", "memory"])
+    parser.add_argument("--parts", nargs="+", default=["turns", "visible", "growth", "memory", "memory-long"])
     parser.add_argument("--peers", nargs="*", default=list(PEERS), help="which of the peers")
     parser.add_argument("--growth", type=int, default=400, help="turns of the peers in the sum")
     wanted = parser.parse_args()
@@ -381,6 +384,7 @@ def main() -> int:
                 "visible": visible_figures,
                 "growth": lambda: growth_figures(names, most=wanted.growth),
                 "memory": memory_figures,
+                "memory-long": long_memory_figures,
             }[part]()
     found_all = {"figures": figures, "skipped": skipped, "series": series}
     sys.stdout.write(msgspec.json.encode(found_all).decode() + "\n")
