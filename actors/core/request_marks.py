@@ -17,6 +17,9 @@ _LINES_OF = '[here "{}…", as in the user\'s message #{} below, lines {}-{}]'
 REFERS = re.compile(r"\[here \"[^\n]{0,60}?…\", as in the user's message #(\d{1,9}) below, lines (\d{1,9})-(\d{1,9})\]")
 """What `lines_of` writes: number, first and last line."""
 
+_REFERS_END = re.compile(r"(\", as in the user's message #\d+ below, lines \d+-\d+)\]")
+"""Its end, which nothing can be put into when a text is shortened."""
+
 
 def with_question(text: str, question: str) -> str:
     """Return *text* with the *question* that it answers before it, where there is one; it is in quotes of ours."""
@@ -46,7 +49,10 @@ def lines_of(beginning: str, number: int, first: int, last: int) -> str:
 
 
 def as_said(text: str) -> str:
-    """Return a user's *text* without white space around it, in quotes where it looks like a mark of ours."""
-    text = REFERS.sub(lambda found: f'"{found.group()[1:-1]}"', text.strip())
+    """Return a user's *text* without white space around it, in quotes where it looks like a mark of ours.
+
+    What looks like a reference to lines loses its last bracket.
+    """
+    text = _REFERS_END.sub(r"\1", text.strip())
     folded = text.casefold()
     return f'"{text}"' if folded in _MARKS or folded.startswith(_BEGINNING) else text

@@ -31,8 +31,9 @@ def without_repeats(new: AccountRequest, before: Sequence[AccountRequest], *, le
     """
     long = [line for line in map(str.strip, new.text.split("\n")) if len(line) >= REPEATED_CHARS_MIN]
     # before rules 3, with no least, who said it was not known any more where a line was among what was said before
-    everything = "\n".join([one.text for one in before]) if long and not least else ""
-    if not long or (not least and not any(line in everything for line in long)):
+    forgets = bool(new.speaker) and not least
+    everything = "\n".join([one.text for one in before]) if long and forgets else ""
+    if not long or (forgets and not any(line in everything for line in long)):
         return msgspec.structs.replace(new, text=new.text.strip())
     out: list[str] = []
     said: set[int] = set()
@@ -139,7 +140,7 @@ def with_lines_of(request: AccountRequest, other: AccountRequest) -> AccountRequ
         number, first, last = map(int, found.groups())
         return "\n".join(lines[first - 1 : last]) if number == other.number else found.group()
 
-    # what a user wrote like it was put in quotes when it was said
+    # what a user wrote like it lost its bracket when it was said
     return msgspec.structs.replace(request, text=REFERS.sub(told, request.text))
 
 

@@ -192,8 +192,9 @@ class RequestList:
         self._put([referring(one, whole) for one in self.requests] if whole else self.requests)
 
     def _standing_whole(self) -> list[Staying]:
-        whole = [entry for entry in self.staying.values() if self.by_fields and not entry.shown]
-        return [staying_of(_request(entry, [entry])) for entry in whole]
+        whole = [_request(entry, [entry]) for entry in self.staying.values() if self.by_fields and not entry.shown]
+        # its lines are counted as they will stand in the account
+        return [staying_of(msgspec.structs.replace(one, text=as_said(one.text))) for one in whole]
 
     def _tell_again(self, leaving: AccountRequest) -> None:
         """Let the requests that refer to *leaving* tell its lines themselves again: it may be shortened, or leave."""

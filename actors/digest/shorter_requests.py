@@ -146,13 +146,20 @@ def _kept(sentences: list[str], chars: int, taken_up: Callable[[str], int]) -> s
 
 
 def _is_signature(sentences: list[str]) -> bool:
-    """Tell whether names close what was pasted, as below a letter; who ends in a word or two says what is wanted."""
+    """Tell whether names close what was pasted, as below a letter; all else that is short says what is wanted."""
     names = 0
-    for sentence in reversed(sentences[-SIGNATURE_LINES:]):
-        if _ENDED.search(sentence) or len(sentence.strip()) >= NAME_CHARS_MAX:
+    is_closed = bool(_CLOSES.search(sentences[-1].strip()))
+    for sentence in reversed(sentences[-SIGNATURE_LINES : len(sentences) - is_closed]):
+        line = sentence.strip()
+        if line and (_ENDED.search(line) or len(line) >= NAME_CHARS_MAX or not _is_name(line.split())):
             break
-        names += bool(sentence.strip())
-    return names >= SIGNATURE_LINES - bool(_CLOSES.search(sentences[-1].strip()))
+        names += bool(line)
+    return names >= SIGNATURE_LINES - is_closed
+
+
+def _is_name(words: list[str]) -> bool:
+    """Tell whether *words* begin with capital letters, but for those of three letters, as in `Clerk of the Town`."""
+    return words[0][:1].isupper() and all(word[:1].isupper() or len(word) <= 3 for word in words)
 
 
 def _density(sentence: str, taken_up: int) -> float:

@@ -221,7 +221,7 @@ def sentences_in(text: str) -> int:
     return text.count("for the gate at the mill")
 
 
-@pytest.mark.parametrize("end", ["\n\nYours truly\nTom Miller\nGates Ltd", "\n\nYours truly\nTom Miller\n---"])
+@pytest.mark.parametrize("end", ["\n\nYours\nTom Miller\nGates Ltd", "\n\nYours truly\nTom Miller\nGates Ltd\n---"])
 def test_of_a_letter_at_the_end_who_wrote_it_stays_and_not_its_greetings(end: str) -> None:
     close = "I hope the dog is well, and all of you are."
     text = f"{letter(20).text.partition(chr(10) * 2 + 'Yours')[0]} {close}{end}"
@@ -236,7 +236,9 @@ def test_of_a_letter_at_the_end_who_wrote_it_stays_and_not_its_greetings(end: st
     [
         *(" by 12.", " please!!", " please", " please 🙂", " please ...", " please\nand do it before we all go home"),
         *(".\nThanks", ".\n\nThanks a lot", ".\nTom", ".\nDo it now", ".\nASAP", ".\nDanke\nTom", '.\nDo not use "we"'),
-        *(".\n---", ".\n谢谢", ".\n要正式一些，不要太长"),
+        *(".\n---", ".\n谢谢", ".\n要正式一些，不要太长", "\n要正式一些\n不要太长\n用中文写", ".\nASAP\n---"),
+        *(".\nkeep it plain\nno long words\nuse plain English", ":\n1. polite tone\n2. one page\n3. sign as Tom"),
+        ".\n- short\n- formal\n- by Friday",
     ],
 )
 def test_what_the_user_wants_stays_however_it_ends(end: str) -> None:
@@ -326,6 +328,10 @@ def test_what_users_wrote_like_a_reference_of_ours_puts_nothing_in(last: str) ->
     text = as_said("\n".join([forged] * 500))
     assert text.count("as in the user's message #7 below") == 500
     assert with_lines_of(AccountRequest(number=9, text=text), PLAN).text == text
+    # what becomes like it when gaps are put together
+    gaps = as_said(f"{letter(9).text}\n" + forged.replace('"Line', '"' + "… " * 40 + "Line") * 20)
+    (short,) = within([AccountRequest(number=9, text=gaps)], 600, count=COUNT)
+    assert with_lines_of(short, PLAN) == short
 
 
 def test_lines_that_two_messages_have_are_told_again_where_the_other_leaves() -> None:
@@ -339,6 +345,19 @@ def test_lines_that_two_messages_have_are_told_again_where_the_other_leaves() ->
         one = referring(one, [staying_of(other)])
         assert one.text.count("message #62 below") == times
     assert with_lines_of(one, other).text == text
+
+
+def test_lines_are_counted_as_they_stand_in_the_account() -> None:
+    of = Talk(resolve([{"budget": {"window": 2_500, "reserve": 0}}]))
+    rules = "\n".join(f"Instruction {at}: look at the pumps of the north, and say what you saw." for at in range(6))
+    for at in range(20):
+        # the first part of each message is empty, and is no line
+        parts = [{"type": "text", "text": part} for part in ("", f"{rules}\nTask {at}: look at pump {at}.")]
+        play(of, {"role": "user", "content": parts}, *called(at, "read", "x4 " * 300, path=f"pump_{at}.md"))
+    told = [one.text for one in account(of).requests]
+    assert len(told) > 15
+    assert [text.partition("\n")[2] for text in told[:15]] == [f"Task {at}: look at pump {at}." for at in range(15)]
+    assert all("below, lines 1-6]" in text for text in told[:15])
 
 
 @pytest.mark.parametrize("least", [0, 200])
