@@ -23,6 +23,7 @@ from nats.js import JetStreamContext
 
 from actors.host.embedded import RESTARTS_MAX, EmbeddedStack, embedded_stack
 from actors.host.stack_folder import PORTS, WEED_PORTS, Ports, StackError, chosen_ports, claimed
+from tests.stack import free_port
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -239,21 +240,22 @@ def test_a_folder_in_which_no_port_can_be_claimed_is_named(tmp_path: Path, monke
 def test_a_claim_whose_file_is_a_link_or_was_tidied_away_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    twice, linked, gone = free_port(), free_port(), free_port()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with claimed(21_950) as mine, claimed(21_950) as again:
+    with claimed(twice) as mine, claimed(twice) as again:
         assert (mine, again) == (True, False)
     folder = tmp_path / f"jettison-ports-{os.getuid()}"
-    (folder / "21951").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StackError, match="name a folder of your own in TMPDIR"), claimed(21_951):
+    (folder / str(linked)).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StackError, match="name a folder of your own in TMPDIR"), claimed(linked):
         pass
     locked = fcntl.flock
 
     def tidied(claim: int, how: int) -> None:
         locked(claim, how)
-        (folder / "21952").unlink()
+        (folder / str(gone)).unlink()
 
     monkeypatch.setattr("fcntl.flock", tidied)
-    with claimed(21_952) as is_ours:
+    with claimed(gone) as is_ours:
         assert not is_ours
 
 
