@@ -27,7 +27,7 @@ FREE_BYTES_MIN = 8 * 1024 * 1024
 
 # With the offsets below 32768: above, an outgoing connection of a child may take a port promised to a listener.
 PORTS = range(10_000, 22_700)
-PORTS_MAX = 1 << 16
+PORTS_END = 1 << 16
 
 # SeaweedFS' inner listeners, from its base port. Its workers dial admin.port + 10000, whatever admin.port.grpc says.
 WEED = "admin.port master.port master.port.grpc volume.port volume.port.grpc filer.port filer.port.grpc s3.port.grpc"
@@ -179,7 +179,7 @@ def _last_ports(memory: Path) -> dict[str, int]:
         found = {str(name): int(port) for name, port in json.loads(memory.read_text(encoding="utf-8")).items()}
     except (FileNotFoundError, AttributeError, TypeError, ValueError, OverflowError):
         return {}
-    return {name: port for name, port in found.items() if 0 < port < PORTS_MAX}
+    return {name: port for name, port in found.items() if 0 < port < PORTS_END}
 
 
 def _is_free(port: int) -> bool:

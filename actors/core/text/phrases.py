@@ -132,11 +132,14 @@ _SHORTENED = re.compile(
     r"(?:\A|[\s(\[\"'„«“*])(?:M|Dr|Prof|Mrs?|Ms|St|Nos|Nr|Hr|Fr|Mlle|Sra?|Dott|Tel"
     r"|approx|incl|vs|fig|vol|bzw|ca|inkl|zzgl|evtl|ggf|env|núm|pág)\.\Z"
 )
+"""A shortened word at the end of a part: `M.`, `Dr.`, `ca.`."""
+
 _DAY = re.compile(r"(?:\A|\s)\d{1,2}\.\Z")
 _MONTH = re.compile(
     r"(?:Januar|Jänner|Februar|Feber|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember"
     r"|Jan|Feb|Mrz|Apr|Jun|Jul|Aug|Sept?|Okt|Nov|Dez)\b"
 )
+"""A German month: a capital letter alone begins a sentence as often as a month."""
 
 
 def ends_within(part: str, following: str) -> bool:
