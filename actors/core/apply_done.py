@@ -41,6 +41,7 @@ from .entry import Entry, Noted, ShownPart
 from .flow import after_stage, begun
 from .in_force import in_force
 from .ledger import Ledger, remembered
+from .observations import with_marks_of
 from .packed_items import write_account, write_items
 from .pressure import begins
 from .rewind import Past, expanded, rewound
@@ -73,7 +74,9 @@ def apply_done(state: State, commit: Commit, *, seq: int, size: int, past: Past 
         raise PastNeeded(f"version {commit.version} has another policy for messages that are folded", seq=seq)
     terms = replace(state.terms, tokenizer=commit.tokenizer)
     if commit.policy:
-        terms = replace(terms, policy=policies.decode(commit.policy), policy_hash=commit.policy_hash)
+        policy = policies.decode(commit.policy)
+        terms = replace(terms, policy=policy, policy_hash=commit.policy_hash)
+        state = with_marks_of(state, policy)
     position = replace(
         state.position,
         version=commit.version,

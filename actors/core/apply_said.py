@@ -29,6 +29,7 @@ from protocol.formats.messages import ANTHROPIC, CHAT, INSTRUCTION_ROLES, RESPON
 
 from .admit import admit
 from .entry import MESSAGE_TOKENS, Entry, ResultOf, measure, tokens_of_results
+from .observations import marked
 from .read_tool import with_namespace
 from .recent_ids import among, with_newer
 from .saw import Saw
@@ -141,6 +142,7 @@ def _arrive(state: State, said: SaidMessage, at_ms: int, count: Count, size: Mes
     # what a size tells is of the message as it is now, with what was added since it was measured
     frame_tokens = size.frame_tokens if size else entry.frame_tokens
     entry = replace(entry, boundary=boundary, leading=leading, saw=_saw(state, entry), frame_tokens=frame_tokens)
+    entry = marked(entry, _newest(state), state.policy)
     if leading and state.terms.format:
         # sent apart, and not where it was said
         entry = replace(entry, native=tuple(one for one in entry.native if one != ANTHROPIC))

@@ -82,7 +82,8 @@ def bytes_cap(entry: Entry, part: PartSize, policy: Policy) -> int:
 
 def is_result(entry: Entry, part: PartSize) -> bool:
     """Tell whether *part* is what a tool returned: a message of its own, or a block of a user's message."""
-    return entry.role == "tool" or result_of(entry, part.pointer) is not None
+    is_observed = entry.observed and part.kind == "text"
+    return entry.role == "tool" or is_observed or result_of(entry, part.pointer) is not None
 
 
 def tool_of(entry: Entry, part: PartSize) -> str:

@@ -45,12 +45,7 @@ EXACT_BYTES_MAX = 256 * 1024
 
 ESTIMATE_BYTES_PER_TOKEN = 3
 
-_CATEGORY_OF: Mapping[str, Category] = {
-    "system": "system",
-    "developer": "system",
-    "user": "user",
-    "tool": "tool_results",
-}
+_CATEGORY_OF: Mapping[str, Category] = dict(system="system", developer="system", user="user", tool="tool_results")
 
 CATEGORIES: tuple[Category, ...] = ("system", "user", "assistant", "tool_calls", "tool_results", "digest")
 
@@ -156,6 +151,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
     open: bool = False  # an operator lets its secrets stand in digests and summaries
     apart_tokens: int = 0
     """Of what no part stands for: a view has room for them, no rule decides by them (it never did)."""
+    observed: bool = False  # a user's message, but what answers a call that the assistant wrote in its text
 
     @cached_property
     def tokens(self) -> int:
@@ -188,7 +184,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
     @cached_property
     def by_category(self) -> Mapping[Category, int]:
         """Return the shown tokens by what they are."""
-        category, tokens = _CATEGORY_OF.get(self.role, "assistant"), self.tokens + self.apart_tokens
+        category = _CATEGORY_OF.get("tool" if self.observed else self.role, "assistant")
+        tokens = self.tokens + self.apart_tokens
         if not self.call_ids:
             return {category: tokens}
         shown = {one.pointer: one.tokens for one in self.shown}
@@ -333,7 +330,7 @@ def text_of(message: Mapping[str, Any]) -> str:
 
 def said_by(entry: Entry, pointer: str) -> str:
     """Return the role of who said a part: in a message of the user's, a tool may speak too."""
-    return "tool" if result_of(entry, pointer) else entry.role
+    return "tool" if entry.observed or result_of(entry, pointer) else entry.role
 
 
 def result_of(entry: Entry, pointer: str) -> ResultOf | None:

@@ -135,7 +135,7 @@ def _calls(changed: Sequence[Entry], now: dict[int, Entry], place: _Place) -> It
 def _sentences(changed: Sequence[Entry], now: dict[int, Entry], place: _Place) -> Iterator[tuple[int, bool]]:
     """Yield the message of each sentence in *changed*, and whether it still stands."""
     for entry in changed:
-        if entry.role == "tool":
+        if entry.role == "tool" or entry.observed:
             continue
         stays = now.get(entry.number)
         there = _flat("\n".join(part.text for part in texts_of((stays,)))) if stays is not None else ""

@@ -18,6 +18,7 @@ from protocol.policy import Policy
 from protocol.retention import Retention
 
 from .in_force import in_force
+from .observations import with_marks_of
 from .state import State
 
 KeyTree = Mapping[str, Any]
@@ -72,7 +73,8 @@ def under(rules: str, state: State) -> State:
         return state
     if rules == codec.RULES_VERSION:
         return in_force(state)
-    return replace(state, terms=replace(state.terms, policy=policy_under(rules, state.policy)))
+    policy = policy_under(rules, state.policy)
+    return replace(with_marks_of(state, policy), terms=replace(state.terms, policy=policy))
 
 
 def policy_under(rules: str, policy: Policy) -> Policy:

@@ -39,7 +39,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def opens_block(self) -> bool:
         """Tell whether a user begins to speak here."""
-        return self.entries[0].role == "user"
+        return speaks(self.entries[0])
 
 
 def instructions(entries: Sequence[Entry]) -> tuple[Entry, ...]:
@@ -49,7 +49,12 @@ def instructions(entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 def goes_on(entry: Entry) -> bool:
     """Tell whether *entry* belongs to the unit of the one before it."""
-    return entry.joins or bool(entry.results and not entry.orphan)
+    return entry.joins or entry.observed or bool(entry.results and not entry.orphan)
+
+
+def speaks(entry: Entry) -> bool:
+    """Tell whether a user speaks in *entry*, and nothing in the user's place."""
+    return entry.role == "user" and not entry.observed
 
 
 def units(entries: Sequence[Entry]) -> tuple[Unit, ...]:
@@ -116,7 +121,7 @@ def answered_through(entries: Sequence[Entry]) -> int:
     """Return the number of the newest final answer: the assistant spoke last, asked nothing, and the user went on."""
     for index in range(len(entries) - 2, -1, -1):
         entry = entries[index]
-        if entries[index + 1].role == "user" and entry.role == "assistant" and not entry.call_ids:
+        if speaks(entries[index + 1]) and entry.role == "assistant" and not entry.call_ids:
             text = text_of(shown_message(entry)).rstrip("\"'*_) \n")
             if text and not text.endswith(("?", "？", ";", ":")):
                 return entry.number
@@ -125,9 +130,9 @@ def answered_through(entries: Sequence[Entry]) -> int:
 
 def last_user(entries: Sequence[Entry]) -> int:
     """Return the number of the newest user message, 0 if there is none."""
-    return next((entry.number for entry in reversed(entries) if entry.role == "user"), 0)
+    return next((entry.number for entry in reversed(entries) if speaks(entry)), 0)
 
 
 def first_user(entries: Sequence[Entry]) -> int:
     """Return the number of the oldest user message, 0 if there is none."""
-    return next((entry.number for entry in entries if entry.role == "user"), 0)
+    return next((entry.number for entry in entries if speaks(entry)), 0)

@@ -15,6 +15,7 @@ from actors.core.loss import fates
 from actors.core.pressure import target_tokens
 from actors.core.state import State
 from actors.core.text.count import Count
+from actors.core.units import speaks
 from protocol.errors import BudgetRefused
 from protocol.facts import CompactionDeclined, Fate, HistoryCut
 from protocol.policy import share_of
@@ -65,7 +66,7 @@ def _fact_of(state: State, plan: CutPlan, boundary: int) -> HistoryCut:
 def _losing_words(plan: CutPlan, entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """Return the entries that leave, and those of which a part is shortened: a user's, or one not yet changed."""
     whole = {(entry.number, part.pointer) for entry in entries for part in entry.parts}
-    whole -= {(entry.number, one.pointer) for entry in entries if entry.role != "user" for one in entry.shown}
+    whole -= {(entry.number, one.pointer) for entry in entries if not speaks(entry) for one in entry.shown}
     gone = {*plan.dropped, *(trim.number for trim in plan.trimmed if (trim.number, trim.pointer) in whole)}
     return tuple(entry for entry in entries if entry.number in gone)
 

@@ -9,6 +9,7 @@ import msgspec
 
 from actors.core.account_text import JOINED_LEVEL
 from actors.core.message_texts import MessageText, redacted_texts
+from actors.core.observations import with_calls
 from actors.core.text.error_text import error_text
 from actors.core.text.excerpt import excerpt, sentences_excerpt
 from actors.core.text.gaps import GAP, with_gaps_once
@@ -97,7 +98,7 @@ PROGRAM_SHARE, PROGRAM_CHARS_MIN = 0.1, 80
 
 def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> AccountStep:
     """Return the finest step for *unit*, whose assistant spoke; what is shortened in place is read as it was said."""
-    parts = redacted_texts(map(as_said, unit.entries))
+    parts = with_calls(redacted_texts(map(as_said, unit.entries)), unit.entries)
     spoken = [part.text.strip() for part in parts if part.trust != "tool" and not part.tool and part.text.strip()]
     spoken += filter(None, (thought_in(part, notes=hindsight.by_fields) for part in parts))
     words = "\n".join(spoken)

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator
 from actors.core.entry import Entry
 from actors.core.message_texts import redacted_texts, without_lead
 from actors.core.text.gaps import GAP, with_gaps_once
+from actors.core.text.sentences import sentences_of
+from actors.core.units import speaks
 from protocol.formats.messages import INSTRUCTION_ROLES
 
 from .calls import one_line
 from .pieces import FENCED
-from .shorter_requests import sentences_of
 from .step_rooms import room_in
 
 ANSWER_CHARS_MAX = 60
@@ -60,7 +61,7 @@ def questions_before(live: Iterable[Entry]) -> Iterator[tuple[int, int, str]]:
 
 def question_before(answer: Entry, before: Entry) -> str:
     """Return the assistant's question in *before*, on one line, that a user's short *answer* is for, or nothing."""
-    if before.role != "assistant" or before.call_ids or answer.role != "user":
+    if before.role != "assistant" or before.call_ids or not speaks(answer):
         return ""
     said = _said(answer)
     if not said or len(said) > room_in(said, ANSWER_CHARS_MAX) or asks(said):

@@ -22,7 +22,7 @@ from actors.core.request_marks import (
 )
 from actors.core.state import State
 from actors.core.text.count import Count
-from actors.core.units import Unit
+from actors.core.units import Unit, speaks
 from protocol.account import Account, AccountRequest
 from protocol.policy import share_of
 
@@ -82,7 +82,7 @@ class RequestList:
         assert state.policy is not None
         before = state.digest.account if state.digest else None
         by_fields = state.policy.digest.records == "fields"
-        users = [entry for entry in state.live if entry.role == "user" and not entry.leading]
+        users = [entry for entry in state.live if speaks(entry) and not entry.leading]
         # what a program printed becomes a step: no request refers to it
         users = [entry for entry in users if not (by_fields and is_run((entry,)))]
         known = cls(

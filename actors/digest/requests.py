@@ -15,10 +15,11 @@ from actors.core.text.count import Count
 from actors.core.text.gaps import GAP, with_gaps_once
 from actors.core.text.phrases import names_rule, telling
 from actors.core.text.recent import Recent
+from actors.core.text.sentences import sentences_of
 from protocol.account import AccountRequest
 
 from .answers import WORD_CHARS_MAX, asks
-from .shorter_requests import not_used, sentences_of, with_fewer_sentences
+from .shorter_requests import not_used, with_fewer_sentences
 from .step_rooms import room_in
 
 REQUEST_TOKENS = 4

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from itertools import groupby
 
 from actors.core.text.gaps import GAP
-from actors.core.text.phrases import ends_within, names_rule, tells
+from actors.core.text.phrases import names_rule, tells
 from actors.core.text.recent import Recent
+from actors.core.text.sentences import is_ended, sentences_of
 
 END_SHARE = 0.2
 """Of the room, for the end, which says what is wanted now; many begin with small talk."""
@@ -18,11 +19,8 @@ SIGNATURE_CHARS, SIGNATURE_LINES = 60, 3
 """At the end of a letter, with who wrote it: what is wanted stands nowhere near. It has so many lines, or one less
 where quotes or dashes close it."""
 
-SENTENCE_CHARS_MIN, SENTENCES_MIN = 16, 4
-"""What is shorter stands with the sentence behind it; what has fewer is no speech, or has no sentence to spare."""
-
-JOINED_CHARS_MAX = 2_000
-"""No longer text is put together behind `Dr.`."""
+SENTENCES_MIN = 4
+"""Fewer are no speech, or have no sentence to spare."""
 
 SPEECH_SHARE = 0.5
 """Of the sentences, that end as one does. A log or a program has fewer, and its lines say nothing alone."""
@@ -52,10 +50,6 @@ ENTRY_CHARS = 100
 _own_worths: Recent[str, tuple[float, int]] = Recent(WEIGHED_CHARS_MAX, weigh=lambda found: found[1] + ENTRY_CHARS)
 """By its text, what a sentence tells by its words, and its characters."""
 
-_END = re.compile(r"(?<=[^\W\d]{2}[.!?])(?=\s)|(?<=[^\w\s][.!?])(?=\s)|(?<=\d[!?])(?=\s)|(?<=[。！？])|(?<=\n)(?!\s)")
-"""Where a sentence ends, or a line; behind a figure a full stop is one of a date or a list."""
-
-_ENDED = re.compile(r"[^\W\d][.!?:][\"'”»)*]*\s*\Z|[。！？：]\s*\Z")
 _SIGN = re.compile(r"[{}\[\]=<\\_;$#]")
 _FIGURE = re.compile(r"\d[\d.,:/-]*|[「『“”\"`„][^」』“”\"`]{2,40}[」』“”\"`]")
 _CLOSES = re.compile(r"\A[-=_*~]{2,}\Z|[“”»\"]\Z")
@@ -69,20 +63,6 @@ def not_used(text: str, *, after: int) -> int:
     """Tell that nothing of *text* was said again."""
     del text, after
     return 0
-
-
-def sentences_of(text: str) -> list[str]:
-    """Return the sentences of *text* with the white space behind each: together they are the text."""
-    out: list[str] = []
-    for piece in filter(None, _END.split(text)):
-        before = out[-1] if out else "\n"
-        # no long text is looked at, or put together, once more for each piece
-        is_short = len(before) < 2 * SENTENCE_CHARS_MIN and len(before.strip()) < SENTENCE_CHARS_MIN
-        if not before.endswith("\n") and (is_short or (len(before) < JOINED_CHARS_MAX and ends_within(before, piece))):
-            out[-1] += piece
-        else:
-            out.append(piece)
-    return out
 
 
 def with_fewer_sentences(
@@ -116,7 +96,7 @@ def _is_speech(sentences: list[str]) -> bool:
 
     How a letter greets, and who signs it, speaks for neither. Where such lines are most of it, it is a list.
     """
-    ended = [bool(_ENDED.search(sentence)) for sentence in sentences]
+    ended = [is_ended(sentence) for sentence in sentences]
     names = sum(not end and len(sentence) < NAME_CHARS_MAX for end, sentence in zip(ended, sentences, strict=True))
     if names > len(sentences) * NAMES_SHARE_MAX or any("```" in sentence for sentence in sentences):
         names = 0
@@ -132,7 +112,7 @@ def _kept(sentences: list[str], chars: int, taken_up: Callable[[str], int]) -> s
     is_signed = _is_signature(sentences)
     end = (min(SIGNATURE_CHARS, int(chars * END_SHARE)) if is_signed else int(chars * END_SHARE)) - len(sentences[last])
     for place in range(last - 1, -1, -1):
-        if (end := end - len(sentences[place])) < 0 or (is_signed and _ENDED.search(sentences[place])):
+        if (end := end - len(sentences[place])) < 0 or (is_signed and is_ended(sentences[place])):
             break
         kept.add(place)
         left -= len(sentences[place])
@@ -151,7 +131,7 @@ def _is_signature(sentences: list[str]) -> bool:
     is_closed = bool(_CLOSES.search(sentences[-1].strip()))
     for sentence in reversed(sentences[-SIGNATURE_LINES : len(sentences) - is_closed]):
         line = sentence.strip()
-        if line and (_ENDED.search(line) or len(line) >= NAME_CHARS_MAX or not _is_name(line.split())):
+        if line and (is_ended(line) or len(line) >= NAME_CHARS_MAX or not _is_name(line.split())):
             break
         names += bool(line)
     return names >= SIGNATURE_LINES - is_closed

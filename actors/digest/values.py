@@ -19,13 +19,13 @@ from actors.core.text.excerpt import readable_lines
 from actors.core.text.json_lines import json_lines
 from actors.core.text.noise import says_nothing
 from actors.core.text.patterns import encoded, standing_among
+from actors.core.text.sentences import is_ended, sentences_of
 from actors.core.text.shorten.lines import shapes_of
 from protocol.account import Account, AccountValue
 from protocol.facts import DigestItem
 
 from .calls import arguments_of, as_said, clipped, is_printed, one_line
 from .records import fields_of
-from .shorter_requests import sentences_of
 
 KINDS = frozenset(("path", "url", "email", "host", "id", "commit", "version", "amount", "setting", "status", "symbol"))
 BESIDE_CHARS = 36
@@ -63,7 +63,6 @@ LISTED_MAX, TITLES_MAX, LISTED_TITLE_CHARS_MAX = 40, 2, 40
 """Of a list: lines above one of it in which its titles are looked for, and how many and how long they may be."""
 
 _MARKS_OF_TITLE = " #*-•+:"
-_ENDS = re.compile(r"[^\W_][.!?:][\"'”»)*]*\s*\Z|[。！？]\s*\Z")
 _BOLD = re.compile(r"\*\*([^*]+)\*\*")
 
 TITLE_CHARS_MAX = 80
@@ -300,12 +299,12 @@ def _sentence(lines: Sequence[str], at: int, value: str) -> str:
         last += 1
         tail = f"{tail} {lines[last][:SENTENCE_CHARS_MAX]}"
     text = one_line(next((one for one in sentences_of(f"{head}{tail}") if value in one), ""))
-    return text if len(text) <= SENTENCE_CHARS_MAX and _ENDS.search(text) else ""
+    return text if len(text) <= SENTENCE_CHARS_MAX and is_ended(text) else ""
 
 
 def _goes_on(line: str, behind: str) -> bool:
     """Tell whether prose goes on from a full *line* to the one *behind* it: in small letters, and from no heading."""
-    is_full = len(line) >= WRAPPED_CHARS_MIN and not _ENDS.search(line[-WRAPPED_CHARS_MIN:])
+    is_full = len(line) >= WRAPPED_CHARS_MIN and not is_ended(line[-WRAPPED_CHARS_MIN:])
     return is_full and behind[:1].islower() and not line.startswith(_NO_PROSE)
 
 

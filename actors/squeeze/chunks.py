@@ -122,7 +122,7 @@ def redacted(state: State, text: str, number: int) -> str:
 
 def _title(entry: Entry) -> str:
     of = f" of {entry.tool[:40]}" if entry.tool else ""
-    return f"message {entry.number}, {'result' + of if entry.role == 'tool' else entry.role}"
+    return f"message {entry.number}, {'result' + of if entry.role == 'tool' or entry.observed else entry.role}"
 
 
 def _text(entry: Entry, most: int, *, count: Count) -> str:

@@ -23,6 +23,7 @@ from actors.core.pressure import target_tokens
 from actors.core.state import State
 from actors.core.state_parts import Digest
 from actors.core.text.count import Count
+from actors.core.units import speaks
 from protocol.account import Account, AccountStep, AccountValue
 from protocol.facts import AccountSqueezed, CompactionDeclined
 from protocol.formats import messages
@@ -139,7 +140,7 @@ def _staying(state: State, *, count: Count) -> tuple[Piece, ...]:
     """Return the context that stays in the view: the user's words among older messages, and the newest messages."""
     assert state.digest is not None
     through = state.digest.through
-    asked = [entry for entry in state.live if entry.role == "user" and entry.number <= through and not entry.leading]
+    asked = [entry for entry in state.live if speaks(entry) and entry.number <= through and not entry.leading]
     tail = [entry for entry in state.live if entry.number > through and not entry.leading]
     newest = pieces(tail, count=count, result_tokens_max=STAYING_RESULT_TOKENS)
     found = (

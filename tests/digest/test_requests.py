@@ -10,7 +10,6 @@ import pytest
 from actors.core.request_marks import as_said
 from actors.digest.repeated_requests import referring, said_before, staying_of, with_lines_of, without_repeats
 from actors.digest.requests import REQUEST_TOKENS, within
-from actors.digest.shorter_requests import sentences_of
 from protocol.account import AccountRequest
 from protocol.policy import resolve
 from tests.builders import COUNT, Talk, user
@@ -295,13 +294,6 @@ def test_figures_before_a_question_outlast_questions() -> None:
     text = "The race course is 350 Euro for both days, the shuttle 275 Euro a day. Shall we?"
     offer = AccountRequest(number=14, text=text)
     assert offer in within([TASK, offer, *FILLERS, LAST], tokens([TASK, offer, LAST]) + 60, count=COUNT)
-
-
-def test_a_title_ends_no_sentence_of_a_letter() -> None:
-    assert sentences_of("Please write the letter to Dr. Imke Fries. She is in until noon.") == [
-        "Please write the letter to Dr. Imke Fries.",
-        " She is in until noon.",
-    ]
 
 
 @pytest.mark.parametrize(

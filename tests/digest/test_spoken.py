@@ -16,7 +16,6 @@ from actors.digest.pieces import PIECES, PIECES_CHARS_MAX, pieces, told_shortly
 from actors.digest.records import without_ids
 from actors.digest.repeats import Repeats
 from actors.digest.requests import shortened
-from actors.digest.shorter_requests import sentences_of
 from actors.digest.step_rooms import DENSE_CHARS, LEVEL_CHARS, Rooms, room_in
 from protocol.account import AccountAct, AccountRequest, AccountStep
 from tests.builders import COUNT, user
@@ -228,14 +227,6 @@ def test_what_is_shortened_by_sentences_again_says_once_how_much_is_gone() -> No
 def test_a_log_is_cut_in_its_middle() -> None:
     log = AccountRequest(number=2, text="\n".join(f"[{at}] src/a_{at}.cpp:{at}: done={at}; x={{}}" for at in range(80)))
     assert shortened(log, 200, COUNT) == shortened(log, 200, COUNT, by_fields=False)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["One two three four. Five six!\n\n- seven: eight nine\nAm 3. Mai kam er. 「はい。」そう。", "", "…", ". . ."],
-)
-def test_sentences_are_all_of_a_text(text: str) -> None:
-    assert "".join(sentences_of(text)) == text
 
 
 def test_an_id_that_several_records_have_stands_in_the_first() -> None:

@@ -27,7 +27,8 @@ from .line_worths import (
 )
 from .links import without_targets
 from .noise import sources, undrawn, without_noise, without_rights
-from .phrases import announces, binding, ends_within, says_why, telling
+from .phrases import announces, binding, says_why, telling
+from .sentences import ends_within
 from .shorten.binary import without_base64
 from .table import Table, heads, is_header, is_ruler, is_title, table_of
 from .told_table import summaries

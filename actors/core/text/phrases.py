@@ -128,27 +128,6 @@ def tells(text: str) -> int:
     return len({kind for kind, _ in telling(text.encode("utf-8", "replace"))}) + says_why(text)
 
 
-_SHORTENED = re.compile(
-    r"(?:\A|[\s(\[\"'„«“*])(?:M|Dr|Prof|Mrs?|Ms|St|Nos|Nr|Hr|Fr|Mlle|Sra?|Dott|Tel"
-    r"|approx|incl|vs|fig|vol|bzw|ca|inkl|zzgl|evtl|ggf|env|núm|pág)\.\Z"
-)
-"""A shortened word at the end of a part: `M.`, `Dr.`, `ca.`."""
-
-_DAY = re.compile(r"(?:\A|\s)\d{1,2}\.\Z")
-_MONTH = re.compile(
-    r"(?:Januar|Jänner|Februar|Feber|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember"
-    r"|Jan|Feb|Mrz|Apr|Jun|Jul|Aug|Sept?|Okt|Nov|Dez)\b"
-)
-"""A German month: a capital letter alone begins a sentence as often as a month."""
-
-
-def ends_within(part: str, following: str) -> bool:
-    """Tell whether a sentence goes on from *part* to *following*: behind `Dr.`, or the `27.` of a date."""
-    end, next_word = part[-12:], following.lstrip()[:12]
-    is_day = bool(_DAY.search(end)) and (next_word[:1].islower() or bool(_MONTH.match(next_word)))
-    return is_day or bool(_SHORTENED.search(end))
-
-
 def announces(line: str) -> bool:
     """Tell whether *line* is nothing but a heading below which it is said what must be kept."""
     if line.rstrip().endswith((".", "!", "?")) or not (_HEADING.match(line) and _BINDS.search(line)):

@@ -12,7 +12,6 @@ import pytest
 from actors.core.text.clipping import clipped_line, clipped_lines
 from actors.core.text.excerpt import excerpt, readable_lines, sentences_excerpt
 from actors.core.text.gaps import GAP
-from actors.core.text.phrases import ends_within
 from actors.core.text.table import is_header
 
 WORTHS = """
@@ -367,28 +366,12 @@ def test_of_a_part_of_a_file_the_line_that_is_meant_by_its_number_is_told() -> N
     )
 
 
-@pytest.mark.parametrize(
-    ("part", "following", "is_within"),
-    [
-        ("Die Anzeige muss bis 27.", "September bei Frau Albers sein.", True),
-        ("Der Antrag wird am 12.", "eingereicht.", True),
-        ("Le musée attend que M.", "Lacoste donne son accord.", True),
-        ("The inspection is done by Dr.", "Imke Fries.", True),
-        ("The total is 42.", "Then it went on.", False),
-        ("We met in 1998.", "März was cold.", False),
-        ("It is no.", "The end.", False),
-        ("Wir brauchen 12.", "Maike kommt.", False),
-        ("Wir zahlen 12.", "Änderungen folgen.", False),
-        ("Нам нужно 12.", "Потом пойдём домой.", False),
-        ("We take plan A.", "It is cheap.", False),
-    ],
-)
-def test_no_sentence_ends_within_a_date_or_a_title(part: str, following: str, is_within: bool) -> None:
-    assert ends_within(part, following) == is_within
-    text = f"{part} {following}"
-    short = sentences_excerpt(f"{text} {'And so on and on it went. ' * 9}", chars=70, sought=seen, clauses=True)
-    assert (text in short) or not is_within
-
-
 def seen(word: str) -> float:
     return 9.0 * (word in {"anzeige", "antrag", "musée", "inspection"})
+
+
+@pytest.mark.parametrize(
+    "text", ["Die Anzeige muss bis 27. September bei Frau Albers sein.", "The inspection is done by Dr. Imke Fries."]
+)
+def test_no_part_of_an_excerpt_ends_within_a_date_or_a_title(text: str) -> None:
+    assert text in sentences_excerpt(f"{text} {'And so on and on it went. ' * 9}", chars=70, sought=seen, clauses=True)

@@ -1,0 +1,102 @@
+"""Agents without tool calls: what their environment answers as the user is a result, and no request."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from actors.core.older_rules import under
+from actors.core.pins import pinned_numbers
+from protocol.facts import ToolOutputSpilled
+from tests.builders import Talk, assistant, policy, user, words
+
+from .test_account import Message, account, play, told
+from .test_account_room import talk
+
+TASK = user("Find out why the stock of shop 7 is wrong. Never restart the shop.")
+PROMPT = "(Open file: n/a)\n(Current directory: /srv/shop)\nbash-$"
+
+
+def shell(at: int) -> Iterator[Message]:
+    """Yield a call as SWE-agent's models write it, and what its shell answers."""
+    yield assistant(f"DISCUSSION\nI look at part {at} of the log.\n```\nsed -n {at}p stock.log\n```")
+    yield user(f"{at}: lock of row {at * 7} was held by import-{at} for {at * 3} s\n{words(40, 'row')}\n{PROMPT}")
+
+
+def element(at: int) -> Iterator[Message]:
+    """Yield a call as Cline's models write it, and its answer, in two texts."""
+    yield assistant(f"I look.\n<read_file>\n<path>logs/part_{at}.log</path>\n</read_file>")
+    lines = f"lock of row {at * 7} was held by import-{at}\n{words(40, 'row')}"
+    texts = [f"[read_file for 'logs/part_{at}.log'] Result:", lines]
+    yield user([{"type": "text", "text": text} for text in texts])
+
+
+@pytest.fixture(params=[shell, element])
+def ran(request: pytest.FixtureRequest) -> Talk:
+    of = play(talk(2_000), TASK)
+    for at in range(1, 31):
+        play(of, *request.param(at))
+    return of
+
+
+def test_only_the_user_speaks_in_an_account(ran: Talk) -> None:
+    assert [one.text for one in account(ran).requests if not one.text.startswith("[stands above")] == []
+    assert [one.get("content") for one in ran.shown()].count(TASK["content"]) == 1
+
+
+def test_a_written_call_stands_with_its_answer(ran: Talk) -> None:
+    acts = [act for step in account(ran).steps for act in step.acts]
+    assert any("read_file" in act.call or act.call.startswith("$ sed -n") for act in acts)
+    assert "held by import-" in told(ran)
+    assert "DISCUSSION" not in told(ran)
+    assert PROMPT not in told(ran)
+
+
+def test_a_call_never_parts_from_its_answer(ran: Talk) -> None:
+    shown = ran.shown()
+    answers = [at for at, one in enumerate(shown) if one["role"] == "user" and "held by" in json.dumps(one)]
+    assert answers
+    below = [at for at in answers if "[Account of" not in json.dumps(shown[at])]
+    assert all(shown[at - 1]["role"] == "assistant" for at in below)
+
+
+def test_what_is_asked_for_last_is_the_users() -> None:
+    of = play(talk(2_000), TASK, *shell(1))
+    assert TASK["content"] in json.dumps(of.shown())
+    asked = user("Now shop 8 as well.")
+    play(of, asked, *shell(2))
+    pins = pinned_numbers(of.state, of.state.live)
+    (number,) = [entry.number for entry in of.state.live if b"shop 8" in entry.raw]
+    assert number in pins
+
+
+def test_a_persons_words_in_a_frame_are_a_request() -> None:
+    feedback = "[attempt_completion] Result:\n<feedback>\nUse litres, not gallons.\n</feedback>"
+    of = play(talk(2_000), TASK, *element(1), assistant("<attempt_completion><result>x</result></attempt_completion>"))
+    play(of, user(feedback), assistant("I do."), user("Go on."))
+    for at in range(2, 31):
+        play(of, *element(at))
+    assert any("Use litres" in one.text for one in account(of).requests)
+
+
+def test_without_a_call_before_it_nothing_is_an_answer() -> None:
+    of = play(talk(2_000), TASK, assistant("What did you see?"), user("Observation: the lamp is red."))
+    assert [entry.observed for entry in of.state.live] == [False, False, False]
+
+
+def test_a_long_answer_is_stored_as_a_result_is() -> None:
+    of = talk(2_000)
+    play(of, TASK, next(shell(1)), user(f"{words(4_000)}\nERROR: row 7 is locked\n{words(4_000)}\n{PROMPT}"))
+    (fact,) = [fact for fact in of.facts if isinstance(fact, ToolOutputSpilled)]
+    assert "ERROR: row 7 is locked" in fact.text
+
+
+def test_older_rules_take_every_users_message_for_the_users() -> None:
+    of = Talk(policy(2_000, digest={"records": "lines"}))
+    of.play(TASK, *shell(1))
+    assert [entry.observed for entry in of.state.live] == [False, False, False]
+    newer = play(talk(2_000), TASK, *shell(1))
+    assert [entry.observed for entry in newer.state.live] == [False, False, True]
+    assert [entry.observed for entry in under("2", newer.state).live] == [False, False, False]
