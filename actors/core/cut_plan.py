@@ -13,20 +13,19 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import partial
 
 import msgspec
 
 from protocol.account import Trim
 from protocol.errors import BudgetRefused
-from protocol.formats import messages
 from protocol.policy import share_of
 
-from .caps import is_result
 from .entry import Entry
 from .kept import named_first, spares_kept
 from .pins import pinned_numbers
 from .pressure import fixed_tokens
+from .shrink import RESULT_TOKENS_MIN, lowered, results_in, shrink, texts_in
 from .state import State
 from .text.count import Count
 from .text.preview import preview
@@ -38,10 +37,6 @@ FLOOR_TOKENS_MIN = 256
 
 SHRUNK_TOKENS_MIN = 24
 """A text is not shortened below this: less says nothing."""
-
-RESULT_TOKENS_MIN = 256
-"""A tool's result is not shortened below this while nothing else is: it leaves with the next answer, and what the
-instructions and the account lose is lost for good."""
 
 RESULTS_SHARE = 0.9
 """Of the budget, for all that stays when results alone are shortened for good."""
@@ -89,7 +84,7 @@ def plan_cut(
     order = _order(state, entries)
     # what an account could not tell for less is not dropped untold for the sake of one long result
     is_over = tokens > within and policy.on_overflow != "refuse" and part is None and not order.at_once
-    if is_over and (plan := _with_short_results(state, entries, (), within, shrunk, count)) is not None:
+    if is_over and (plan := _with_shortresults_in(state, entries, (), within, shrunk, count)) is not None:
         return plan
     dropped, tokens = _drop(order.free, tokens, down_to, at_once=order.at_once, wholes=order.wholes)
     for units_, most in ((order.stale, down_to), (order.kept, within)):
@@ -97,26 +92,27 @@ def plan_cut(
         dropped += more
     if part is not None and tokens > down_to:
         staying = _staying(entries, dropped)
-        trims, used = _lowered(staying, _texts(staying, but=_task(entries, within)), part, count)
+        texts, shorten = texts_in(staying, but=_task(entries, within)), partial(preview, count=count)
+        trims, used = lowered(staying, texts, part, count, shorten)
         if trims and used + digest_tokens <= within:
             return CutPlan(level="shrink", dropped=dropped, trimmed=trims, tokens=used + digest_tokens)
     if tokens <= within:
         return CutPlan(level="units" if dropped else "none", dropped=dropped, tokens=tokens)
     if policy.on_overflow == "refuse":
         raise _refusal(entries, frozenset(dropped), tokens, within)
-    if (plan := _with_short_results(state, entries, dropped, within, shrunk, count)) is not None:
+    if (plan := _with_shortresults_in(state, entries, dropped, within, shrunk, count)) is not None:
         return plan
     if order.soft:
         staying = _staying(entries, dropped)
-        texts = _texts(staying, but=_task(entries, within))
-        trims, used = _shrink(staying, texts, within - digest_tokens, count, least=FLOOR_TOKENS_MIN)
+        texts = texts_in(staying, but=_task(entries, within))
+        trims, used = shrink(staying, texts, within - digest_tokens, count, least=FLOOR_TOKENS_MIN)
         if used + digest_tokens <= within:
             return CutPlan(level="floor", dropped=dropped, trimmed=trims, tokens=used + digest_tokens)
         more, tokens = _drop(order.soft, tokens, within)
         dropped += more
         if tokens <= within:
             return CutPlan(level="fewer", dropped=dropped, tokens=tokens)
-    return _with_short_texts(state, entries, dropped, within, shrunk, count)
+    return _with_shorttexts_in(state, entries, dropped, within, shrunk, count)
 
 
 def least_tokens(state: State, entries: Sequence[Entry], *, count: Count) -> int:
@@ -131,7 +127,7 @@ def least_tokens(state: State, entries: Sequence[Entry], *, count: Count) -> int
     if policy.on_overflow == "refuse":
         return tokens
     staying = _staying(entries, dropped + _drop(order.soft, tokens, 0)[0])
-    return _shrink(staying, _texts(staying), 0, count, least=SHRUNK_TOKENS_MIN)[1]
+    return shrink(staying, texts_in(staying), 0, count, least=SHRUNK_TOKENS_MIN)[1]
 
 
 def _task(entries: Sequence[Entry], within: int) -> int:
@@ -242,7 +238,7 @@ def _pinned(unit: Unit, pins: frozenset[int]) -> bool:
     return any(entry.number in pins for entry in unit.entries)
 
 
-def _with_short_results(
+def _with_shortresults_in(
     state: State, entries: Sequence[Entry], dropped: tuple[int, ...], within: int, shrunk: int | None, count: Count
 ) -> CutPlan | None:
     """Return the plan that shortens nothing but results, if they go first and that is enough."""
@@ -250,13 +246,14 @@ def _with_short_results(
         return None
     staying, digest_tokens = _staying(entries, dropped), state.digest.tokens if state.digest else 0
     most = within if shrunk is None else max(shrunk, share_of(within, RESULTS_SHARE))
-    trims, used = _shrink(staying, _results(staying), most - digest_tokens, count, least=RESULT_TOKENS_MIN)
+    room = most - digest_tokens
+    trims, used = shrink(staying, results_in(staying), room, count, least=RESULT_TOKENS_MIN, by_kind=True)
     if used + digest_tokens > within:
         return None
     return CutPlan(level="shrink", dropped=dropped, trimmed=trims, tokens=used + digest_tokens)
 
 
-def _with_short_texts(
+def _with_shorttexts_in(
     state: State, entries: Sequence[Entry], dropped: tuple[int, ...], within: int, shrunk: int | None, count: Count
 ) -> CutPlan:
     """Return the plan that shortens all that stays. Raises `BudgetRefused` where that is not enough."""
@@ -265,8 +262,8 @@ def _with_short_texts(
         for level, beside in (("shrink", digest_tokens), ("bare", 0)):
             spare = within - beside
             wanted = spare if shrunk is None else min(spare, max(0, shrunk - beside))
-            texts = _texts(staying, but=verbatim)
-            trims, used = _shrink(staying, texts, wanted, count, least=SHRUNK_TOKENS_MIN)
+            texts = texts_in(staying, but=verbatim)
+            trims, used = shrink(staying, texts, wanted, count, least=SHRUNK_TOKENS_MIN)
             if used <= spare:
                 total, gone = used + beside, level == "bare"
                 return CutPlan(level=level, dropped=dropped, trimmed=trims, digest_dropped=gone, tokens=total)
@@ -277,96 +274,6 @@ def results_go_first(state: State, within: int) -> bool:
     """Tell whether results are shortened before all else: not where instructions alone are most of the budget."""
     assert state.policy is not None
     return state.policy.digest.records == "fields" and fixed_tokens(state) <= share_of(within, VERBATIM_SHARE)
-
-
-def shrinkable_tokens(entries: Sequence[Entry]) -> int:
-    """Return about how many tokens *entries* lose when their results alone are shortened as far as they can be."""
-    return sum(max(0, text.tokens - RESULT_TOKENS_MIN) for text in _results(entries))
-
-
-class _Text(NamedTuple):
-    """A part of an entry that may be shortened, and what it costs as it is shown."""
-
-    entry: Entry
-    pointer: str
-    tokens: int
-
-
-def _shrink(
-    entries: Sequence[Entry], texts: Sequence[_Text], room: int, count: Count, *, least: int
-) -> tuple[tuple[Trim, ...], int]:
-    """Shorten the longest *texts* of *entries*, each to the same height, until all fits *room* or none is left."""
-    sizes = [text.tokens for text in texts]
-    total = sum(entry.tokens for entry in entries)
-    trims: tuple[Trim, ...] = ()
-    used, spare = total, max(0, room - (total - sum(sizes)))
-    for _ in range(6):
-        height = max(least, water_level(sizes, spare))
-        trims, used = _lowered(entries, texts, height, count)
-        if used <= room or height == least:
-            break
-        spare -= max(8, used - room)
-    return trims, used
-
-
-def _lowered(
-    entries: Sequence[Entry], texts: Sequence[_Text], height: int, count: Count
-) -> tuple[tuple[Trim, ...], int]:
-    """Shorten those of *texts* that are above *height* tokens to it; return what all *entries* then cost."""
-    high = [text for text in texts if text.tokens > height]
-    trims = tuple(_trim(text.entry, text.pointer, height, count) for text in high)
-    saved = sum(text.tokens for text in high) - sum(trim.tokens for trim in trims)
-    return trims, sum(entry.tokens for entry in entries) - saved
-
-
-def water_level(sizes: Sequence[int], room: int) -> int:
-    """Return the height to which all *sizes* must be cut so that their sum is at most *room*."""
-    return max(water_levels(sizes, [1] * len(sizes), room), default=0)
-
-
-def water_levels(sizes: Sequence[int], weights: Sequence[int], room: int) -> list[int]:
-    """Return the heights to which *sizes* must be cut so that their sum is at most *room*.
-
-    Those that are cut have heights in proportion to their *weights*, of at least 1.
-    """
-    left, weight_left = max(0, room), sum(weights)
-    for size, weight in sorted(zip(sizes, weights, strict=True), key=lambda one: one[0] / one[1]):
-        if size * weight_left > left * weight:
-            return [left * weight // weight_left for weight in weights]
-        left -= size
-        weight_left -= weight
-    return list(sizes)
-
-
-def _texts(entries: Sequence[Entry], *, but: int = 0) -> list[_Text]:
-    """Return the texts and arguments of *entries* that may be shortened, but those of the message numbered *but*."""
-    found = []
-    for entry in entries:
-        shown = {one.pointer: one.tokens for one in entry.shown}
-        for part in entry.parts if entry.number != but else ():
-            if part.kind in ("text", "arguments") or part.pointer in shown:
-                found.append(_Text(entry, part.pointer, shown.get(part.pointer, part.tokens)))
-    return found
-
-
-def _results(entries: Sequence[Entry]) -> list[_Text]:
-    """Return the texts that tools returned."""
-    results = {(entry.number, part.pointer) for entry in entries for part in entry.parts if is_result(entry, part)}
-    return [text for text in _texts(entries) if (text.entry.number, text.pointer) in results]
-
-
-def _trim(entry: Entry, pointer: str, height: int, count: Count) -> Trim:
-    before = {one.pointer: one.text for one in entry.shown}
-    text = before.get(pointer)
-    if text is None:
-        text = messages.leaf(messages.decode(entry.raw), pointer)
-    arguments = any(part.pointer == pointer and part.kind == "arguments" for part in entry.parts)
-    # a call's arguments stay JSON, and quoting costs tokens of its own
-    short = preview(text, tokens_max=height * 3 // 4 - 8 if arguments else height, count=count)
-    short = short or f"[left out: {len(text):,} characters]"
-    if arguments:
-        short = msgspec.json.encode({"shortened": short}).decode()
-    return Trim(number=entry.number, pointer=pointer, text=short, tokens=count(short))
 
 
 def _refusal(entries: Sequence[Entry], gone: frozenset[int], tokens: int, within: int) -> BudgetRefused:

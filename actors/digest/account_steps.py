@@ -41,6 +41,7 @@ from .calls import (
     thought_in,
     trace_before,
     trace_in,
+    without_endless_words,
     without_frames,
     writes_task_list,
 )
@@ -289,7 +290,7 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
         record_told = record_text(new)
         short = shorter_record(record_told, chars=room_in(record_told, most.outcome), sought=sought)
     elif hindsight.by_fields:
-        whole = hindsight.without_end(below)
+        whole = hindsight.without_end(without_endless_words(below))
         short = hindsight.finest(whole, chars=room_in(whole, most.outcome), after=last, own=told) or NOTHING
     else:
         whole = json.dumps(new, ensure_ascii=False) if record and not failed else below if record else ""

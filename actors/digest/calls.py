@@ -53,6 +53,7 @@ _WORD, LONG_WORD_CHARS = re.compile(r"[\w+=]*"), 40
 NAME_CHARS = 12
 """Of a word of 40 characters, that names it."""
 
+_ENDLESS = re.compile(r"(?a:\b(\w{20})[\w+=]{100,})")
 _DIGITS = "0123456789.,"
 _TESTS = re.compile(
     r"(?i)\b[1-9]\d* (?:tests? )?(?:failed|failures?|errors?)\b"
@@ -148,6 +149,11 @@ def _matched(text: str) -> str:
     return found.group() if found else ""
 
 
+def without_endless_words(text: str) -> str:
+    """Return *text* with the beginnings of words that nobody can read, as keys and images written in letters."""
+    return _ENDLESS.sub(rf"\1{GAP}", text)
+
+
 def one_line(text: str) -> str:
     """Return *text* on one line."""
     return " ".join(text.split())
@@ -158,7 +164,7 @@ def call_text(call: MessageText, *, chars: int, hindsight: Hindsight, said: str 
 
     What every call of the tool has, and what the assistant *said* beside the call, is left out.
     """
-    tool, arguments = call.tool, call.text
+    tool, arguments = call.tool, without_endless_words(call.text) if hindsight.by_fields else call.text
     try:
         value = json.loads(arguments) if arguments.strip() else {}
     except (ValueError, RecursionError):

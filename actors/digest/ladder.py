@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 import msgspec
 
 from actors.core.account_text import FORM, FORM_BEFORE, account_text
-from actors.core.cut_plan import results_go_first, shrinkable_tokens
+from actors.core.cut_plan import results_go_first
 from actors.core.entry import MESSAGE_TOKENS, Entry
 from actors.core.ledger import Ledger
 from actors.core.message_texts import texts_of
 from actors.core.pins import pinned_numbers
 from actors.core.pressure import fixed_tokens, gain_tokens_min, moving_tokens, target_tokens
+from actors.core.shrink import shrinkable_tokens
 from actors.core.state import State
 from actors.core.text.count import Count
 from actors.core.units import Unit, instructions, units

@@ -9,8 +9,8 @@ from typing import Protocol
 
 import msgspec
 
-from actors.core.cut_plan import water_levels
 from actors.core.request_marks import own_words, question_in
+from actors.core.shrink import water_levels
 from actors.core.text.count import Count
 from actors.core.text.gaps import GAP, with_gaps_once
 from actors.core.text.phrases import names_rule, telling

@@ -18,7 +18,7 @@ from actors.core.text.count import Count
 from actors.core.text.error_text import error_text
 from actors.core.text.kinds import Kind, kind_of
 from actors.core.text.opened import opened
-from actors.core.text.shorten.by_kind import IN_ORDER, WAYS, WITH_FRAMES, Ways
+from actors.core.text.shorten.by_kind import IN_ORDER, NEWEST, WAYS, Ways
 from protocol.facts import ToolOutputSpilled, ToolOutputTrimmed
 from protocol.formats import messages
 from protocol.formats.messages import MEDIA
@@ -128,7 +128,7 @@ def _ways(policy: Policy) -> Ways:
     """Return the functions that shorten texts, by their kind."""
     if policy.spill.shown == "in_order":
         return IN_ORDER
-    return WITH_FRAMES if policy.digest.records == "fields" else WAYS
+    return NEWEST if policy.digest.records == "fields" else WAYS
 
 
 def pointer_text(large: Large, text: str, kind: Kind, lead: str, count: Count) -> str:

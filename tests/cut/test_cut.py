@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.core.cut_plan import SHRUNK_TOKENS_MIN, CutPlan, plan_cut, water_level, water_levels
+from actors.core.cut_plan import SHRUNK_TOKENS_MIN, CutPlan, plan_cut
+from actors.core.shrink import water_level, water_levels
 from actors.cut.decide import cut
 from protocol.errors import BudgetRefused
 from protocol.facts import CompactionDeclined, HistoryCut
@@ -191,6 +192,15 @@ def test_what_cannot_be_shown_is_refused_with_the_three_largest_messages() -> No
         plan(talk, 50)
     parts = [(4, "system", 27), (3, "system", 26), (2, "system", 25)]
     assert refused.value.fields == {"tokens": 107, "budget": 50, "parts": parts}
+
+
+def test_a_result_that_is_shortened_before_all_else_keeps_whole_rows() -> None:
+    rows = [{"flight": f"HAT{at}", "status": "available", "price": 100 + at} for at in range(60)]
+    talk = live(system(words(450)), assistant(None, "c"), result("c", json.dumps(rows)), digest={"records": "fields"})
+    (trim,) = plan(talk, 1000).trimmed
+    told = json.loads(trim.text)
+    assert told[:3] == rows[:3]
+    assert all(isinstance(one, str) or one in rows for one in told)
 
 
 def test_a_policy_that_does_not_shrink_refuses_at_once() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from actors.core.account_text import JOINED_LEVEL
 from actors.core.pressure import target_tokens
+from actors.digest.calls import without_endless_words
 from actors.digest.joined_steps import ANSWERS_CHARS_MAX
 from actors.digest.requests import within
 from protocol.account import Account, AccountRequest
@@ -373,3 +374,9 @@ def test_a_search_between_two_dates_is_no_edit() -> None:
     found = called(1, "list_commits", "12 commits, the last one by ana", after="2026-01-01", before="2026-02-01")
     play(of, *found, *looks(2, 2), said("The last one is by ana."), *looks(4, 16))
     assert "list_commits after 2026-01-01, before 2026-02-01 -> 12 commits" in told(of)
+
+
+def test_of_a_word_that_nobody_can_read_its_beginning_is_told() -> None:
+    key, name = "B036AC504792CE486E00" * 13, "a_file_with_a_long_name" * 4
+    told_ = without_endless_words(json.dumps({"command": f"mk -n 0x{key} -e 5 > {name}.pub", "text": "漢字" * 200}))
+    assert json.loads(told_) == {"command": f"mk -n 0xB036AC504792CE486E… -e 5 > {name}.pub", "text": "漢字" * 200}

@@ -10,7 +10,8 @@ import pytest
 from actors.cli.policy_import import from_holmes
 from actors.core.apply_said import apply_said
 from actors.core.caps import cap_tokens
-from actors.core.cut_plan import SHRUNK_TOKENS_MIN, water_level
+from actors.core.cut_plan import SHRUNK_TOKENS_MIN
+from actors.core.shrink import water_level
 from actors.spill.labels import refusal
 from actors.spill.without_store import degraded
 from actors.squeeze.decide import fits

@@ -20,6 +20,7 @@ from .html import shorten_html
 from .json import shorten_json
 from .lines import Shorter, Telling, shorten_lines, telling_lines, worst_first
 from .log import shorten_log
+from .odd import worst_then_odd
 from .search import shorten_listing, shorten_search
 from .table import shorten_table
 from .trace import shorten_trace
@@ -98,7 +99,12 @@ IN_ORDER: Ways = {
 }
 """The same where warnings stand among the errors as they came: rules version 1."""
 
-WITH_FRAMES: Ways = {**WAYS, "trace": partial(shorten_trace, frames=True)}
-"""The same where an error stands with the frames of its stack: rules version 3."""
+NEWEST: Ways = {
+    **WAYS,
+    "trace": partial(shorten_trace, frames=True),
+    "log": partial(shorten_log, telling=worst_then_odd),
+    "text": partial(shorten_text, telling=worst_then_odd),
+}
+"""The same where an error stands with the frames of its stack, and odd lines behind it: rules version 3."""
 
-__all__ = ["IN_ORDER", "WAYS", "WITH_FRAMES", "Shorter", "Ways", "kind_of", "shorten", "shorten_text", "shortener"]
+__all__ = ["IN_ORDER", "NEWEST", "WAYS", "Shorter", "Ways", "kind_of", "shorten", "shorten_text", "shortener"]
