@@ -281,7 +281,7 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
     if not failed and changes and (failed := refusal_in(below)) and hindsight.by_fields:
         failed = f"{why}. {failed}" if (why := refused_for(below)) else failed
     if not failed and not only_looks(call):
-        failed = (trace_in(below) if hindsight.by_fields else "") or failure_in(below)
+        failed = (trace_in(below) if hindsight.by_fields else "") or failure_in(below, by_fields=hindsight.by_fields)
     if failed and hindsight.by_fields and (why := trace_before(below)).rsplit("\n", 1)[-1] not in failed:
         failed = why
     new = without_known(record, call, hindsight.first_fields)
@@ -323,7 +323,7 @@ def _printed(text: str, number: int, most: LevelChars, hindsight: Hindsight) -> 
         short = hindsight.finest(told, chars=room_in(told, most.outcome), after=number, own=call)
     else:
         short = hindsight.excerpt(told, chars=most.outcome, after=number)
-    failed = error_text(text) or failure_in(text)
+    failed = error_text(text) or failure_in(text, by_fields=hindsight.by_fields)
     if failed and hindsight.by_fields:
         failed = trace_in(text) or trace_before(text) or failed
     short = _why_first(raised(failed, text), short, by_fields=hindsight.by_fields) if failed else short

@@ -55,12 +55,17 @@ NAME_CHARS = 12
 
 _ENDLESS = re.compile(r"(?a:\b(\w{20})[\w+=]{100,})")
 _DIGITS = "0123456789.,"
-_TESTS = re.compile(
-    r"(?i)\b[1-9]\d* (?:tests? )?(?:failed|failures?|errors?)\b"
+_COMPLAINTS = (
     r"|^\S+(?:\(\d+,\d+\)|:\d+(?::\d+)?): (?:fatal )?error\b|^error(?:\[E\d+\])?: "
     r"|^(?-i:FAILED|FAIL|ERROR)[ :]\S|^=+ (?:FAILURES|ERRORS) =+$"
     r"|^E\s+\w*(?:Error|Exception)\b"
 )
+_TESTS = re.compile(
+    r"(?i)(?<![\w:.,-])[1-9]\d* (?:tests? )?(?-i:[Ff]ailed|FAILED|[Ff]ailures?|[Ee]rrors?)\b" + _COMPLAINTS
+)
+"""How tests and builds say that something failed; `15:17:26 ERROR` is a line of a log, and `12 ERROR` counts such."""
+
+_TESTS_BEFORE = re.compile(r"(?i)\b[1-9]\d* (?:tests? )?(?:failed|failures?|errors?)\b" + _COMPLAINTS)
 _FAILS = ("fail", "error", "exception")
 """One of them stands wherever that does; in other scripts' letters too, which nobody looks for twice."""
 
@@ -330,14 +335,15 @@ def rejection_in(result: str) -> str:
     return lines[-1].strip() if _REFUSED.search(lines[-1]) else ""
 
 
-def failure_in(result: str) -> str:
+def failure_in(result: str, *, by_fields: bool) -> str:
     """Return the line in which a test run or a build says that something failed, the last one; or an empty text."""
+    tests = _TESTS if by_fields else _TESTS_BEFORE
     end = result[-TEST_CHARS:]
     if end.isascii() and not any(map(end.lower().__contains__, _FAILS)):
         return ""
     lines = end.split("\n")
     may = list(lines_with(_MAY_FAIL, lines)) if end.isascii() else range(len(lines))
-    return next((lines[number].strip() for number in reversed(may) if _TESTS.search(lines[number][:400])), "")
+    return next((lines[number].strip() for number in reversed(may) if tests.search(lines[number][:400])), "")
 
 
 def trace_in(result: str) -> str:

@@ -8,7 +8,9 @@ from itertools import takewhile
 LINES_MAX, LINES_MAX_BEFORE = 6, 4
 """Looked at, at most."""
 
-TELLS = re.compile(r"\b\d+\b|(?i:\b(?:not?|never|cannot|unable|error|fail\w*|abort\w*|reject\w*|refus\w*|invalid)\b)")
+_FAILS = r"(?i:\b(?:not?|never|cannot|unable|error|fail\w*|abort\w*|reject\w*|refus\w*|invalid)\b)"
+FAILS = re.compile(_FAILS)
+TELLS = re.compile(rf"\b\d+\b|{_FAILS}")
 """Figures and failures: such a line is no frame."""
 
 _STATE = re.compile(r"([(\[][A-Za-z][^:]{0,40}): .*[)\]]")

@@ -20,7 +20,7 @@ from actors.core.text.opened import opened
 from actors.core.text.recent import Recent
 from protocol.account import AccountRequest, AccountStep
 
-from .endings import TELLS, is_prompt, last_lines, state_in
+from .endings import FAILS, TELLS, is_prompt, last_lines, state_in
 from .habits import Habits, without_given
 from .links import Links
 from .records import identifiers, record_in
@@ -252,7 +252,9 @@ class Hindsight:
             )
             if self.by_fields and not below.strip() and (is_title or is_again):
                 return ""
-            if not below.strip() or not (echoes or _frame(first, mine) in self.frames or not first.strip()):
+            # two commands may fail in the same words
+            frames = _frame(first, mine) in self.frames and not (self.by_fields and FAILS.search(first))
+            if not below.strip() or not (echoes or frames or not first.strip()):
                 break
             rest = below
         return rest

@@ -100,3 +100,14 @@ def test_older_rules_take_every_users_message_for_the_users() -> None:
     newer = play(talk(2_000), TASK, *shell(1))
     assert [entry.observed for entry in newer.state.live] == [False, False, True]
     assert [entry.observed for entry in under("2", newer.state).live] == [False, False, False]
+
+
+def test_what_two_commands_failed_with_is_no_frame() -> None:
+    of = play(talk(2_000), TASK)
+    for at in range(4):
+        play(of, assistant(f"I run it again, {at}.\n```\npython shop.py\n```"))
+        play(of, user(f"Error encountered: the shop is closed\n{PROMPT}"), *shell(at))
+    for at in range(10, 30):
+        play(of, *shell(at))
+    outcomes = [act.outcome for step in account(of).steps for act in step.acts if "shop.py" in act.call]
+    assert any("the shop is closed" in one for one in outcomes)
