@@ -278,7 +278,7 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
     record = {} if hindsight.by_fields and reads_file(call) else record_in(below, listed=hindsight.by_fields)
     changes = changes_something(call)
     failed = rejection_in(below) or error_text(below)
-    if not failed and changes and (failed := refusal_in(below)) and hindsight.by_fields:
+    if not failed and changes and (failed := refusal_in(below, by_fields=hindsight.by_fields)) and hindsight.by_fields:
         failed = f"{why}. {failed}" if (why := refused_for(below)) else failed
     if not failed and not only_looks(call):
         failed = (trace_in(below) if hindsight.by_fields else "") or failure_in(below, by_fields=hindsight.by_fields)

@@ -274,10 +274,12 @@ def _shortly(text: str, *, whole_paths: bool = False) -> str:
     return line if len(line) <= TARGET_CHARS else f"{line[:TARGET_CHARS]}{GAP}"
 
 
-def refusal_in(result: str) -> str:
+def refusal_in(result: str, *, by_fields: bool) -> str:
     """Return the line in which a result says that nothing was changed, or an empty text."""
     begin = result[:REFUSAL_CHARS].split("\n")
-    end = result[REFUSAL_CHARS:].rstrip().rsplit("\n", REFUSAL_LINES)[1:]
+    # under older rules, a line that stands on the bound is parted
+    rest = result if by_fields else result[REFUSAL_CHARS:]
+    end = rest.rstrip().rsplit("\n", REFUSAL_LINES)[1:]
     return next((line.strip() for line in (*begin, *end) if _UNCHANGED.search(line[:LONG_CHARS])), "")
 
 

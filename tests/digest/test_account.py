@@ -9,7 +9,7 @@ import pytest
 
 from actors.core.account_text import JOINED_LEVEL
 from actors.core.pressure import target_tokens
-from actors.digest.calls import failure_in, without_endless_words
+from actors.digest.calls import failure_in, refusal_in, without_endless_words
 from actors.digest.joined_steps import ANSWERS_CHARS_MAX
 from actors.digest.requests import within
 from protocol.account import Account, AccountRequest
@@ -395,3 +395,9 @@ def test_of_a_word_that_nobody_can_read_its_beginning_is_told() -> None:
 )
 def test_a_line_of_a_log_is_no_failure_of_the_call_that_shows_it(line: str, fails: bool) -> None:
     assert bool(failure_in(f"== orders.log\n{line}\nthe end", by_fields=True)) == fails
+
+
+@pytest.mark.parametrize("above", range(1440, 1520, 7))
+def test_that_nothing_was_changed_is_found_wherever_the_line_stands(above: int) -> None:
+    line = "Your changes have NOT been applied. Please fix your edit command and try again."
+    assert refusal_in(f"{'x' * above}\n{line}\nDo not run it again.", by_fields=True) == line
