@@ -276,11 +276,12 @@ def _shortly(text: str, *, whole_paths: bool = False) -> str:
 
 def refusal_in(result: str, *, by_fields: bool) -> str:
     """Return the line in which a result says that nothing was changed, or an empty text."""
-    begin = result[:REFUSAL_CHARS].split("\n")
     # under older rules, a line that stands on the bound is parted
+    bound = REFUSAL_CHARS + LONG_CHARS if by_fields else REFUSAL_CHARS
+    begin = result[:REFUSAL_CHARS] + result[REFUSAL_CHARS:bound].partition("\n")[0]
     rest = result if by_fields else result[REFUSAL_CHARS:]
-    end = rest.rstrip().rsplit("\n", REFUSAL_LINES)[1:]
-    return next((line.strip() for line in (*begin, *end) if _UNCHANGED.search(line[:LONG_CHARS])), "")
+    lines = [*begin.split("\n"), *rest.rstrip().rsplit("\n", REFUSAL_LINES)[1:]]
+    return next((line.strip() for line in lines if _UNCHANGED.search(line[:LONG_CHARS])), "")
 
 
 def refused_for(result: str) -> str:
