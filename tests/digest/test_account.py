@@ -9,7 +9,6 @@ import pytest
 
 from actors.core.account_text import JOINED_LEVEL
 from actors.core.pressure import target_tokens
-from actors.digest.calls import failure_in, refusal_in, without_endless_words
 from actors.digest.joined_steps import ANSWERS_CHARS_MAX
 from actors.digest.requests import within
 from protocol.account import Account, AccountRequest
@@ -374,30 +373,3 @@ def test_a_search_between_two_dates_is_no_edit() -> None:
     found = called(1, "list_commits", "12 commits, the last one by ana", after="2026-01-01", before="2026-02-01")
     play(of, *found, *looks(2, 2), said("The last one is by ana."), *looks(4, 16))
     assert "list_commits after 2026-01-01, before 2026-02-01 -> 12 commits" in told(of)
-
-
-def test_of_a_word_that_nobody_can_read_its_beginning_is_told() -> None:
-    key, name = "B036AC504792CE486E00" * 13, "a_file_with_a_long_name" * 4
-    told_ = without_endless_words(json.dumps({"command": f"mk -n 0x{key} -e 5 > {name}.pub", "text": "漢字" * 200}))
-    assert json.loads(told_) == {"command": f"mk -n 0xB036AC504792CE486E… -e 5 > {name}.pub", "text": "漢字" * 200}
-
-
-@pytest.mark.parametrize(
-    ("line", "fails"),
-    [
-        ("3 failed, 80 passed in 2.32s", True),
-        ("Tests:       2 failed, 14 passed, 16 total", True),
-        ("2 warnings, 12 errors in 1.98s", True),
-        ("349:2026-11-03T15:17:26 ERROR [orders-7c9f] CheckoutService: could not reserve stock", False),
-        ("     12 ERROR [orders-7c9f]", False),
-        ("0.2 errors a second", False),
-    ],
-)
-def test_a_line_of_a_log_is_no_failure_of_the_call_that_shows_it(line: str, fails: bool) -> None:
-    assert bool(failure_in(f"== orders.log\n{line}\nthe end", by_fields=True)) == fails
-
-
-@pytest.mark.parametrize("above", range(1440, 1520, 7))
-def test_that_nothing_was_changed_is_found_wherever_the_line_stands(above: int) -> None:
-    line = "Your changes have NOT been applied. Please fix your edit command and try again."
-    assert refusal_in(f"{'x' * above}\n{line}\nDo not run it again.", by_fields=True) == line
