@@ -26,6 +26,9 @@ COLUMNS_CHARS_MIN = 40
 CHANGED_STEPS_MIN, NUMBERS_MAX = 8, 6
 """With fewer steps, they say it themselves; of the steps that changed one thing, the newest."""
 
+WRITES = "> "
+"""Begins the target of a command that writes files, as in a shell."""
+
 _COMMAND = re.compile(r"[a-z][\w.+-]* .*(?:(?<=\s)-|['\"|>&;$]|\s[./~]|\w/)")
 """A command's name, and behind it a switch, a quote, another command, a folder."""
 
@@ -190,9 +193,13 @@ def changed_text(steps: tuple[AccountStep, ...], *, commands_apart: bool) -> str
     found: dict[str, list[str]] = {}
     for step in steps:
         for act in step.acts:
-            if act.changes and not act.failed and act.target:
-                numbers = found.pop(act.target, [])
-                found[act.target] = [*numbers, f"#{step.first}"] if f"#{step.first}" not in numbers else numbers
+            # who writes a file and runs its test in one command, has written it when the test fails
+            writes = commands_apart and act.target.startswith(WRITES)
+            if not act.changes or (act.failed and not writes) or not act.target:
+                continue
+            for name in act.target.removeprefix(WRITES).split(", ") if writes else [act.target]:
+                numbers = found.pop(name, [])
+                found[name] = [*numbers, f"#{step.first}"] if f"#{step.first}" not in numbers else numbers
     if not found or len(steps) < CHANGED_STEPS_MIN:
         return ""
     earlier = f"{GAP} " if commands_apart else ""

@@ -22,28 +22,31 @@ from protocol.account import AccountAct, AccountStep
 from .calls import (
     OUTPUT,
     TASK_LIST,
-    TRACE_TITLE,
     as_said,
     call_text,
     changes_something,
     clipped,
-    failure_in,
+    files_written_by,
     one_line,
     only_looks,
-    raised,
     reads_file,
     reads_instructions,
-    refusal_in,
-    refused_for,
-    rejection_in,
     speaker_of,
     target_of,
     thought_in,
+    without_endless_words,
+    writes_task_list,
+)
+from .failures import (
+    TRACE_TITLE,
+    failure_in,
+    raised,
+    refusal_in,
+    refused_for,
+    rejection_in,
     trace_before,
     trace_in,
-    without_endless_words,
     without_frames,
-    writes_task_list,
 )
 from .hindsight import Hindsight
 from .pieces import FENCED
@@ -276,7 +279,8 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
     told = call_text(call, chars=most.call, hindsight=hindsight, said=said)
     below = hindsight.unframed(result, own=call.text)
     record = {} if hindsight.by_fields and reads_file(call) else record_in(below, listed=hindsight.by_fields)
-    changes = changes_something(call)
+    files = files_written_by(call) if hindsight.by_fields else ""
+    changes = bool(files) or changes_something(call, by_fields=hindsight.by_fields)
     failed = rejection_in(below) or error_text(below)
     if not failed and changes and (failed := refusal_in(below, by_fields=hindsight.by_fields)) and hindsight.by_fields:
         failed = f"{why}. {failed}" if (why := refused_for(below)) else failed
@@ -305,9 +309,9 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
         # a record that was looked up is there to be used later
         used=USED_MIN if record else used,
         changes=changes,
-        target=target_of(call, whole_paths=hindsight.by_fields),
+        target=files or target_of(call, whole_paths=hindsight.by_fields),
         failed=bool(failed),
-        instructs=reads_instructions(call),
+        instructs=reads_instructions(call, by_fields=hindsight.by_fields),
     )
 
 

@@ -10,18 +10,19 @@ from typing import Any
 import msgspec
 import re2
 
+from actors.core.account_text import WRITES
 from actors.core.entry import Entry
 from actors.core.message_texts import MessageText, texts_of
 from actors.core.text.gaps import GAP
 from actors.core.text.json_lines import flat, flat_rows
 from actors.core.text.kinds import FLAT_DEPTH_MAX, is_deep
 from actors.core.text.patterns import stands
-from actors.core.text.shorten.lines import lines_with
 from protocol.formats import messages
 
 from .edits import EDITS, edits_in, edits_text
 from .hindsight import Hindsight
 from .repeats import is_output
+from .written_files import files_written
 
 MODE = "command"
 """The argument by which a tool that does several things is told which one; of others it is a whole command line."""
@@ -39,6 +40,9 @@ _CHANGES = re2.compile(
     rb"(?:[\W_]|$)|[^-=<>&]>>?\s?[\w/.~]"
     rb"|\bsed -i|\bgit (?:checkout|reset|restore|stash|merge|rebase|push|revert)\b"
 )
+_WRITES_NOTHING = re.compile(rb"\d?>>?\s*(?:/dev/null\b|&\d)|[<>]=?\s*-?\d[\d.]*(?![\w./-])")
+"""What looks like the name of a file behind `>`, and is none: where output goes to be lost, and figures compared."""
+
 _LOOKS = re2.compile(
     rb"(?i)^\W*(?:cd \S+ (?:&&|;) )?(?:view|open|cat|ls|find|grep|rg|head|tail|sed -n|awk|wc"
     rb"|git (?:log|diff|show|status|grep)|search|get|list|read|think|todo\w*|describe)\b"
@@ -55,55 +59,7 @@ NAME_CHARS = 12
 
 _ENDLESS = re.compile(r"(?a:\b(\w{20})[\w+=]{100,})")
 _DIGITS = "0123456789.,"
-_COMPLAINTS = (
-    r"|^\S+(?:\(\d+,\d+\)|:\d+(?::\d+)?): (?:fatal )?error\b|^error(?:\[E\d+\])?: "
-    r"|^(?-i:FAILED|FAIL|ERROR)[ :]\S|^=+ (?:FAILURES|ERRORS) =+$"
-    r"|^E\s+\w*(?:Error|Exception)\b"
-)
-_TESTS = re.compile(
-    r"(?i)(?<![\w:.,-])[1-9]\d* (?:tests? )?(?-i:[Ff]ailed|FAILED|[Ff]ailures?|[Ee]rrors?)\b" + _COMPLAINTS
-)
-"""How tests and builds say that something failed; `15:17:26 ERROR` is a line of a log, and `12 ERROR` counts such."""
-
-_TESTS_BEFORE = re.compile(r"(?i)\b[1-9]\d* (?:tests? )?(?:failed|failures?|errors?)\b" + _COMPLAINTS)
-_FAILS = ("fail", "error", "exception")
-"""One of them stands wherever that does; in other scripts' letters too, which nobody looks for twice."""
-
-_MAY_FAIL = re2.compile(f"(?i){'|'.join(_FAILS)}")
-
-TEST_CHARS = 6000
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-
-REFUSAL_CHARS, REFUSAL_LINES = 1500, 12
-"""Where it is looked for: at the beginning of a result, and in its last lines."""
-
-_UNCHANGED = re.compile(
-    r"(?i)\bnot (?:been )?(?:applied|changed|saved|modified|performed|updated)\b|\bno (?:replacement|changes?|edits?)"
-    r" (?:was|were|made)"
-    r"|did not appear|could not be|was rejected|\bno match"
-)
-_NAMED_ERROR = re.compile(r"\W*((?:[A-Z]\d+ )?[A-Z][A-Za-z]+(?:Error|Exception)\b.{,160})")
-REFUSED_CHARS_MAX, REFUSED_LINE_CHARS = 1500, 160
-_REFUSED = re.compile(
-    r"(?i)\btoo (?:large|long|many)\b|\breject(?:ed|ing)\b|\brefus(?:ed|ing)\b"
-    r"|\bnot (?:allowed|permitted|authori[sz]ed|supported)\b"
-    r"|\bdenied\b|\b(?:was|been|command|operation|request|call|execution) (?:aborted|cancell?ed|interrupted|killed)\b"
-    r"|\btimed out\b|\binvalid (?:\w+ )?(?:argument|parameter|input|format|type|path|option|value)"
-)
-"""In the first or the last line of a short result: the tool did not do what it was asked."""
-
-TRACE_CHARS = 8000
-TRACE_TITLE = "Traceback (most recent call last):"
-PLACE_PARTS = 3
-"""Of a path, from its end: enough to tell a file from others of its name."""
-
-_RAISED = re.compile(r"[A-Za-z_][\w.]*(?::\s|$)")
-"""The line of a trace that says what was raised."""
-
-_FRAME = re.compile(r'File "([^"\n]+)", line (\d+), in (\S+)')
-RAISED_IN = "(raised in"
-_IN_TRACE = re.compile(rf'(?:{GAP} )?(?:  File ".+", line \d|    \S|.*{re.escape(TRACE_TITLE)})')
-"""A line of a trace, where one is known to stand: its title, a frame, or the line of the program below it."""
 
 OUTPUT = "output"
 """What was printed, where no call is known for it."""
@@ -183,7 +139,8 @@ def call_text(call: MessageText, *, chars: int, hindsight: Hindsight, said: str 
     told = {key: item for key, item in value.items() if not _is_noise(call, key, item, hindsight, said)}
     if len(told) == 1 and isinstance(only := next(iter(told.values())), str):
         return clipped(f"{tool} {only.strip()}", chars, names=hindsight.by_fields)
-    edits, edited = edits_in(told) if hindsight.by_fields and changes_something(call) else ([], frozenset[str]())
+    is_edit = hindsight.by_fields and changes_something(call, by_fields=True)
+    edits, edited = edits_in(told) if is_edit else ([], frozenset[str]())
     if edits:
         # that it is an edit, + and - say
         besides = [key for key, item in told.items() if key in edited or item in (False, *EDITS)]
@@ -247,11 +204,20 @@ def target_of(call: MessageText, *, whole_paths: bool = True) -> str:
     return _shortly(", ".join(map(str, plain[:3])), whole_paths=whole_paths)
 
 
-def changes_something(call: MessageText) -> bool:
+def files_written_by(call: MessageText) -> str:
+    """Return the files that a command line writes, as the target of its *call*; nothing for any other call."""
+    value = arguments_of(call)
+    command = next((value[key] for key in COMMANDS if isinstance(value.get(key), str)), "")
+    files = files_written(command)
+    return f"{WRITES}{', '.join(_shortly(name, whole_paths=True) for name in files)}" if files else ""
+
+
+def changes_something(call: MessageText, *, by_fields: bool) -> bool:
     """Tell whether *call* changes something, by its verb: the argument `command` where there is one, else the tool."""
     value = arguments_of(call)
     verb = value.get("command") or value.get("cmd")
     told = (verb if isinstance(verb, str) else _CAMEL.sub("_", call.tool))[:400].encode("utf-8", "replace")
+    told = _WRITES_NOTHING.sub(b" ", told) if by_fields else told
     if not stands(_CHANGES, told) or stands(_LOOKS, told):
         return False
     # an editor shows as well as it writes
@@ -274,22 +240,6 @@ def _shortly(text: str, *, whole_paths: bool = False) -> str:
     return line if len(line) <= TARGET_CHARS else f"{line[:TARGET_CHARS]}{GAP}"
 
 
-def refusal_in(result: str, *, by_fields: bool) -> str:
-    """Return the line in which a result says that nothing was changed, or an empty text."""
-    # under older rules, a line that stands on the bound is parted
-    bound = REFUSAL_CHARS + LONG_CHARS if by_fields else REFUSAL_CHARS
-    begin = result[:REFUSAL_CHARS] + result[REFUSAL_CHARS:bound].partition("\n")[0]
-    rest = result if by_fields else result[REFUSAL_CHARS:]
-    lines = [*begin.split("\n"), *rest.rstrip().rsplit("\n", REFUSAL_LINES)[1:]]
-    return next((line.strip() for line in lines if _UNCHANGED.search(line[:LONG_CHARS])), "")
-
-
-def refused_for(result: str) -> str:
-    """Return the line in which a *result* names the error for which nothing was changed, or an empty text."""
-    lines = result[:REFUSAL_CHARS].split("\n")
-    return next((found.group(1) for found in map(_NAMED_ERROR.match, lines) if found), "")
-
-
 def is_run(entries: Sequence[Entry]) -> bool:
     """Tell whether all that *entries* say was printed: where several speak, who runs programs often is a user."""
     texts = texts_of(entries)
@@ -306,9 +256,9 @@ def thought_in(call: MessageText, *, notes: bool) -> str:
     return "" if is_note and (len(text) < NOTE_CHARS_MIN or " " not in text) else text
 
 
-def reads_instructions(call: MessageText) -> bool:
+def reads_instructions(call: MessageText, *, by_fields: bool) -> bool:
     """Tell a call that shows a file in which a project tells agents what to do."""
-    return bool(_INSTRUCTIONS.search(call.text)) and not changes_something(call)
+    return bool(_INSTRUCTIONS.search(call.text)) and not changes_something(call, by_fields=by_fields)
 
 
 def reads_file(call: MessageText) -> bool:
@@ -327,61 +277,6 @@ def is_printed(entry: Entry) -> bool:
     if entry.role != "assistant" or entry.call_ids or not speaker_of(entry):
         return False
     return is_output("\n".join(part.text for part in texts_of([entry])))
-
-
-def rejection_in(result: str) -> str:
-    """Return the words in which a short result says that the tool did not do it, or an empty text."""
-    lines = result.strip().split("\n") if len(result) <= REFUSED_CHARS_MAX else [""]
-    if _REFUSED.search(lines[0]):
-        # the second line often says what would be allowed
-        return one_line(" ".join(line for line in lines[:2] if len(line) <= REFUSED_LINE_CHARS)) or lines[0].strip()
-    return lines[-1].strip() if _REFUSED.search(lines[-1]) else ""
-
-
-def failure_in(result: str, *, by_fields: bool) -> str:
-    """Return the line in which a test run or a build says that something failed, the last one; or an empty text."""
-    tests = _TESTS if by_fields else _TESTS_BEFORE
-    end = result[-TEST_CHARS:]
-    if end.isascii() and not any(map(end.lower().__contains__, _FAILS)):
-        return ""
-    lines = end.split("\n")
-    may = list(lines_with(_MAY_FAIL, lines)) if end.isascii() else range(len(lines))
-    return next((lines[number].strip() for number in reversed(may) if tests.search(lines[number][:400])), "")
-
-
-def trace_in(result: str) -> str:
-    """Return the title and the last line of the Python trace with which a *result* ends, or an empty text."""
-    _, title, trace = result[-TRACE_CHARS:].rpartition(TRACE_TITLE)
-    why = trace.rstrip().rsplit("\n", 1)[-1]
-    return f"{title}\n{why}" if title and _RAISED.match(why) else ""
-
-
-def trace_before(result: str) -> str:
-    """Return the title and the last line of a Python trace that stands above what else a *result* has, or nothing.
-
-    Who runs a program for an agent often puts what went to stderr first.
-    """
-    _, title, trace = result[:TRACE_CHARS].partition(TRACE_TITLE)
-    why = next((line for line in trace.split("\n")[1:] if line[:1].strip()), "")
-    return f"{title}\n{why}" if title and _RAISED.match(why) else ""
-
-
-def raised(failed: str, result: str) -> str:
-    """Return why something *failed*, where it is a Python trace with the place that raised it for its first line."""
-    frames = _FRAME.findall(result[-TRACE_CHARS:]) if failed.startswith(TRACE_TITLE) else []
-    if not frames:
-        return failed
-    path, line, function = frames[-1]
-    place = "/".join(path.split("/")[-PLACE_PARTS:])
-    return f"{failed.split(chr(10), 1)[-1]} {RAISED_IN} {function}, {place}, line {line})"
-
-
-def without_frames(outcome: str) -> str:
-    """Return an *outcome* whose first line says where it was raised without the frames of its Python trace."""
-    why, _, rest = outcome.partition("\n")
-    if RAISED_IN not in why:
-        return outcome
-    return "\n".join([why, *(line for line in rest.split("\n") if not _IN_TRACE.match(line))])
 
 
 def as_said(entry: Entry) -> Entry:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import msgspec
@@ -57,6 +58,10 @@ JOINED_HEADS_MAX, JOINED_HEADS_OLDER_MAX = 16, 8
 
 OTHERS = "other calls"
 
+_INLINE = re.compile(
+    r"(?:cd \S+ (?:&&|;) )?(?:python[\d.]*|node|ruby|perl|php|deno|bun|bash|sh) (?:-\w+ )*(?:-|<<|-[ce]\b)"
+)
+
 
 def joined(
     steps: Sequence[AccountStep],
@@ -78,7 +83,9 @@ def joined(
         key=lambda act: (not _is_plan(act), -act.instructs, -act.changes, -act.failed, -act.times, -act.used),
     )
     most = JOINED_HEADS_MAX if by_fields else JOINED_HEADS_OLDER_MAX
-    others = [act for act in ranked if act.call == OTHERS] + ranked[most:]
+    others = [act for act in ranked if act.call == OTHERS or (by_fields and _says_nothing_of(act))]
+    ranked = [act for act in ranked if act not in others] if by_fields else ranked
+    others += ranked[most:]
     kept = set(ranked[:most]).difference(others)
     silent = _beyond_room([act for act in acts if act in kept], is_linked) if by_fields else ()
     rest = sum(act.times for act in dict.fromkeys(others))
@@ -108,7 +115,8 @@ def _merged(steps: Sequence[AccountStep], *, by_fields: bool, sought: Sought) ->
     acts: dict[tuple[str, str, bool], AccountAct] = {}
     wanted = _wanted_records(steps, sought) if by_fields else ()
     for act in (act for step in steps for act in step.acts):
-        head = act.call.split(None, 1)[0] if act.call else ""
+        is_count = by_fields and act.call == OTHERS
+        head = OTHERS if is_count else act.call.split(None, 1)[0] if act.call else ""
         key = (head, act.target, act.failed)
         before = acts.get(key)
         times = act.times + (before.times if before else 0)
@@ -154,6 +162,11 @@ def _is_longer_answer(act: AccountAct) -> bool:
 def _is_plan(act: AccountAct) -> bool:
     """Tell the assistant's own list of tasks, which says what comes next, from what was done."""
     return act.target == TASK_LIST and bool(act.outcome)
+
+
+def _says_nothing_of(act: AccountAct) -> bool:
+    """Tell a program that was written into a command, and of whose outcome nothing is told: it begins as all do."""
+    return not (act.outcome or act.failed or act.changes) and bool(_INLINE.match(act.target))
 
 
 def _silent(act: AccountAct) -> AccountAct:

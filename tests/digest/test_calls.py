@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
-from actors.digest.calls import failure_in, refusal_in, without_endless_words
+from actors.digest.calls import without_endless_words
+from actors.digest.failures import failure_in, refusal_in
+from tests.builders import user
+
+from .test_account import called, looks, play, told
+from .test_account_room import talk
 
 
 def test_of_a_word_that_nobody_can_read_its_beginning_is_told() -> None:
@@ -34,3 +40,12 @@ def test_a_line_of_a_log_is_no_failure_of_the_call_that_shows_it(line: str, fail
 def test_that_nothing_was_changed_is_found_wherever_the_line_stands(above: int) -> None:
     line = "Your changes have NOT been applied. Please fix your edit command and try again."
     assert refusal_in(f"{'x' * above}\n{line}\nDo not run it again.", by_fields=True) == line
+
+
+def test_what_a_shell_wrote_is_told_by_its_files() -> None:
+    write = "cat > out/stock.py <<'E'\nprint('x > y')\nE\npytest out"
+    of = play(talk(2_000), user("Repair the stock."), *called(1, "bash", "1 failed in 0.1s", command=write))
+    play(of, *called(2, "bash", "ok", command="sed -i 's/a/b/' src/shop.py 2>/dev/null"))
+    play(of, *called(3, "bash", "n", command="awk '$4 > 500' shop.log; ls 2>/dev/null"), *looks(4, 30))
+    (line,) = [line for line in told(of).split("\n") if line.startswith("Changed")]
+    assert re.findall(r"[\w/]+\.py", line) == ["out/stock.py", "src/shop.py"]

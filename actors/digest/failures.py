@@ -1,0 +1,133 @@
+"""Failures: in which words a result says that its call did not do what it was to, or that something failed."""
+
+from __future__ import annotations
+
+import re
+
+import re2
+
+from actors.core.text.gaps import GAP
+from actors.core.text.shorten.lines import lines_with
+
+LINE_CHARS = 160
+"""Of a line, looked at for a refusal."""
+
+_COMPLAINTS = (
+    r"|^\S+(?:\(\d+,\d+\)|:\d+(?::\d+)?): (?:fatal )?error\b|^error(?:\[E\d+\])?: "
+    r"|^(?-i:FAILED|FAIL|ERROR)[ :]\S|^=+ (?:FAILURES|ERRORS) =+$"
+    r"|^E\s+\w*(?:Error|Exception)\b"
+)
+_TESTS = re.compile(
+    r"(?i)(?<![\w:.,-])[1-9]\d* (?:tests? )?(?-i:[Ff]ailed|FAILED|[Ff]ailures?|[Ee]rrors?)\b" + _COMPLAINTS
+)
+"""How tests and builds say that something failed; `15:17:26 ERROR` is a line of a log, and `12 ERROR` counts such."""
+
+_TESTS_BEFORE = re.compile(r"(?i)\b[1-9]\d* (?:tests? )?(?:failed|failures?|errors?)\b" + _COMPLAINTS)
+_FAILS = ("fail", "error", "exception")
+"""One of them stands wherever that does; in other scripts' letters too, which nobody looks for twice."""
+
+_MAY_FAIL = re2.compile(f"(?i){'|'.join(_FAILS)}")
+
+TEST_CHARS = 6000
+REFUSAL_CHARS, REFUSAL_LINES = 1500, 12
+"""Where it is looked for: at the beginning of a result, and in its last lines."""
+
+_UNCHANGED = re.compile(
+    r"(?i)\bnot (?:been )?(?:applied|changed|saved|modified|performed|updated)\b|\bno (?:replacement|changes?|edits?)"
+    r" (?:was|were|made)"
+    r"|did not appear|could not be|was rejected|\bno match"
+)
+_NAMED_ERROR = re.compile(r"\W*((?:[A-Z]\d+ )?[A-Z][A-Za-z]+(?:Error|Exception)\b.{,160})")
+REFUSED_CHARS_MAX, REFUSED_LINE_CHARS = 1500, 160
+_REFUSED = re.compile(
+    r"(?i)\btoo (?:large|long|many)\b|\breject(?:ed|ing)\b|\brefus(?:ed|ing)\b"
+    r"|\bnot (?:allowed|permitted|authori[sz]ed|supported)\b"
+    r"|\bdenied\b|\b(?:was|been|command|operation|request|call|execution) (?:aborted|cancell?ed|interrupted|killed)\b"
+    r"|\btimed out\b|\binvalid (?:\w+ )?(?:argument|parameter|input|format|type|path|option|value)"
+)
+"""In the first or the last line of a short result: the tool did not do what it was asked."""
+
+TRACE_CHARS = 8000
+TRACE_TITLE = "Traceback (most recent call last):"
+PLACE_PARTS = 3
+"""Of a path, from its end: enough to tell a file from others of its name."""
+
+_RAISED = re.compile(r"[A-Za-z_][\w.]*(?::\s|$)")
+"""The line of a trace that says what was raised."""
+
+_FRAME = re.compile(r'File "([^"\n]+)", line (\d+), in (\S+)')
+RAISED_IN = "(raised in"
+_IN_TRACE = re.compile(rf'(?:{GAP} )?(?:  File ".+", line \d|    \S|.*{re.escape(TRACE_TITLE)})')
+"""A line of a trace, where one is known to stand: its title, a frame, or the line of the program below it."""
+
+
+def refusal_in(result: str, *, by_fields: bool) -> str:
+    """Return the line in which a result says that nothing was changed, or an empty text."""
+    # under older rules, a line that stands on the bound is parted
+    bound = REFUSAL_CHARS + LINE_CHARS if by_fields else REFUSAL_CHARS
+    begin = result[:REFUSAL_CHARS] + result[REFUSAL_CHARS:bound].partition("\n")[0]
+    rest = result if by_fields else result[REFUSAL_CHARS:]
+    lines = [*begin.split("\n"), *rest.rstrip().rsplit("\n", REFUSAL_LINES)[1:]]
+    return next((line.strip() for line in lines if _UNCHANGED.search(line[:LINE_CHARS])), "")
+
+
+def refused_for(result: str) -> str:
+    """Return the line in which a *result* names the error for which nothing was changed, or an empty text."""
+    lines = result[:REFUSAL_CHARS].split("\n")
+    return next((found.group(1) for found in map(_NAMED_ERROR.match, lines) if found), "")
+
+
+def rejection_in(result: str) -> str:
+    """Return the words in which a short result says that the tool did not do it, or an empty text."""
+    lines = result.strip().split("\n") if len(result) <= REFUSED_CHARS_MAX else [""]
+    if _REFUSED.search(lines[0]):
+        # the second line often says what would be allowed
+        told = " ".join(line for line in lines[:2] if len(line) <= REFUSED_LINE_CHARS)
+        return " ".join(told.split()) or lines[0].strip()
+    return lines[-1].strip() if _REFUSED.search(lines[-1]) else ""
+
+
+def failure_in(result: str, *, by_fields: bool) -> str:
+    """Return the line in which a test run or a build says that something failed, the last one; or an empty text."""
+    tests = _TESTS if by_fields else _TESTS_BEFORE
+    end = result[-TEST_CHARS:]
+    if end.isascii() and not any(map(end.lower().__contains__, _FAILS)):
+        return ""
+    lines = end.split("\n")
+    may = list(lines_with(_MAY_FAIL, lines)) if end.isascii() else range(len(lines))
+    return next((lines[number].strip() for number in reversed(may) if tests.search(lines[number][:400])), "")
+
+
+def trace_in(result: str) -> str:
+    """Return the title and the last line of the Python trace with which a *result* ends, or an empty text."""
+    _, title, trace = result[-TRACE_CHARS:].rpartition(TRACE_TITLE)
+    why = trace.rstrip().rsplit("\n", 1)[-1]
+    return f"{title}\n{why}" if title and _RAISED.match(why) else ""
+
+
+def trace_before(result: str) -> str:
+    """Return the title and the last line of a Python trace that stands above what else a *result* has, or nothing.
+
+    Who runs a program for an agent often puts what went to stderr first.
+    """
+    _, title, trace = result[:TRACE_CHARS].partition(TRACE_TITLE)
+    why = next((line for line in trace.split("\n")[1:] if line[:1].strip()), "")
+    return f"{title}\n{why}" if title and _RAISED.match(why) else ""
+
+
+def raised(failed: str, result: str) -> str:
+    """Return why something *failed*, where it is a Python trace with the place that raised it for its first line."""
+    frames = _FRAME.findall(result[-TRACE_CHARS:]) if failed.startswith(TRACE_TITLE) else []
+    if not frames:
+        return failed
+    path, line, function = frames[-1]
+    place = "/".join(path.split("/")[-PLACE_PARTS:])
+    return f"{failed.split(chr(10), 1)[-1]} {RAISED_IN} {function}, {place}, line {line})"
+
+
+def without_frames(outcome: str) -> str:
+    """Return an *outcome* whose first line says where it was raised without the frames of its Python trace."""
+    why, _, rest = outcome.partition("\n")
+    if RAISED_IN not in why:
+        return outcome
+    return "\n".join([why, *(line for line in rest.split("\n") if not _IN_TRACE.match(line))])
