@@ -22,7 +22,7 @@ from protocol.formats import messages
 from .edits import EDITS, edits_in, edits_text
 from .hindsight import Hindsight
 from .repeats import is_output
-from .written_files import files_written
+from .written_files import files_written, shell_of
 
 MODE = "command"
 """The argument by which a tool that does several things is told which one; of others it is a whole command line."""
@@ -216,7 +216,8 @@ def changes_something(call: MessageText, *, by_fields: bool) -> bool:
     """Tell whether *call* changes something, by its verb: the argument `command` where there is one, else the tool."""
     value = arguments_of(call)
     verb = value.get("command") or value.get("cmd")
-    told = (verb if isinstance(verb, str) else _CAMEL.sub("_", call.tool))[:400].encode("utf-8", "replace")
+    name = verb if isinstance(verb, str) else _CAMEL.sub("_", call.tool)
+    told = (shell_of(name) if by_fields else name)[:400].encode("utf-8", "replace")
     told = _WRITES_NOTHING.sub(b" ", told) if by_fields else told
     if not stands(_CHANGES, told) or stands(_LOOKS, told):
         return False

@@ -17,6 +17,7 @@ _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1([^\n]*)\n(.*?)(?:\n\2\b|\Z)", re.
 _QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"")
 _REDIRECTED = re.compile(rf"(?<![-=<>&\w])[12]?>>?\s*({_FILE})|\btee (?:-a )?({_FILE})")
 _EDITED = re.compile(rf"\b(?:sed|perl) (?:-\w+ )*-\w*i\S*(?: -e)?((?: +{_FILE})+)")
+_SQL = re.compile(r"(?i)\b(?:update|insert into|delete from|drop|alter|create) \w")
 _SCRATCH = re.compile(r"/(?:var/)?tmp/")
 _OPENED = re.compile(r"\bopen\(\s*(?:['\"]([^'\"\n]{1,200})['\"]|(\w+))\s*,\s*['\"][wax]")
 _PATH_WRITTEN = re.compile(r"(?:\bPath\(\s*['\"]([^'\"\n]{1,200})['\"]\s*\)|\b(\w+))\.write_(?:text|bytes)\(")
@@ -27,8 +28,7 @@ def files_written(command: str) -> list[str]:
     """Return the files that *command* writes: by the shell, or by a program in Python that stands in it."""
     if not any(map(command.__contains__, _WRITING)):
         return []
-    text = command[:COMMAND_CHARS_MAX]
-    shell = _QUOTED.sub("", _HEREDOC.sub(r"\3\n", text))
+    text, shell = command[:COMMAND_CHARS_MAX], shell_of(command)
     found = [first or second for first, second in _REDIRECTED.findall(shell)]
     found += [name for names in _EDITED.findall(shell) for name in names.split()]
     for literal, variable in (*_OPENED.findall(text), *_PATH_WRITTEN.findall(text)):
@@ -38,3 +38,9 @@ def files_written(command: str) -> list[str]:
     # what is written for a moment says less than what stays
     lasting = [name for name in files if not _SCRATCH.match(name)]
     return (lasting or files)[:FILES_MAX]
+
+
+def shell_of(command: str) -> str:
+    """Return what a shell itself reads of *command*: no programs and no texts in it, but what a database is to do."""
+    text = _HEREDOC.sub(r"\3\n", command[:COMMAND_CHARS_MAX])
+    return _QUOTED.sub(lambda found: found.group() if _SQL.search(found.group()) else "", text)

@@ -46,6 +46,8 @@ def test_what_a_shell_wrote_is_told_by_its_files() -> None:
     write = "cat > out/stock.py <<'E'\nprint('x > y')\nE\npytest out"
     of = play(talk(2_000), user("Repair the stock."), *called(1, "bash", "1 failed in 0.1s", command=write))
     play(of, *called(2, "bash", "ok", command="sed -i 's/a/b/' src/shop.py 2>/dev/null"))
-    play(of, *called(3, "bash", "n", command="awk '$4 > 500' shop.log; ls 2>/dev/null"), *looks(4, 30))
+    play(of, *called(3, "bash", "n", command="awk '$4 > 500' shop.log; ls 2>/dev/null"))
+    look = "echo '== what was set'; python3 - <<'E'\nrows.update(add=1)\nE"
+    play(of, *called(4, "bash", "n", command=look), *looks(5, 30))
     (line,) = [line for line in told(of).split("\n") if line.startswith("Changed")]
     assert re.findall(r"[\w/]+\.py", line) == ["out/stock.py", "src/shop.py"]
