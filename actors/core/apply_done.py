@@ -41,7 +41,7 @@ from .entry import Entry, Noted, ShownPart
 from .flow import after_stage, begun
 from .in_force import in_force
 from .ledger import Ledger, remembered
-from .observations import with_marks_of
+from .observations import without_marks
 from .packed_items import write_account, write_items
 from .pressure import begins
 from .rewind import Past, expanded, rewound
@@ -76,7 +76,7 @@ def apply_done(state: State, commit: Commit, *, seq: int, size: int, past: Past 
     if commit.policy:
         policy = policies.decode(commit.policy)
         terms = replace(terms, policy=policy, policy_hash=commit.policy_hash)
-        state = with_marks_of(state, policy)
+        state = _as_ruled(replace(state, terms=terms))
     position = replace(
         state.position,
         version=commit.version,
@@ -128,9 +128,9 @@ def _apply(state: State, fact: DoneFact, past: Past) -> State:
         case ReminderInjected():
             return _undue(_noted(state, fact), fact.name)
         case HistoryExpanded():
-            return expanded(state, fact, past)
+            return _as_ruled(expanded(state, fact, past))
         case ConversationRewound():
-            return rewound(state, fact, past)
+            return _as_ruled(rewound(state, fact, past))
         case PolicySet():
             return _reset(state, fact)
         case ConversationForked():
@@ -147,6 +147,12 @@ def _apply(state: State, fact: DoneFact, past: Past) -> State:
         case ConversationErased():
             raise AssertionError("a tombstone is a commit of its own")
     assert_never(fact)
+
+
+def _as_ruled(state: State) -> State:
+    """Return *state* with observations only where its policy knows them: what is taken back was said under another."""
+    knows = state.policy is None or state.policy.digest.records == "fields"
+    return state if knows else without_marks(state)
 
 
 def _reset(state: State, fact: PolicySet) -> State:

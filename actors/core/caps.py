@@ -81,7 +81,7 @@ def bytes_cap(entry: Entry, part: PartSize, policy: Policy) -> int:
 
 
 def is_result(entry: Entry, part: PartSize) -> bool:
-    """Tell whether *part* is what a tool returned: a message of its own, or a block of a user's message."""
+    """Tell whether *part* is what a tool returned: a message of its own, an observation, or a block of a user's."""
     is_observed = entry.observed and part.kind == "text"
     return entry.role == "tool" or is_observed or result_of(entry, part.pointer) is not None
 

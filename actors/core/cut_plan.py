@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from functools import partial
 
 import msgspec
 
@@ -25,10 +24,9 @@ from .entry import Entry
 from .kept import named_first, spares_kept
 from .pins import pinned_numbers
 from .pressure import fixed_tokens
-from .shrink import RESULT_TOKENS_MIN, lowered, results_in, shrink, texts_in
+from .shrink import RESULT_TOKENS_MIN, lowered, results_in, shown_by_ends, shrink, texts_in
 from .state import State
 from .text.count import Count
-from .text.preview import preview
 from .trimmed import trimmed
 from .units import Unit, floor_pairs, floor_units, last_user, units
 
@@ -84,7 +82,7 @@ def plan_cut(
     order = _order(state, entries)
     # what an account could not tell for less is not dropped untold for the sake of one long result
     is_over = tokens > within and policy.on_overflow != "refuse" and part is None and not order.at_once
-    if is_over and (plan := _with_shortresults_in(state, entries, (), within, shrunk, count)) is not None:
+    if is_over and (plan := _with_short_results(state, entries, (), within, shrunk, count)) is not None:
         return plan
     dropped, tokens = _drop(order.free, tokens, down_to, at_once=order.at_once, wholes=order.wholes)
     for units_, most in ((order.stale, down_to), (order.kept, within)):
@@ -92,15 +90,15 @@ def plan_cut(
         dropped += more
     if part is not None and tokens > down_to:
         staying = _staying(entries, dropped)
-        texts, shorten = texts_in(staying, but=_task(entries, within)), partial(preview, count=count)
-        trims, used = lowered(staying, texts, part, count, shorten)
+        texts = texts_in(staying, but=_task(entries, within))
+        trims, used = lowered(staying, texts, part, count, shown_by_ends(count))
         if trims and used + digest_tokens <= within:
             return CutPlan(level="shrink", dropped=dropped, trimmed=trims, tokens=used + digest_tokens)
     if tokens <= within:
         return CutPlan(level="units" if dropped else "none", dropped=dropped, tokens=tokens)
     if policy.on_overflow == "refuse":
         raise _refusal(entries, frozenset(dropped), tokens, within)
-    if (plan := _with_shortresults_in(state, entries, dropped, within, shrunk, count)) is not None:
+    if (plan := _with_short_results(state, entries, dropped, within, shrunk, count)) is not None:
         return plan
     if order.soft:
         staying = _staying(entries, dropped)
@@ -112,7 +110,7 @@ def plan_cut(
         dropped += more
         if tokens <= within:
             return CutPlan(level="fewer", dropped=dropped, tokens=tokens)
-    return _with_shorttexts_in(state, entries, dropped, within, shrunk, count)
+    return _with_short_texts(state, entries, dropped, within, shrunk, count)
 
 
 def least_tokens(state: State, entries: Sequence[Entry], *, count: Count) -> int:
@@ -238,7 +236,7 @@ def _pinned(unit: Unit, pins: frozenset[int]) -> bool:
     return any(entry.number in pins for entry in unit.entries)
 
 
-def _with_shortresults_in(
+def _with_short_results(
     state: State, entries: Sequence[Entry], dropped: tuple[int, ...], within: int, shrunk: int | None, count: Count
 ) -> CutPlan | None:
     """Return the plan that shortens nothing but results, if they go first and that is enough."""
@@ -253,7 +251,7 @@ def _with_shortresults_in(
     return CutPlan(level="shrink", dropped=dropped, trimmed=trims, tokens=used + digest_tokens)
 
 
-def _with_shorttexts_in(
+def _with_short_texts(
     state: State, entries: Sequence[Entry], dropped: tuple[int, ...], within: int, shrunk: int | None, count: Count
 ) -> CutPlan:
     """Return the plan that shortens all that stays. Raises `BudgetRefused` where that is not enough."""

@@ -2,11 +2,12 @@
 
 Agents without tool calls get all their results so. Where nobody knew them, they would be requests: kept longest, and
 in the place of what the user wants. Known are the frames of programs (`text/observed.py`), and only behind a call.
+A text that its client uploaded is not in the message, and so never known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -17,41 +18,48 @@ from .entry import Entry
 from .message_texts import MessageText, texts_of
 from .state import State
 from .state_parts import Arrived
-from .text.observed import is_observation, without_frame, written_call
+from .text.observed import Written, answers_in, is_observation, written_calls
 
-CALL = "written in #{}"
-"""Id of a call that has none: by the number of the message that answers it."""
+CALL_ID = "written in #{}.{}"
+"""Of a call that has none: by the number of the message that answers it, and the call's place."""
 
 
 def marked(entry: Entry, before: Entry | None, policy: Policy | None) -> Entry:
     """Return *entry*, marked as an observation where it answers what *before* says.
 
-    *policy* is None until a conversation has one; under older rules a user's message is the user's.
+    Only what both say is looked at, as it was said: who folds may have seen it shortened, or not. *policy* is None
+    until a conversation has one; under older rules a user's message is the user's.
     """
     if entry.role != "user" or entry.results or before is None or before.role != "assistant" or before.call_ids:
         return entry
     if policy is not None and policy.digest.records != "fields":
         return entry
-    if not is_observation(_text(entry)) or written_call(_text(before)) is None:
+    if not is_observation(_said(entry), _said(before)):
         return entry
     # where several speak, each by a name, one of them may run programs for the others
     return entry if messages.decode(entry.raw).get("name") else replace(entry, observed=True)
 
 
-def _text(entry: Entry) -> str:
-    return "\n".join(part.text for part in texts_of([entry]))
+def _said(entry: Entry) -> str:
+    whole = replace(entry, shown=()) if entry.shown else entry
+    return "\n".join(part.text for part in texts_of([whole]))
 
 
-def with_marks_of(state: State, policy: Policy) -> State:
-    """Return *state* as *policy* sees it: without marks where a user's message is the user's."""
-    if policy.digest.records == "fields":
+def without_marks(state: State, *, waiting: bool = True) -> State:
+    """Return *state* as older rules see it, that know no observations; of *waiting* messages only where that is said.
+
+    What waits for spill is told by the fold, whatever rules spill then decides by.
+    """
+    digest = state.digest
+    if digest is not None and any(entry.observed for entry in digest.pending):
+        digest = replace(digest, pending=tuple(map(_unmarked, digest.pending)))
+    if digest is not state.digest or any(entry.observed for entry in state.live):
+        live = tuple(map(_unmarked, state.live))
+        state = replace(state, shown=replace(state.shown, live=live, digest=digest))
+    if not waiting or not any(isinstance(one, Arrived) and one.entry.observed for one in state.waiting):
         return state
-    if any(entry.observed for entry in state.live):
-        state = replace(state, shown=replace(state.shown, live=tuple(map(_unmarked, state.live))))
-    waiting = tuple(
-        replace(one, entry=_unmarked(one.entry)) if isinstance(one, Arrived) else one for one in state.waiting
-    )
-    return state if waiting == state.waiting else replace(state, waiting=waiting)
+    left = (replace(one, entry=_unmarked(one.entry)) if isinstance(one, Arrived) else one for one in state.waiting)
+    return replace(state, waiting=tuple(left))
 
 
 def _unmarked(entry: Entry) -> Entry:
@@ -59,18 +67,34 @@ def _unmarked(entry: Entry) -> Entry:
 
 
 def with_calls(parts: Sequence[MessageText], entries: Sequence[Entry]) -> list[MessageText]:
-    """Return the *parts* of a unit's *entries* with the call that an observation answers, apart from what was said."""
+    """Return the *parts* of a unit's *entries* with the calls that an observation answers, apart from what was said."""
     answer = next((entry.number for entry in entries if entry.observed), 0)
     if not answer:
         return list(parts)
-    call = CALL.format(answer)
+    calls = 0
     out: list[MessageText] = []
     for part in parts:
-        if part.number == answer and part.trust == "tool":
-            out.append(replace(part, text=without_frame(part.text), call=call))
-        elif part.trust == "assistant" and not part.tool and (written := written_call(part.text)) is not None:
-            out.append(replace(part, text=written.said))
-            out.append(replace(part, text=written.arguments, tool=written.tool, call=call))
+        if part.trust == "assistant" and not part.tool and (written := written_calls(part.text)).calls:
+            out += _apart(part, written, answer)
+            calls = len(written.calls)
+        elif part.number == answer and part.trust == "tool":
+            out += _answers(part, calls)
         else:
             out.append(part)
     return out
+
+
+def _apart(part: MessageText, written: Written, answer: int) -> Iterator[MessageText]:
+    yield replace(part, text=written.said)
+    for place, (tool, arguments) in enumerate(written.calls):
+        yield replace(part, text=arguments, tool=tool, call=CALL_ID.format(answer, place))
+
+
+def _answers(part: MessageText, calls: int) -> Iterator[MessageText]:
+    """Yield the answers in *part*, each to its call; to the last one where there are not as many as *calls*."""
+    answers = answers_in(part.text)
+    if len(answers) != calls:
+        yield replace(part, text="\n".join(answers), call=CALL_ID.format(part.number, max(0, calls - 1)))
+        return
+    for place, text in enumerate(answers):
+        yield replace(part, text=text, call=CALL_ID.format(part.number, place))

@@ -18,7 +18,7 @@ from protocol.policy import Policy
 from protocol.retention import Retention
 
 from .in_force import in_force
-from .observations import with_marks_of
+from .observations import without_marks
 from .state import State
 
 KeyTree = Mapping[str, Any]
@@ -74,7 +74,9 @@ def under(rules: str, state: State) -> State:
     if rules == codec.RULES_VERSION:
         return in_force(state)
     policy = policy_under(rules, state.policy)
-    return replace(with_marks_of(state, policy), terms=replace(state.terms, policy=policy))
+    if policy.digest.records != "fields":
+        state = without_marks(state, waiting=False)
+    return replace(state, terms=replace(state.terms, policy=policy))
 
 
 def policy_under(rules: str, policy: Policy) -> Policy:

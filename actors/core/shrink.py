@@ -5,9 +5,9 @@ Cut asks it, where units alone are not enough; so does a view for a smaller budg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache, partial
-from typing import NamedTuple
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -28,6 +28,13 @@ RESULT_TOKENS_MIN = 256
 instructions and the account lose is lost for good."""
 
 
+class Shorten(Protocol):
+    """Shows a text in at most so many tokens."""
+
+    def __call__(self, text: str, tokens_max: int, *, is_pointer: bool) -> str:
+        """Return *text* in *tokens_max* tokens, below its lead if it is what spill shows of a larger one."""
+
+
 class Text(NamedTuple):
     """A part of an entry that may be shortened, and what it costs as it is shown."""
 
@@ -43,7 +50,7 @@ def shrink(
 
     *by_kind*: they are shown by the means of their kind, and not just by their ends and errors.
     """
-    shorten = _by_kind(count) if by_kind else partial(preview, count=count)
+    shorten = shown_by_kind(count) if by_kind else shown_by_ends(count)
     sizes = [text.tokens for text in texts]
     total = sum(entry.tokens for entry in entries)
     trims: tuple[Trim, ...] = ()
@@ -57,8 +64,18 @@ def shrink(
     return trims, used
 
 
-def _by_kind(count: Count) -> Callable[..., str]:
-    """Return a `preview` that shows a result by the means of its kind, below its lead where it is a pointer's text.
+def shown_by_ends(count: Count) -> Shorten:
+    """Return the function that shows a text by its ends and its errors."""
+
+    def shorten(text: str, tokens_max: int, *, is_pointer: bool) -> str:
+        del is_pointer
+        return preview(text, tokens_max=tokens_max, count=count)
+
+    return shorten
+
+
+def shown_by_kind(count: Count) -> Shorten:
+    """Return the function that shows a result by the means of its kind, below its lead where it is a pointer's text.
 
     A text of no kind is shown by its ends and its errors, but for one that says nearly the same on most lines.
     """
@@ -70,8 +87,9 @@ def _by_kind(count: Count) -> Callable[..., str]:
             return lambda tokens_max: preview(text, tokens_max=tokens_max, count=count)
         return shortener(text, kind, count=count, ways=NEWEST)
 
-    def shorten(text: str, *, tokens_max: int) -> str:
-        shown = without_lead(text)
+    def shorten(text: str, tokens_max: int, *, is_pointer: bool) -> str:
+        # only our own lead: a tool may have written one
+        shown = without_lead(text) if is_pointer else text
         lead = text[: len(text) - len(shown)]
         return lead + looked_at(shown)(tokens_max - count(lead))
 
@@ -79,7 +97,7 @@ def _by_kind(count: Count) -> Callable[..., str]:
 
 
 def lowered(
-    entries: Sequence[Entry], texts: Sequence[Text], height: int, count: Count, shorten: Callable[..., str]
+    entries: Sequence[Entry], texts: Sequence[Text], height: int, count: Count, shorten: Shorten
 ) -> tuple[tuple[Trim, ...], int]:
     """Shorten those of *texts* that are above *height* tokens to it; return what all *entries* then cost."""
     high = [text for text in texts if text.tokens > height]
@@ -124,14 +142,14 @@ def results_in(entries: Sequence[Entry]) -> list[Text]:
     return [text for text in texts_in(entries) if (text.entry.number, text.pointer) in results]
 
 
-def _trim(entry: Entry, pointer: str, height: int, count: Count, shorten: Callable[..., str]) -> Trim:
+def _trim(entry: Entry, pointer: str, height: int, count: Count, shorten: Shorten) -> Trim:
     before = {one.pointer: one.text for one in entry.shown}
     text = before.get(pointer)
     if text is None:
         text = messages.leaf(messages.decode(entry.raw), pointer)
     arguments = any(part.pointer == pointer and part.kind == "arguments" for part in entry.parts)
     # a call's arguments stay JSON, and quoting costs tokens of its own
-    short = shorten(text, tokens_max=height * 3 // 4 - 8 if arguments else height)
+    short = shorten(text, height * 3 // 4 - 8 if arguments else height, is_pointer=pointer in before)
     short = short or f"[left out: {len(text):,} characters]"
     if arguments:
         short = msgspec.json.encode({"shortened": short}).decode()

@@ -1,7 +1,7 @@
 """Units and blocks: where a conversation may be parted.
 
-A unit is a user message, or an assistant message with all results of its calls; it is kept, digested or
-cut as a whole. A block is a user message and everything up to the next one.
+A unit is a user message, or an assistant message with all results of its calls, or the observation that answers it;
+it is kept, digested or cut as a whole. A block is a user message and everything up to the next one.
 """
 
 from __future__ import annotations

@@ -57,7 +57,9 @@ _WORD, LONG_WORD_CHARS = re.compile(r"[\w+=]*"), 40
 NAME_CHARS = 12
 """Of a word of 40 characters, that names it."""
 
-_ENDLESS = re.compile(r"(?a:\b(\w{20})[\w+=]{100,})")
+_ENDLESS = re.compile(r"\b(?=[A-Za-z]{0,40}\d)([A-Za-z0-9]{20})[A-Za-z0-9+=]{100,}")
+"""A word with figures in it, longer than any name."""
+
 _DIGITS = "0123456789.,"
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
@@ -111,7 +113,7 @@ def _matched(text: str) -> str:
 
 
 def without_endless_words(text: str) -> str:
-    """Return *text* with the beginnings of words that nobody can read, as keys and images written in letters."""
+    """Return *text* with nothing but the beginning of each word that nobody can read: keys, images as letters."""
     return _ENDLESS.sub(rf"\1{GAP}", text)
 
 
@@ -125,7 +127,7 @@ def call_text(call: MessageText, *, chars: int, hindsight: Hindsight, said: str 
 
     What every call of the tool has, and what the assistant *said* beside the call, is left out.
     """
-    tool, arguments = call.tool, without_endless_words(call.text) if hindsight.by_fields else call.text
+    tool, arguments = call.tool, call.text
     try:
         value = json.loads(arguments) if arguments.strip() else {}
     except (ValueError, RecursionError):
@@ -133,10 +135,12 @@ def call_text(call: MessageText, *, chars: int, hindsight: Hindsight, said: str 
     if isinstance(value, dict | list) and is_deep(value, FLAT_DEPTH_MAX):
         value = one_line(arguments)
     if not isinstance(value, dict):
-        return clipped(
-            f"{tool} {value if isinstance(value, str) else flat(value)}".strip(), chars, names=hindsight.by_fields
-        )
+        text = value if isinstance(value, str) else flat(value)
+        text = without_endless_words(text) if hindsight.by_fields else text
+        return clipped(f"{tool} {text}".strip(), chars, names=hindsight.by_fields)
     told = {key: item for key, item in value.items() if not _is_noise(call, key, item, hindsight, said)}
+    if hindsight.by_fields:
+        told = {key: without_endless_words(item) if isinstance(item, str) else item for key, item in told.items()}
     if len(told) == 1 and isinstance(only := next(iter(told.values())), str):
         return clipped(f"{tool} {only.strip()}", chars, names=hindsight.by_fields)
     is_edit = hindsight.by_fields and changes_something(call, by_fields=True)

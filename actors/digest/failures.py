@@ -18,11 +18,11 @@ _COMPLAINTS = (
     r"|^E\s+\w*(?:Error|Exception)\b"
 )
 _TESTS = re.compile(
-    r"(?i)(?<![\w:.,-])[1-9]\d* (?:tests? )?(?-i:[Ff]ailed|FAILED|[Ff]ailures?|[Ee]rrors?)\b" + _COMPLAINTS
+    r"(?i)(?<!\d[:.])\b[1-9]\d* (?:tests? )?(?-i:[Ff]ailed|FAILED|[Ff]ailures?|[Ee]rrors?)\b" + _COMPLAINTS
 )
 """How tests and builds say that something failed; `15:17:26 ERROR` is a line of a log, and `12 ERROR` counts such."""
 
-_TESTS_BEFORE = re.compile(r"(?i)\b[1-9]\d* (?:tests? )?(?:failed|failures?|errors?)\b" + _COMPLAINTS)
+_TESTS_OLDER_RULES = re.compile(r"(?i)\b[1-9]\d* (?:tests? )?(?:failed|failures?|errors?)\b" + _COMPLAINTS)
 _FAILS = ("fail", "error", "exception")
 """One of them stands wherever that does; in other scripts' letters too, which nobody looks for twice."""
 
@@ -89,7 +89,7 @@ def rejection_in(result: str) -> str:
 
 def failure_in(result: str, *, by_fields: bool) -> str:
     """Return the line in which a test run or a build says that something failed, the last one; or an empty text."""
-    tests = _TESTS if by_fields else _TESTS_BEFORE
+    tests = _TESTS if by_fields else _TESTS_OLDER_RULES
     end = result[-TEST_CHARS:]
     if end.isascii() and not any(map(end.lower().__contains__, _FAILS)):
         return ""

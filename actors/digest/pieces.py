@@ -9,6 +9,7 @@ from actors.core.account_text import JOINED_LEVEL
 from actors.core.text.excerpt import sentences_excerpt
 from actors.core.text.gaps import GAP, with_gaps_once
 from actors.core.text.line_worths import Sought
+from actors.core.text.observed import FENCE
 from actors.core.text.phrases import telling, tells
 from protocol.account import AccountStep
 
@@ -25,7 +26,6 @@ REPORT_PIECE_CHARS = 360
 TELLS_MIN = 2
 """What a piece tells, at least, that stands beyond that: a rule, a decision, an outcome, why, or two figures."""
 
-FENCE = "```"
 FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 """A program as an assistant writes it, to its end where the fence is open."""
 

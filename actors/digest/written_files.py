@@ -41,6 +41,6 @@ def files_written(command: str) -> list[str]:
 
 
 def shell_of(command: str) -> str:
-    """Return what a shell itself reads of *command*: no programs and no texts in it, but what a database is to do."""
+    """Return the words of *command* for the shell itself: no programs and no texts in it, but SQL that changes data."""
     text = _HEREDOC.sub(r"\3\n", command[:COMMAND_CHARS_MAX])
     return _QUOTED.sub(lambda found: found.group() if _SQL.search(found.group()) else "", text)

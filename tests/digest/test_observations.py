@@ -9,7 +9,7 @@ import pytest
 
 from actors.core.older_rules import under
 from actors.core.pins import pinned_numbers
-from protocol.facts import ToolOutputSpilled
+from protocol.facts import ConversationRewound, PolicySet, ToolOutputSpilled
 from tests.builders import Talk, assistant, policy, user, words
 
 from .test_account import Message, account, play, told
@@ -82,7 +82,7 @@ def test_a_persons_words_in_a_frame_are_a_request() -> None:
 
 
 def test_without_a_call_before_it_nothing_is_an_answer() -> None:
-    of = play(talk(2_000), TASK, assistant("What did you see?"), user("Observation: the lamp is red."))
+    of = play(talk(2_000), TASK, assistant("What did you see?"), user("Observation:\nthe lamp is red."))
     assert [entry.observed for entry in of.state.live] == [False, False, False]
 
 
@@ -111,3 +111,40 @@ def test_what_two_commands_failed_with_is_no_frame() -> None:
         play(of, *shell(at))
     outcomes = [act.outcome for step in account(of).steps for act in step.acts if "shop.py" in act.call]
     assert any("the shop is closed" in one for one in outcomes)
+
+
+def test_an_answer_stands_with_its_own_call_where_several_were_made() -> None:
+    calls = "\n".join(f'<tool_call>{{"name": "read", "arguments": {{"path": "{at}"}}}}</tool_call>' for at in "ab")
+    answers = "\n".join(f"<tool_response>\nthe text of {at}\n</tool_response>" for at in "ab")
+    of = play(talk(2_000), TASK, assistant(calls), user(answers), *shell(1))
+    for at in range(2, 24):
+        play(of, *shell(at))
+    acts = {act.target: act.outcome for step in account(of).steps for act in step.acts}
+    assert (acts["a"], acts["b"]) == ("the text of a", "the text of b")
+
+
+def test_what_spill_shortened_before_does_not_change_what_is_known() -> None:
+    call = f"{words(3_000)}\n```\nls\n```\n{words(3_000)}"
+    seen = play(talk(2_000), TASK, assistant(call), user("OBSERVATION:\nok"))
+    at_once = talk(2_000)
+    at_once.append(TASK, assistant(call), user("OBSERVATION:\nok"))
+    at_once.settle()
+    assert [entry.observed for entry in seen.state.live] == [entry.observed for entry in at_once.state.live]
+    assert seen.state.live[-1].observed
+
+
+def test_spill_acts_on_what_waits_also_by_older_rules() -> None:
+    of = Talk(policy(4_000, digest={"records": "fields"}), rules="2")
+    of.play(TASK, next(shell(1)), user(f"{words(600)}\n{PROMPT}"))
+    assert not of.state.waiting
+
+
+def test_going_back_under_a_policy_without_observations_brings_none() -> None:
+    of = play(talk(2_000), TASK, *shell(1))
+    before = of.state.version
+    play(of, *shell(2))
+    assert any(entry.observed for entry in of.state.live)
+    lines = PolicySet(layer=b'{"digest":{"records":"lines"}}', keys=("digest.records",))
+    of.land(of.sealed((lines,), adopt=policy(2_000, digest={"records": "lines"})))
+    of.land(of.sealed((ConversationRewound(to_version=before, upto=3, before_tokens=0, after_tokens=0),)))
+    assert not any(entry.observed for entry in of.state.live)

@@ -7,84 +7,127 @@ import json
 import re
 from typing import NamedTuple
 
+from protocol.formats import messages
+
 LOOKED_AT_CHARS = 400
 """At each end of a text, in which its frame is looked for."""
 
 FENCE = "```"
 
-SHELL = "$"
+SHELL_TOOL = "$"
 """The tool of a call that names none: what stood between fences was for a shell."""
 
-_ELEMENTS = "tool_response|tool_result|tool_output|function_results?|function_response|observation"
-_BEGINS = re.compile(
-    r"\s*(?:"
-    r"(?:OBSERVATION|Observation)(?: \d+)?:"  # ReAct, smolagents, SWE-agent
-    r"|EXECUTION RESULT of \[\w+\]:"  # OpenHands
-    r"|\[[a-z]\w*(?: for [^\n]{1,300}?)?\] Result:"  # Cline, Roo Code
-    r"|\[tool result for [^\]\n]{1,100}\]"  # HolmesGPT, where a provider takes no tools
-    r"|<returncode>(?P<returned>-?\d+)</returncode>(?:\s*<output>)?"  # mini-swe-agent
-    rf"|<(?:{_ELEMENTS})\b[^>\n]*>"  # Hermes, Qwen, and who follows Anthropic's examples
-    r"|Command \w+ returned:"  # AutoGPT
-    r"|(?i:exit ?code: (?P<code>-?\d+))\b(?: \(execution \w+\))?"  # AutoGen
-    r")[ \t]*\n?"
-)
-"""How programs begin what they give back; no person writes so. Named with one that does."""
+DEPTH_MAX = 64
+"""Of arguments within one another. How deep is read must not depend on how deep the reader stands."""
 
+_ELEMENTS = "tool_response|tool_result|tool_output|function_results?|function_response|observation"
+_LINE = re.compile(
+    r"\s*(?:"
+    r"(?:OBSERVATION|Observation):[ \t]*\n"  # SWE-agent, smolagents
+    r"|EXECUTION RESULT of \[\w+\]:[ \t]*\n"  # OpenHands
+    r"|\[[a-z]\w*(?: for [^\n]{1,300}?)?\] Result:[ \t]*(?:\n|\Z)"  # Cline, Roo Code
+    r"|\[tool result for [^\]\n]{1,100}\][ \t]*\n"  # HolmesGPT, where a provider takes no tools
+    r"|exitcode: (?P<code>-?\d+) \(execution \w+\)[ \t]*\n"  # AutoGen
+    r")"
+)
+"""A first line that a program writes above what it gives back. Named with one that does."""
+
+_ELEMENT = re.compile(
+    r"\s*(?:<returncode>(?P<code>-?\d+)</returncode>(?:\s*<output>)?"  # mini-swe-agent
+    rf"|<(?:{_ELEMENTS})\b[^>\n]*>)\n?"  # Hermes, Qwen, and who follows Anthropic's examples
+)
 _CLOSES = re.compile(rf"\s*</(?:output|{_ELEMENTS})>\s*\Z")
-_ENDS = re.compile(r"(?:\A|\n)(?:\((?:Open file|Current directory|Interactive session): [^\n]*\)\n)*bash-[\d.]*\$\s*\Z")
-"""How a shell ends what it gives back: with its prompt (SWE-agent)."""
+_LAST = re.compile(r"</[a-z_]+>\s*\Z")
+"""Where elements stand around what a program gives back, nothing stands behind them."""
+
+_REACTS = re.compile(r"\s*Observation(?: \d+)?:[ \t]*\n?")
+"""What a program answers to `Action:` with `Action Input:` (ReAct), and to nothing else: a person may begin so."""
+
+_PROMPT = re.compile(
+    r"(?:\A|\n)(?:\((?:Open file|Current directory|Interactive session): [^\n]*\)\n)+bash-[\d.]*\$\s*\Z"
+)
+"""How SWE-agent's shell ends what it gives back."""
 
 _SPEAKS = re.compile(r"<(?:feedback|user_feedback|user_message|user_input|answer|task)>")
 """Where a person's words stand in such a frame (Cline, Roo Code)."""
+
+_BETWEEN = re.compile(rf"</({_ELEMENTS})>\s*<\1\b[^>\n]*>\n?")
+"""Between the answers to several calls."""
 
 _FUNCTION = re.compile(r"<function=([\w.-]{1,64})>")
 _PARAMETER = re.compile(r"\s*<parameter=([\w.-]{1,64})>")
 _CHILD = re.compile(r"\s*<([a-z]\w{0,63})>")
 _CLOSED = re.compile(r"</([a-z]\w{2,63})>\Z")
 _ACTION = re.compile(r"^Action: *([\w.-]{1,64})[ \t]*\n+Action Input: *", re.MULTILINE)
+_OBJECT = re.compile(r"<(tool_call|function_call)>")
+_BRACKET = re.compile(r"[\[\]{}]")
 
-_OBJECTS = ("tool_call", "function_call")
 _COMMANDS = frozenset(("command", "execute", "execute_bash", "bash"))
 _SHELLS = frozenset(("", "bash", "sh", "shell", "zsh", "console", "terminal", "mswea_bash_command"))
-_LABEL = re.compile(r"\A\s*(?:DISCUSSION\b:?|THOUGHTS?:|Thoughts?:)\s*|\s*(?:Action|Code|COMMAND):?\s*\Z")
+_BEGINS = re.compile(r"(?:DISCUSSION\b:?|THOUGHTS?:|Thoughts?:)\s*")
+_ENDS = re.compile(r"(?:\A|\n)[ \t]*(?:Action|Code|COMMAND|Command):\Z")
 """Words that only part what was thought from the call."""
 
 
 class WrittenCall(NamedTuple):
-    """A call that stands in a text: what was said beside it, the tool, and its arguments as JSON."""
+    """A call that stands in a text: the tool, and its arguments as JSON."""
 
-    said: str
     tool: str
     arguments: str
 
 
-def is_observation(text: str) -> bool:
-    """Tell whether a program's frame stands around *text*, and nothing in it is said to be a person's."""
-    framed = _BEGINS.match(text[:LOOKED_AT_CHARS]) or _ENDS.search(text[-LOOKED_AT_CHARS:])
-    return bool(framed) and not _SPEAKS.search(text)
+class Written(NamedTuple):
+    """What was said beside the calls that stand in a text, and the calls."""
+
+    said: str
+    calls: list[WrittenCall]
 
 
-def without_frame(text: str) -> str:
-    """Return the words of an observation without its frame; where a program failed, they begin with its exit code."""
-    begin = _BEGINS.match(text[:LOOKED_AT_CHARS])
-    if begin is None:
-        return text
-    bare = text[begin.end() :]
+def is_observation(text: str, before: str) -> bool:
+    """Tell whether *text* stands in a program's frame and answers a call in the text *before*, so that nobody says it.
+
+    Nothing is parsed for that: a state is told from it, and must come out alike wherever it is told.
+    """
+    begin, end = text[:LOOKED_AT_CHARS], text[-LOOKED_AT_CHARS:]
+    framed = _LINE.match(begin) or (_ELEMENT.match(begin) and _LAST.search(end)) or _PROMPT.search(end)
+    reacts = _REACTS.match(begin) and _ACTION.search(before)
+    return bool(framed or reacts) and not _SPEAKS.search(text) and _has_call(before)
+
+
+def _has_call(text: str) -> bool:
+    """Tell whether there may be a call in *text*."""
+    closed = _CLOSED.search(text.rstrip()[-LOOKED_AT_CHARS:])
+    is_element = bool(closed) and f"<{closed.group(1) if closed else ''}>" in text
+    return FENCE in text or "<function=" in text or is_element or bool(_OBJECT.search(text) or _ACTION.search(text))
+
+
+def answers_in(text: str) -> list[str]:
+    """Return the answers in an observation, without its frame: one, or one to each of several calls.
+
+    What a program that failed gave back begins with its exit code.
+    """
+    begin = text[:LOOKED_AT_CHARS]
+    found = _LINE.match(begin) or _ELEMENT.match(begin) or _REACTS.match(begin)
+    if found is None:
+        return [text]
+    bare = text[found.end() :]
     close = _CLOSES.search(bare[-LOOKED_AT_CHARS:])
     bare = bare[: len(bare) - len(close.group())] if close else bare
-    code = begin["returned"] or begin["code"] or "0"
-    return f"exit code: {code}\n{bare}" if int(code) else bare
+    code = found.groupdict().get("code") or "0"
+    # every second piece is the name of an element
+    pieces = _BETWEEN.split(bare)[::2]
+    return [f"exit code: {code}\n{pieces[0]}" if int(code) else pieces[0], *pieces[1:]]
 
 
-def written_call(text: str) -> WrittenCall | None:
-    """Return the call that is written in *text*, the last one of several; None where there is none."""
-    for found in (_function, _object, _element, _action, _fenced):
-        if (call := found(text)) is not None:
-            return call
-    return None
+def written_calls(text: str) -> Written:
+    """Return the calls that are written in *text*: all objects, or the last of the other kinds; none: all was said."""
+    for reader in (_function, _objects, _element, _action, _fenced):
+        if (written := reader(text)) is not None:
+            return written
+    return Written(text, [])
 
 
-def _function(text: str) -> WrittenCall | None:
+def _function(text: str) -> Written | None:
     """Return `<function=NAME><parameter=KEY>VALUE</parameter></function>` (OpenHands)."""
     start = text.rfind("<function=")
     if start < 0 or (found := _FUNCTION.match(text, start)) is None:
@@ -92,23 +135,26 @@ def _function(text: str) -> WrittenCall | None:
     end = text.find("</function>", found.end())
     end = len(text) if end < 0 else end
     arguments = _children(text[found.end() : end], _PARAMETER, "</parameter>")
-    return _call(text, start, end + len("</function>"), found.group(1), arguments)
+    return _written(text, start, end + len("</function>"), _call(found.group(1), arguments))
 
 
-def _object(text: str) -> WrittenCall | None:
-    """Return `<tool_call>{"name": …, "arguments": …}</tool_call>` (Hermes, Qwen)."""
-    for name in _OBJECTS:
-        end = text.rfind(f"</{name}>")
-        start = text.rfind(f"<{name}>", 0, max(0, end))
-        if start < 0:
-            continue
-        told = _json(text[start + len(name) + 2 : end])
+def _objects(text: str) -> Written | None:
+    """Return every `<tool_call>{"name": …, "arguments": …}</tool_call>` (Hermes, Qwen)."""
+    calls: list[WrittenCall] = []
+    first = last = at = 0
+    while (found := _OBJECT.search(text, at)) is not None:
+        close = f"</{found.group(1)}>"
+        end = text.find(close, found.end())
+        if end < 0:
+            break
+        told, at = _json(text[found.end() : end]), end + len(close)
         if isinstance(told, dict) and isinstance(told.get("name"), str):
-            return _call(text, start, end + len(name) + 3, told["name"], told.get("arguments", {}))
-    return None
+            first, last = first if calls else found.start(), at
+            calls.append(_call(told["name"], told.get("arguments", {})))
+    return _written(text, first, last, *calls) if calls else None
 
 
-def _element(text: str) -> WrittenCall | None:
+def _element(text: str) -> Written | None:
     """Return `<NAME><KEY>VALUE</KEY></NAME>` at the end of a text (Cline, Roo Code), or `<command>…</command>`."""
     bare = text.rstrip()
     closed = _CLOSED.search(bare[-LOOKED_AT_CHARS:])
@@ -118,9 +164,9 @@ def _element(text: str) -> WrittenCall | None:
     name = closed.group(1)
     body = bare[start + len(name) + 2 : len(bare) - len(name) - 3]
     if name in _COMMANDS and not _CHILD.match(body):
-        return _call(text, start, len(text), SHELL, {"command": body.strip("\n")})
+        return _written(text, start, len(text), _call(SHELL_TOOL, {"command": body.strip("\n")}))
     arguments = _children(body, _CHILD, "</{}>")
-    return _call(text, start, len(text), name, arguments) if arguments else None
+    return _written(text, start, len(text), _call(name, arguments)) if arguments else None
 
 
 def _children(body: str, opening: re.Pattern[str], closing: str) -> dict[str, str]:
@@ -137,18 +183,19 @@ def _children(body: str, opening: re.Pattern[str], closing: str) -> dict[str, st
     return out
 
 
-def _action(text: str) -> WrittenCall | None:
-    """Return `Action: NAME` and the `Action Input:` below it (ReAct)."""
-    found = _ACTION.search(text)
-    if found is None:
+def _action(text: str) -> Written | None:
+    """Return the last `Action: NAME` with the `Action Input:` below it (ReAct)."""
+    every = list(_ACTION.finditer(text))
+    if not every:
         return None
+    found = every[-1]
     given = text[found.end() :].partition("\nObservation:")[0].strip()
     arguments = _json(given)
     told = arguments if isinstance(arguments, dict) else {"input": given}
-    return _call(text, found.start(), len(text), found.group(1), told)
+    return _written(text, found.start(), len(text), _call(found.group(1), told))
 
 
-def _fenced(text: str) -> WrittenCall | None:
+def _fenced(text: str) -> Written | None:
     """Return the last program between fences, whose end may be missing (SWE-agent, mini-swe-agent, smolagents)."""
     end = text.rfind(FENCE)
     if end < 0:
@@ -158,17 +205,35 @@ def _fenced(text: str) -> WrittenCall | None:
     end = len(text) if is_open else end
     language, _, body = text[start + len(FENCE) : end].partition("\n")
     language = language.strip().lower()
-    tool = SHELL if language in _SHELLS or not language.isidentifier() else language
-    return _call(text, start, end + len(FENCE), tool, {"command": body.strip("\n")}) if body.strip() else None
+    tool = SHELL_TOOL if language in _SHELLS or not language.isidentifier() else language
+    command = body.strip("\n")
+    return _written(text, start, end + len(FENCE), _call(tool, {"command": command})) if command.strip() else None
 
 
 def _json(text: str) -> object:
+    """Return the value of a JSON *text*; None for any other, and for one that is too deep."""
+    depth = deepest = 0
+    for bracket in _BRACKET.findall(text):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return json.loads(text, parse_constant=_refused) if deepest <= DEPTH_MAX else None
+    except ValueError:
         return None
 
 
-def _call(text: str, start: int, end: int, tool: str, arguments: object) -> WrittenCall:
-    said = _LABEL.sub("", f"{text[:start].rstrip()}\n{text[end:].strip()}".strip())
-    return WrittenCall(said, tool, json.dumps(arguments, ensure_ascii=False))
+def _refused(constant: str) -> object:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _call(tool: str, arguments: object) -> WrittenCall:
+    told = json.dumps(arguments, ensure_ascii=False)
+    return WrittenCall(messages.without_surrogates(tool), messages.without_surrogates(told))
+
+
+def _written(text: str, start: int, end: int, *calls: WrittenCall) -> Written:
+    said = f"{text[:start].rstrip()}\n{text[end:].strip()}".strip()
+    begin = _BEGINS.match(said)
+    said = said[begin.end() :] if begin else said
+    label = _ENDS.search(said[-LOOKED_AT_CHARS:])
+    return Written(said[: len(said) - len(label.group())].rstrip() if label else said, [*calls])

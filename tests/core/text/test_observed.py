@@ -8,33 +8,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.core.text.observed import SHELL, is_observation, without_frame, written_call
+from actors.core.text.observed import SHELL_TOOL, answers_in, is_observation, written_calls
 
 PROMPT = "(Open file: n/a)\n(Current directory: /srv/shop)\nbash-$"
+CALL = "I look.\n```\nls\n```"
+ACTS = "Thought: hm\nAction: search\nAction Input: shop"
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "before"),
     [
-        "OBSERVATION:\nok",
-        "Observation: 12 rows",
-        "Observation 3: 12 rows",
-        "EXECUTION RESULT of [execute_bash]:\nok",
-        "[read_file for 'src/a.ts'] Result:\n\nconst a = 1",
-        "[list_files] Result:\nNo files found.",
-        "[tool result for call_1]\nok",
-        "<returncode>1</returncode>\n<output>\nno such file\n</output>",
-        '<tool_response>\n{"name": "f"}\n</tool_response>',
-        "<function_results>\nok\n</function_results>",
-        "Command read_file returned: ok",
-        "exitcode: 0 (execution succeeded)\nCode output: 3",
-        f"stock.py  shop.py\n{PROMPT}",
-        f"\n{PROMPT} ",
-        "bash-5.1$",
+        ("OBSERVATION:\nok", CALL),
+        ("Observation:\nExecution logs:\nok", CALL),
+        ("Observation: 12 rows", ACTS),
+        ("Observation 3: 12 rows", ACTS),
+        ("EXECUTION RESULT of [execute_bash]:\nok", "<function=execute_bash>\n</function>"),
+        ("[read_file for 'src/a.ts'] Result:\n\nconst a = 1", "<read_file>\n<path>src/a.ts</path>\n</read_file>"),
+        ("[list_files] Result:", "<list_files>\n<path>.</path>\n</list_files>"),
+        ("[tool result for call_1]\nok", CALL),
+        ("<returncode>1</returncode>\n<output>\nno such file\n</output>", CALL),
+        ('<tool_response>\n{"name": "f"}\n</tool_response>', '<tool_call>\n{"name": "f"}\n</tool_call>'),
+        ("<function_results>\nok\n</function_results>", CALL),
+        ("exitcode: 0 (execution succeeded)\nCode output: 3", CALL),
+        (f"stock.py  shop.py\n{PROMPT}", CALL),
+        (f"\n{PROMPT} ", CALL),
     ],
 )
-def test_the_frame_of_a_program_is_known(text: str) -> None:
-    assert is_observation(text)
+def test_the_frame_of_a_program_is_known(text: str, before: str) -> None:
+    assert is_observation(text, before)
+    assert not is_observation(text, "What did you see?")
 
 
 @pytest.mark.parametrize(
@@ -42,9 +44,15 @@ def test_the_frame_of_a_program_is_known(text: str) -> None:
     [
         "",
         "My observation: it is slow.",
-        "I ran it: Observation: nothing. Why?",
+        "Observation: when I click Save it crashes. Never touch the database.",
+        "OBSERVATION: the customer is in Vienna; quote in EUR.",
+        "Exit code: 1. Why? Do not change the tests.",
+        "exitcode: 1. Why?",
+        "Command git returned: permission denied. Please use keys instead.",
         "Result: 3",
         "Here is what I got:\nbash-$ ls\nstock.py\nWhat now?",
+        "Why does this fail? Only use POSIX sh.\n$ ./run.sh\nno such file\nbash-5.1$",
+        "<tool_result>1</tool_result> please use metric units only.",
         "[read_file for 'a'] Result:\nThe user says:\n<feedback>\nUse tabs.\n</feedback>",
         "<task>\nFix it\n</task>\n<environment_details>\n…\n</environment_details>",
         "<output>What is this?</output>",
@@ -52,46 +60,50 @@ def test_the_frame_of_a_program_is_known(text: str) -> None:
     ],
 )
 def test_what_a_person_says_is_none(text: str) -> None:
-    assert not is_observation(text)
+    assert not is_observation(text, CALL)
 
 
 @pytest.mark.parametrize(
-    ("text", "bare"),
+    ("text", "answers"),
     [
-        ("OBSERVATION:\nok", "ok"),
-        ("EXECUTION RESULT of [execute_bash]:\nok", "ok"),
-        ("<returncode>0</returncode>\n<output>\nyes\n</output>", "yes"),
-        ("<returncode>1</returncode>\n<output>\nno\n</output>", "exit code: 1\nno"),
-        ("exitcode: 1 (execution failed)\nno", "exit code: 1\nno"),
-        ("<tool_response>\nok\n</tool_response>\n", "ok"),
-        (f"ok\n{PROMPT}", f"ok\n{PROMPT}"),
+        ("OBSERVATION:\nok", ["ok"]),
+        ("Observation: 12 rows", ["12 rows"]),
+        ("EXECUTION RESULT of [execute_bash]:\nok", ["ok"]),
+        ("<returncode>0</returncode>\n<output>\nyes\n</output>", ["yes"]),
+        ("<returncode>1</returncode>\n<output>\nno\n</output>", ["exit code: 1\nno"]),
+        ("exitcode: 1 (execution failed)\nno", ["exit code: 1\nno"]),
+        ("<tool_response>\nok\n</tool_response>\n", ["ok"]),
+        ("<tool_response>\na\n</tool_response>\n<tool_response>\nb\n</tool_response>", ["a\n", "b"]),
+        (f"ok\n{PROMPT}", [f"ok\n{PROMPT}"]),
     ],
 )
-def test_a_frame_is_left_out_but_for_how_it_ended(text: str, bare: str) -> None:
-    assert without_frame(text) == bare
+def test_a_frame_is_left_out_but_for_how_it_ended(text: str, answers: list[str]) -> None:
+    assert answers_in(text) == answers
 
 
 @pytest.mark.parametrize(
     ("text", "said", "tool", "arguments"),
     [
-        ("DISCUSSION\nLet us look.\n```\nls -a\n```", "Let us look.", SHELL, {"command": "ls -a"}),
-        ("THOUGHT: I look.\n\n```bash\ncat a\ncat b\n```", "I look.", SHELL, {"command": "cat a\ncat b"}),
+        ("DISCUSSION\nLet us look.\n```\nls -a\n```", "Let us look.", SHELL_TOOL, {"command": "ls -a"}),
+        ("THOUGHT: I look.\n\n```bash\ncat a\ncat b\n```", "I look.", SHELL_TOOL, {"command": "cat a\ncat b"}),
         ("Thought: sum\nCode:\n```py\nprint(1)\n```", "sum", "py", {"command": "print(1)"}),
-        ("One: ```\nx\n``` Two:\n```sh\ny\n```", "One: ```\nx\n``` Two:", SHELL, {"command": "y"}),
-        ("It stops at the fence:\n```bash\nls", "It stops at the fence:", SHELL, {"command": "ls"}),
-        (
-            "I read it.\n<read_file>\n<path>a.ts</path>\n</read_file>",
-            "I read it.",
-            "read_file",
-            {"path": "a.ts"},
-        ),
+        ("I read the QRCode\n```\nls\n```", "I read the QRCode", SHELL_TOOL, {"command": "ls"}),
+        ("How it calls fetchAction:\n```\nls\n```", "How it calls fetchAction:", SHELL_TOOL, {"command": "ls"}),
+        ("One: ```\nx\n``` Two:\n```sh\ny\n```", "One: ```\nx\n``` Two:", SHELL_TOOL, {"command": "y"}),
+        ("It stops at the fence:\n```bash\nls", "It stops at the fence:", SHELL_TOOL, {"command": "ls"}),
+        ("I read it.\n<read_file>\n<path>a.ts</path>\n</read_file>", "I read it.", "read_file", {"path": "a.ts"}),
         (
             "<write_to_file><path>a</path><content>\n<b>x</b>\n</content></write_to_file>\n",
             "",
             "write_to_file",
             {"path": "a", "content": "<b>x</b>"},
         ),
-        ("DISCUSSION\nI open it.\n<command>\nopen a.py\n</command>", "I open it.", SHELL, {"command": "open a.py"}),
+        (
+            "DISCUSSION\nI open it.\n<command>\nopen a.py\n</command>",
+            "I open it.",
+            SHELL_TOOL,
+            {"command": "open a.py"},
+        ),
         (
             "Look.\n<function=execute_bash>\n<parameter=command>\nls\n</parameter>\n</function>",
             "Look.",
@@ -101,26 +113,63 @@ def test_a_frame_is_left_out_but_for_how_it_ended(text: str, bare: str) -> None:
         ('Thought: find it\nAction: search\nAction Input: {"q": "x"}', "find it", "search", {"q": "x"}),
         ("Thought: find it\nAction: search\nAction Input: x y\nObservation:", "find it", "search", {"input": "x y"}),
         ('<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>', "", "f", {"a": 1}),
+        ('<tool_call>{"name": "f", "arguments": {"a": "x \\ud800 y"}}</tool_call>', "", "f", {"a": "x \ufffd y"}),
     ],
 )
 def test_a_written_call_is_parted_from_what_was_said(
     text: str, said: str, tool: str, arguments: dict[str, object]
 ) -> None:
-    call = written_call(text)
-    assert call is not None
-    assert (call.said, call.tool, json.loads(call.arguments)) == (said, tool, arguments)
+    written = written_calls(text)
+    (call,) = written.calls
+    assert (written.said, call.tool, json.loads(call.arguments)) == (said, tool, arguments)
+
+
+def test_several_calls_in_one_text_stay_apart() -> None:
+    one, two = (f'<tool_call>{{"name": "read", "arguments": {{"path": "{name}"}}}}</tool_call>' for name in "ab")
+    written = written_calls(f"I read both.\n{one}\n{two}")
+    assert written.said == "I read both."
+    assert [json.loads(call.arguments)["path"] for call in written.calls] == ["a", "b"]
+    assert written_calls("Action: one\nAction Input: 1\n\nAction: two\nAction Input: 2").calls[0].tool == "two"
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "Shall I read it?", "<b>bold</b>", "``` ```", "<tool_call>no JSON</tool_call>", "Action: none", "<function=>"],
+    [
+        "",
+        "Shall I read it?",
+        "<b>bold</b>",
+        "``` ```",
+        "<tool_call>no JSON</tool_call>",
+        '<tool_call>{"name": "f", "arguments": NaN}</tool_call>',
+        '<tool_call>{"name": "f", "arguments": ' + "[" * 900 + "]" * 900 + "}</tool_call>",
+        "Action: none",
+        "<function=>",
+    ],
 )
 def test_a_text_without_a_call_has_none(text: str) -> None:
-    assert written_call(text) is None
+    written = written_calls(text)
+    assert (written.said, written.calls) == (text, [])
 
 
-@given(st.text(alphabet="<>=/`ab \n:{}[]\"'", max_size=400))
+PIECES = ["<tool_call>", "</tool_call>", '{"name": "f", "arguments": ', '"\\ud800"', "}", "```", "\n", "<a>", "</a>"]
+PIECES += ["Action: x", "Action Input: ", "<function=f>", "<parameter=p>", "</parameter>", "Observation:", " "]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join) | st.text(max_size=100))
 def test_no_text_breaks_it(text: str) -> None:
-    is_observation(text)
-    without_frame(text)
-    written_call(text)
+    is_observation(text, text)
+    answers_in(text)
+    for call in written_calls(text).calls:
+        json.loads(call.arguments)
+        (call.tool + call.arguments).encode()
+
+
+HOSTILE = ["<a>", "```\n", "<a><b>", "<function=a>", "<parameter=a>", "<tool_call>{", "Action: a\n", " ", "\n \n", "[{"]
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_hostile_texts_are_read_in_time(hostile: str) -> None:
+    text = f"I look.{hostile * 50_000}at it\n```\nls\n```"
+    is_observation(text, text)
+    answers_in(text)
+    written_calls(text)
