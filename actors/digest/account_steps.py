@@ -26,6 +26,7 @@ from .calls import (
     call_text,
     changes_something,
     clipped,
+    file_shown_in,
     files_written_by,
     one_line,
     only_looks,
@@ -288,6 +289,8 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
         failed = (trace_in(below) if hindsight.by_fields else "") or failure_in(below, by_fields=hindsight.by_fields)
     if failed and hindsight.by_fields and (why := trace_before(below)).rsplit("\n", 1)[-1] not in failed:
         failed = why
+    if hindsight.by_fields and changes and not (files or failed):
+        files = file_shown_in(result)
     new = without_known(record, call, hindsight.first_fields)
     if record and hindsight.by_fields and not failed:
         sought = hindsight.seeker(after=call.number, own=call.text)

@@ -30,6 +30,10 @@ MODE = "command"
 PATHS = ("path", "file_path", "filepath", "file", "filename", "file_name", "uri", "url")
 COMMANDS = ("command", "cmd", "query", "script", "code")
 LONG_CHARS = 160
+SHOWN_FILE_CHARS = 400
+_SHOWN_FILE = re.compile(r"^\[File: (\S{1,200}) \(\d+ lines? total\)\]$", re.MULTILINE)
+"""How SWE-agent's editor begins what it shows: its commands name lines alone."""
+
 SAID_CHARS_MIN = 40
 TARGET_CHARS = 60
 PATH_CHARS = 120
@@ -214,6 +218,12 @@ def files_written_by(call: MessageText) -> str:
     command = next((value[key] for key in COMMANDS if isinstance(value.get(key), str)), "")
     files = files_written(command)
     return f"{WRITES}{', '.join(_shortly(name, whole_paths=True) for name in files)}" if files else ""
+
+
+def file_shown_in(result: str) -> str:
+    """Return the file that an editor names above what it shows of it, as the target of the call that edited it."""
+    found = _SHOWN_FILE.search(result[:SHOWN_FILE_CHARS])
+    return f"{WRITES}{_shortly(found.group(1), whole_paths=True)}" if found else ""
 
 
 def changes_something(call: MessageText, *, by_fields: bool) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -148,3 +149,14 @@ def test_going_back_under_a_policy_without_observations_brings_none() -> None:
     of.land(of.sealed((lines,), adopt=policy(2_000, digest={"records": "lines"})))
     of.land(of.sealed((ConversationRewound(to_version=before, upto=3, before_tokens=0, after_tokens=0),)))
     assert not any(entry.observed for entry in of.state.live)
+
+
+def test_an_editor_that_names_lines_alone_changes_the_file_that_it_shows() -> None:
+    shown = f"[File: /srv/shop/stock.py (9 lines total)]\n1:import os\nFile updated.\n{PROMPT}"
+    refused = f"[File: /srv/shop/b.py (9 lines total)]\n1:x\nYour changes have NOT been applied.\n{PROMPT}"
+    of = play(talk(2_000), TASK, assistant("I edit.\n```\nedit 1:1\nimport os\nend_of_edit\n```"), user(shown))
+    play(of, assistant("And here.\n```\nedit 1:1\nx\nend_of_edit\n```"), user(refused))
+    for at in range(2, 24):
+        play(of, *shell(at))
+    (line,) = [line for line in told(of).split("\n") if line.startswith("Changed")]
+    assert re.findall(r"[\w/]+\.py", line) == ["/srv/shop/stock.py"]
