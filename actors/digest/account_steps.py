@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from actors.core.account_text import JOINED_LEVEL
+from actors.core.account_text import JOINED_LEVEL, WRITES
 from actors.core.message_texts import MessageText, redacted_texts
 from actors.core.observations import with_calls
 from actors.core.text.error_text import error_text
@@ -289,6 +289,9 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
         failed = (trace_in(below) if hindsight.by_fields else "") or failure_in(below, by_fields=hindsight.by_fields)
     if failed and hindsight.by_fields and (why := trace_before(below)).rsplit("\n", 1)[-1] not in failed:
         failed = why
+    if files and failed and not (trace_in(below) or failure_in(below, by_fields=True)):
+        # who ran a test behind it wrote the file, who was refused did not
+        files = ""
     if hindsight.by_fields and changes and not (files or failed):
         files = file_shown_in(result)
     new = without_known(record, call, hindsight.first_fields)
@@ -312,10 +315,16 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
         # a record that was looked up is there to be used later
         used=USED_MIN if record else used,
         changes=changes,
-        target=files or target_of(call, whole_paths=hindsight.by_fields),
+        target=files or _target(call, hindsight),
         failed=bool(failed),
         instructs=reads_instructions(call, by_fields=hindsight.by_fields),
     )
+
+
+def _target(call: MessageText, hindsight: Hindsight) -> str:
+    """Return the target of a *call* that wrote no files, which does not look as if it had."""
+    target = target_of(call, whole_paths=hindsight.by_fields)
+    return target.removeprefix(WRITES) if hindsight.by_fields else target
 
 
 def _printed(text: str, number: int, most: LevelChars, hindsight: Hindsight) -> AccountAct:

@@ -28,7 +28,13 @@ MODE = "command"
 """The argument by which a tool that does several things is told which one; of others it is a whole command line."""
 
 PATHS = ("path", "file_path", "filepath", "file", "filename", "file_name", "uri", "url")
-COMMANDS = ("command", "cmd", "query", "script", "code")
+SHELL_LINES = ("command", "cmd")
+COMMANDS = (*SHELL_LINES, "query", "script", "code")
+LANGUAGES = frozenset(
+    ("python", "py", "javascript", "js", "typescript", "ts", "ruby", "sql", "r", "go", "rust", "java")
+)
+"""Tools by which a program is run, and no shell."""
+
 LONG_CHARS = 160
 SHOWN_FILE_CHARS = 400
 _SHOWN_FILE = re.compile(r"^\[File: (\S{1,200}) \(\d+ lines? total\)\]$", re.MULTILINE)
@@ -215,7 +221,9 @@ def target_of(call: MessageText, *, whole_paths: bool = True) -> str:
 def files_written_by(call: MessageText) -> str:
     """Return the files that a command line writes, as the target of its *call*; nothing for any other call."""
     value = arguments_of(call)
-    command = next((value[key] for key in COMMANDS if isinstance(value.get(key), str)), "")
+    if call.tool in LANGUAGES or any(key in value for key in PATHS):
+        return ""
+    command = next((value[key] for key in SHELL_LINES if isinstance(value.get(key), str)), "")
     files = files_written(command)
     return f"{WRITES}{', '.join(_shortly(name, whole_paths=True) for name in files)}" if files else ""
 

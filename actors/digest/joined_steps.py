@@ -59,8 +59,10 @@ JOINED_HEADS_MAX, JOINED_HEADS_OLDER_MAX = 16, 8
 OTHERS = "other calls"
 
 _INLINE = re.compile(
-    r"(?:cd \S+ (?:&&|;) )?(?:python[\d.]*|node|ruby|perl|php|deno|bun|bash|sh) (?:-\w+ )*(?:-|<<|-[ce]\b)"
+    r"(?:cd [^\s;]+ ?(?:&&|;) )?(?:\w+=\S+ )*(?:uv run )?(?:\S*/)?(?:python[\d.]*|node|ruby|perl|php|deno|bun) "
+    r"(?:-(?=\s)|<<|-[ce](?=\s))"
 )
+"""How a program begins that is written into a command."""
 
 
 def joined(
@@ -83,8 +85,11 @@ def joined(
         key=lambda act: (not _is_plan(act), -act.instructs, -act.changes, -act.failed, -act.times, -act.used),
     )
     most = JOINED_HEADS_MAX if by_fields else JOINED_HEADS_OLDER_MAX
-    others = [act for act in ranked if act.call == OTHERS or (by_fields and _says_nothing_of(act))]
-    ranked = [act for act in ranked if act not in others] if by_fields else ranked
+    others = [act for act in ranked if act.call == OTHERS]
+    if by_fields:
+        others += [act for act in ranked if act.call != OTHERS and _says_nothing_of(act)]
+        counted = set(others)
+        ranked = [act for act in ranked if act not in counted]
     others += ranked[most:]
     kept = set(ranked[:most]).difference(others)
     silent = _beyond_room([act for act in acts if act in kept], is_linked) if by_fields else ()

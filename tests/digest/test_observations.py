@@ -125,7 +125,7 @@ def test_an_answer_stands_with_its_own_call_where_several_were_made() -> None:
 
 
 def test_what_spill_shortened_before_does_not_change_what_is_known() -> None:
-    call = f"{words(3_000)}\n```\nls\n```\n{words(3_000)}"
+    call = f"{words(6_000)}\n```\nls\n```"
     seen = play(talk(2_000), TASK, assistant(call), user("OBSERVATION:\nok"))
     at_once = talk(2_000)
     at_once.append(TASK, assistant(call), user("OBSERVATION:\nok"))

@@ -4,6 +4,7 @@ as a user's message, in a frame that its program puts around it."""
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import NamedTuple
 
@@ -12,7 +13,8 @@ from protocol.formats import messages
 LOOKED_AT_CHARS = 400
 """At each end of a text, in which its frame is looked for."""
 
-FENCE = "```"
+FENCE, FENCE_CHARS = "```", 40
+"""What stands around a program; a text that ends with a program has it so near its end."""
 
 SHELL_TOOL = "$"
 """The tool of a call that names none: what stood between fences was for a shell."""
@@ -20,39 +22,38 @@ SHELL_TOOL = "$"
 DEPTH_MAX = 64
 """Of arguments within one another. How deep is read must not depend on how deep the reader stands."""
 
-_ELEMENTS = "tool_response|tool_result|tool_output|function_results?|function_response|observation"
-_LINE = re.compile(
-    r"\s*(?:"
-    r"(?:OBSERVATION|Observation):[ \t]*\n"  # SWE-agent, smolagents
-    r"|EXECUTION RESULT of \[\w+\]:[ \t]*\n"  # OpenHands
-    r"|\[[a-z]\w*(?: for [^\n]{1,300}?)?\] Result:[ \t]*(?:\n|\Z)"  # Cline, Roo Code
-    r"|\[tool result for [^\]\n]{1,100}\][ \t]*\n"  # HolmesGPT, where a provider takes no tools
-    r"|exitcode: (?P<code>-?\d+) \(execution \w+\)[ \t]*\n"  # AutoGen
-    r")"
-)
-"""A first line that a program writes above what it gives back. Named with one that does."""
+_ELEMENTS = "tool_response|tool_result|tool_output"
+_STATE = r"\((?:Open file|Current directory|Interactive session): [^\n]*\)\n"
 
-_ELEMENT = re.compile(
-    r"\s*(?:<returncode>(?P<code>-?\d+)</returncode>(?:\s*<output>)?"  # mini-swe-agent
-    rf"|<(?:{_ELEMENTS})\b[^>\n]*>)\n?"  # Hermes, Qwen, and who follows Anthropic's examples
-)
-_CLOSES = re.compile(rf"\s*</(?:output|{_ELEMENTS})>\s*\Z")
-_LAST = re.compile(r"</[a-z_]+>\s*\Z")
-"""Where elements stand around what a program gives back, nothing stands behind them."""
+_FUNCTION_RESULT = re.compile(r"\s*EXECUTION RESULT of \[\w+\]:[ \t]*\n")
+"""How OpenHands begins what it gives back to `<function=`."""
 
-_REACTS = re.compile(r"\s*Observation(?: \d+)?:[ \t]*\n?")
-"""What a program answers to `Action:` with `Action Input:` (ReAct), and to nothing else: a person may begin so."""
-
-_PROMPT = re.compile(
-    r"(?:\A|\n)(?:\((?:Open file|Current directory|Interactive session): [^\n]*\)\n)+bash-[\d.]*\$\s*\Z"
-)
-"""How SWE-agent's shell ends what it gives back."""
+_ELEMENT_RESULT = re.compile(r"\s*\[[a-z]\w*(?: for [^\n]{1,300}?)?\] Result:[ \t]*(?:\n|\Z)")
+"""The same of Cline and Roo Code, to an element."""
 
 _SPEAKS = re.compile(r"<(?:feedback|user_feedback|user_message|user_input|answer|task)>")
-"""Where a person's words stand in such a frame (Cline, Roo Code)."""
+"""Where a person's words stand behind that."""
+
+_RESPONSE = re.compile(rf"\s*<({_ELEMENTS})\b[^>\n]*>\n?")
+"""The same of Hermes and Qwen, to `<tool_call>`; it ends as it began."""
 
 _BETWEEN = re.compile(rf"</({_ELEMENTS})>\s*<\1\b[^>\n]*>\n?")
 """Between the answers to several calls."""
+
+_ACTED = re.compile(r"\s*Observation(?: \d+)?:[ \t]*\n?")
+"""The same of ReAct, to `Action:` with `Action Input:`."""
+
+_PRINTED = re.compile(
+    r"\s*(?:(?:OBSERVATION|Observation):[ \t]*\n"  # SWE-agent, smolagents
+    r"|exitcode: (?P<code>-?\d+) \(execution \w+\)[ \t]*\n"  # AutoGen
+    r"|<returncode>(?P<returned>-?\d+)</returncode>(?:\s*<output>)?\n?)"  # mini-swe-agent
+)
+"""The same to a program between fences, with which the call ended."""
+
+_PROMPT = re.compile(rf"(?:\A|\n)(?:{_STATE})+bash-[\d.]*\$\s*\Z")
+"""How SWE-agent's shell ends what it gives back to such a program."""
+
+_CLOSES = re.compile(rf"\s*</(?:output|{_ELEMENTS})>\s*\Z")
 
 _FUNCTION = re.compile(r"<function=([\w.-]{1,64})>")
 _PARAMETER = re.compile(r"\s*<parameter=([\w.-]{1,64})>")
@@ -61,6 +62,7 @@ _CLOSED = re.compile(r"</([a-z]\w{2,63})>\Z")
 _ACTION = re.compile(r"^Action: *([\w.-]{1,64})[ \t]*\n+Action Input: *", re.MULTILINE)
 _OBJECT = re.compile(r"<(tool_call|function_call)>")
 _BRACKET = re.compile(r"[\[\]{}]")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 
 _COMMANDS = frozenset(("command", "execute", "execute_bash", "bash"))
 _SHELLS = frozenset(("", "bash", "sh", "shell", "zsh", "console", "terminal", "mswea_bash_command"))
@@ -86,19 +88,20 @@ class Written(NamedTuple):
 def is_observation(text: str, before: str) -> bool:
     """Tell whether *text* stands in a program's frame and answers a call in the text *before*, so that nobody says it.
 
-    Nothing is parsed for that: a state is told from it, and must come out alike wherever it is told.
+    Each frame answers one form of call. Nothing is parsed for that: a state is told from it, and must come out alike
+    wherever it is told.
     """
     begin, end = text[:LOOKED_AT_CHARS], text[-LOOKED_AT_CHARS:]
-    framed = _LINE.match(begin) or (_ELEMENT.match(begin) and _LAST.search(end)) or _PROMPT.search(end)
-    reacts = _REACTS.match(begin) and _ACTION.search(before)
-    return bool(framed or reacts) and not _SPEAKS.search(text) and _has_call(before)
-
-
-def _has_call(text: str) -> bool:
-    """Tell whether there may be a call in *text*."""
-    closed = _CLOSED.search(text.rstrip()[-LOOKED_AT_CHARS:])
-    is_element = bool(closed) and f"<{closed.group(1) if closed else ''}>" in text
-    return FENCE in text or "<function=" in text or is_element or bool(_OBJECT.search(text) or _ACTION.search(text))
+    asked = before.rstrip()[-LOOKED_AT_CHARS:]
+    if FENCE in asked[-FENCE_CHARS:] and (_PRINTED.match(begin) or _PROMPT.search(end)):
+        return True
+    if (found := _RESPONSE.match(begin)) is not None:
+        return end.rstrip().endswith(f"</{found.group(1)}>") and bool(_OBJECT.search(before))
+    if _ELEMENT_RESULT.match(begin):
+        return bool(_CLOSED.search(asked)) and not _SPEAKS.search(text)
+    if _FUNCTION_RESULT.match(begin):
+        return "<function=" in before
+    return bool(_ACTED.match(begin) and _ACTION.search(before))
 
 
 def answers_in(text: str) -> list[str]:
@@ -107,13 +110,15 @@ def answers_in(text: str) -> list[str]:
     What a program that failed gave back begins with its exit code.
     """
     begin = text[:LOOKED_AT_CHARS]
-    found = _LINE.match(begin) or _ELEMENT.match(begin) or _REACTS.match(begin)
+    matches = (one.match(begin) for one in (_PRINTED, _RESPONSE, _ELEMENT_RESULT, _FUNCTION_RESULT, _ACTED))
+    found = next(filter(None, matches), None)
     if found is None:
         return [text]
     bare = text[found.end() :]
     close = _CLOSES.search(bare[-LOOKED_AT_CHARS:])
     bare = bare[: len(bare) - len(close.group())] if close else bare
-    code = found.groupdict().get("code") or "0"
+    told = found.groupdict()
+    code = told.get("code") or told.get("returned") or "0"
     # every second piece is the name of an element
     pieces = _BETWEEN.split(bare)[::2]
     return [f"exit code: {code}\n{pieces[0]}" if int(code) else pieces[0], *pieces[1:]]
@@ -213,17 +218,23 @@ def _fenced(text: str) -> Written | None:
 def _json(text: str) -> object:
     """Return the value of a JSON *text*; None for any other, and for one that is too deep."""
     depth = deepest = 0
-    for bracket in _BRACKET.findall(text):
-        depth += 1 if bracket in "[{" else -1
+    for bracket in _BRACKET.findall(_STRING.sub("", text)):
+        depth = max(0, depth + (1 if bracket in "[{" else -1))
         deepest = max(deepest, depth)
     try:
-        return json.loads(text, parse_constant=_refused) if deepest <= DEPTH_MAX else None
-    except ValueError:
+        return json.loads(text, parse_constant=_refused, parse_float=_finite) if deepest <= DEPTH_MAX else None
+    except (ValueError, RecursionError):
         return None
 
 
 def _refused(constant: str) -> object:
     raise ValueError(f"{constant} is no JSON")
+
+
+def _finite(figure: str) -> float:
+    if not math.isfinite(value := float(figure)):
+        raise ValueError(f"{figure} is no JSON")
+    return value
 
 
 def _call(tool: str, arguments: object) -> WrittenCall:

@@ -25,10 +25,9 @@ ACTS = "Thought: hm\nAction: search\nAction Input: shop"
         ("EXECUTION RESULT of [execute_bash]:\nok", "<function=execute_bash>\n</function>"),
         ("[read_file for 'src/a.ts'] Result:\n\nconst a = 1", "<read_file>\n<path>src/a.ts</path>\n</read_file>"),
         ("[list_files] Result:", "<list_files>\n<path>.</path>\n</list_files>"),
-        ("[tool result for call_1]\nok", CALL),
         ("<returncode>1</returncode>\n<output>\nno such file\n</output>", CALL),
         ('<tool_response>\n{"name": "f"}\n</tool_response>', '<tool_call>\n{"name": "f"}\n</tool_call>'),
-        ("<function_results>\nok\n</function_results>", CALL),
+        ("<tool_response>\nmy <answer>42</answer>\n</tool_response>", '<tool_call>\n{"name": "f"}\n</tool_call>'),
         ("exitcode: 0 (execution succeeded)\nCode output: 3", CALL),
         (f"stock.py  shop.py\n{PROMPT}", CALL),
         (f"\n{PROMPT} ", CALL),
@@ -57,6 +56,8 @@ def test_the_frame_of_a_program_is_known(text: str, before: str) -> None:
         "<task>\nFix it\n</task>\n<environment_details>\n…\n</environment_details>",
         "<output>What is this?</output>",
         f"{PROMPT}\nPlease look at the prompt above.",
+        "<tool_result>x</tool_result>\nThis is wrong: use litres. Put them in <b>bold</b>",
+        "[build] Result:\nfails on my machine, please fix",
     ],
 )
 def test_what_a_person_says_is_none(text: str) -> None:
@@ -124,6 +125,16 @@ def test_a_written_call_is_parted_from_what_was_said(
     assert (written.said, call.tool, json.loads(call.arguments)) == (said, tool, arguments)
 
 
+def test_what_a_person_says_behind_a_program_in_the_middle_is_none() -> None:
+    before = "This does it:\n```python\nprint(1)\n```\nDoes that help? Tell me what the lamp on pump 3 shows."
+    assert not is_observation("Observation:\nthe lamp on pump 3 is red. Never restart it.", before)
+
+
+def test_brackets_in_a_text_are_none() -> None:
+    (call,) = written_calls('<tool_call>{"name": "f", "arguments": {"a": "' + "[" * 70 + '"}}</tool_call>').calls
+    assert json.loads(call.arguments) == {"a": "[" * 70}
+
+
 def test_several_calls_in_one_text_stay_apart() -> None:
     one, two = (f'<tool_call>{{"name": "read", "arguments": {{"path": "{name}"}}}}</tool_call>' for name in "ab")
     written = written_calls(f"I read both.\n{one}\n{two}")
@@ -142,6 +153,13 @@ def test_several_calls_in_one_text_stay_apart() -> None:
         "<tool_call>no JSON</tool_call>",
         '<tool_call>{"name": "f", "arguments": NaN}</tool_call>',
         '<tool_call>{"name": "f", "arguments": ' + "[" * 900 + "]" * 900 + "}</tool_call>",
+        '<tool_call>{"name": "f", "arguments": {"a": "'
+        + "]" * 1500
+        + '", "b": '
+        + "[" * 1500
+        + "]" * 1500
+        + "}}</tool_call>",
+        '<tool_call>{"name": "f", "arguments": 1e999}</tool_call>',
         "Action: none",
         "<function=>",
     ],
