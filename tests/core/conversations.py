@@ -36,17 +36,34 @@ contents = st.one_of(
 )
 arguments = st.one_of(st.just("{}"), st.builds(lambda text: '{"path":"' + text * 20 + '"}', st.sampled_from(_PLACES)))
 fresh = st.just("fresh")
+WRITTEN = (
+    ("{0}\n```\n{1}\n```", "{0}\n(Current directory: /srv)\nbash-$"),
+    ("THOUGHT: {0}\n```bash\n{1}\n```", "<returncode>1</returncode>\n<output>\n{0}\n</output>"),
+    ("{0}\n<read_file>\n<path>{1}</path>\n</read_file>", "[read_file for 'x'] Result:\n{0}"),
+    ("{0}\n<function=run>\n<parameter=cmd>{1}</parameter>\n</function>", "EXECUTION RESULT of [run]:\n{0}"),
+    ("{0}\nAction: run\nAction Input: {1}", "Observation: {0}"),
+    (
+        '{0}<tool_call>{{"name": "run", "arguments": {{"cmd": "{1}"}}}}</tool_call>',
+        "<tool_response>{0}</tool_response>",
+    ),
+)
+"""How agents without tool calls write one, and what their programs answer in the user's place."""
+
 idents = st.one_of(fresh, fresh, fresh, st.sampled_from(("c1", "c2", "c1-3-0", "\ud800", "a b>*")))
 
 
 @st.composite
 def turns(draw: st.DrawFn, number: int) -> list[dict[str, Any]]:
     """Draw what happens between two users: calls with results in any order, some missing, some nobody asked for."""
-    kind = draw(st.sampled_from(("user", "talk", "batch", "batch", "batch", "orphan", "system", "bad")))
+    kind = draw(st.sampled_from(("user", "talk", "written", "batch", "batch", "batch", "orphan", "system", "bad")))
     if kind == "user":
         return [user(draw(contents.filter(lambda content: content is not None)))]
     if kind == "talk":
         return [assistant(draw(snippets)) | draw(st.sampled_from(({}, {"tool_calls": []})))]
+    if kind == "written":
+        call, frame = draw(st.sampled_from(WRITTEN))
+        asked = assistant(call.format(draw(snippets), draw(st.one_of(snippets, broken))))
+        return [asked, *([user(frame.format(draw(texts)))] if draw(st.booleans()) else [])]
     if kind == "orphan":
         return [result(draw(st.sampled_from(("c1", "nobody", "\udfff"))), draw(contents))]
     if kind == "system":
