@@ -113,6 +113,9 @@ def _chosen(state: State, seen: Views, *, first: int, last: int) -> list[UnitSee
             best[begin].unit.tokens,
         ):
             best[begin] = one
+    # an answer that came when its call was undone stands alone, and would part that call from its other answers
+    spans = [*live.values(), *(tuple(entry.number for entry in one.unit.entries) for one in best.values())]
+    best = {begin: one for begin, one in best.items() if not any(span[0] < begin < span[-1] for span in spans)}
     if not best:
         raise NotFound(_never_shown(state, first, last), first=first, last=last)
     return [best[begin] for begin in sorted(best)]

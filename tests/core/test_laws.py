@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from actors.audit.replay import replay
 from actors.core.entry import measure
 from actors.core.flow import next_actor
+from actors.core.text.observed import is_observation
 from actors.core.view import View
 from actors.cut.decide import cut
 from actors.digest.decide import digest
@@ -50,7 +51,17 @@ def readable(message: dict[str, Any]) -> bool:
 
 
 def last_user(said: list[dict[str, Any]]) -> int:
-    return max((number for number, one in enumerate(said, 1) if readable(one) and one["role"] == "user"), default=0)
+    """Return the number of the last message in which a user speaks, and no program in the user's place; 0 for none."""
+    speaks = [number for number, one in enumerate(said, 1) if readable(one) and one["role"] == "user"]
+    return max((number for number in speaks if not answers(said[number - 2 : number])), default=0)
+
+
+def answers(two: list[dict[str, Any]]) -> bool:
+    """Tell whether the second of *two* messages answers a call that the first has in its text."""
+    if len(two) < 2 or two[0].get("role") != "assistant" or two[0].get("tool_calls"):
+        return False
+    before, text = (one.get("content") for one in two)
+    return isinstance(before, str) and isinstance(text, str) and is_observation(text, before)
 
 
 @given(said=conversations(), wanted=policies(), answer=ANSWERS, budget=st.integers(30, 20_000))

@@ -285,6 +285,23 @@ def test_whatever_is_undone_views_are_legal_within_the_budget_and_replayed(
     assert folded(talk.at, talk.records) == talk.state
 
 
+def test_an_answer_that_came_when_its_call_was_undone_does_not_part_that_call_from_its_other_answers() -> None:
+    talk = Talk(policy(8000))
+    talk.play(user("look"))
+    serve(talk)
+    asked = talk.state.version
+    talk.play(assistant("a repaired \ud800 message", "a", "b"))
+    called = talk.state.version
+    went_back(talk, asked)
+    talk.play(result("a", "nobody asked for it now"))
+    serve(talk)
+    went_back(talk, called)
+    talk.play(result("b", "ten lamps"))
+    assert put_back(talk, 3, 3) is None
+    assert numbers(talk) == [1, 2, 4]
+    assert problems(talk.shown()) == []
+
+
 def test_what_is_said_while_somebody_goes_back_is_heard_after_it() -> None:
     talk = digested()
     fact = rewind(talk.state, talk.past[1].after)
