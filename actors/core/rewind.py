@@ -113,12 +113,20 @@ def _chosen(state: State, seen: Views, *, first: int, last: int) -> list[UnitSee
             best[begin].unit.tokens,
         ):
             best[begin] = one
-    # an answer that came when its call was undone stands alone, and would part that call from its other answers
-    spans = [*live.values(), *(tuple(entry.number for entry in one.unit.entries) for one in best.values())]
-    best = {begin: one for begin, one in best.items() if not any(span[0] < begin < span[-1] for span in spans)}
-    if not best:
+    # an answer that came when its call was undone stands alone, or with another call: neither may be parted
+    spans, chosen = [*live.values()], list[UnitSeen]()
+    for _, one in sorted(best.items()):
+        if not any(_parts(one.unit, span) for span in spans):
+            spans.append((one.unit.first, one.unit.last))
+            chosen.append(one)
+    if not chosen:
         raise NotFound(_never_shown(state, first, last), first=first, last=last)
-    return [best[begin] for begin in sorted(best)]
+    return chosen
+
+
+def _parts(unit: Unit, span: tuple[int, ...]) -> bool:
+    """Tell whether *unit* would stand between the messages of *span*, or these between its own."""
+    return span[0] < unit.first < span[-1] or unit.first < span[0] < unit.last
 
 
 def _never_shown(state: State, first: int, last: int) -> str:
