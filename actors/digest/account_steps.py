@@ -22,6 +22,7 @@ from protocol.account import AccountAct, AccountStep
 from .calls import (
     OUTPUT,
     TASK_LIST,
+    as_line,
     as_said,
     call_text,
     changes_something,
@@ -115,7 +116,7 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
             results[part.call] = f"{results[part.call]}\n{text}" if part.call in results else text
         elif part.trust == "tool":
             printed = f"{printed}\n{part.text}".strip()
-    calls = [part for part in parts if part.tool]
+    calls = [as_line(part) if hindsight.by_fields else part for part in parts if part.tool]
     if not calls and is_output(words):
         # where several assistants speak, one of them often runs the tools and says what they printed
         printed, words = f"{words}\n{printed}".strip(), ""

@@ -22,7 +22,7 @@ from protocol.formats import messages
 from .edits import EDITS, edits_in, edits_text
 from .hindsight import Hindsight
 from .repeats import is_output
-from .written_files import files_written, shell_of
+from .written_files import files_written, line_of, shell_of
 
 MODE = "command"
 """The argument by which a tool that does several things is told which one; of others it is a whole command line."""
@@ -216,6 +216,17 @@ def target_of(call: MessageText, *, whole_paths: bool = True) -> str:
             return _shortly(value[key], whole_paths=whole_paths)
     plain = [item for item in value.values() if isinstance(item, str | int)]
     return _shortly(", ".join(map(str, plain[:3])), whole_paths=whole_paths)
+
+
+def as_line(call: MessageText) -> MessageText:
+    """Return *call* with a command that is given as a list of words (Codex: `["bash", "-lc", …]`) as a line."""
+    value = arguments_of(call)
+    for key in SHELL_LINES:
+        words = value.get(key)
+        if isinstance(words, list) and words and all(isinstance(word, str) for word in words):
+            told = json.dumps({**value, key: line_of(words)}, ensure_ascii=False)
+            return msgspec.structs.replace(call, text=messages.without_surrogates(told))
+    return call
 
 
 def files_written_by(call: MessageText) -> str:

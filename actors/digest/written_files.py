@@ -59,6 +59,13 @@ def files_written(command: str) -> list[str]:
     return [name for name in names if name[-1] != "/" and not _SCRATCH.match(name)][:FILES_MAX]
 
 
+def line_of(words: list[str]) -> str:
+    """Return the line that *words* are: what a shell is given as one, or the words themselves."""
+    name, *options = words[:-1] or [""]
+    is_shell = name.rpartition("/")[2] in _SHELLS and bool(options) and options[-1].endswith("c")
+    return words[-1] if is_shell else shlex.join(words)
+
+
 def shell_of(command: str) -> str:
     """Return the words of *command* that a shell reads, on one line; all of it where no shell could read it."""
     line = read(command)

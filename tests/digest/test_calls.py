@@ -9,9 +9,10 @@ import pytest
 
 from actors.digest.calls import without_endless_words
 from actors.digest.failures import failure_in, refusal_in
+from actors.digest.written_files import line_of
 from tests.builders import user
 
-from .test_account import called, looks, play, told
+from .test_account import account, called, looks, play, told
 from .test_account_room import talk
 
 
@@ -51,3 +52,30 @@ def test_what_a_shell_wrote_is_told_by_its_files() -> None:
     play(of, *called(4, "bash", "n", command=look), *looks(5, 30))
     (line,) = [line for line in told(of).split("\n") if line.startswith("Changed")]
     assert re.findall(r"[\w/]+\.py", line) == ["out/stock.py", "src/shop.py"]
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["bash", "-lc", "cd app && ls > a.txt"], "cd app && ls > a.txt"),
+        (["/bin/zsh", "-l", "-c", "ls"], "ls"),
+        (["git", "commit", "-m", "a b"], "git commit -m 'a b'"),
+        (["bash", "run.sh"], "bash run.sh"),
+        (["ls"], "ls"),
+        (["bash"], "bash"),
+    ],
+)
+def test_a_command_in_words_is_a_line(words: list[str], line: str) -> None:
+    assert line_of(words) == line
+
+
+def test_calls_of_a_shell_in_words_are_told_as_lines_are() -> None:
+    of = play(talk(2_500), user("Repair the stock."))
+    for at in range(1, 13):
+        write = ["bash", "-lc", f"cat > src/part_{at}.py <<'E'\nprint({at})\nE"]
+        play(of, *called(at, "shell", "ok", command=write, workdir="/srv"))
+        look = ["bash", "-lc", f"sed -n {at}p src/stock.py; echo \ud800"]
+        play(of, *called(100 + at, "shell", "row: ok\n" * 6, command=look, workdir="/srv"))
+    play(of, *looks(500, 6))
+    assert "src/part_9.py" in told(of)
+    assert "bash, -lc" not in "".join(act.call + act.target for step in account(of).steps for act in step.acts)
