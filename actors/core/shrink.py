@@ -28,7 +28,7 @@ RESULT_TOKENS_MIN = 256
 instructions and the account lose is lost for good."""
 
 
-class Shorten(Protocol):
+class TextShortener(Protocol):
     """Shows a text in at most so many tokens."""
 
     def __call__(self, text: str, tokens_max: int, *, is_pointer: bool) -> str:
@@ -64,7 +64,7 @@ def shrink(
     return trims, used
 
 
-def shown_by_ends(count: Count) -> Shorten:
+def shown_by_ends(count: Count) -> TextShortener:
     """Return the function that shows a text by its ends and its errors."""
 
     def shorten(text: str, tokens_max: int, *, is_pointer: bool) -> str:
@@ -74,7 +74,7 @@ def shown_by_ends(count: Count) -> Shorten:
     return shorten
 
 
-def shown_by_kind(count: Count) -> Shorten:
+def shown_by_kind(count: Count) -> TextShortener:
     """Return the function that shows a result by the means of its kind, below its lead where it is a pointer's text.
 
     A text of no kind is shown by its ends and its errors, but for one that says nearly the same on most lines.
@@ -97,7 +97,7 @@ def shown_by_kind(count: Count) -> Shorten:
 
 
 def lowered(
-    entries: Sequence[Entry], texts: Sequence[Text], height: int, count: Count, shorten: Shorten
+    entries: Sequence[Entry], texts: Sequence[Text], height: int, count: Count, shorten: TextShortener
 ) -> tuple[tuple[Trim, ...], int]:
     """Shorten those of *texts* that are above *height* tokens to it; return what all *entries* then cost."""
     high = [text for text in texts if text.tokens > height]
@@ -142,7 +142,7 @@ def results_in(entries: Sequence[Entry]) -> list[Text]:
     return [text for text in texts_in(entries) if (text.entry.number, text.pointer) in results]
 
 
-def _trim(entry: Entry, pointer: str, height: int, count: Count, shorten: Shorten) -> Trim:
+def _trim(entry: Entry, pointer: str, height: int, count: Count, shorten: TextShortener) -> Trim:
     before = {one.pointer: one.text for one in entry.shown}
     text = before.get(pointer)
     if text is None:

@@ -87,7 +87,7 @@ def joined(
     most = JOINED_HEADS_MAX if by_fields else JOINED_HEADS_OLDER_MAX
     others = [act for act in ranked if act.call == OTHERS]
     if by_fields:
-        others += [act for act in ranked if act.call != OTHERS and _says_nothing_of(act)]
+        others += [act for act in ranked if act.call != OTHERS and _is_untold_program(act)]
         counted = set(others)
         ranked = [act for act in ranked if act not in counted]
     others += ranked[most:]
@@ -169,7 +169,7 @@ def _is_plan(act: AccountAct) -> bool:
     return act.target == TASK_LIST and bool(act.outcome)
 
 
-def _says_nothing_of(act: AccountAct) -> bool:
+def _is_untold_program(act: AccountAct) -> bool:
     """Tell a program that was written into a command, and of whose outcome nothing is told: it begins as all do."""
     return not (act.outcome or act.failed or act.changes) and bool(_INLINE.match(act.target))
 

@@ -84,7 +84,7 @@ def read(command: str, depth: int = 0) -> Line | None:
         line.files += redirected
         given = [next(texts, "") for _ in range(heredocs)]
         line.texts |= dict.fromkeys(redirected, "\n".join(given))
-        _take(line, words, given, depth)
+        _add(line, words, given, depth)
     return line
 
 
@@ -145,7 +145,7 @@ def _commands(tokens: list[str]) -> Iterator[tuple[list[str], list[str], int]]:
         before = token
 
 
-def _take(line: Line, words: list[str], below: list[str], depth: int) -> None:
+def _add(line: Line, words: list[str], below: list[str], depth: int) -> None:
     """Add one command with these *words*, and the texts *below* it, to *line*."""
     while words and (_ASSIGNED.fullmatch(words[0]) or words[0] in _BEFORE_NAMES):
         words = words[1:]

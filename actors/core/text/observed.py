@@ -26,32 +26,32 @@ _ELEMENTS = "tool_response|tool_result|tool_output"
 _STATE = r"\((?:Open file|Current directory|Interactive session): [^\n]*\)\n"
 
 _FUNCTION_RESULT = re.compile(r"\s*EXECUTION RESULT of \[\w+\]:[ \t]*\n")
-"""How OpenHands begins what it gives back to `<function=`."""
+"""How OpenHands begins the answer to `<function=`."""
 
 _ELEMENT_RESULT = re.compile(r"\s*\[[a-z]\w*(?: for [^\n]{1,300}?)?\] Result:[ \t]*(?:\n|\Z)")
-"""The same of Cline and Roo Code, to an element."""
+"""How Cline and Roo Code begin the answer to a call that is an element."""
 
 _SPEAKS = re.compile(r"<(?:feedback|user_feedback|user_message|user_input|answer|task)>")
-"""Where a person's words stand behind that."""
+"""Where a person's words stand in such an answer of Cline or Roo Code."""
 
 _RESPONSE = re.compile(rf"\s*<({_ELEMENTS})\b[^>\n]*>\n?")
-"""The same of Hermes and Qwen, to `<tool_call>`; it ends as it began."""
+"""How the answer to `<tool_call>` begins (Hermes, Qwen); it ends as it began."""
 
 _BETWEEN = re.compile(rf"</({_ELEMENTS})>\s*<\1\b[^>\n]*>\n?")
 """Between the answers to several calls."""
 
 _ACTED = re.compile(r"\s*Observation(?: \d+)?:[ \t]*\n?")
-"""The same of ReAct, to `Action:` with `Action Input:`."""
+"""How the answer to `Action:` with `Action Input:` begins (ReAct)."""
 
 _PRINTED = re.compile(
     r"\s*(?:(?:OBSERVATION|Observation):[ \t]*\n"  # SWE-agent, smolagents
     r"|exitcode: (?P<code>-?\d+) \(execution \w+\)[ \t]*\n"  # AutoGen
     r"|<returncode>(?P<returned>-?\d+)</returncode>(?:\s*<output>)?\n?)"  # mini-swe-agent
 )
-"""The same to a program between fences, with which the call ended."""
+"""How the answer to a program between fences begins, with which the assistant's text ended."""
 
 _PROMPT = re.compile(rf"(?:\A|\n)(?:{_STATE})+bash-[\d.]*\$\s*\Z")
-"""How SWE-agent's shell ends what it gives back to such a program."""
+"""How SWE-agent's shell ends the answer to such a program."""
 
 _CLOSES = re.compile(rf"\s*</(?:output|{_ELEMENTS})>\s*\Z")
 
