@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import math
+import os
 import sys
+import time
 
 import msgspec
 import pytest
@@ -17,6 +19,7 @@ from protocol.facts import ContextServed
 from protocol.ids import address
 from tests.builders import Talk, policy, user, words
 from tests.conftest import SAMPLE
+from tests.programs.chaos import watch
 from tests.programs.chaos.agent import Tally
 from tests.programs.chaos.checks import Audit, Json, Spoken, audit, pointers
 from tests.programs.chaos.faults import ELDERS, HERD, schedule
@@ -201,3 +204,18 @@ def test_a_process_whose_caches_were_full_late_is_judged_from_there_or_not_at_al
     assert (late.rss_mb, late.wrong()) == ((220.0, 220.0), [])
     assert lived(filling, quiet, quiet, full_seconds=700.0) is None
     assert lived(filling, quiet, quiet, full_seconds=math.inf) is None
+
+
+def test_a_worker_that_came_late_is_judged_when_its_own_caches_are_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    looked = watch.Watch(folder=None)
+    looked.begun(500)
+    for clock[0] in range(0, 1_200, 30):
+        looked.look({os.getpid(): "cut"}, {})
+        looked.begun(500 + watch.FULL_CONVERSATIONS - 1)
+    assert looked.growths() == []
+    for clock[0] in range(1_200, 2_100, 30):
+        looked.begun(500 + watch.FULL_CONVERSATIONS)
+        looked.look({os.getpid(): "cut"}, {})
+    assert [one.name for one in looked.growths()] == ["cut"]

@@ -25,7 +25,7 @@ JUDGED_SECONDS = 480.0
 """Between the two looks at least. With `--spare` one worker of each actor lives for as long as the run."""
 
 FULL_CONVERSATIONS = WARM_MAX * 3 // 2
-"""When so many have begun, workers keep as many as they may: some of them keep one that another has worked on."""
+"""A worker in whose life so many have begun keeps as many as it may: some of them another has worked on, too."""
 
 GROWTH_MAX = 1.2
 """Memory at the end beside that before. Bench allows 1.1 for one conversation (`memory of the workers`); here
@@ -102,6 +102,10 @@ def grown(name: str, pid: int, samples: Sequence[Sample], *, full_seconds: float
 class _Life:
     name: str
     born: float
+    begun: int
+    """Conversations that had begun before it."""
+    full: float = math.inf
+    """When its caches were full."""
     samples: list[Sample] = field(default_factory=list)
 
     @property
@@ -118,6 +122,8 @@ class Watch:
     largest_mb: dict[str, float] = field(default_factory=dict)
     """The most memory that any process of a name had."""
     _full: float = math.inf
+    """When the caches of all processes were, or will be by then."""
+    _begun: int = 0
     _lives: dict[int, _Life] = field(default_factory=dict)
 
     def look(self, workers: Mapping[int, str], others: Mapping[int, str]) -> None:
@@ -132,25 +138,27 @@ class Watch:
                 held = resident_mb(pid)
                 self.largest_mb[name] = max(self.largest_mb.get(name, 0.0), held)
                 if pid in workers:
-                    life = self._lives.setdefault(pid, _Life(name=name, born=now))
+                    life = self._lives.setdefault(pid, _Life(name=name, born=now, begun=self._begun))
                     files = len(os.listdir(f"/proc/{pid}/fd"))
                     # who has just begun has not said it yet
                     tasks = int((self.folder / str(pid)).read_text()) if self.folder else 0
                     life.samples.append(Sample(age_seconds=now - life.born, rss_mb=held, files=files, tasks=tasks))
 
     def begun(self, conversations: int) -> None:
-        """Note that so many conversations have begun."""
-        if conversations >= FULL_CONVERSATIONS:
-            self.full()
+        """Note that so many conversations have begun since the run did."""
+        self._begun = conversations
+        for life in self._lives.values():
+            if conversations >= life.begun + FULL_CONVERSATIONS:
+                life.full = min(life.full, time.monotonic())
 
     def full(self) -> None:
-        """Note that caches are full, if nobody has said so yet."""
+        """Note that all caches are full, if nobody has said so yet."""
         self._full = min(self._full, time.monotonic())
 
     def growths(self) -> list[Growth]:
         """Return how much those grew that lived for long enough, the oldest first."""
         found = (
-            grown(life.name, pid, life.samples, full_seconds=self._full - life.born)
+            grown(life.name, pid, life.samples, full_seconds=min(life.full, self._full) - life.born)
             for pid, life in self._lives.items()
             if life.samples
         )
