@@ -175,8 +175,9 @@ class Squeeze(PolicySection, frozen=True, kw_only=True):
     failed at nothing, told the user nothing, and did not read what agents are told to do."""
     restore: Share = 0.1
     """Most that may be put behind an answer because it is missing there; a worse answer is refused."""
-    prompt_version: Literal["v1", "v2"] = "v1"
-    """`v2` retells an account; where it is `v1`, digest writes values for squeeze."""
+    prompt_version: Literal["v1", "v2", "v3"] = "v1"
+    """`v2` retells an account, `v3` also what the account shortens of the user's messages; where it is `v1`, digest
+    writes values for squeeze."""
     deadline_seconds: Annotated[float, msgspec.Meta(gt=0, le=86_400)] = 60.0
     attempts: Annotated[int, msgspec.Meta(ge=1, le=10)] = 3
     chunks: Annotated[int, msgspec.Meta(ge=1, le=100)] = 16
@@ -188,6 +189,11 @@ class Squeeze(PolicySection, frozen=True, kw_only=True):
         if self.mode != "auto":
             return self.mode
         return "summarize" if self.model else "off"
+
+    @property
+    def retells_requests(self) -> bool:
+        """Tell whether a model retells what an account shortens of the user's messages."""
+        return self.way == "summarize" and self.prompt_version not in ("v1", "v2")
 
 
 class Floor(PolicySection, frozen=True, kw_only=True):

@@ -97,7 +97,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
             "repeated": "near",
         },
         "digest": {"style": "account", "cap": 0.5, "records": "fields"},
-        "squeeze": {"mode": "auto", "prompt_version": "v2", "cap": 0.25, "cap_tokens": 1_500, "offers": "looks"},
+        "squeeze": {"mode": "auto", "prompt_version": "v3", "cap": 0.25, "cap_tokens": 1_500, "offers": "looks"},
         "cut": {"kept": "leave"},
         "shape": {"overdue_seconds": 600.0},
     },

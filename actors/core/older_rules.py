@@ -47,6 +47,7 @@ VALUES_SINCE: Mapping[str, Mapping[str, Mapping[str, Mapping[str, Any]]]] = {
     "3": {
         "budget": {"calibrate": {"apart": "tighten"}},
         "spill": {"repeated": {"near": "point"}, "shown": {"in_order": "kind"}},
+        "squeeze": {"prompt_version": {"v3": "v2"}},
     },
 }
 """The same for values that a version brought to older keys: by section and key, the new value and the way before it."""
@@ -94,7 +95,8 @@ def policy_bytes(rules: str, policy: Policy) -> bytes:
     if not newer:
         return body
     told = msgspec.json.decode(body, type=dict[str, Any])
-    for version in newer:
+    # what a newer version made of a value may itself be new to the one before
+    for version in reversed(newer):
         told = _without(told, KEYS_SINCE.get(version, {}))
         for section, keys in VALUES_SINCE.get(version, {}).items():
             told[section] |= {

@@ -104,7 +104,10 @@ class RequestList:
         return known
 
     def _grown(self, state: State) -> int:
-        """Return the room of requests that are much of what is said in *state*."""
+        """Return the room of requests that are much of what is said in *state*, and that no model retells."""
+        assert state.policy is not None
+        if state.policy.squeeze.retells_requests:
+            return self.room
         sizes = [*(self.count(one.text) for one in self.requests), *(one.tokens for one in self.staying.values())]
         said = sum(min(size, SAID_TOKENS_MAX) for size in sizes)
         share = min(REQUESTS_SHARE_MAX, said / max(1, state.live_tokens - fixed_tokens(state)))

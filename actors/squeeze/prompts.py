@@ -45,13 +45,12 @@ _V1: dict[Task, str] = {
     ),
 }
 
-_RETELL = (
-    "You write the memory of a run. A user talks with an assistant that works with tools. The older part of their "
+_MEMORY = (
     "conversation leaves the assistant's context, and your text takes its place. Whoever goes on has seen nothing of "
     "the run. They must know from your text where everything stands, so that they can take the next step at once: "
     "edit the right lines, run the right command, give the right answer, and do nothing twice.\n"
-    "Beside your text they get, word for word, what the user said, and the newest messages: those marked `stays`. Do "
-    "not retell them; they show you what mattered and what is open. Give the task in a line at most.\n"
+)
+_GIVEN = (
     "What you get: [message N, ...] is a message; an account tells older ones step by step: #N is a message's "
     "number, and behind -> stands what a tool answered; a summary so far is yours, of what came before: merge it with "
     "the rest into one, with everything as it is now.\n"
@@ -67,12 +66,31 @@ _RETELL = (
     "Constraints: what user, rules or tools demand or forbid.\n"
     "Dropped: what was tried or considered and given up, and why.\n"
     "Next: what is open, and the step that was about to be taken.\n"
+)
+_TRUE = (
     "Calls and what tools answered are facts; what the assistant says of them is a claim, and where they differ the "
     "facts count. Write every path, id, name, number and error exactly as the input has it, and none that it has not: "
     "no path or URL put together, no sum, no guess. A sentence with such a value is struck out. Where a value changed, "
     "give the newest, and what it was before if that matters. Leave out what nobody needs any more; what you leave "
     "out can still be read back, what you get wrong cannot be mended. Where the input says that something is not "
     "shown, never conclude that it is absent. Write [secret:...] handles as they are. " + _DATA
+)
+_RETELL_V2 = (
+    "You write the memory of a run. A user talks with an assistant that works with tools. The older part of their "
+    + _MEMORY
+    + "Beside your text they get, word for word, what the user said, and the newest messages: those marked `stays`. Do "
+    "not retell them; they show you what mattered and what is open. Give the task in a line at most.\n" + _GIVEN + _TRUE
+)
+_RETELL_V3 = (
+    "You write the memory of a run. A user talks with an assistant, which may work with tools. The older part of their "
+    + _MEMORY
+    + "Beside your text they get, word for word, the messages marked `stays`. Do not retell them; they show you what "
+    "mattered and what is open. Of a message marked `stays in part` they get only what stands behind [stays of it:]. "
+    "The rest of it is yours to tell: what others wrote in it, who offers, demands, allows, forbids or refuses what, "
+    "at which price, until when, and why. Give the task in a line at most.\n"
+    + _GIVEN
+    + "Where no tools are used, State and Done tell what was offered, agreed, ordered, paid, sent and drafted, by "
+    "whom, and what is in force now; Dropped tells who refused what, and why.\n" + _TRUE
 )
 _SELECT = (
     "An assistant's memory of its work is a list of numbered steps, and it has too many. Name the steps that it can do "
@@ -81,7 +99,9 @@ _SELECT = (
     'the steps to leave out: {"leave_out": [1, 2]}. ' + _DATA
 )
 
-PROMPTS: dict[str, dict[Task, str]] = {"v1": _V1, "v2": {**_V1, "retell": _RETELL, "select": _SELECT}}
+_V2: dict[Task, str] = {**_V1, "retell": _RETELL_V2, "select": _SELECT}
+
+PROMPTS: dict[str, dict[Task, str]] = {"v1": _V1, "v2": _V2, "v3": {**_V2, "retell": _RETELL_V3}}
 """Instructions by the version that the policy names."""
 
 

@@ -20,11 +20,12 @@ from actors.core.loss import fates
 from actors.core.message_texts import texts_of
 from actors.core.packed_items import NO_ITEMS, write_account
 from actors.core.pressure import target_tokens
+from actors.core.request_marks import stands_elsewhere
 from actors.core.state import State
 from actors.core.state_parts import Digest
 from actors.core.text.count import Count
 from actors.core.units import speaks
-from protocol.account import Account, AccountStep, AccountValue
+from protocol.account import Account, AccountRequest, AccountStep, AccountValue
 from protocol.facts import AccountSqueezed, CompactionDeclined
 from protocol.formats import messages
 
@@ -133,7 +134,24 @@ def _input(state: State, digest: Digest, *, count: Count) -> tuple[Piece, ...]:
         state, account_text(before, prose="", through=0, form=digest.form).partition("\n")[2], digest.through
     )
     known = (piece("account of older messages", text, count=count),) if text.strip() else ()
-    return (*known, *pieces(map(_whole, digest.pending), count=count, result_tokens_max=WHOLE_TOKENS_MAX))
+    assert state.policy is not None
+    asked = {one.number: one for one in account.requests} if state.policy.squeeze.retells_requests else {}
+    said = [
+        _staying_of(state, one, asked.get(entry.number), count=count)
+        for entry in digest.pending
+        for one in pieces((_whole(entry),), count=count, result_tokens_max=WHOLE_TOKENS_MAX)
+    ]
+    return (*known, *said)
+
+
+def _staying_of(state: State, said: Piece, request: AccountRequest | None, *, count: Count) -> Piece:
+    """Return *said*, a message, with what stays of it in the account as *request*."""
+    if request is None or stands_elsewhere(request.text):
+        return said
+    if f'read_artifact("messages:{request.number}")' not in request.text:
+        return msgspec.structs.replace(said, title=f"{said.title}, stays")
+    stays = redacted(state, request.text, request.number)
+    return piece(f"{said.title}, stays in part", f"{said.text}\n[stays of it:]\n{stays}", count=count)
 
 
 def _staying(state: State, *, count: Count) -> tuple[Piece, ...]:

@@ -106,6 +106,57 @@ def test_the_model_reads_the_messages_whole_and_numbered() -> None:
     assert asked.schema == b""
 
 
+def letters(first: int, last: int) -> list[dict[str, Any]]:
+    """Return a talk in which the user pastes long letters, and says something short now and then."""
+    out: list[dict[str, Any]] = []
+    for turn in range(first, last):
+        offer = " ".join(
+            f"Hall {turn}-{at} has {80 + at} seats and costs £{turn}{at:02} a day, since its roof is new."
+            for at in range(14)
+        )
+        out += [
+            user(f"This came today:\n\n---\nDear Ann,\n\n{offer}\n\nTom Reed\n---\n\nWhat do you think?"),
+            assistant(f"Hall {turn}-3 would do, if its roof holds."),
+            user(f"Then we take hall {turn}-5, since Ben wants it."),
+            assistant(f"I have noted hall {turn}-5."),
+        ]
+    return out
+
+
+def test_the_model_is_told_what_stays_of_the_users_messages_and_tells_the_rest() -> None:
+    talk = asking(*letters(0, 9))
+    asked = asked_of(talk)
+    assert talk.state.digest is not None
+    account = talk.state.digest.account
+    assert account is not None
+    history = history_of(asked)
+    parts = history.split("\n\n[message ")
+    told = {int(part.partition(",")[0]): part for part in parts[1:]}
+    kept = {one.number: one.text for one in account.requests}
+    whole = [number for number, text in kept.items() if number in told and "[…" not in text]
+    short = [
+        number for number, text in kept.items() if number in told and f'read_artifact("messages:{number}")' in text
+    ]
+    assert whole
+    assert short
+    assert all(told[number].partition("]")[0].endswith("user, stays") for number in whole)
+    for number in short:
+        assert told[number].partition("]")[0].endswith("user, stays in part")
+        assert "Dear Ann" in told[number]
+        assert told[number].rstrip().endswith(f"[stays of it:]\n{kept[number]}".rstrip())
+    assert "`stays in part`" in asked.system
+
+
+def test_what_a_model_retells_of_the_users_words_leaves_it_room_to_do_so() -> None:
+    def of_requests(**squeeze: object) -> int:
+        talk = asking(*letters(0, 9), **squeeze)
+        assert talk.state.digest is not None
+        assert talk.state.digest.account is not None
+        return sum(COUNT(request_text(one)) for one in talk.state.digest.account.requests)
+
+    assert of_requests() < 0.7 * of_requests(prompt_version="v2")
+
+
 def test_by_the_account_alone_the_model_reads_its_steps() -> None:
     talk = asking(mode="squeeze")
     digest = talk.state.digest
@@ -262,7 +313,8 @@ def test_older_rules_read_the_words_that_they_know() -> None:
     assert policy_under("1", found).squeeze.mode == "off"
     told = msgspec.json.decode(policy_bytes("1", found))["squeeze"]
     assert (told["mode"], told["prompt_version"]) == ("off", "v1")
-    assert policy_under("2", found).squeeze == msgspec.structs.replace(found.squeeze, offers="unchanged")
+    before = msgspec.structs.replace(found.squeeze, offers="unchanged", prompt_version="v2")
+    assert policy_under("2", found).squeeze == before
 
 
 def test_the_deadline_grows_with_what_is_to_be_read() -> None:
