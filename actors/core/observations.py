@@ -1,7 +1,8 @@
-"""Observations: messages in the user's place that answer a call which the assistant wrote in its text.
+"""Observations: messages in the user's place that answer a call which the assistant wrote in its text, and notices.
 
-Agents without tool calls get all their results so. Where nobody knew them, they would be requests: kept longest, and
-in the place of what the user wants. Known are the frames of programs (`text/observed.py`), and only behind a call.
+Agents without tool calls get all their results so, and others what happened meanwhile. Where nobody knew them, they
+would be requests: kept longest, and in the place of what the user wants. Known are the frames of programs
+(`text/observed.py`), and only behind a call, and elements that programs alone write (`text/notices.py`).
 A text that its client uploaded is not in the message, and so never known.
 """
 
@@ -18,6 +19,7 @@ from .entry import Entry
 from .message_texts import MessageText, texts_of
 from .state import State
 from .state_parts import Arrived
+from .text.notices import happened, is_notice
 from .text.observed import Written, answers_in, is_observation, written_calls
 
 CALL_ID = "written in #{}.{}"
@@ -25,16 +27,18 @@ CALL_ID = "written in #{}.{}"
 
 
 def marked(entry: Entry, before: Entry | None, policy: Policy | None) -> Entry:
-    """Return *entry*, marked as an observation where it answers what *before* says.
+    """Return *entry*, marked as an observation where it answers what *before* says, or is nothing but notices.
 
-    Only what both say is looked at, as it was said: who folds may have seen it shortened, or not. *policy* is None
-    until a conversation has one; under older rules a user's message is the user's.
+    What follows the instructions is the user's, whatever it looks like. Only what both say is looked at, as it was
+    said: who folds may have seen it shortened, or not. *policy* is None until a
+    conversation has one; under older rules a user's message is the user's.
     """
-    if entry.role != "user" or entry.results or before is None or before.role != "assistant" or before.call_ids:
+    if entry.role != "user" or entry.results or before is None or before.leading:
         return entry
     if policy is not None and policy.digest.records != "fields":
         return entry
-    if not is_observation(_said(entry), _said(before)):
+    said, answers = _said(entry), before.role == "assistant" and not before.call_ids
+    if not (is_notice(said) or (answers and is_observation(said, _said(before)))):
         return entry
     # where several speak, each by a name, one of them may run programs for the others
     return entry if messages.decode(entry.raw).get("name") else replace(entry, observed=True)
@@ -68,13 +72,18 @@ def _unmarked(entry: Entry) -> Entry:
 
 def with_calls(parts: Sequence[MessageText], entries: Sequence[Entry]) -> list[MessageText]:
     """Return the *parts* of a unit's *entries* with the calls that an observation answers, apart from what was said."""
-    answer = next((entry.number for entry in entries if entry.observed), 0)
-    if not answer:
+    observed = {entry.number for entry in entries if entry.observed}
+    if not observed:
         return list(parts)
+    notices = {part.number for part in parts if part.number in observed and is_notice(part.text)}
+    answer = min(observed - notices, default=0)
     calls = 0
     out: list[MessageText] = []
     for part in parts:
-        if part.trust == "assistant" and not part.tool and (written := written_calls(part.text)).calls:
+        is_said = part.trust == "assistant" and not part.tool and answer
+        if part.number in notices:
+            out += [replace(part, text=text)] if (text := happened(part.text)) else []
+        elif is_said and (written := written_calls(part.text)).calls:
             out += _apart(part, written, answer)
             calls = len(written.calls)
         elif part.number == answer and part.trust == "tool":
@@ -91,10 +100,16 @@ def _apart(part: MessageText, written: Written, answer: int) -> Iterator[Message
 
 
 def _answers(part: MessageText, calls: int) -> Iterator[MessageText]:
-    """Yield the answers in *part*, each to its call; to the last one where there are not as many as *calls*."""
+    """Yield the answers in *part*, each to its call; to the last one where there are not as many as *calls*.
+
+    Without calls it answers none.
+    """
     answers = answers_in(part.text)
+    if not calls:
+        yield replace(part, text="\n".join(answers))
+        return
     if len(answers) != calls:
-        yield replace(part, text="\n".join(answers), call=CALL_ID.format(part.number, max(0, calls - 1)))
+        yield replace(part, text="\n".join(answers), call=CALL_ID.format(part.number, calls - 1))
         return
     for place, text in enumerate(answers):
         yield replace(part, text=text, call=CALL_ID.format(part.number, place))

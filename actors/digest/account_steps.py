@@ -36,6 +36,7 @@ from .calls import (
     speaker_of,
     target_of,
     thought_in,
+    updates_task,
     without_endless_words,
     writes_task_list,
 )
@@ -114,7 +115,7 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
         if part.trust == "tool" and part.call:
             text = hindsight.opened(part, own=unit.first)
             results[part.call] = f"{results[part.call]}\n{text}" if part.call in results else text
-        elif part.trust == "tool":
+        elif part.trust == "tool" and not hindsight.is_overtaken(part):
             printed = f"{printed}\n{part.text}".strip()
     calls = [as_line(part) if hindsight.by_fields else part for part in parts if part.tool]
     if not calls and is_output(words):
@@ -151,7 +152,9 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
 
 
 def _only_thinks(call: MessageText, result: str, hindsight: Hindsight) -> bool:
-    """Tell a call that is told as what was said; one that failed, or returned more than that it was done, is not."""
+    """Tell a call that is told as what was said, or not at all; one that failed, or returned more, is not."""
+    if hindsight.by_fields and updates_task(call):
+        return not error_text(result)
     thought = thought_in(call, notes=hindsight.by_fields)
     if not thought or not hindsight.by_fields:
         return bool(thought)

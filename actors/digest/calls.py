@@ -196,6 +196,11 @@ def writes_task_list(call: MessageText) -> bool:
     return bool(stands(_TASK_TOOL, call.tool.encode("utf-8", "replace")))
 
 
+def updates_task(call: MessageText) -> bool:
+    """Tell a call by which Claude Code only says how far one of its own tasks is, or asks for it."""
+    return call.tool in ("TaskUpdate", "TaskList", "TaskGet")
+
+
 def arguments_of(call: MessageText) -> dict[str, Any]:
     """Return the arguments of *call* as an object; an empty one where they are none, or too deep to be told."""
     try:
@@ -249,6 +254,9 @@ def changes_something(call: MessageText, *, by_fields: bool) -> bool:
     """Tell whether *call* changes something, by its verb: the argument `command` where there is one, else the tool."""
     value = arguments_of(call)
     verb = value.get("command") or value.get("cmd")
+    if by_fields and call.tool == "TaskCreate":
+        # nothing but its own list
+        return False
     name = verb if isinstance(verb, str) else _CAMEL.sub("_", call.tool)
     told = (shell_of(name) if by_fields else name)[:400].encode("utf-8", "replace")
     told = _WRITES_NOTHING.sub(b" ", told) if by_fields else told

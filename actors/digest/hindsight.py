@@ -16,6 +16,7 @@ from actors.core.message_texts import MessageText, opened_text, texts_of, withou
 from actors.core.text.excerpt import LookedAt
 from actors.core.text.line_worths import QUESTION_WORTH, Seeker, Sought, different_words, words_of, words_of_all
 from actors.core.text.noise import is_idle
+from actors.core.text.notices import happened, is_notice
 from actors.core.text.opened import opened
 from actors.core.text.recent import Recent
 from protocol.account import AccountRequest, AccountStep
@@ -87,6 +88,8 @@ class Hindsight:
     ends: frozenset[str]
     """What many results end with, by its words."""
     newest_call: dict[str, int]
+    newest_notice: dict[str, int]
+    """Of notices that begin alike, the number of the newest: it says how far a task in the background is."""
     """The number of the newest call of each tool."""
     habits: frozenset[tuple[str, str, str]]
     """Tool, argument and value that most calls of the tool have, where the value is no name."""
@@ -118,6 +121,7 @@ class Hindsight:
         calls: dict[str, MessageText] = {}
         first_fields: dict[tuple[str, str, str], int] = {}
         newest_call: dict[str, int] = {}
+        newest_notice: dict[str, int] = {}
         texts = texts_of(live)
         for part in texts:
             if part.tool:
@@ -126,6 +130,8 @@ class Hindsight:
                 habits.read(part, by_fields=by_fields)
             if part.trust == "tool":
                 call = calls.get(part.call)
+                if by_fields and not part.call and is_notice(part.text):
+                    newest_notice[_title(happened(part.text))] = part.number
                 text = opened(part.text, deep=True) if by_fields else part.text
                 often.update(different_words(text))
                 if by_fields and call and text.lstrip()[:1] in ("{", "["):
@@ -154,12 +160,17 @@ class Hindsight:
             frames=frozenset(words for words, times in firsts.items() if _is_frame(words, times, all_min)),
             ends=frozenset(words for words, times in lasts.items() if words and times >= min(END_RESULTS_MIN, all_min)),
             newest_call=newest_call,
+            newest_notice=newest_notice,
             by_fields=by_fields,
             first_fields=first_fields,
             given=habits.given,
             repeats=Repeats.of(texts, requests, is_begun=bool(begun)) if by_fields else Repeats(),
             habits=habits.often(),
         )
+
+    def is_overtaken(self, part: MessageText) -> bool:
+        """Tell whether *part* is a notice, and a newer one begins like it."""
+        return self.newest_notice.get(_title(part.text), 0) > part.number
 
     def opened(self, part: MessageText, *, own: int) -> str:
         """Return the words of a result that the assistant gave to no tool, without envelopes; *own* is its call."""
@@ -327,3 +338,7 @@ def _ending(line: str) -> str:
 def _is_name(word: str) -> bool:
     """Tell a name or a number from a word of the language."""
     return len(word) > LONG_CHARS or any(mark in "0123456789_./-" for mark in word)
+
+
+def _title(text: str) -> str:
+    return text.lstrip().partition("\n")[0]

@@ -22,6 +22,7 @@ from actors.core.request_marks import (
 )
 from actors.core.state import State
 from actors.core.text.count import Count
+from actors.core.text.notices import spoken
 from actors.core.units import Unit, speaks
 from protocol.account import Account, AccountRequest
 from protocol.policy import share_of
@@ -124,7 +125,7 @@ class RequestList:
         request = _request(unit.entries[0], unit.entries)
         if self.by_fields:
             _, question = self.questions.get(request.number, (0, ""))
-            request = msgspec.structs.replace(request, text=with_question(as_said(request.text), question))
+            request = msgspec.structs.replace(request, text=with_question(as_said(spoken(request.text)), question))
         self.staying.pop(request.number, None)
         self._tell_again(request)
         before = self.requests

@@ -18,7 +18,7 @@ from storage.tombstones import is_erasure
 
 log = logging.getLogger("jettison.conversations")
 
-STATE_SCHEMA = 12
+STATE_SCHEMA = 13
 """Raised whenever `State` changes its meaning or its shape, be it the name of one field: older snapshots are then
 ignored and the log is folded. A test holds the shape to this number."""
 

@@ -11,7 +11,7 @@ import pytest
 from actors.core.older_rules import under
 from actors.core.pins import pinned_numbers
 from protocol.facts import ConversationRewound, PolicySet, ToolOutputSpilled
-from tests.builders import Talk, assistant, policy, user, words
+from tests.builders import Talk, assistant, policy, result, user, words
 
 from .test_account import Message, account, play, told
 from .test_account_room import talk
@@ -160,3 +160,72 @@ def test_an_editor_that_names_lines_alone_changes_the_file_that_it_shows() -> No
         play(of, *shell(at))
     (line,) = [line for line in told(of).split("\n") if line.startswith("Changed")]
     assert re.findall(r"[\w/]+\.py", line) == ["/srv/shop/stock.py"]
+
+
+def notice(event: str) -> Message:
+    told = f"<task-id>b7</task-id>\n<event>Fetching rows\n{event}</event>"
+    return user(f"<task-notification>\n{told}\n</task-notification>")
+
+
+def looked(at: int) -> Iterator[Message]:
+    """Yield a call of a tool, its result, and what a program says behind it."""
+    yield assistant(f"I look at part {at}.", f"c{at}", arguments=f'{{"path":"logs/part_{at}.log"}}')
+    yield result(f"c{at}", f"lock of row {at * 7} was held by import-{at}\n{words(40, 'row')}")
+    yield user(f"<environment_details>\n# Current Time\n{at} o'clock\n</environment_details>")
+
+
+def test_nobody_asks_for_what_a_program_says_unasked() -> None:
+    of = play(talk(2_000), TASK)
+    for at in range(1, 21):
+        play(of, *looked(at), notice(f"page {at}"))
+    assert [one.text for one in account(of).requests if not one.text.startswith("[stands above")] == []
+    assert "o'clock" not in told(of)
+    assert "task-id" not in told(of)
+
+
+def test_of_a_task_in_the_background_the_newest_notice_is_told() -> None:
+    of = play(talk(2_000), TASK, *looked(1), notice("page 1"), notice("page 2"), *looked(2), notice("page 3"))
+    play(of, *looked(3), notice("page 4 failed: no such column"), assistant("It failed."), user("Then stop."))
+    for at in range(4, 24):
+        play(of, *looked(at))
+    assert "page 4 failed: no such column" in told(of)
+    assert not any(f"page {at}" in told(of) for at in (1, 2, 3))
+
+
+def test_what_a_program_puts_around_a_persons_words_is_not_told() -> None:
+    of = play(talk(2_000), TASK)
+    details = "<environment_details>\n# Open Tabs\nstock.log\n</environment_details>"
+    play(
+        of, assistant("Which unit?"), user(f"Use litres, not gallons.\n\n{details}"), assistant("I do."), user("Go on.")
+    )
+    for at in range(1, 21):
+        play(of, *looked(at))
+    (said,) = [one.text for one in account(of).requests if "litres" in one.text]
+    assert said.endswith("Use litres, not gallons.")
+
+
+def test_what_follows_the_instructions_is_the_users_whatever_it_looks_like() -> None:
+    of = play(talk(2_000), {"role": "system", "content": "Help."}, notice("page 1"), notice("page 2"))
+    assert [entry.observed for entry in of.state.live] == [False, False, True]
+
+
+def test_a_program_that_could_not_read_a_call_says_that_it_was_not_run() -> None:
+    refused = user("Please always provide EXACTLY ONE action in triple backticks, found 2 actions.")
+    of = play(talk(2_000), TASK, assistant("Both.\n```\nrm a\n```\n```\nrm b\n```"), refused)
+    for at in range(2, 24):
+        play(of, *shell(at))
+    (act,) = [act for step in account(of).steps for act in step.acts if "rm b" in act.call]
+    assert act.failed
+    assert "not run" in act.outcome
+
+
+def test_its_own_list_is_nothing_that_an_assistant_changed() -> None:
+    of = play(talk(2_000), TASK)
+    for tool, says in (("TaskCreate", "Task #1 created"), ("TaskUpdate", "Updated task #1 status")):
+        call = assistant("", tool, arguments='{"taskId":"1","subject":"Lock rows"}')
+        call["tool_calls"][0]["function"]["name"] = tool
+        play(of, call, result(tool, says))
+    for at in range(1, 21):
+        play(of, *looked(at))
+    assert "Changed" not in told(of)
+    assert "TaskUpdate" not in told(of)

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from protocol.formats import messages
 
+from .notices import words_in
+
 LOOKED_AT_CHARS = 400
 """At each end of a text, in which its frame is looked for."""
 
@@ -18,6 +20,9 @@ FENCE, FENCE_CHARS = "```", 40
 
 SHELL_TOOL = "$"
 """The tool of a call that names none: what stood between fences was for a shell."""
+
+ELEMENTS_MAX = 32
+"""Calls at the end of one text."""
 
 DEPTH_MAX = 64
 """Of arguments within one another. How deep is read must not depend on how deep the reader stands."""
@@ -31,8 +36,11 @@ _FUNCTION_RESULT = re.compile(r"\s*EXECUTION RESULT of \[\w+\]:[ \t]*\n")
 _ELEMENT_RESULT = re.compile(r"\s*\[[a-z]\w*(?: for [^\n]{1,300}?)?\] Result:[ \t]*(?:\n|\Z)")
 """How Cline and Roo Code begin the answer to a call that is an element."""
 
-_SPEAKS = re.compile(r"<(?:feedback|user_feedback|user_message|user_input|answer|task)>")
-"""Where a person's words stand in such an answer of Cline or Roo Code."""
+_NEXT_ELEMENT_RESULT = re.compile(r"\n\[[a-z]\w*(?: for [^\n]{1,300}?)?\] Result:[ \t]*(?=\n|\Z)")
+"""The same between the answers to several calls."""
+
+_CUT_OFF = re.compile(r"\s*\[Response interrupted by [^\]\n]{1,200}\]\s*\Z")
+"""What Cline puts behind a call when the model wrote on."""
 
 _RESPONSE = re.compile(rf"\s*<({_ELEMENTS})\b[^>\n]*>\n?")
 """How the answer to `<tool_call>` begins (Hermes, Qwen); it ends as it began."""
@@ -49,6 +57,33 @@ _PRINTED = re.compile(
     r"|<returncode>(?P<returned>-?\d+)</returncode>(?:\s*<output>)?\n?)"  # mini-swe-agent
 )
 """How the answer to a program between fences begins, with which the assistant's text ended."""
+
+_KILLED = "</command> timed out and has been killed."
+_TIMED_OUT = re.compile(r"\s*The last command <command>")
+_WHAT_IT_PRINTED = re.compile(r"\A\s*(?:The output of the command was:)?\s*(?:<output>\n?)?")
+_HINT = re.compile(r"\nPlease try another command and make sure to avoid those requiring interactive input\.\s*\Z")
+"""How mini-swe-agent answers a program that did not end."""
+
+_UNREAD = re.compile(
+    r"\s*(?:Please always provide EXACTLY ONE action in triple backticks, found"  # mini-swe-agent
+    r"|Your output was not formatted correctly\. You must always include one discussion"  # SWE-agent
+    r"|\[ERROR\] You did not use a tool in your previous response)"  # Cline, Roo Code
+)
+"""How a program answers who wrote no call that it could read, or several."""
+NOT_RUN = "error: not run. "
+
+_SCREEN = re.compile(
+    r"\s*(?:Previous response had (?:warnings|parsing errors):\n[^\n]{0,300}\n+)?"
+    r"(?:Current terminal state:\s*)?(?:New Terminal Output|Current Terminal Screen):[ \t]*(?:\n|\Z)"
+)
+"""How Terminus shows what the keystrokes did that were written as JSON."""
+_KEYS = '"keystrokes"'
+
+_FINISHED = re.compile(
+    r"(?:\n\[(?:Current working directory|Python interpreter|The command completed with exit code|"
+    r"Command finished with exit code (?P<code>-?\d+))[^\n]*\])+\s*\Z"
+)
+"""How OpenHands ends what a command printed."""
 
 _PROMPT = re.compile(rf"(?:\A|\n)(?:{_STATE})+bash-[\d.]*\$\s*\Z")
 """How SWE-agent's shell ends the answer to such a program."""
@@ -92,16 +127,24 @@ def is_observation(text: str, before: str) -> bool:
     wherever it is told.
     """
     begin, end = text[:LOOKED_AT_CHARS], text[-LOOKED_AT_CHARS:]
-    asked = before.rstrip()[-LOOKED_AT_CHARS:]
-    if FENCE in asked[-FENCE_CHARS:] and (_PRINTED.match(begin) or _PROMPT.search(end)):
+    asked = _CUT_OFF.sub("", before[-2 * LOOKED_AT_CHARS :]).rstrip()[-LOOKED_AT_CHARS:]
+    if FENCE in asked[-FENCE_CHARS:] and (_PRINTED.match(begin) or _PROMPT.search(end) or _is_killed(text)):
         return True
+    if _UNREAD.match(begin):
+        return True
+    if _SCREEN.match(begin):
+        return _KEYS in before
     if (found := _RESPONSE.match(begin)) is not None:
         return end.rstrip().endswith(f"</{found.group(1)}>") and bool(_OBJECT.search(before))
     if _ELEMENT_RESULT.match(begin):
-        return bool(_CLOSED.search(asked)) and not _SPEAKS.search(text)
+        return bool(_CLOSED.search(asked)) and not words_in(text)
     if _FUNCTION_RESULT.match(begin):
         return "<function=" in before
     return bool(_ACTED.match(begin) and _ACTION.search(before))
+
+
+def _is_killed(text: str) -> bool:
+    return bool(_TIMED_OUT.match(text)) and _KILLED in text
 
 
 def answers_in(text: str) -> list[str]:
@@ -110,24 +153,42 @@ def answers_in(text: str) -> list[str]:
     What a program that failed gave back begins with its exit code.
     """
     begin = text[:LOOKED_AT_CHARS]
-    matches = (one.match(begin) for one in (_PRINTED, _RESPONSE, _ELEMENT_RESULT, _FUNCTION_RESULT, _ACTED))
-    found = next(filter(None, matches), None)
+    if _is_killed(text):
+        printed = text[text.index(_KILLED) + len(_KILLED) :]
+        printed = _HINT.sub("", _WHAT_IT_PRINTED.sub("", printed, count=1))
+        return [f"error: timed out and was killed\n{_without_close(printed)}".rstrip()]
+    if _UNREAD.match(begin):
+        return [NOT_RUN + text.strip().removeprefix("[ERROR] ")]
+    frames = (_PRINTED, _RESPONSE, _ELEMENT_RESULT, _FUNCTION_RESULT, _ACTED, _SCREEN)
+    found = next(filter(None, (one.match(begin) for one in frames)), None)
     if found is None:
         return [text]
-    bare = text[found.end() :]
-    close = _CLOSES.search(bare[-LOOKED_AT_CHARS:])
-    bare = bare[: len(bare) - len(close.group())] if close else bare
+    bare = _without_close(text[found.end() :])
     told = found.groupdict()
     code = told.get("code") or told.get("returned") or "0"
+    if found.re is _FUNCTION_RESULT and (ended := _FINISHED.search(bare, max(0, len(bare) - LOOKED_AT_CHARS))):
+        bare, code = bare[: ended.start()], ended.group("code") or code
+    if found.re is _ELEMENT_RESULT:
+        return _NEXT_ELEMENT_RESULT.split(bare)
     # every second piece is the name of an element
     pieces = _BETWEEN.split(bare)[::2]
     return [f"exit code: {code}\n{pieces[0]}" if int(code) else pieces[0], *pieces[1:]]
 
 
+def _without_close(text: str) -> str:
+    close = _CLOSES.search(text[-LOOKED_AT_CHARS:])
+    return text[: len(text) - len(close.group())] if close else text
+
+
 def written_calls(text: str) -> Written:
-    """Return the calls that are written in *text*: all objects, or the last of the other kinds; none: all was said."""
-    for reader in (_function, _objects, _element, _action, _fenced):
-        if (written := reader(text)) is not None:
+    """Return the calls that are written in *text*: all objects and elements at its end, or the last of the other kinds.
+
+    Without calls all was said.
+    """
+    cut = _CUT_OFF.search(text, max(0, len(text) - LOOKED_AT_CHARS))
+    bare = text[: cut.start()] if cut else text
+    for reader in (_function, _objects, _element, _keystrokes, _action, _fenced):
+        if (written := reader(bare)) is not None:
             return written
     return Written(text, [])
 
@@ -160,18 +221,34 @@ def _objects(text: str) -> Written | None:
 
 
 def _element(text: str) -> Written | None:
-    """Return `<NAME><KEY>VALUE</KEY></NAME>` at the end of a text (Cline, Roo Code), or `<command>…</command>`."""
+    """Return the `<NAME><KEY>VALUE</KEY></NAME>` at the end of a text (Cline, Roo Code), or `<command>…</command>`."""
+    calls: list[WrittenCall] = []
     bare = text.rstrip()
-    closed = _CLOSED.search(bare[-LOOKED_AT_CHARS:])
-    start = bare.rfind(f"<{closed.group(1)}>") if closed else -1
-    if closed is None or start < 0:
+    while len(calls) < ELEMENTS_MAX and (closed := _CLOSED.search(bare[-LOOKED_AT_CHARS:])) is not None:
+        name = closed.group(1)
+        start = bare.rfind(f"<{name}>")
+        body = bare[start + len(name) + 2 : len(bare) - len(name) - 3]
+        is_command = name in _COMMANDS and not _CHILD.match(body)
+        arguments = {"command": body.strip("\n")} if is_command else _children(body, _CHILD, "</{}>")
+        if start < 0 or not arguments:
+            break
+        calls.append(_call(SHELL_TOOL if is_command else name, arguments))
+        bare = bare[:start].rstrip()
+    return _written(bare, len(bare), len(bare), *reversed(calls)) if calls else None
+
+
+def _keystrokes(text: str) -> Written | None:
+    """Return the keys of a JSON object with `commands` (Terminus), as one call; what it says beside them was said."""
+    start, end = text.find("{"), text.rfind("}") + 1
+    told = _json(text[start:end]) if _KEYS in text and start >= 0 else None
+    commands = told.get("commands") if isinstance(told, dict) else None
+    if not isinstance(told, dict) or not isinstance(commands, list):
         return None
-    name = closed.group(1)
-    body = bare[start + len(name) + 2 : len(bare) - len(name) - 3]
-    if name in _COMMANDS and not _CHILD.match(body):
-        return _written(text, start, len(text), _call(SHELL_TOOL, {"command": body.strip("\n")}))
-    arguments = _children(body, _CHILD, "</{}>")
-    return _written(text, start, len(text), _call(name, arguments)) if arguments else None
+    keys = [one.get("keystrokes") for one in commands if isinstance(one, dict)]
+    said = "\n".join(str(value) for value in told.values() if isinstance(value, str))
+    command = "".join(key for key in keys if isinstance(key, str)).strip()
+    said = f"{text[:start].strip()}\n{said}".strip()
+    return Written(said, [_call(SHELL_TOOL, {"command": command})]) if command else None
 
 
 def _children(body: str, opening: re.Pattern[str], closing: str) -> dict[str, str]:

@@ -29,6 +29,9 @@ ACTS = "Thought: hm\nAction: search\nAction Input: shop"
         ('<tool_response>\n{"name": "f"}\n</tool_response>', '<tool_call>\n{"name": "f"}\n</tool_call>'),
         ("<tool_response>\nmy <answer>42</answer>\n</tool_response>", '<tool_call>\n{"name": "f"}\n</tool_call>'),
         ("exitcode: 0 (execution succeeded)\nCode output: 3", CALL),
+        ("The last command <command>npm run\ndev</command> timed out and has been killed.\n<output>", CALL),
+        ("New Terminal Output:\n$ ls", '{"commands": [{"keystrokes": "ls\\n"}]}'),
+        ("Current terminal state:\nCurrent Terminal Screen:\n$", '{"commands": [{"keystrokes": "ls\\n"}]}'),
         (f"stock.py  shop.py\n{PROMPT}", CALL),
         (f"\n{PROMPT} ", CALL),
     ],
@@ -38,10 +41,34 @@ def test_the_frame_of_a_program_is_known(text: str, before: str) -> None:
     assert not is_observation(text, "What did you see?")
 
 
+def test_an_element_that_was_cut_off_is_a_call() -> None:
+    noted = "[Response interrupted by a tool use result. Only one tool may be used at a time.]"
+    before = f"I read it.\n<read_file>\n<path>a.ts</path>\n</read_file>\n\n{noted}"
+    assert is_observation("[read_file for 'a.ts'] Result:\n\nconst a = 1", before)
+    written = written_calls(before)
+    assert (written.said, [call.tool for call in written.calls]) == ("I read it.", ["read_file"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Please always provide EXACTLY ONE action in triple backticks, found 2 actions.",
+        "Your output was not formatted correctly. You must always include one discussion and one command.",
+        "[ERROR] You did not use a tool in your previous response! Please retry with a tool use.",
+    ],
+)
+def test_who_wrote_no_call_is_told_so_by_a_program(text: str) -> None:
+    assert is_observation(text, "I am done, I think.")
+    assert answers_in(text) == [f"error: not run. {text.removeprefix('[ERROR] ')}"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "",
+        "Your output was not formatted correctly. Please use a table.",
+        "Please always provide exactly one action, and say why.",
+        "The last command timed out and has been killed. Use another one.",
         "My observation: it is slow.",
         "Observation: when I click Save it crashes. Never touch the database.",
         "OBSERVATION: the customer is in Vienna; quote in EUR.",
@@ -76,6 +103,22 @@ def test_what_a_person_says_is_none(text: str) -> None:
         ("<tool_response>\nok\n</tool_response>\n", ["ok"]),
         ("<tool_response>\na\n</tool_response>\n<tool_response>\nb\n</tool_response>", ["a\n", "b"]),
         (f"ok\n{PROMPT}", [f"ok\n{PROMPT}"]),
+        (
+            "EXECUTION RESULT of [execute_bash]:\nno such file\n[The command completed with exit code 2.]\n"
+            "[Current working directory: /w]\n[Command finished with exit code 2]",
+            ["exit code: 2\nno such file"],
+        ),
+        (
+            "[write_to_file for 'a'] Result:\nsaved\n[execute_command for 'npm test'] Result:\n1 failed",
+            ["saved", "\n1 failed"],
+        ),
+        (
+            "The last command <command>npm run dev</command> timed out and has been killed.\nThe output of the "
+            "command was:\n <output>\nready\n</output>\nPlease try another command and make sure to avoid those "
+            "requiring interactive input.",
+            ["error: timed out and was killed\nready"],
+        ),
+        ("New Terminal Output:\nroot@x:/# ls\na.py", ["root@x:/# ls\na.py"]),
     ],
 )
 def test_a_frame_is_left_out_but_for_how_it_ended(text: str, answers: list[str]) -> None:
@@ -113,6 +156,12 @@ def test_a_frame_is_left_out_but_for_how_it_ended(text: str, answers: list[str])
         ),
         ('Thought: find it\nAction: search\nAction Input: {"q": "x"}', "find it", "search", {"q": "x"}),
         ("Thought: find it\nAction: search\nAction Input: x y\nObservation:", "find it", "search", {"input": "x y"}),
+        (
+            '{"analysis": "empty", "plan": "ls", "commands": [{"keystrokes": "cd a\\n"}, {"keystrokes": "ls\\n"}]}',
+            "empty\nls",
+            SHELL_TOOL,
+            {"command": "cd a\nls"},
+        ),
         ('<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>', "", "f", {"a": 1}),
         ('<tool_call>{"name": "f", "arguments": {"a": "x \\ud800 y"}}</tool_call>', "", "f", {"a": "x \ufffd y"}),
     ],
@@ -140,6 +189,11 @@ def test_several_calls_in_one_text_stay_apart() -> None:
     written = written_calls(f"I read both.\n{one}\n{two}")
     assert written.said == "I read both."
     assert [json.loads(call.arguments)["path"] for call in written.calls] == ["a", "b"]
+    elements = "<write_to_file>\n<path>a</path>\n</write_to_file>\n\n<execute_command>\n<command>x</command>\n"
+    assert [call.tool for call in written_calls(f"Both.\n{elements}</execute_command>").calls] == [
+        "write_to_file",
+        "execute_command",
+    ]
     assert written_calls("Action: one\nAction Input: 1\n\nAction: two\nAction Input: 2").calls[0].tool == "two"
 
 
@@ -161,6 +215,8 @@ def test_several_calls_in_one_text_stay_apart() -> None:
         + "}}</tool_call>",
         '<tool_call>{"name": "f", "arguments": 1e999}</tool_call>',
         "Action: none",
+        '{"commands": 1, "keystrokes": []}',
+        '{"commands": [{"keystrokes": 1}, 2]}',
         "<function=>",
     ],
 )
@@ -170,6 +226,8 @@ def test_a_text_without_a_call_has_none(text: str) -> None:
 
 
 PIECES = ["<tool_call>", "</tool_call>", '{"name": "f", "arguments": ', '"\\ud800"', "}", "```", "\n", "<a>", "</a>"]
+PIECES += ["The last command <command>", "</command> timed out and has been killed.", "[a for 'b'] Result:\n"]
+PIECES += ['{"commands": [{"keystrokes": "', "New Terminal Output:\n", "[Response interrupted by x.]"]
 PIECES += ["Action: x", "Action Input: ", "<function=f>", "<parameter=p>", "</parameter>", "Observation:", " "]
 
 
