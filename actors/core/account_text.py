@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, takewhile
 
 import msgspec
 
@@ -23,11 +23,17 @@ SHARED_CHARS_MIN = 6
 """Fewer characters, with which one text ends and the next begins, are two things."""
 
 COLUMNS_CHARS_MIN = 40
+
+FOLDER_FILES_MIN, FOLDER_CHARS_MIN = 3, 16
+"""Of changed files, from which on the folder that all are in is told once."""
+
 CHANGED_STEPS_MIN, NUMBERS_MAX = 8, 6
 """With fewer steps, they say it themselves; of the steps that changed one thing, the newest."""
 
 WRITES = "> "
 """Begins the target of a command that writes files, as in a shell."""
+
+_WHOLE_NAME, _FOLDERS = re.compile(r"(?:/|[A-Za-z]:\\)[^ ]+\Z"), re.compile(r"[^\\/]*[\\/]")
 
 _COMMAND = re.compile(r"[a-z][\w.+-]* .*(?:(?<=\s)-|['\"|>&;$]|\s[./~]|\w/)")
 """A command's name, and behind it a switch, a quote, another command, a folder."""
@@ -208,11 +214,32 @@ def changed_text(steps: tuple[AccountStep, ...], *, commands_apart: bool) -> str
         for name, numbers in found.items()
     }
     commands = [told.pop(name) for name in found if commands_apart and _COMMAND.match(name)]
+    folder = _folder_of(list(told)) if commands_apart else ""
+    changed = [_within(one, folder) for one in told.values()]
     return "\n".join(
         f"{title}: {'; '.join(some)}"
-        for title, some in (("Changed", list(told.values())), ("Changed by commands", commands))
+        for title, some in (
+            (f"Changed in {folder}" if folder else "Changed", changed),
+            ("Changed by commands", commands),
+        )
         if some
     )
+
+
+def _folder_of(names: Sequence[str]) -> str:
+    """Return the folder that the files in *names* are in, where it is long; some names may lack their beginning."""
+    folders = [_FOLDERS.findall(name) for name in names if _WHOLE_NAME.match(name)]
+    same = takewhile(lambda each: len(set(each)) == 1, zip(*folders, strict=False))
+    folder = "".join(each[0] for each in same)
+    return folder if len(folders) >= FOLDER_FILES_MIN and len(folder) >= FOLDER_CHARS_MIN else ""
+
+
+def _within(told: str, folder: str) -> str:
+    """Return *told*, a file's name and its numbers, as seen from *folder*."""
+    if not folder or told.startswith(folder):
+        return told[len(folder) :]
+    last = folder[-1] + _FOLDERS.findall(folder)[-1]
+    return told.partition(last)[2] if told.startswith(GAP) and told.count(last) == 1 else told
 
 
 def _ends_as_columns(line: str) -> bool:

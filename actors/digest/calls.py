@@ -28,6 +28,11 @@ MODE = "command"
 """The argument by which a tool that does several things is told which one; of others it is a whole command line."""
 
 PATHS = ("path", "file_path", "filepath", "file", "filename", "file_name", "uri", "url")
+ALL_PATHS = (
+    *PATHS,
+    *("absolutePath", "absolute_path", "filePath", "target_file", "TargetFile", "AbsolutePath", "notebook_path"),
+)
+"""The same since rules 3."""
 SHELL_LINES = ("command", "cmd")
 COMMANDS = (*SHELL_LINES, "query", "script", "code")
 LANGUAGES = frozenset(
@@ -58,6 +63,8 @@ _LOOKS = re2.compile(
     rb"|git (?:log|diff|show|status|grep)|search|get|list|read|think|todo\w*|describe)\b"
 )
 TASK_LIST = "its own list of tasks"
+TASK_PROGRESS = "task_progress"
+"""The argument in which Cline's models keep that list, in each call."""
 """What a call is about that writes it (`writes_task_list`)."""
 
 _JOINTS = re.compile(r"\s+|(?<=[。、，；！？])|(?=[。、，；！？])")
@@ -151,7 +158,7 @@ def call_text(call: MessageText, *, chars: int, hindsight: Hindsight, said: str 
     told = {key: item for key, item in value.items() if not _is_noise(call, key, item, hindsight, said)}
     if hindsight.by_fields:
         told = {key: without_endless_words(item) if isinstance(item, str) else item for key, item in told.items()}
-    if len(told) == 1 and isinstance(only := next(iter(told.values())), str):
+    if len(told) == 1 and isinstance(only := next(iter(told.values())), str) and only not in ("true", "false"):
         return clipped(f"{tool} {only.strip()}", chars, names=hindsight.by_fields)
     is_edit = hindsight.by_fields and changes_something(call, by_fields=True)
     edits, edited = edits_in(told) if is_edit else ([], frozenset[str]())
@@ -173,7 +180,7 @@ def call_text(call: MessageText, *, chars: int, hindsight: Hindsight, said: str 
 
 def _begin(tool: str, told: Mapping[str, Any], besides: Collection[str]) -> str:
     """Return the line of a call: what a tool of several was to do, the file, and the other arguments by their names."""
-    bare = [key for key in (MODE, *PATHS) if key not in besides and isinstance(told.get(key), str)]
+    bare = [key for key in (MODE, *ALL_PATHS) if key not in besides and isinstance(told.get(key), str)]
     bare = [key for key in bare if key != MODE or told[key].isidentifier()]
     others = [f"{key} {flat_rows(item)}" for key, item in told.items() if key not in (*bare, *besides)]
     return " ".join(filter(None, (tool, *(told[key] for key in bare), ", ".join(others))))
@@ -184,7 +191,7 @@ def _named(key: str, value: object) -> str:
 
 
 def _is_noise(call: MessageText, key: str, value: object, hindsight: Hindsight, said: str) -> bool:
-    if value in (None, "", [], {}):
+    if value in (None, "", [], {}) or (hindsight.by_fields and key == TASK_PROGRESS):
         return True
     if isinstance(value, str) and len(value) > SAID_CHARS_MIN and value.strip() in said:
         return True
@@ -216,8 +223,9 @@ def target_of(call: MessageText, *, whole_paths: bool = True) -> str:
     With *whole_paths* a path stands whole: those of a project begin alike, and are told apart by their ends.
     """
     value = arguments_of(call)
-    for key in (*PATHS, *COMMANDS):
-        if isinstance(value.get(key), str) and " " in value[key].strip() + (" " if key in PATHS else ""):
+    paths = ALL_PATHS if whole_paths else PATHS
+    for key in (*paths, *COMMANDS):
+        if isinstance(value.get(key), str) and " " in value[key].strip() + (" " if key in paths else ""):
             return _shortly(value[key], whole_paths=whole_paths)
     plain = [item for item in value.values() if isinstance(item, str | int)]
     return _shortly(", ".join(map(str, plain[:3])), whole_paths=whole_paths)
@@ -237,7 +245,7 @@ def as_line(call: MessageText) -> MessageText:
 def files_written_by(call: MessageText) -> str:
     """Return the files that a command line writes, as the target of its *call*; nothing for any other call."""
     value = arguments_of(call)
-    if call.tool in LANGUAGES or any(key in value for key in PATHS):
+    if call.tool in LANGUAGES or any(key in value for key in ALL_PATHS):
         return ""
     command = next((value[key] for key in SHELL_LINES if isinstance(value.get(key), str)), "")
     files = files_written(command)

@@ -115,13 +115,11 @@ class Hindsight:
         said: dict[str, int] = {}
         asked: set[str] = set()
         often: Counter[str] = Counter()
-        begun = tuple(before)
-        links = Links(begun if by_fields else ())
+        links = Links(begun := tuple(before) if by_fields else ())
         firsts, lasts, habits = Counter[str](), Counter[str](), Habits()
         calls: dict[str, MessageText] = {}
         first_fields: dict[tuple[str, str, str], int] = {}
         newest_call: dict[str, int] = {}
-        newest_notice: dict[str, int] = {}
         texts = texts_of(live)
         for part in texts:
             if part.tool:
@@ -130,8 +128,6 @@ class Hindsight:
                 habits.read(part, by_fields=by_fields)
             if part.trust == "tool":
                 call = calls.get(part.call)
-                if by_fields and not part.call and is_notice(part.text):
-                    newest_notice[_title(happened(part.text))] = part.number
                 text = opened(part.text, deep=True) if by_fields else part.text
                 often.update(different_words(text))
                 if by_fields and call and text.lstrip()[:1] in ("{", "["):
@@ -160,7 +156,7 @@ class Hindsight:
             frames=frozenset(words for words, times in firsts.items() if _is_frame(words, times, all_min)),
             ends=frozenset(words for words, times in lasts.items() if words and times >= min(END_RESULTS_MIN, all_min)),
             newest_call=newest_call,
-            newest_notice=newest_notice,
+            newest_notice=_newest_notices(texts) if by_fields else {},
             by_fields=by_fields,
             first_fields=first_fields,
             given=habits.given,
@@ -338,6 +334,12 @@ def _ending(line: str) -> str:
 def _is_name(word: str) -> bool:
     """Tell a name or a number from a word of the language."""
     return len(word) > LONG_CHARS or any(mark in "0123456789_./-" for mark in word)
+
+
+def _newest_notices(texts: Iterable[MessageText]) -> dict[str, int]:
+    """Return the number of the newest of the notices among *texts* that begin alike, by how they begin."""
+    alone = (part for part in texts if part.trust == "tool" and not part.call)
+    return {_title(happened(part.text)): part.number for part in alone if is_notice(part.text)}
 
 
 def _title(text: str) -> str:

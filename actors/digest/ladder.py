@@ -45,7 +45,7 @@ as older rules have it, most of them are of no use to those who read a view, and
 REWRITTEN_SHARE = 0.8
 """Of the account's room: how far it is written anew when that is used up; until then it only grows at its end."""
 
-LEAST_SHARE = 0.4
+LEAST_SHARE = 0.5
 """Of the account's room: so much the steps keep, though the target is lower; then the newest units give way."""
 
 REACHED_SHARE = 0.6

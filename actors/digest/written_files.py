@@ -26,7 +26,9 @@ _WRITING = (">", "tee", "sed", "perl", "write_", "open(", "apply_patch")
 _HEREDOC = re.compile(r"(?<!<)<<(-?)[ \t]*(['\"]?)([\w.-]+)\2(?!<)")
 _QUOTES = re.compile(r"\\.|['\"]")
 _NAME = re.compile(r"[\w./~+@-]*[A-Za-z][\w./+@-]*")
-_SCRATCH = re.compile(r"/(?:dev|tmp|var/tmp)/")
+_NO_FILE = re.compile(r"/(?:dev|tmp|var/tmp)/|-|(?i:nul)\Z")
+"""What does not stay, a switch behind a placeholder (`<GROUP> -J`), and the nothing of Windows."""
+
 _ASSIGNED = re.compile(r"\w+=.*", re.DOTALL)
 _BREAKS = frozenset(";&|()\n")
 _REDIRECTS = frozenset((">", ">>", "&>", "&>>", ">|"))
@@ -56,7 +58,7 @@ def files_written(command: str) -> list[str]:
         return []
     line = read(command)
     names = filter(_NAME.fullmatch, dict.fromkeys(line.files if line else ()))
-    return [name for name in names if name[-1] != "/" and not _SCRATCH.match(name)][:FILES_MAX]
+    return [name for name in names if name[-1] != "/" and not _NO_FILE.match(name)][:FILES_MAX]
 
 
 def line_of(words: list[str]) -> str:

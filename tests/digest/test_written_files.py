@@ -42,6 +42,8 @@ from actors.digest.written_files import FILES_MAX, files_written, shell_of
         ("p='a.txt'; python - <<'E'\np='a.txt'; s=open(p).read(); p='b.txt'\nopen(p,'w')\nE", ["b.txt"]),
         ("echo it's > a.txt", []),
         ("cat a.txt > /dev/null > /tmp/x", []),
+        ("type a.txt > nul & dir > NUL", []),
+        ("sbatch -p <GROUP> -J beam run.sh", []),
         ("awk '$4 > 500' nginx.log | sort -n | head -5", []),
         ("grep -n 'x->y' a.c; test 3 -gt 2 && echo yes", []),
         ("ls -la 2>/dev/null; cat a.txt", []),

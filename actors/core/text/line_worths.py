@@ -21,6 +21,7 @@ from .recent import Recent
 from .shorten.lines import lines_with, shapes_of, telling_lines
 from .table import Table
 from .told_table import summaries
+from .verdicts import verdicts
 
 Sought = Callable[[str], float]
 """Tells how much a word (in lower case) matters: 0 not at all, 1 as one that the agent used."""
@@ -248,7 +249,7 @@ def line_worths(
 
 
 def _look_around(lines: Sequence[str], bare: Sequence[str], program: Collection[int], worths: list[float]) -> None:
-    """Change *worths* by what stands around a line: what failed, or only announces another one."""
+    """Change *worths* by what stands around a line: what failed, how all came out, or what only announces another."""
     for number in failing_sources(lines):
         worths[number] += _FAILING_WORTH
     for number in labels(bare, program):
@@ -256,6 +257,8 @@ def _look_around(lines: Sequence[str], bare: Sequence[str], program: Collection[
         worths[number] *= _LABEL_SHARE
     for number in (*passed_tests(lines), *wordless(bare), *fragments(bare)):
         worths[number] = 0.0
+    for number in verdicts(lines):
+        worths[number] += 2 * _TELLING_WORTH
 
 
 def _repeats_question(words: Iterable[str], weights: Mapping[str, float]) -> bool:

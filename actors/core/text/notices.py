@@ -51,7 +51,7 @@ def is_notice(text: str) -> bool:
 
 
 def happened(text: str) -> str:
-    """Return what the notices in *text* say that happened; an empty text where they say how things are."""
+    """Return the events that the notices in *text* tell; an empty text where they say how things are."""
     told = []
     for name, body in _parted(text)[0]:
         if name in EVENTS:
@@ -61,7 +61,7 @@ def happened(text: str) -> str:
 
 
 def spoken(text: str) -> str:
-    """Return what a person says in *text*, without the frame and the notices that a program put around it."""
+    """Return the words of a person in *text*, without the frame and the notices that a program put around them."""
     rest = _parted(text)[1] or text
     said = words_in(rest) if _FRAME.match(rest[:LOOKED_AT_CHARS]) else []
     return "\n\n".join(said) or rest

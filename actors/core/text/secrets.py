@@ -64,7 +64,8 @@ _TOKEN = (
     r"secret|token|api[ _-]?key|access[ _-]?key(?:[ _-]?id)?|auth[ _-]?key|account[ _-]?key|secret[ _-]?key"
     r"|private[ _-]?key|signing[ _-]?key|encryption[ _-]?key|client[ _-]?secret|credentials?"
 )
-_IS = r"\s?(?:=|:|=>|:=|：)\s{0,2}|\s(?:is|ist|lautet|es|est|é)\s(?:\s?:)?|(?:是|为|は)"
+# in files of settings what is assigned often stands in a column of its own
+_IS = r"(?:\s|[ \t]{0,40})(?:=|:|=>|:=|：)(?:\s{0,2}|[ \t]{0,40})|\s(?:is|ist|lautet|es|est|é)\s(?:\s?:)?|(?:是|为|は)"
 _ASSIGNED: tuple[tuple[Any, int], ...] = (
     (re2.compile(
         rf"(?i)((?:[\w.-]{{0,40}})(?:{_PASSWORD}))({_QUOTE}(?:{_IS}){_QUOTE}|\\?[\"']?\s*,\s*\\?[\"']|>)"

@@ -51,6 +51,8 @@ SECRETS = {
     "around",
     [
         "api_key = {}",
+        'twilio_auth_token            = "{}"',
+        "client_secret:\t\t{}",
         "Authorization: Bearer {}",
         "postgres://u:{}@db.example/x",
         "password is {}",
