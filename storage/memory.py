@@ -107,8 +107,8 @@ class MemorySnapshots:
         """See `Snapshots.newest`."""
         return self._newest.get(at)
 
-    def forget(self, at: Address) -> int:
-        """Forget the snapshot of *at*; return how many there were."""
+    async def forget(self, at: Address) -> int:
+        """See `Snapshots.forget`."""
         return int(self._newest.pop(at, None) is not None)
 
 

@@ -91,6 +91,14 @@ class Snapshots(Protocol):
         """Return the newest snapshot of *at*, or None."""
         ...
 
+    async def forget(self, at: Address) -> int:
+        """Overwrite all snapshots of *at*, older ones too; return how many there were.
+
+        The one call that passes its failure on: raises `LogUnavailable`, after which some may be left, and
+        `NotProvisioned` where the store was made so that it forbids it. Asked again it goes on.
+        """
+        ...
+
 
 class Keys(Protocol):
     """One secret for each conversation, with which what is kept of it is encrypted.

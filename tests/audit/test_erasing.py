@@ -196,7 +196,7 @@ async def test_after_an_erasure_no_file_holds_a_planted_text(data: Path, agent: 
         certificate: dict[str, Any] = json.loads(done.stdout)
 
         assert hits(data, planted) == {}
-        assert (certificate["keys"], certificate["messages"]) == (1, state.messages)
+        assert (certificate["keys"], certificate["messages"], certificate["snapshots"] > 0) == (1, state.messages, True)
         assert len(certificate["shared"]) == 1
         assert artifacts >= set(certificate["artifacts"])
         assert not set(certificate["artifacts"]) & {key async for key in _objects(running, talk.at)}
