@@ -131,6 +131,12 @@ class MemoryKeys:
             raise Erased(f"{at} was erased, and its key with it", address=str(at))
         return self._keys.get(at)
 
+    async def prepare(self, tenant: Token) -> None:
+        """See `Keys.prepare`; no key of a tenant wraps the keys in memory."""
+
+    async def check(self, tenant: Token) -> None:
+        """See `Keys.check`."""
+
     def destroy(self, at: Address) -> int:
         """Destroy the key of *at*, and any that would come after it; return how many there were."""
         self._destroyed.add(at)
@@ -170,6 +176,10 @@ class MemoryArtifacts:
     async def upload_url(self, tenant: Token, sha256: str, *, size_bytes: int) -> str:
         """Refuse: nothing listens to uploads in memory."""
         raise NotFound("the store in memory takes no uploads", sha256=sha256)
+
+    async def sizes(self) -> AsyncIterator[dict[tuple[Token, str], int]]:
+        """See `Artifacts.sizes`."""
+        yield {name: len(body) for name, body in self._bodies.items()}
 
 
 class MemoryArchives:

@@ -266,7 +266,7 @@ async def test_an_erasure_that_broke_off_still_knows_what_is_to_go(data: Path) -
 
 
 async def _objects(running: Any, at: Address) -> Any:
-    listing = await running.artifacts.call(
+    listing = await running.bucket.call(
         "ListObjectsV2",
         f"{at.tenant}/",
         lambda client, bucket: client.list_objects_v2(Bucket=bucket, Prefix=f"{at.tenant}/"),

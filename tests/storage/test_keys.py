@@ -49,6 +49,13 @@ async def test_each_conversation_has_one_key_of_its_own(keys: Keys, at: Address)
     assert "secret" not in repr(await keys.key(at))
 
 
+async def test_a_tenant_whose_key_is_there_needs_nothing_and_may_be_asked_again(keys: Keys, at: Address) -> None:
+    for _ in range(2):
+        await keys.prepare(at.tenant)
+        await keys.check(Token(f"new-{fresh_id()[:8]}"))
+    assert await keys.known(at) is None, "the tenant's key alone is made"
+
+
 async def test_two_processes_agree_on_a_key(running: Runtime, folder: FolderKeys, at: Address) -> None:
     first, second, late = (JetStreamKeys(running.connection, tenants=folder) for _ in range(3))
     made = await first.key(at)
