@@ -17,8 +17,6 @@ KEY_BYTES = 32
 NONCE_BYTES = 12
 TAG_BYTES = 16
 
-OVERHEAD_BYTES = len(ENCRYPTED) + NONCE_BYTES + TAG_BYTES
-
 Side = Literal["said", "done"]
 
 

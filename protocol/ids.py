@@ -16,6 +16,9 @@ from .limits import ID_CHARS_MAX
 Token = NewType("Token", str)
 """An id in its safe form: `[A-Za-z0-9_-]{1,64}`."""
 
+PLAIN_LETTERS = re.compile(r"[A-Za-z0-9_-]+")
+"""What ids are made of, ours, those of providers' calls and names of users alike: no place reads anything into it."""
+
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ENCODED_PREFIX, _HASHED_PREFIX = "e--", "h--"

@@ -5,7 +5,6 @@ Each field is a setting of the service (`nats.ca_file`, `JETTISON_NATS__CA_FILE`
 
 from __future__ import annotations
 
-import re
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from .arguments import told
 from .errors import Rejected
+from .ids import PLAIN_LETTERS
 
 T = TypeVar("T")
 
@@ -79,7 +79,7 @@ class Login:
     @property
     def inbox(self) -> str:
         """Return the prefix of all inboxes."""
-        return self.inbox_prefix or (f"{INBOX}.{self.user}" if _TOKEN.fullmatch(self.user) else INBOX)
+        return self.inbox_prefix or (f"{INBOX}.{self.user}" if PLAIN_LETTERS.fullmatch(self.user) else INBOX)
 
     def encrypts(self, url: str) -> bool:
         """Tell whether not a word may be said in plain text."""
@@ -192,6 +192,3 @@ def _nkeys() -> Any:
     except ImportError:
         raise Rejected("NKeys need a package more: pip install 'jettison-client[nkeys]'") from None
     return nkeys
-
-
-_TOKEN = re.compile(r"[A-Za-z0-9_-]+")

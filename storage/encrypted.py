@@ -163,6 +163,10 @@ class EncryptedSnapshots:
         except (NotFound, ArtifactDamaged, Unavailable, Damaged, Erased):
             return None
 
+    async def forget(self, at: Address) -> int:
+        """See `Snapshots.forget`; the object that holds a large one is its caller's to delete (`artifact`)."""
+        return await self._snapshots.forget(at)
+
     @property
     def refused(self) -> str:
         """See `Snapshots.refused`."""

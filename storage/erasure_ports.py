@@ -15,9 +15,8 @@ AT_ONCE = 16
 
 
 class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
-    """How much there was of what is kept beside a log."""
+    """How much there was of what is kept beside a log and its snapshots."""
 
-    snapshots: int = 0
     wakes: int = 0
     """Filled slots, and work in progress."""
     dead_letters: int = 0
@@ -49,7 +48,10 @@ class Erasure(Protocol):
         ...
 
     async def forget(self, at: Address) -> Forgotten:
-        """Overwrite what is kept of *at* beside its log, the key last, and allow no other. Raises `Contended`."""
+        """Overwrite what is kept of *at* beside its log and its snapshots (`Snapshots.forget`), the key last.
+
+        No other key is made then. Raises `Contended`.
+        """
         ...
 
     async def counts(self) -> Counter[Address]:

@@ -1,4 +1,4 @@
-"""Erasure on NATS JetStream: every stream that has something of a conversation."""
+"""Erasure on NATS JetStream: every stream that has something of a conversation, snapshots aside."""
 
 from __future__ import annotations
 
@@ -43,9 +43,6 @@ class JetStreamErasure:
     async def forget(self, at: Address) -> Forgotten:
         """See `Erasure.forget`."""
         wake_stream = await self._layout.stream(subjects.WAKE_STREAM, at)
-        snapshots = await self._overwritten(
-            await self._layout.stream(subjects.SNAPSHOT_STREAM, at), subjects.snapshot(at)
-        )
         wakes = letters = 0
         for actor in subjects.ACTORS:
             letters += await self._overwritten(subjects.DEAD_LETTER_STREAM, subjects.dead_letter(actor, at))
@@ -53,7 +50,6 @@ class JetStreamErasure:
             for lane in subjects.LANES:
                 wakes += await self._overwritten(wake_stream, subjects.wake(actor, at, lane))
         return Forgotten(
-            snapshots=snapshots,
             wakes=wakes,
             dead_letters=letters,
             gateway=await forgotten(self._connection, at),

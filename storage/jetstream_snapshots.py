@@ -13,6 +13,7 @@ from protocol.connection import TRANSIENT
 from protocol.errors import LogUnavailable, NotPermitted
 from protocol.ids import Address
 
+from .erasure import overwritten
 from .jetstream_reads import READ_SECONDS, leaders_message
 from .known_layout import known_layout
 
@@ -23,7 +24,7 @@ REFUSED_SECONDS = 60.0
 
 
 class JetStreamSnapshots:
-    """`Snapshots` on the stream `CTX_SNAP`. Losing one costs time only, so no failure is passed on."""
+    """`Snapshots` on the stream `CTX_SNAP`. Losing one costs time only, so no failure to read or write is passed on."""
 
     def __init__(self, connection: NatsConnection, *, writes: bool = True) -> None:
         """Read and write over *connection*; who never *writes* may lack the right to read too, and is not warned."""
@@ -62,3 +63,8 @@ class JetStreamSnapshots:
         except (APIError, LogUnavailable, *TRANSIENT):
             return None
         return message.body
+
+    async def forget(self, at: Address) -> int:
+        """See `Snapshots.forget`."""
+        stream = await self._layout.stream(subjects.SNAPSHOT_STREAM, at)
+        return await overwritten(self._connection, stream=stream, subject=subjects.snapshot(at))

@@ -107,8 +107,8 @@ class MemorySnapshots:
         """See `Snapshots.newest`."""
         return self._newest.get(at)
 
-    def forget(self, at: Address) -> int:
-        """Forget the snapshot of *at*; return how many there were."""
+    async def forget(self, at: Address) -> int:
+        """See `Snapshots.forget`."""
         return int(self._newest.pop(at, None) is not None)
 
 
@@ -130,6 +130,12 @@ class MemoryKeys:
         if at in self._destroyed:
             raise Erased(f"{at} was erased, and its key with it", address=str(at))
         return self._keys.get(at)
+
+    async def prepare(self, tenant: Token) -> None:
+        """See `Keys.prepare`; no key of a tenant wraps the keys in memory."""
+
+    async def check(self, tenant: Token) -> None:
+        """See `Keys.check`."""
 
     def destroy(self, at: Address) -> int:
         """Destroy the key of *at*, and any that would come after it; return how many there were."""
@@ -170,6 +176,10 @@ class MemoryArtifacts:
     async def upload_url(self, tenant: Token, sha256: str, *, size_bytes: int) -> str:
         """Refuse: nothing listens to uploads in memory."""
         raise NotFound("the store in memory takes no uploads", sha256=sha256)
+
+    async def sizes(self) -> AsyncIterator[dict[tuple[Token, str], int]]:
+        """See `Artifacts.sizes`."""
+        yield {name: len(body) for name, body in self._bodies.items()}
 
 
 class MemoryArchives:

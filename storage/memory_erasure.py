@@ -12,7 +12,7 @@ from protocol.ids import Address
 from protocol.subjects import ACTORS, LANES
 
 from .erasure_ports import AT_ONCE, Forgotten
-from .memory import MemoryKeys, MemoryLog, MemorySnapshots
+from .memory import MemoryKeys, MemoryLog
 from .memory_work import MemoryDeadLetters, MemoryInProgress, MemoryWakes
 
 
@@ -21,7 +21,6 @@ class MemoryErasure:
     """`Erasure` of one process; no gateway keeps anything in it."""
 
     log: MemoryLog
-    snapshots: MemorySnapshots
     wakes: MemoryWakes
     in_progress: MemoryInProgress
     dead_letters: MemoryDeadLetters
@@ -54,9 +53,7 @@ class MemoryErasure:
             wakes += await self.in_progress.find(actor, at) is not None
             await self.in_progress.wipe(actor, at)
             wakes += sum(self.wakes.forget(actor, at, lane) for lane in LANES)
-        return Forgotten(
-            snapshots=self.snapshots.forget(at), wakes=wakes, dead_letters=letters, keys=self.keys.destroy(at)
-        )
+        return Forgotten(wakes=wakes, dead_letters=letters, keys=self.keys.destroy(at))
 
     async def counts(self) -> Counter[Address]:
         """See `Erasure.counts`."""

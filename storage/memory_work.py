@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
+from protocol.errors import Unavailable
 from protocol.ids import Address
 from protocol.subjects import Actor, Lane, Verb
 
 from .list_ports import Document
 from .memory import MemoryLog
+from .ports import EventLog
 from .sweep_ports import LogChange, SweepMark
 from .work_ports import BegunWork, DeadLetter, Request, Slot, StoredLetter
 
@@ -258,6 +261,39 @@ class MemoryStuckSlots:
     async def free(self) -> int:
         """See `StuckSlots.free`."""
         return 0
+
+
+@dataclass(kw_only=True)
+class Saying:
+    """What somebody said to a `MemoryHearing`, and waits to be confirmed."""
+
+    at: Address
+    body: bytes
+    message_id: str
+    stored: asyncio.Future[int] = field(default_factory=asyncio.Future)
+
+
+class MemoryHearing:
+    """`Hearing` of one process, whose agents call `say`; *stored* keeps what is heard."""
+
+    def __init__(self, stored: EventLog) -> None:
+        self._stored = stored
+        self._said: asyncio.Queue[Saying] = asyncio.Queue()
+
+    async def say(self, at: Address, body: bytes, *, message_id: str) -> int:
+        """Return the sequence of what is said; none comes while it cannot be stored, and it is to be said again."""
+        saying = Saying(at=at, body=body, message_id=message_id)
+        self._said.put_nowait(saying)
+        return await saying.stored
+
+    async def run(self) -> None:
+        """See `Hearing.run`."""
+        while True:
+            one = await self._said.get()
+            with suppress(Unavailable):
+                seq = await self._stored.say(one.at, one.body, message_id=one.message_id, headers={})
+                if not one.stored.done():
+                    one.stored.set_result(seq)
 
 
 class MemoryAnnouncer:

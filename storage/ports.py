@@ -91,11 +91,19 @@ class Snapshots(Protocol):
         """Return the newest snapshot of *at*, or None."""
         ...
 
+    async def forget(self, at: Address) -> int:
+        """Overwrite all snapshots of *at*, older ones too; return how many there were.
+
+        The one call that passes its failure on: raises `LogUnavailable`, after which some may be left, and
+        `NotProvisioned` where the store was made so that it forbids it. Asked again it goes on.
+        """
+        ...
+
 
 class Keys(Protocol):
     """One secret for each conversation, with which what is kept of it is encrypted.
 
-    Both calls raise `Erased` where the key was destroyed, `KeysUnavailable`, `LogUnavailable`, `Damaged`.
+    `key` and `known` raise `Erased` where the key was destroyed, `KeysUnavailable`, `LogUnavailable`, `Damaged`.
     """
 
     @property
@@ -109,6 +117,20 @@ class Keys(Protocol):
 
     async def known(self, at: Address) -> Key | None:
         """Return the key of *at*; None if nobody asked for it before."""
+        ...
+
+    async def prepare(self, tenant: Token) -> None:
+        """Make the first key of *tenant* where its keys may be made here; one that was lost is never replaced.
+
+        Raises `KeysUnavailable` where it was lost, `LogUnavailable`, `NotProvisioned`.
+        """
+        ...
+
+    async def check(self, tenant: Token) -> None:
+        """Raise `KeysUnavailable` if the key of *tenant* is not the one that keys of its conversations need.
+
+        What is wrong with a single conversation is not told here. Raises `LogUnavailable`, `NotProvisioned`.
+        """
         ...
 
 
@@ -133,6 +155,10 @@ class Artifacts(Protocol):
 
     async def upload_url(self, tenant: Token, sha256: str, *, size_bytes: int) -> str:
         """Return a URL to which *size_bytes* bytes of *sha256* can be PUT within a few minutes, and no other number."""
+        ...
+
+    def sizes(self) -> AsyncIterator[dict[tuple[Token, str], int]]:
+        """Yield the bytes of each artifact by its tenant and SHA-256, some at once. Raises `ArtifactsUnavailable`."""
         ...
 
 

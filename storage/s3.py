@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from protocol.errors import PROVISION, ArtifactDamaged, ArtifactsUnavailable, NotFound
-from protocol.ids import Token
+from protocol.ids import Token, is_sha256
 from protocol.tracing import s3_span
 
 from .store_metrics import record_failure
@@ -136,6 +136,12 @@ class S3Artifacts:
             lambda: self._client.generate_presigned_url("put_object", Params=parameters, ExpiresIn=UPLOAD_SECONDS)
         )
         return url
+
+    async def sizes(self) -> AsyncIterator[dict[tuple[Token, str], int]]:
+        """See `Artifacts.sizes`."""
+        async for page in self.pages(""):
+            parts = ((key.partition("/"), size) for key, size in page.items())
+            yield {(Token(tenant), name): size for (tenant, _, name), size in parts if is_sha256(name)}
 
     async def pages(self, prefix: str) -> AsyncIterator[dict[str, int]]:
         """Yield the bytes of each object below *prefix* by its name, a thousand at once, in the order of the names.

@@ -226,5 +226,8 @@ class Hearing(Protocol):
     """Who hears what agents say, for a log that is no stream of NATS; a stream hears it by itself."""
 
     async def run(self) -> None:
-        """Store and confirm what is said, until cancelled; several who run share it. Raises what ends all work."""
+        """Store and confirm what is said, until cancelled; several who run share it. Raises what ends all work.
+
+        What the store does not take, since it is away, is confirmed to nobody; said again under its id it is stored.
+        """
         ...

@@ -93,6 +93,7 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
         # what names them goes after them: who begins again reads there what else there is
         for sha256 in gone:
             await self.artifacts.delete(at.tenant, sha256)
+        snapshots = await self.snapshots.forget(at)
         forgotten = await self.erasure.forget(at)
         await sleep(HEARD_SECONDS)
         archives = await self.archives.names(at)
@@ -113,6 +114,7 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
             messages=fact.messages,
             commits_lost=max(0, commit.version - 1 - fact.commits),
             records=records,
+            snapshots=snapshots,
             **msgspec.structs.asdict(forgotten),
             artifacts=tuple(gone),
             shared=tuple(sorted(shared)),

@@ -5,10 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from protocol.errors import BadEnvelope, Damaged, KeysUnavailable
-from protocol.ids import Address, Token, is_sha256
+from protocol.ids import Address, Token
 from storage.encrypted import EncryptedSnapshots
-from storage.ports import EventLog
-from storage.s3 import S3Artifacts
+from storage.ports import Artifacts, EventLog
 
 from .sharing import named
 
@@ -27,15 +26,13 @@ class Unnamed(msgspec.Struct, frozen=True, kw_only=True):
     """Why that is not known: a log of the tenant cannot be read, and may name them."""
 
 
-async def unnamed(store: S3Artifacts, log: EventLog, snapshots: EncryptedSnapshots) -> list[Unnamed]:
+async def unnamed(store: Artifacts, log: EventLog, snapshots: EncryptedSnapshots) -> list[Unnamed]:
     """Return it for each tenant that has such objects; every log is read, its archives too. Raises `Unavailable`."""
     left: dict[Token, dict[str, int]] = {}
-    # the bucket first: what is stored and named from now on is not asked about
-    async for page in store.pages(""):
-        for key, size in page.items():
-            tenant, _, name = key.partition("/")
-            if is_sha256(name):
-                left.setdefault(Token(tenant), {})[name] = size
+    # the store first: what is stored and named from now on is not asked about
+    async for some in store.sizes():
+        for (tenant, name), size in some.items():
+            left.setdefault(tenant, {})[name] = size
     unread: dict[Token, str] = {}
     for at in await log.addresses():
         if objects := left.get(at.tenant):

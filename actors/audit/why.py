@@ -33,6 +33,7 @@ from protocol.formats import messages
 from protocol.history import Event, ModelUse, Why
 from protocol.ids import Address
 from protocol.policy import Policy
+from protocol.subjects import FIRST_ACTOR
 from storage.ports import Record
 
 from .call_views import FACT, CallView, cut_view
@@ -128,8 +129,8 @@ def _events(decision: Decision, number: int, call: CallView | None, *, digested:
 
 
 def _looked_at(fact: object, number: int) -> bool:
-    """Tell whether spill saw the message and left it as it is."""
-    return getattr(fact, "stage", "") == "spill" and getattr(fact, "boundary", 0) == number
+    """Tell whether the first actor, which looks at each message alone, left this one as it is."""
+    return getattr(fact, "stage", "") == FIRST_ACTOR and getattr(fact, "boundary", 0) == number
 
 
 def _untouched(decision: Decision, fact: object, number: int) -> Touch:

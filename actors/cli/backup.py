@@ -67,10 +67,10 @@ def backup(stack: StackOptions, folder: Path, *, keys: Path | None, as_json: boo
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         objects = folder / OBJECTS
         # before the log: an anchor that is newer than the log would tell of a lost end
-        new = await object_copies.anchors_copied(running.artifacts, objects)
+        new = await object_copies.anchors_copied(running.bucket, objects)
         streams = await streams_copied(running, folder, keys)
         # after the log: what a fact points to was stored before it
-        new += await object_copies.artifacts_copied(running.artifacts, objects)
+        new += await object_copies.artifacts_copied(running.bucket, objects)
         count = sum(1 for _ in object_copies.kept(objects))
         made_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         manifest = BackupManifest(made_at=made_at, streams=tuple(streams), objects=count, new_objects=new)
@@ -125,10 +125,10 @@ def restore(stack: StackOptions, folder: Path, *, keys: Path | None, objects: bo
         _check_files(manifest, folder, keys)
 
     async def main(running: Runtime) -> int:
-        await running.artifacts.prepare()
+        await running.bucket.prepare()
         if not objects:
             await _put_back(running, manifest, folder, keys)
-        put = await object_copies.put_back(running.artifacts, folder / OBJECTS)
+        put = await object_copies.put_back(running.bucket, folder / OBJECTS)
         row: dict[str, Any] = {"objects": put, "streams": [] if objects else [one.stream for one in manifest.streams]}
         row["ends"] = manifest.ends
         text = f"objects: {manifest.objects:,} in the backup, {put:,} put back that the bucket lacked\n"

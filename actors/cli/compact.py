@@ -118,7 +118,7 @@ async def _compact(job: CompactJob, settings: Settings, as_json: bool) -> int:
                     said(f"{talk.name}: {type(played).__name__}: {played}")
                     continue
                 failures += bool(played.flaws) or played.context.tokens > played.context.budget
-                report = await report_of(running.log, played.address)
+                report = report_of(await running.log.read(played.address, after=0))
                 await _written(out, played, report, as_json)
     said(f"{len(talks)} conversations, {failures} failed; data in {data_folder(settings)}")
     return 1 if failures else 0

@@ -24,9 +24,6 @@ LOOKS, BETWEEN_SECONDS = 4, 0.15
 WAITS_SECONDS = 60.0
 """So long nobody is missed: processes are replaced."""
 
-SCALED_TO_ZERO = "squeeze"
-"""Of this one there may be no worker as long as nothing waits (`infra/kubernetes`)."""
-
 
 async def queues_found(connection: NatsConnection) -> list[Finding]:
     """Say of which actors no worker takes wake-ups, and what waits; no monitoring port is needed for that."""
@@ -49,6 +46,8 @@ async def queues_found(connection: NatsConnection) -> list[Finding]:
 
 def _missed(found: Sequence[Queue], missing: set[Actor]) -> list[Finding]:
     """Return the findings about actors without a worker: it is wrong once something waits for them."""
+    from actors.runtime.registry import asks_model
+
     of = {actor: _waits([one for one in found if one.actor == actor]) for actor in ACTORS if actor in missing}
     waiting = {actor: (count, age) for actor, (count, age) in of.items() if age}
     idle = [actor for actor in of if actor not in waiting]
@@ -62,7 +61,8 @@ def _missed(found: Sequence[Queue], missing: set[Actor]) -> list[Finding]:
         )
         for actor, (count, age) in waiting.items()
     ]
-    if idle and idle != [SCALED_TO_ZERO]:
+    # for a model no agent waits: such an actor may have no worker as long as nothing waits (`infra/kubernetes`)
+    if not all(map(asks_model, idle)):
         fix = "start them: jettison worker ACTOR, or `jettison up` for all"
         detail = f"no worker of {', '.join(idle)} takes wake-ups; none waits for them"
         told.append(Finding(what="workers", ok=True, warns=True, detail=detail, fix=fix))

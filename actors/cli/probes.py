@@ -73,7 +73,7 @@ def needs_of(running: Runtime, *, store: bool, watches: bool = False, anchors: b
     """
     found = {"nats": Need(ask=running.log.end)}
     if store:
-        found["s3"] = Need(ask=running.artifacts.check_bucket)
+        found["s3"] = Need(ask=running.bucket.check_bucket)
     if watches:
         found["queues"] = Need(ask=lambda: _watched(running), is_required=False)
         found["storage"] = Need(ask=lambda: _storage_answers(running), is_required=False)

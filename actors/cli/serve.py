@@ -168,7 +168,7 @@ async def _worked(settings: Settings, role: ProcessRole, alone: bool, outage: Ou
         async with runtime(settings, role=role) as running:
             if store:
                 # without a store this worker would take work from those that have one, and degrade it
-                await running.artifacts.prepare()
+                await running.bucket.prepare()
             outage.succeeded()
             said(f"{role} works on {settings.nats.url}")
             with readiness.needs(needs_of(running, store=store, watches=sweeps, anchors=answers)):

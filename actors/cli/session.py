@@ -144,7 +144,7 @@ async def started_stack(
 async def prepared(running: Runtime, *, replicas: int, partitions: int = 0) -> None:
     """Create or update streams, consumers and bucket."""
     await provision(running.connection, replicas=replicas, partitions=partitions)
-    await running.artifacts.prepare()
+    await running.bucket.prepare()
 
 
 def run(

@@ -34,6 +34,7 @@ from protocol.facts import (
     ToolOutputSpilled,
     ToolOutputTrimmed,
 )
+from protocol.subjects import FIRST_ACTOR
 
 from .account_text import without_steps
 from .admit import admit
@@ -117,10 +118,12 @@ def _apply(state: State, fact: DoneFact, past: Past) -> State:
             return after_stage(_squeezed(state, fact), "squeeze", applied=True)
         case HistoryCut():
             return after_stage(_cut(state, fact), "cut", applied=True)
-        case CompactionDeclined(stage="spill"):
+        case CompactionDeclined() if fact.stage == FIRST_ACTOR:
             return _looked(state, fact.boundary)
+        case StageFailed() if fact.stage == FIRST_ACTOR:
+            return _undue(state, OVERFLOW)
         case CompactionDeclined() | StageFailed():
-            return after_stage(state, fact.stage, applied=False) if fact.stage != "spill" else _undue(state, OVERFLOW)
+            return after_stage(state, fact.stage, applied=False)
         case ContextServed():
             return _served(state, fact)
         case HookFired():

@@ -23,8 +23,8 @@ from protocol.client import Client
 from protocol.errors import UNREADABLE, BadMessage, Erased
 from protocol.ids import Address, Token, address, token
 from protocol.jsonbytes import decode, encode, encode_value
-from protocol.keys import JetStreamKeys
 from storage.gateway_places import GatewayPlaces
+from storage.ports import Keys
 
 from .bodies import Body
 from .callers import Caller
@@ -67,7 +67,7 @@ class Answers:
 
     client: Client
     places: GatewayPlaces
-    keys: JetStreamKeys
+    keys: Keys
     _items: LRUCache[str, KeptAnswer] = field(
         default_factory=lambda: LRUCache(ITEMS_BYTES_MAX, getsizeof=lambda one: len(one.said))
     )

@@ -30,10 +30,10 @@ from protocol.foreseen import Foreseen
 from protocol.formats.cache_marks import without_marks
 from protocol.ids import address, fresh_id, token
 from protocol.jsonbytes import decode, decode_value, encode_value
-from protocol.keys import JetStreamKeys
 from protocol.limits import UNSENT_MAX
 from protocol.service_messages import ContextAsked, ContextMeta
 from storage.gateway_sessions import GatewaySessions
+from storage.ports import Keys
 
 from . import identity
 from .answers import STATE, Answers, closed, opened
@@ -87,7 +87,7 @@ class Keeper:
     answers: Answers
     sessions: GatewaySessions | None
     """Where it is told what agents do."""
-    keys: JetStreamKeys
+    keys: Keys
     policies: Policies
     outside: OutsideTokens = field(default_factory=OutsideTokens)
     _talks: LRUCache[str, Conversation] = field(default_factory=lambda: LRUCache(TALKS_MAX))

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import NamedTuple
 
 import msgspec
+from cachetools import FIFOCache
 
 from . import identity
 
@@ -25,6 +26,7 @@ BYTES_MAX = 64 * 2**20
 """Of all that are remembered."""
 
 REQUESTS_MAX = 256
+"""That are remembered; each counts as the part of the bytes that is its own then, however small it is."""
 
 REVISED_MAX = 8
 """Messages at the end of a request that the next one has in another form: marks that moved, a reminder. One that
@@ -97,14 +99,15 @@ class _Seen:
 class Repeated:
     """The requests that came last."""
 
-    _seen: OrderedDict[int, _Seen] = field(default_factory=OrderedDict)
-    _size: int = 0
-    _number: int = 0
+    _seen: FIFOCache[int, _Seen] = field(default_factory=lambda: FIFOCache(BYTES_MAX, getsizeof=_room))
+    """By their numbers: all are looked at for each request, so that none is used later than another."""
+    _numbers: Iterator[int] = field(default_factory=count)
 
     def parts(self, raw: bytes, name: str) -> Parts | None:
         """Return the request *raw*, whose list is the field *name*; None if it repeats nothing that is known."""
         found, best, end = None, 0, 0
-        for number, one in reversed(self._seen.items()):
+        for number in reversed([*self._seen]):
+            one = self._seen[number]
             same, at = one.repeated(raw) if one.field == name else (0, 0)
             if same > best:
                 found, best, end = number, same, at
@@ -121,7 +124,7 @@ class Repeated:
         known = seen.hashed
         hashed = Hashed(known.messages, known.hashes, known.chain, known.secret)
         if len(seen.listed) - best <= REVISED_MAX:
-            self._forget(found)
+            del self._seen[found]
         if not new or _walked(raw, end + len(seen.gap), seen.gap, new)[0] == len(new):
             self._keep(replace(seen, listed=listed, hashed=hashed, size=len(raw)))
         return Parts({**seen.fields, **fields}, listed, hashed)
@@ -152,14 +155,13 @@ class Repeated:
         return hashed
 
     def _keep(self, seen: _Seen) -> None:
-        self._number += 1
-        self._seen[self._number] = seen
-        self._size += seen.size
-        while self._size > BYTES_MAX or len(self._seen) > REQUESTS_MAX:
-            self._forget(next(iter(self._seen)))
+        if _room(seen) <= BYTES_MAX:
+            self._seen[next(self._numbers)] = seen  # the oldest make room
 
-    def _forget(self, number: int) -> None:
-        self._size -= self._seen.pop(number).size
+
+def _room(seen: _Seen) -> int:
+    """Return the bytes that *seen* counts as."""
+    return max(seen.size, BYTES_MAX // REQUESTS_MAX)
 
 
 def _walked(raw: bytes, at: int, gap: bytes, listed: Sequence[bytes]) -> tuple[int, int]:

@@ -120,6 +120,7 @@ class GatewayStores:
     """What a gateway keeps things in beside the log, which it speaks to as a client."""
 
     keys: JetStreamKeys
+    """Its client takes these: what an agent reads of keys is on NATS."""
     places: GatewayPlaces
     sessions: GatewaySessions
 

@@ -22,7 +22,7 @@ from actors.runtime.task_group import together
 from actors.runtime.under_way import UnderWay
 from protocol.connecting import connect
 from protocol.ids import fresh_id
-from protocol.keys import FolderKeys, JetStreamKeys
+from protocol.keys import FolderKeys
 from protocol.login import parted
 from protocol.subjects import ACTORS, Actor, Verb
 from storage.connections import WORKERS, connection_name
@@ -157,10 +157,10 @@ class Process(Stores):
 class Runtime(Process):
     """A process that is connected to NATS and S3; what only these can do, such as provisioning, asks for them."""
 
-    artifacts: S3Artifacts
-    keys: JetStreamKeys
     settings: Settings
     connection: NatsConnection
+    bucket: S3Artifacts
+    """Where the adapters keep artifacts, archives and anchors: for who makes, copies or checks it as a whole."""
     tenants: FolderKeys | None
 
     @property
@@ -199,8 +199,8 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
         name=connection_name(role, writes=settings.rules_written),
         login=settings.nats.login(),
     )
-    artifacts, tenants, name = objects(settings), tenant_keys(settings), writer_name(role)
-    stores = stores_on(connection, artifacts, tenants=tenants, writes_snapshots=role in WORKERS)
+    bucket, tenants, name = objects(settings), tenant_keys(settings), writer_name(role)
+    stores = stores_on(connection, bucket, tenants=tenants, writes_snapshots=role in WORKERS)
     conversations = Conversations(log=stores.log, snapshots=stores.snapshots, writer=name, rules=settings.rules_written)
     # a layer that cannot be used would refuse every new conversation
     settings.layers.check()
@@ -211,8 +211,9 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
             **vars(stores),
             settings=settings,
             connection=connection,
+            bucket=bucket,
             conversations=conversations,
-            effects=Effects(artifacts=artifacts, layers=settings.layers, model=model),
+            effects=Effects(artifacts=stores.artifacts, layers=settings.layers, model=model),
             sandbox=sandbox,
             name=name,
             tenants=tenants,
@@ -221,7 +222,7 @@ async def runtime(settings: Settings, *, role: str) -> AsyncIterator[Runtime]:
         await sandbox.close()
         await conversations.snapshots_due.finished()
         await connection.close()
-        artifacts.close()
+        bucket.close()
         if model is not None:
             await model.close()
 

@@ -62,11 +62,6 @@ async def _own(key: str, *, at: Address, log: EventLog) -> str:
     return found[0]
 
 
-async def said_messages(at: Address, *, log: EventLog) -> list[SaidMessage]:
-    """Return all messages of *at* as they were said, repeats left out, in order of their numbers."""
-    return list((await outline_of(at, log=log)).said)
-
-
 async def outline_of(at: Address, *, log: EventLog) -> Outline:
     """Return all messages of *at*, each to be told in a line. Raises `Erased`."""
     records = await log.read(at, after=0)

@@ -13,13 +13,13 @@ import msgspec
 
 from .. import jsonbytes
 from ..errors import BadMessage
+from ..ids import PLAIN_LETTERS
 from ..limits import MESSAGE_DEPTH_MAX
 from .parsed import PartKind, Role
 
 LEFT_OUT = "[{} left out: it cannot be sent to this provider]"
 
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w=.+-]+)*;base64,", re.ASCII)
-IDENT = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9_-]", re.ASCII)
 
 
@@ -85,7 +85,7 @@ def left_out(media: Media) -> Text:
 
 def ident(said: str, *, chars_max: int) -> str:
     """Return a call's id as Anthropic takes it: the same one for its call and its result."""
-    if len(said) <= chars_max and IDENT.fullmatch(said):
+    if len(said) <= chars_max and PLAIN_LETTERS.fullmatch(said):
         return said
     return "call_" + hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 

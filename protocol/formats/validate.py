@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import BadMessage
+from ..ids import PLAIN_LETTERS
 from . import anthropic
 from .anthropic import THINKING
 from .cache_marks import MARKS_MAX
 from .messages import ANTHROPIC, CHAT, INSTRUCTION_ROLES, RESPONSES, Message, Profile, parse, takes
-from .neutral import IDENT
 
 
 def problems(view: Sequence[Mapping[str, Any]], profile: Profile = CHAT) -> list[str]:
@@ -157,7 +157,7 @@ def _block_flaws(blocks: list[dict[str, Any]], role: str) -> Iterator[str]:
             yield "reasoning without its signature"
         if kind == "tool_use" and not isinstance(block.get("input"), dict):
             yield "arguments that are no object"
-        if kind in ("tool_use", "tool_result") and not IDENT.fullmatch(block.get("id") or block["tool_use_id"]):
+        if kind in ("tool_use", "tool_result") and not PLAIN_LETTERS.fullmatch(block.get("id") or block["tool_use_id"]):
             yield "an id with other characters"
         if kind == "tool_result" and isinstance(block.get("content"), list):
             yield from _block_flaws(block["content"], role) if block["content"] else ()

@@ -8,7 +8,6 @@ import pytest
 
 from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
-from actors.services.read_back import said_messages
 from protocol.adapters import branches
 from protocol.adapters.adapter import Adapter, overflowed
 from protocol.adapters.atoms import Atom, Telling
@@ -16,6 +15,7 @@ from protocol.errors import LogUnavailable, Rejected
 from protocol.formats import messages
 from protocol.ids import address
 from tests.conftest import layer
+from tests.said import said_messages
 
 
 def said(*texts: str) -> list[Atom]:

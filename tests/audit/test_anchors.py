@@ -143,7 +143,7 @@ def test_after_a_damaged_anchor_the_next_is_full_and_forgets_nobody() -> None:
 
 @pytest.fixture(params=["memory", "s3"])
 def store(request: pytest.FixtureRequest, running: Runtime) -> Anchors:
-    return MemoryAnchors() if request.param == "memory" else S3Anchors(running.artifacts)
+    return MemoryAnchors() if request.param == "memory" else S3Anchors(running.bucket)
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ async def test_of_many_writers_of_a_number_one_wins(store: Anchors, tenant: Toke
 
 
 async def test_more_than_one_page_of_anchors_is_listed(running: Runtime, tenant: Token) -> None:
-    store = S3Anchors(running.artifacts)
+    store = S3Anchors(running.bucket)
     for first in range(1, 1101, 20):  # each has its time, and all at once would take that of the last one
         await asyncio.gather(*(store.put(tenant, number, b"x") for number in range(first, first + 20)))
     assert await store.numbers(tenant) == list(range(1, 1101))

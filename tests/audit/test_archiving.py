@@ -281,7 +281,7 @@ async def is_archived_again_by_policy(data: Path, tmp_path: Path, running: Runti
         await asyncio.sleep(0.2)
     assert said(await running.log.read(talk.at, after=0))[: len(whole)] == said(whole)
     assert told(data, "verify", str(talk.at))["ok"] is True
-    sizes = await object_copies.sizes(running.artifacts, PREFIX)
+    sizes = await object_copies.sizes(running.bucket, PREFIX)
     kept = [name for name in sizes if name.startswith(f"{PREFIX}kept/{talk.at.conversation}/")]
     assert len(kept) >= 2, "a backup has them"
 
@@ -299,7 +299,7 @@ async def damaged(data: Path, running: Runtime, talk: Conversation, beside: Conv
     body = await running.archives.get(talk.at, newest)
 
     async def put(raw: bytes) -> None:
-        await running.artifacts.call("PutObject", key, lambda s3, where: s3.put_object(Bucket=where, Key=key, Body=raw))
+        await running.bucket.call("PutObject", key, lambda s3, where: s3.put_object(Bucket=where, Key=key, Body=raw))
 
     await put(body[:-1] + b"?")
     with pytest.raises(ArchiveDamaged, match="has other bytes"):

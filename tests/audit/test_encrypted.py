@@ -14,6 +14,7 @@ from protocol.ids import Address, Token
 from storage.encrypted import EncryptedLog
 from storage.memory import MemoryKeys, MemoryLog
 from tests.audit.faults import AT, recorded
+from tests.storage.test_keys import OVERHEAD_BYTES
 
 
 async def kept(keys: MemoryKeys) -> MemoryLog:
@@ -63,7 +64,7 @@ async def test_a_changed_encrypted_record_is_found_in_its_place(how: str) -> Non
         plain = recorded().records[place].body
         changed = {
             "bit": body[:-9] + bytes([body[-9] ^ 4]) + body[-8:],
-            "cut": body[: cipher.OVERHEAD_BYTES - 3],
+            "cut": body[: OVERHEAD_BYTES - 3],
             # the same words, the same key, under another address or on the other side
             "stranger": cipher.record(plain, key=await keys.key(AT), at=other, side=side),
             "other side": cipher.record(

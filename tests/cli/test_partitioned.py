@@ -36,7 +36,7 @@ async def test_an_operator_of_four_partitions_backs_up_restores_and_is_told_of_a
         parted = with_own_bucket(at_server(settings, server.url))
         async with runtime(parted, role="test") as running:
             assert {FOUR.partition(at) for at in TALKS} == {0, 1, 2, 3}
-            await running.artifacts.prepare()
+            await running.bucket.prepare()
             for at in TALKS:
                 await running.log.say(at, said_body(str(at)), message_id=fresh_id(), headers={})
             await restored_elsewhere(parted, settings, running, folder)

@@ -7,7 +7,6 @@ from openai import AsyncOpenAI
 
 from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
-from actors.services.read_back import said_messages
 from protocol import codec
 from protocol.facts import UsageReported
 from protocol.formats import messages
@@ -15,6 +14,7 @@ from protocol.formats.validate import problems
 from protocol.ids import address
 from tests.conftest import layer
 from tests.examples.agent_loop import run_agent
+from tests.said import said_messages
 from tests.stack import scripted_llm
 
 LINES = 4_000

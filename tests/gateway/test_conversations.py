@@ -15,12 +15,12 @@ from actors.gateway.conversations import added_to
 from actors.gateway.ends import BrokenOff, Ends
 from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
-from actors.services.read_back import said_messages
 from protocol.formats import messages
 from protocol.ids import fresh_id
 from tests.gateway.model import JSON, Json, Reply, StrictModel
 from tests.gateway.provider import Answer, Asked, in_front_of, provider, without_nats
 from tests.gateway.test_stateful import TOLD, TURNS, WINDOW, asked, client, replies, results
+from tests.said import said_messages
 
 PAGE = 3
 """Items that the provider shows at once, however many are asked for."""

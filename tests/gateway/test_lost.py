@@ -12,7 +12,6 @@ from multidict import CIMultiDictProxy
 
 from actors.cli.session import started_stack
 from actors.host.settings import Settings
-from actors.services.read_back import said_messages
 from protocol import codec, subjects
 from protocol.facts import UsageReported
 from protocol.formats import messages
@@ -22,6 +21,7 @@ from storage.ports import Record
 from tests.conftest import at_work, settled
 from tests.gateway.model import Json, Reply, StrictModel, words
 from tests.gateway.provider import in_front_of, provider
+from tests.said import said_messages
 
 pytestmark = pytest.mark.slow
 

@@ -16,12 +16,12 @@ import pytest
 from actors.gateway.apis import RESPONSES_API, Api
 from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
-from actors.services.read_back import said_messages
 from protocol.formats import messages
 from protocol.ids import address, fresh_id
 from tests.gateway.model import API_OF, Reply, said
 from tests.gateway.provider import Answer, Asked, in_front_of, provider, sse
 from tests.gateway.test_splice import APIS, PATHS, READ, fed, streamed
+from tests.said import said_messages
 
 pytestmark = pytest.mark.slow
 

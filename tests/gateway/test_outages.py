@@ -19,7 +19,6 @@ from actors.gateway import plan
 from actors.gateway.breaker import FAILURES_MAX, PAUSE_SECONDS, Breaker
 from actors.host.bootstrap import Runtime
 from actors.host.settings import NatsSection, Settings
-from actors.services.read_back import said_messages
 from protocol import codec
 from protocol.facts import CompactionRequested, ContextServed, ConversationForked, HistoryAccounted, UsageReported
 from protocol.formats import messages
@@ -27,6 +26,7 @@ from protocol.ids import address, fresh_id
 from tests.conftest import done_facts
 from tests.gateway.model import Json, Reply, StrictModel, words
 from tests.gateway.provider import BODY, Answer, Provider, in_front_of, provider, without_nats
+from tests.said import said_messages
 from tests.stack import LOOPBACK
 
 

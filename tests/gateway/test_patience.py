@@ -20,10 +20,14 @@ pytestmark = pytest.mark.slow
 
 SECTION: Json = {"mode": "manage", "window": 16_000, "deadline_seconds": 1.0}
 
+PATIENCE_SECONDS = 300.0
+"""So long that a busy machine is not taken for a long wait."""
+
 
 async def test_who_asks_for_a_compaction_while_nats_is_frozen_is_passed_on_early(
-    working: Runtime, settings: Settings, session: aiohttp.ClientSession
+    working: Runtime, settings: Settings, session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(plan, "NOTHING_ELSE_SECONDS", PATIENCE_SECONDS)
     said = [{"role": "user", "content": f"Go on, {fresh_id()}."}]
     model = StrictModel(window=16_000, replies=lambda run, turn: Reply(text="On."))
     async with (
@@ -38,15 +42,16 @@ async def test_who_asks_for_a_compaction_while_nats_is_frozen_is_passed_on_early
         line.open.clear()
         began = time.monotonic()
         got = await session.post(f"{url}/v1/responses/compact", json=body)
-        # two deadlines; NATS itself is waited for longer than five times that
-        assert time.monotonic() - began < plan.NOTHING_ELSE_SECONDS / 3
+        # two deadlines, and not all that is waited where NATS is there
+        assert time.monotonic() - began < PATIENCE_SECONDS / 3
         assert (got.status, got.headers["x-jettison"]) == (200, "bypass; NATS does not answer")
         assert await got.json() == {"object": "response.compaction"}
 
 
 async def test_a_provider_that_refuses_a_request_as_too_long_is_heard_early_where_nats_froze_meanwhile(
-    working: Runtime, settings: Settings, session: aiohttp.ClientSession
+    working: Runtime, settings: Settings, session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(plan, "NOTHING_ELSE_SECONDS", PATIENCE_SECONDS)
     model = StrictModel(window=16_000, replies=lambda run, turn: Reply(text="On."))
     said = [{"role": "user", "content": f"Go on, {fresh_id()}."}]
     body: Json = {"model": "gpt-4o", "messages": [{"role": "system", "content": "run x "}, *said]}
@@ -65,6 +70,6 @@ async def test_a_provider_that_refuses_a_request_as_too_long_is_heard_early_wher
         there.script, count = freezes, len(there.asked)
         began = time.monotonic()
         got = await session.post(f"{url}/v1/chat/completions", json=body)
-        assert time.monotonic() - began < plan.NOTHING_ELSE_SECONDS / 3
+        assert time.monotonic() - began < PATIENCE_SECONDS / 3
         assert (got.status, (await got.json())["error"]["code"]) == (400, "context_length_exceeded")
         assert len(there.asked) == count + 1

@@ -19,11 +19,11 @@ import pytest
 from actors.gateway.canon import hash_of
 from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
-from actors.services.read_back import said_messages
 from protocol.ids import address, fresh_id
 from protocol.jsonbytes import decode
 from tests.gateway.model import API_OF, refusal, size_of
 from tests.gateway.provider import Answer, Asked, in_front_of, provider
+from tests.said import said_messages
 
 pytestmark = pytest.mark.slow
 

@@ -115,5 +115,15 @@ def test_no_more_is_remembered_than_has_room(monkeypatch: pytest.MonkeyPatch) ->
     known = Repeated()
     for model in range(9):
         body_of(_chat(4, model=f"m{model}"), CHAT_API, repeated=known)
-    assert sum(one.size for one in known._seen.values()) == known._size <= 300_000
+    assert sum(one.size for one in known._seen.values()) <= 300_000
     assert len(known._seen) > 1
+    body_of(_chat(20), CHAT_API, repeated=known)
+    assert len(known._seen) > 1, "one that has no room at all takes it from no other"
+
+
+def test_no_more_requests_are_remembered_than_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeated, "REQUESTS_MAX", 5)
+    known = Repeated()
+    for model in range(9):
+        body_of(_chat(2, model=f"m{model}"), CHAT_API, repeated=known)
+    assert len(known._seen) == 5

@@ -13,10 +13,10 @@ from openai import AsyncOpenAI
 from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
 from actors.model_info.tokens import counter
-from actors.services.read_back import said_messages
 from protocol.ids import fresh_id
 from tests.gateway.model import Json, Reply, StrictModel
 from tests.gateway.provider import in_front_of, provider
+from tests.said import said_messages
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,6 @@ from openai import AsyncOpenAI, BadRequestError
 from actors.cli.page import page_of
 from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
-from actors.services.read_back import said_messages
 from protocol.facts import ConversationForked
 from protocol.formats import messages
 from protocol.ids import Address, Token, fresh_id
@@ -27,6 +26,7 @@ from tests.conftest import done_facts
 from tests.gateway.model import Json, Reply, StrictModel, words
 from tests.gateway.provider import Answer, Provider, in_front_of, provider
 from tests.page.shown import client_of
+from tests.said import said_messages
 
 pytestmark = pytest.mark.slow
 

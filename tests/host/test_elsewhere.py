@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
@@ -13,7 +14,7 @@ import pytest
 from actors.audit.replay import replay
 from actors.cli.session import started_stack
 from actors.core.flow import next_actor
-from actors.host.bootstrap import Process, ProcessRole, runtime, work
+from actors.host.bootstrap import Process, ProcessRole, Runtime, runtime, work
 from actors.host.settings import Settings
 from actors.runtime.conversations import Conversations
 from actors.runtime.stepping import Effects
@@ -79,7 +80,6 @@ def in_memory() -> Process:
         archives=archives,
         erasure=MemoryErasure(
             log=stored,
-            snapshots=closed,
             wakes=wakes,
             in_progress=in_progress,
             dead_letters=dead_letters,
@@ -255,3 +255,22 @@ async def test_what_no_server_ever_saw_is_archived_and_then_erased(process: Proc
     for sha256 in gone.artifacts:
         with pytest.raises(NotFound):
             await process.artifacts.get(AT.tenant, sha256)
+
+
+async def test_snapshots_that_are_kept_apart_from_the_log_go_with_its_erasure(running: Runtime) -> None:
+    at, apart = address("victim", f"apart-{fresh_id()}"), MemorySnapshots()
+    await running.log.say(
+        at,
+        codec.encode_said(codec.Said(writer="agent", count=1, facts=(appended(SAMPLE[:1]),))),
+        message_id=fresh_id(),
+        headers={},
+    )
+    large = EncryptedSnapshots(apart, keys=running.keys, artifacts=running.artifacts)
+    await large.put(at, secrets.token_bytes(300_000))
+    sha256 = await large.artifact(at)
+    assert sha256
+    gone = await msgspec.structs.replace(running.erasing(), snapshots=large).erase(at, by="test")
+    assert (gone.snapshots, gone.artifacts) == (1, (sha256,))
+    assert await apart.newest(at) is None
+    again = await msgspec.structs.replace(running.erasing(), snapshots=large).erase(at, by="test")
+    assert again.snapshots == 0

@@ -98,9 +98,8 @@ async def _demo(settings: Settings, folder: Path, model: str) -> int:
             played = await play(client, talk, layer, job, step)
         await _settled(running, played.address)
         again = await Conversation(client=client, at=played.address).context()
-        report = await report_of(running.log, played.address)
         records = await running.log.read(played.address, after=0)
-        show_outcome(played, report, again.tokens)
+        show_outcome(played, report_of(records), again.tokens)
         out("\nWhat the model would see now (first and last messages):")
         out(drawn(again.messages[:4], chars=300) + f"… {len(again.messages) - 8} messages …\n")
         out(drawn(again.messages[-4:], chars=110))
@@ -124,9 +123,9 @@ async def _settled(running: Runtime, at: Address) -> None:
 
 def show_outcome(played: Played, report: Report, tokens: int) -> None:
     """Print how often each stage acted, and its tokens before and after, added up."""
-    out(f"\n{'stage':<10}{'applied':>8}{'declined':>9}{'failed':>7}{'tokens before':>15}{'after':>10}")
+    out(f"\n{'stage':<10}{'applied':>8}{'declined':>9}{'rejected':>9}{'failed':>7}{'tokens before':>15}{'after':>10}")
     for name, stage in report.stages.items():
-        numbers = f"{stage.applied:>8}{stage.declined:>9}{stage.failed:>7}"
+        numbers = f"{stage.applied:>8}{stage.declined:>9}{stage.rejected:>9}{stage.failed:>7}"
         out(f"{name:<10}{numbers}{stage.before_tokens:>15,}{stage.after_tokens:>10,}")
     out("Tokens are added up over all that was applied: of spill those of the result, of the others of the whole view.")
     for reason in report.reasons:

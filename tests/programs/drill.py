@@ -176,7 +176,7 @@ async def a_server_of_three(folder: Path, keys: Path) -> None:
 
 async def objects(running: Runtime, settings: Settings, copy: Path) -> None:
     """Objects are gone from the bucket: those that the copy has come back, the others are named."""
-    stored = {name for name in await object_copies.sizes(running.artifacts) if not name.startswith(ANCHORS_PREFIX)}
+    stored = {name for name in await object_copies.sizes(running.bucket) if not name.startswith(ANCHORS_PREFIX)}
     old = set(object_copies.kept(copy / "objects"))
     rng = random.Random(17)
     gone = rng.sample(sorted(stored & old), LOST_OBJECTS) + rng.sample(sorted(stored - old), 2)

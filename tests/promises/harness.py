@@ -21,13 +21,13 @@ from nats.aio.client import Client as NatsConnection
 
 from actors.host.bootstrap import Runtime
 from actors.host.settings import PREFIX, Settings
-from actors.services.read_back import said_messages
 from protocol import codec
 from protocol.facts import MessagesAppended, SaidMessage
 from protocol.formats import messages
 from protocol.ids import Address
 from protocol.login import Login
 from storage.streams import provision
+from tests.said import said_messages
 from tests.stack import LOOPBACK, ROOT, free_port, jettison_command, program
 
 DAMAGE = re.compile(r"corrupt|Critical write error|(?<!\[CTX_WAKE\] Stream state encountered internal )inconsisten")

@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 import pytest
@@ -22,7 +22,7 @@ from actors.host.settings import Settings
 from protocol import codec, subjects
 from protocol.client import Client
 from protocol.errors import Unavailable
-from protocol.facts import ToolOutputSpilled
+from protocol.facts import DoneFact, ToolOutputSpilled
 from protocol.formats import messages
 from protocol.ids import fresh_id
 from protocol.subjects import LANES, Actor
@@ -123,18 +123,17 @@ async def test_a_worker_that_was_stopped_too_long_cannot_overwrite_what_others_d
         assert process.stdout is not None
         assert await asyncio.wait_for(process.stdout.readline(), 180) == b"after_effect\n"
         async with healthy(apart, "spill"):
-            before = await settled(idle, talk.at)
+            await settled(idle, talk.at)
         os.kill(process.pid, signal.SIGCONT)
-        await asyncio.sleep(1.0)  # its late commit is refused, of which nothing tells
-        await talk.append([{"role": "user", "content": "And now?"}])
+        assert await asyncio.wait_for(process.stdout.readline(), 180) == b"refused\n", "its late commit"
         # the one that came back works on as if nothing had been
-        async with asyncio.timeout(180):
-            while (state := await settled(idle, talk.at)).messages < 4:
-                await asyncio.sleep(0.05)
+        await talk.append(call_and_result("b", f"More. {LOG}"))
+        assert await asyncio.wait_for(process.stdout.readline(), 180) == b"landed\n"
+        assert (await settled(idle, talk.at)).messages == 6
     commits = [codec.decode_commit(one.body) for one in await idle.log.read(talk.at, after=0) if one.side == "done"]
     assert [commit.version for commit in commits] == list(range(1, len(commits) + 1))
-    assert len([fact for commit in commits for fact in commit.facts if isinstance(fact, ToolOutputSpilled)]) == 1
-    assert commits[-1].writer == "victim" or state.version == before.version
+    spilled = [(one.writer == "victim", fact.number) for one in commits for fact in one.facts if _is_spilled(fact)]
+    assert spilled == [(False, 3), (True, 6)]
     assert replay(talk.at, await idle.log.read(talk.at, after=0)).divergence is None
 
 
@@ -230,6 +229,10 @@ async def test_a_hot_conversation_has_one_step_in_flight_and_no_answer_is_paid_t
     assert len(set(bodies)) == len(bodies), "nothing was asked twice"
     assert 0 < len(llm.requests) <= len(outcomes), "each answer that was paid for is recorded"
     assert replay(talk.at, records).divergence is None
+
+
+def _is_spilled(fact: DoneFact) -> TypeGuard[ToolOutputSpilled]:
+    return isinstance(fact, ToolOutputSpilled)
 
 
 def _is_prose(fact: object) -> bool:

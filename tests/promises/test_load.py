@@ -67,7 +67,7 @@ async def test_an_upload_that_was_damaged_parks_its_conversation_and_no_other(
     talk, other = await client.open(name, policy=layer()), await client.open(f"other-{name}", policy=layer())
     large = call_and_result("a", LOG * 20)
     sha256 = await talk._uploads.put((LOG * 20).encode())
-    await working.artifacts.call(
+    await working.bucket.call(
         "PutObject",
         sha256,
         lambda s3, bucket: s3.put_object(Bucket=bucket, Key=f"{talk.at.tenant}/{sha256}", Body=b"bad"),

@@ -46,7 +46,7 @@ OTHERS = 3
 async def slow(settings: Settings) -> AsyncIterator[Settings]:
     """Yield *settings* whose store gives each answer late."""
     port = urlsplit(settings.s3.endpoint).port
-    ends: set[asyncio.StreamWriter] = set()
+    serving: set[asyncio.Task[None]] = set()
 
     async def carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, late: float) -> None:
         with suppress(OSError):
@@ -58,18 +58,26 @@ async def slow(settings: Settings) -> AsyncIterator[Settings]:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, back = await asyncio.open_connection(LOOPBACK, port)
-        ends.update((writer, back))
-        await asyncio.gather(carry(reader, back, late=0.0), carry(there, writer, late=ANSWER_SECONDS))
+        try:
+            await asyncio.gather(carry(reader, back, late=0.0), carry(there, writer, late=ANSWER_SECONDS))
+        finally:
+            for end in (writer, back):
+                end.transport.abort()
 
-    server = await asyncio.start_server(serve, LOOPBACK, 0)
+    def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(serve(reader, writer))
+        serving.add(task)
+        task.add_done_callback(serving.discard)
+
+    server = await asyncio.start_server(begin, LOOPBACK, 0)
     try:
         endpoint = f"http://{LOOPBACK}:{server.sockets[0].getsockname()[1]}"
         yield msgspec.structs.replace(settings, s3=msgspec.structs.replace(settings.s3, endpoint=endpoint))
     finally:
         server.close()
-        for end in ends:
-            end.transport.abort()
-        await asyncio.sleep(ANSWER_SECONDS)  # until the last answer has found that nobody waits for it
+        for task in (left := tuple(serving)):
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
 
 @only_in_chaos

@@ -26,6 +26,12 @@ from storage.work_ports import Slot, Wakes
 POINTS = ("before_effect", "after_effect", "after_append", "after_ack", "after_look")
 
 
+def told(word: str) -> None:
+    """Tell whoever started this process how far it is: ready, at its point, or what became of a commit."""
+    sys.stdout.write(f"{word}\n")
+    sys.stdout.flush()
+
+
 class Death:
     """What happens when the named point is reached."""
 
@@ -38,8 +44,7 @@ class Death:
         """Die here, if here is where."""
         if point == self._point:
             self._point = ""
-            sys.stdout.write(f"{point}\n")
-            sys.stdout.flush()
+            told(point)
             os.kill(os.getpid(), self._signal)
 
 
@@ -65,6 +70,7 @@ class MortalConversations(Conversations):
     async def commit(self, *args: Any, **keywords: Any) -> bool:
         """See `Conversations.commit`."""
         landed = await super().commit(*args, **keywords)
+        told("landed" if landed else "refused")
         self.death.reached("after_append")
         return landed
 
@@ -122,8 +128,7 @@ async def main(actor: Actor, death: Death, environment: Mapping[str, str]) -> No
         worker = running.worker(actor)
         wakes = cast(Wakes, MortalWakes(running.wakes, death, conversations))
         mortal = dataclasses.replace(worker, effects=effects, conversations=conversations, wakes=wakes)
-        sys.stdout.write("ready\n")
-        sys.stdout.flush()
+        told("ready")
         await mortal.run()
 
 

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from actors.host.bootstrap import Runtime
-from actors.services.read_back import said_messages
 from protocol.client import Client, Conversation
 from protocol.errors import BadMessage, NotFound, Rejected
 from protocol.facts import Claim, ConversationOpened, MessagesAppended, SaidMessage
@@ -16,6 +15,7 @@ from protocol.ids import Address, address, fresh_id
 from protocol.service_call import ask
 from protocol.service_messages import UploadAsked
 from tests.conftest import Json, layer
+from tests.said import said_messages
 
 
 def user(text: str) -> Json:

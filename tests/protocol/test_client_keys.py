@@ -12,7 +12,6 @@ import pytest
 from actors.host.adapters import tenant_keys
 from actors.host.bootstrap import Runtime
 from actors.host.settings import Settings
-from actors.services.read_back import said_messages
 from protocol import codec
 from protocol.client import Client
 from protocol.errors import KeysUnavailable, Rejected
@@ -21,6 +20,7 @@ from protocol.ids import Address
 from protocol.keys import FolderKeys
 from storage.jetstream import JetStreamLog
 from tests.builders import user
+from tests.said import said_messages
 
 
 async def texts(at: Address, running: Runtime) -> list[str]:

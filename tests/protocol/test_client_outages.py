@@ -35,6 +35,13 @@ class Proxy:
         self._carried = 0
         self._port = port
         self._open: set[asyncio.StreamWriter] = set()
+        self._serving: set[asyncio.Task[None]] = set()
+
+    def begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection, and know of it until it has ended."""
+        task = asyncio.create_task(self.serve(reader, writer))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Carry one connection both ways until either end leaves."""
@@ -68,19 +75,25 @@ class Proxy:
         for end in tuple(self._open):
             end.transport.abort()
 
+    async def end(self) -> None:
+        """Cut every connection, and wait until both its ways have ended."""
+        self.drop()
+        serving = tuple(self._serving)
+        for task in serving:
+            task.cancel()
+        await asyncio.gather(*serving, return_exceptions=True)
+
 
 @asynccontextmanager
 async def proxied(settings: Settings) -> AsyncIterator[Proxy]:
     proxy = Proxy(int(settings.nats.url.rpartition(":")[2]))
-    server = await asyncio.start_server(proxy.serve, LOOPBACK, 0)
+    server = await asyncio.start_server(proxy.begin, LOOPBACK, 0)
     try:
         proxy.url = f"nats://{LOOPBACK}:{server.sockets[0].getsockname()[1]}"
         yield proxy
     finally:
         server.close()
-        proxy.answers.set()
-        proxy.drop()
-        await asyncio.sleep(0.05)  # both ways end
+        await proxy.end()
 
 
 async def test_an_append_whose_outcome_is_unknown_is_stored_once(

@@ -17,7 +17,6 @@ from actors.core.flow import next_actor
 from actors.host.bootstrap import Runtime, runtime
 from actors.host.settings import Settings
 from actors.runtime.kept_states import STATE_SCHEMA, Snapshot
-from actors.services.read_back import said_messages
 from protocol import subjects
 from protocol.client import Client
 from protocol.context import Context
@@ -31,6 +30,7 @@ from protocol.subjects import ACTORS, Actor
 from storage.jetstream_snapshots import JetStreamSnapshots
 from tests.conftest import SAMPLE, WINDOW_TOKENS, Json, at_work, done_facts, layer, served, settled
 from tests.promises.harness import environment
+from tests.said import said_messages
 from tests.stack import jettison_command
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -77,6 +77,15 @@ async def ended(task: asyncio.Task[None]) -> float:
     return time.monotonic() - started
 
 
+async def stopped_taking(worker: Worker) -> None:
+    """Wait until *worker*, just cancelled and the only one of its actor, takes from no lane any more."""
+    names = {f"{worker.actor} {lane}" for lane in LANES}
+    pulls = [task for task in asyncio.all_tasks() if task.get_name() in names]
+    assert len(pulls) == len(LANES)
+    _, taking = await asyncio.wait(pulls, timeout=180)
+    assert not taking
+
+
 async def next_slot(running: Runtime, at: Address) -> Slot:
     """Take the slot of *at*, and give others back."""
     slots = cast("AsyncGenerator[Slot, None]", running.wakes.slots("spill", credits=64))
@@ -107,7 +116,7 @@ async def test_nothing_new_is_taken_in_the_grace(running: Runtime, client: Clien
     async with at_it(worker) as task:
         await begun(worker, talk.at)
         task.cancel()
-        await asyncio.sleep(0.05)  # it stops taking
+        await stopped_taking(worker)
         late = await client.open(f"late-{fresh_id()}")
         await asyncio.gather(task, return_exceptions=True)
         assert (await running.conversations.load(talk.at)).version == 1

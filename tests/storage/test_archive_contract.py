@@ -14,7 +14,7 @@ from storage.ports import Archives
 
 @pytest.fixture(params=["memory", "s3"])
 def archives(request: pytest.FixtureRequest, running: Runtime) -> Archives:
-    return MemoryArchives() if request.param == "memory" else S3Archives(running.artifacts)
+    return MemoryArchives() if request.param == "memory" else S3Archives(running.bucket)
 
 
 @pytest.fixture

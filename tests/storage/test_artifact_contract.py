@@ -82,6 +82,13 @@ async def test_a_deleted_one_is_gone_and_deleting_it_again_is_harmless(artifacts
     assert await artifacts.get(tenant, other) == b"stays"
 
 
+async def test_all_are_told_with_their_tenants_and_sizes(artifacts: Artifacts, tenant: Token) -> None:
+    other = token(f"{tenant}x")
+    wanted = {(one, await artifacts.put(one, body)): len(body) for one in (tenant, other) for body in (b"", b"two")}
+    told = [name_and_size async for some in artifacts.sizes() for name_and_size in some.items()]
+    assert sorted(one for one in told if one[0][0] in (tenant, other)) == sorted(wanted.items())
+
+
 async def test_tenants_do_not_see_each_other(artifacts: Artifacts, tenant: Token) -> None:
     key = await artifacts.put(tenant, b"mine")
     other = token(f"{tenant}x")
@@ -173,8 +180,8 @@ async def test_wrong_credentials_are_no_missing_artifact(settings: Settings, ten
 
 
 async def test_the_bucket_can_be_prepared_twice(running: Runtime) -> None:
-    await running.artifacts.prepare()
-    await running.artifacts.prepare()
+    await running.bucket.prepare()
+    await running.bucket.prepare()
 
 
 async def test_who_answers_not_as_s3_does_is_no_missing_artifact() -> None:

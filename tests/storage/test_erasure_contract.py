@@ -15,10 +15,10 @@ from protocol.errors import Erased
 from protocol.ids import Address, address, fresh_id
 from storage.erasure_ports import Erasure, Forgotten
 from storage.jetstream_reads import millis
-from storage.memory import MemoryKeys, MemoryLog, MemorySnapshots
+from storage.memory import MemoryKeys, MemoryLog
 from storage.memory_erasure import MemoryErasure
 from storage.memory_work import MemoryDeadLetters, MemoryInProgress, MemoryWakes
-from storage.ports import EventLog, Keys, Snapshots
+from storage.ports import EventLog, Keys
 from storage.work_ports import BegunWork, DeadLetters, InProgress, Slot, Wakes
 
 from .test_work_contract import letter
@@ -30,7 +30,6 @@ class Stores:
 
     erasure: Erasure
     stored: EventLog
-    snapshots: Snapshots
     wakes: Wakes
     in_progress: InProgress
     dead_letters: DeadLetters
@@ -41,7 +40,6 @@ class Stores:
         for number in range(3):
             await self.stored.say(at, b"%d" % number, message_id=fresh_id(), headers={})
         await self.keys.key(at)
-        await self.snapshots.put(at, b"state")
         await self.wakes.wake("digest", at, headers={})
         await self.in_progress.put("digest", at, BegunWork(worker="w"))
         await self.dead_letters.put(letter(at), headers={})
@@ -60,14 +58,11 @@ def stores(request: pytest.FixtureRequest, running: Runtime) -> Stores:
     if request.param == "jetstream":
         return Stores(**{name: getattr(running, name) for name in Stores.__dataclass_fields__})
     wakes, keys = MemoryWakes(), MemoryKeys()
-    log, snapshots, in_progress, letters = MemoryLog(), MemorySnapshots(), MemoryInProgress(), MemoryDeadLetters()
-    erasure = MemoryErasure(
-        log=log, snapshots=snapshots, wakes=wakes, in_progress=in_progress, dead_letters=letters, keys=keys
-    )
+    log, in_progress, letters = MemoryLog(), MemoryInProgress(), MemoryDeadLetters()
+    erasure = MemoryErasure(log=log, wakes=wakes, in_progress=in_progress, dead_letters=letters, keys=keys)
     return Stores(
         erasure=erasure,
         stored=log,
-        snapshots=snapshots,
         wakes=wakes,
         in_progress=in_progress,
         dead_letters=letters,
@@ -80,14 +75,12 @@ async def test_all_that_is_kept_beside_a_log_goes_and_another_conversation_stays
     for one in (at, other):
         await stores.fill(one)
     gone = await stores.erasure.forget(at)
-    assert (gone.snapshots, gone.dead_letters, gone.gateway, gone.keys) == (1, 1, 0, 1)
+    assert (gone.dead_letters, gone.gateway, gone.keys) == (1, 0, 1)
     assert gone.wakes >= 2, "the slot, and the work in progress"
-    assert await stores.snapshots.newest(at) is None
     assert await stores.in_progress.find("digest", at) is None
     assert [one.letter.at async for one in stores.dead_letters.all() if one.letter.at in (at, other)] == [other]
     assert await stores.wakes.wake("digest", at, headers={}), "its slot was free"
     assert len(await stores.seqs(at)) == 3, "the log is another matter"
-    assert await stores.snapshots.newest(other) == b"state"
     assert await stores.keys.known(other) is not None
     assert not await stores.wakes.wake("digest", other, headers={}), "its slot is filled as it was"
     await stores.erasure.forget(at)

@@ -22,6 +22,9 @@ from storage.jetstream_snapshots import JetStreamSnapshots
 from storage.memory import MemoryArtifacts, MemoryKeys, MemoryLog, MemorySnapshots
 from storage.ports import Keys
 
+OVERHEAD_BYTES = len(codec.ENCRYPTED) + cipher.NONCE_BYTES + cipher.TAG_BYTES
+"""What a record that is encrypted is longer."""
+
 SECRET = b"the user's own words " * 20
 
 
@@ -47,6 +50,13 @@ async def test_each_conversation_has_one_key_of_its_own(keys: Keys, at: Address)
     assert len({await keys.key(at), await keys.key(other)}) == 2
     assert len((await keys.key(at)).secret) == 32
     assert "secret" not in repr(await keys.key(at))
+
+
+async def test_a_tenant_whose_key_is_there_needs_nothing_and_may_be_asked_again(keys: Keys, at: Address) -> None:
+    for _ in range(2):
+        await keys.prepare(at.tenant)
+        await keys.check(Token(f"new-{fresh_id()[:8]}"))
+    assert await keys.known(at) is None, "the tenant's key alone is made"
 
 
 async def test_two_processes_agree_on_a_key(running: Runtime, folder: FolderKeys, at: Address) -> None:
@@ -312,7 +322,7 @@ async def test_a_log_shows_nothing_to_who_has_not_the_key(running: Runtime, fold
     assert done is not None
     kept = await plain.read(at, after=0)
     assert [SECRET[:16] in record.body for record in kept] == [False, False, False]
-    assert [len(record.body) for record in kept[:2]] == [len(SECRET) + cipher.OVERHEAD_BYTES] * 2
+    assert [len(record.body) for record in kept[:2]] == [len(SECRET) + OVERHEAD_BYTES] * 2
     assert [(one.seq, one.side, one.body) for one in await log.read(at, after=0)] == [
         (said, "said", SECRET),
         (done, "done", SECRET),

@@ -1,4 +1,4 @@
-"""What every `Snapshots` promises: the newest of each conversation, and no failure that anybody must handle."""
+"""What every `Snapshots` promises: the newest of each conversation, failures that cost time alone, and an end."""
 
 import pytest
 
@@ -30,6 +30,20 @@ async def test_conversations_do_not_mix(snapshots: Snapshots) -> None:
     for place in places:
         await snapshots.put(place, str(place).encode())
     assert [await snapshots.newest(place) for place in places] == [str(place).encode() for place in places]
+
+
+async def test_what_is_forgotten_is_gone_with_its_older_ones_and_another_conversation_stays(
+    snapshots: Snapshots, at: Address
+) -> None:
+    other = address(f"other-{fresh_id()}")
+    for place in (at, at, other):
+        await snapshots.put(place, str(place).encode())
+    assert await snapshots.forget(at) >= 1
+    assert await snapshots.forget(at) == 0
+    assert await snapshots.newest(at) is None
+    assert await snapshots.newest(other) == str(other).encode()
+    await snapshots.put(at, b"again")
+    assert await snapshots.newest(at) == b"again"
 
 
 async def test_one_that_cannot_be_kept_is_no_failure(running: Runtime, at: Address) -> None:

@@ -83,24 +83,6 @@ async def test_a_slot_that_was_done_and_kept_is_freed_and_what_waits_is_not(tmp_
         await connection.close()
 
 
-async def test_slots_that_wait_are_taken_or_pause_are_no_stuck(tmp_path: Path) -> None:
-    async with one(tmp_path) as server:
-        connection = await connected(server.url)
-        wakes, stuck = JetStreamWakes(connection), JetStreamStuckSlots(connection)
-        assert await stuck.free() == 0
-        for at in (AT, OTHER, address("third")):
-            await wakes.wake("digest", at, headers={})
-        slots = cast("AsyncGenerator[Slot, None]", wakes.slots("digest", credits=2))
-        async with aclosing(slots):
-            first, second = await anext(slots), await anext(slots)
-            await first.later(3600.0)
-            assert await stuck.free() == 0
-            await second.done()
-            assert await stuck.free() == 0
-        assert await wakes.wake("digest", AT, headers={}) is False
-        await connection.close()
-
-
 async def test_a_sweep_frees_the_slot_of_a_conversation_that_waits_and_wakes_it(
     tmp_path: Path, settings: Settings
 ) -> None:

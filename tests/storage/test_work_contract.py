@@ -1,8 +1,10 @@
-"""What every `DeadLetters`, `InProgress`, `LogChanges`, `Announcer` and `Requests` promises."""
+"""What every `DeadLetters`, `InProgress`, `LogChanges`, `StuckSlots`, `Announcer` and `Requests` promises."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
+from typing import cast
 
 import msgspec
 import pytest
@@ -21,11 +23,23 @@ from storage.memory_work import (
     MemoryKeptList,
     MemoryLogChanges,
     MemoryRequests,
+    MemoryStuckSlots,
+    MemoryWakes,
 )
 from storage.ports import EventLog
 from storage.streams import provision
-from storage.sweep_ports import LogChanges, SweepMark
-from storage.work_ports import Announcer, BegunWork, DeadLetter, DeadLetters, InProgress, Requests, StoredLetter
+from storage.sweep_ports import LogChanges, StuckSlots, SweepMark
+from storage.work_ports import (
+    Announcer,
+    BegunWork,
+    DeadLetter,
+    DeadLetters,
+    InProgress,
+    Requests,
+    Slot,
+    StoredLetter,
+    Wakes,
+)
 
 BOTH = ["memory", "nats"]
 ASKED = ReadAsked(key="k")
@@ -111,6 +125,44 @@ async def test_work_is_known_from_its_beginning_to_its_end(in_progress: InProgre
     assert await in_progress.find("digest", at) is None
     await in_progress.wipe("spill", at)
     assert await in_progress.find("spill", at) is None
+
+
+@pytest.fixture(params=BOTH)
+def slots(request: pytest.FixtureRequest, running: Runtime) -> tuple[Wakes, StuckSlots]:
+    if request.param == "memory":
+        return MemoryWakes(), MemoryStuckSlots()
+    return running.wakes, running.stuck_slots
+
+
+async def test_slots_that_wait_are_taken_pause_or_were_done_are_not_stuck(slots: tuple[Wakes, StuckSlots]) -> None:
+    wakes, stuck = slots
+    taken, pausing, done = places = [address(f"slot-{number}-{fresh_id()}") for number in range(3)]
+    for at in places:
+        assert await wakes.wake("digest", at, headers={})
+    assert await stuck.free() == 0, "they wait"
+    giving = cast("AsyncGenerator[Slot, None]", wakes.slots("digest", credits=1_000))
+
+    async def given(wanted: set[Address]) -> dict[Address, Slot]:
+        found: dict[Address, Slot] = {}
+        while found.keys() != wanted:
+            slot = await anext(giving)
+            if slot.at in wanted:
+                found[slot.at] = slot
+            else:
+                await slot.done()
+        return found
+
+    async with aclosing(giving), asyncio.timeout(180):
+        found = await given({*places})
+        await found[pausing].later(1.0)
+        await found[done].done()
+        assert await stuck.free() == 0
+        assert [await wakes.wake("digest", at, headers={}) for at in (taken, pausing)] == [False, False]
+        assert await wakes.wake("digest", done, headers={})
+        assert await stuck.free() == 0
+        for slot in (found[taken], *(await given({pausing, done})).values()):
+            await slot.done()
+        assert await stuck.free() == 0
 
 
 async def test_changes_come_in_order_and_from_the_beginning_once_for_each_side(

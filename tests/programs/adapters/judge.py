@@ -14,7 +14,6 @@ from typing import Any
 
 from actors.host.bootstrap import Runtime
 from actors.model_info.tokens import counter
-from actors.services.read_back import said_messages
 from protocol import codec
 from protocol.adapters.atoms import parted
 from protocol.facts import DoneFact, HistoryAccounted, HistoryDigested, OverflowReported, SaidMessage, UsageReported
@@ -26,6 +25,7 @@ from protocol.ids import address
 from protocol.limits import CLAIM_BYTES_MIN
 from tests.conftest import done_facts
 from tests.programs.adapters.script import HELPED, OVERFLOWS, READS, Json
+from tests.said import said_messages
 
 ROOT = Path(__file__).resolve().parents[3]
 ENVIRONMENTS = ROOT / ".venv-adapters"

@@ -195,7 +195,7 @@ async def _raw_consumed(bench: Bench, at: Address, records: int) -> float:
 async def spill_figures(bench: Bench) -> list[Figure]:
     """Measure P17: the client's CPU time for one artifact beside the raw S3 client's."""
     async with runtime(bench.settings, role="bench") as running:
-        store = running.artifacts
+        store = running.bucket
         await store.prepare()
         ours: list[float] = []
         raw: list[float] = []
@@ -228,7 +228,7 @@ async def _cpu(call: Callable[[], Awaitable[Any]]) -> float:
 async def stall_figures(bench: Bench) -> list[Figure]:
     """Measure P11: how long the loop of all actors stands still while a 5 MB result is said and moved out."""
     async with runtime(bench.settings, role="bench") as running:
-        await running.artifacts.prepare()
+        await running.bucket.prepare()
         task = asyncio.create_task(work(running))
         try:
             await asyncio.sleep(0.5)

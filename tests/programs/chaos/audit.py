@@ -9,13 +9,13 @@ from concurrent.futures import ProcessPoolExecutor
 from actors.core.flow import next_actor
 from actors.core.state import State
 from actors.host.bootstrap import Runtime
-from actors.services.read_back import said_messages
 from protocol.errors import NotReady
 from protocol.formats import messages
 from protocol.ids import Address
 from storage.ports import Record
 from tests.programs.chaos.agent import Ended
 from tests.programs.chaos.checks import Audit, Json, audit
+from tests.said import said_messages
 
 SETTLE_POLLS = 400
 POLL_SECONDS = 0.1

@@ -57,9 +57,7 @@ class Retirement:
             await jetstream.purge_stream(layout.stream(subjects.SNAPSHOT_STREAM, at), subject=subjects.snapshot(at))
             await jetstream.purge_stream(subjects.KEY_STREAM, subject=subjects.key(at))
             await jetstream.purge_stream(layout.stream(subjects.LOG_STREAM, at), subject=subjects.both(at))
-        while await running.artifacts.call(
-            "DeleteObjects", f"{tenant}/", lambda s3, bucket: _deleted(s3, bucket, tenant)
-        ):
+        while await running.bucket.call("DeleteObjects", f"{tenant}/", lambda s3, bucket: _deleted(s3, bucket, tenant)):
             pass
         self._resting.popleft()
         self._end_seq = 0

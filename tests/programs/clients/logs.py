@@ -10,10 +10,10 @@ from typing import Any
 from actors.cli.session import located
 from actors.host.bootstrap import Runtime, runtime
 from actors.host.settings import Settings
-from actors.services.read_back import said_messages
 from protocol.facts import SaidMessage
 from protocol.formats.messages import decode, with_leaves
 from protocol.ids import Address
+from tests.said import said_messages
 
 from .judge import runs_in
 from .transcripts import Events, events_of

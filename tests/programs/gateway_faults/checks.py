@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from actors.services.read_back import said_messages
 from protocol.formats import messages
 from protocol.ids import Address, address
 from storage.ports import EventLog
 from tests.programs.gateway_faults.agents import Agent, Json
+from tests.said import said_messages
 
 READ = '"read_artifact"'
 
