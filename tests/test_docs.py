@@ -66,6 +66,14 @@ def test_one_tool_result_is_followed_from_readme_to_the_log_in_few_lines() -> No
     assert sum(len(file.read_text(encoding="utf-8").splitlines()) for file in (readme, *files)) <= 900
 
 
+def test_the_index_of_decisions_names_every_group_in_its_order() -> None:
+    text = (ROOT / "infra/docs/decisions.md").read_text(encoding="utf-8")
+    groups = re.findall(r"^# (.+)$", text, re.MULTILINE)[1:]
+    assert re.findall(r"^- \[(.+)\]\(#.+\): ", text, re.MULTILINE) == groups
+    links = [re.sub(r"[^a-z -]", "", group.lower()).replace(" ", "-") for group in groups]
+    assert re.findall(r"^- \[.+\]\(#(.+)\): ", text, re.MULTILINE) == links
+
+
 def test_every_metric_and_every_span_is_in_the_document() -> None:
     assert {one.name for one in shown()} == metric_names()
     assert spans_in_code().keys() == SPANS.keys()
