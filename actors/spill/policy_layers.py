@@ -1,4 +1,4 @@
-"""Layers: what a conversation's policy is resolved from.
+"""Policy layers: what a conversation's policy is resolved from.
 
 The table of models, the service's file, its tenant's part, and what the agent asked for, the later ones over the
 earlier. A key that an operator locked is as it is without the agent's layer.
