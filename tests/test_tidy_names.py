@@ -21,8 +21,11 @@ ALIKE_ON_PURPOSE = {
 }
 
 
-HIDDEN = re.compile(r'"""(?:Return|Yield) (?:what|who|which) (?![*`])[^\n]*')
+HIDDEN = re.compile(r'"""(?:Return|Yield) (?:(?:what|who|which) (?![*`])|(?:how )?it )[^\n]*')
 """«Return what one may do» for «Return the rights»; what an argument itself returns has no other name."""
+NO_NONE = re.compile(r"[;,] none (?:if|where|unless|for)\b")
+SAYS_NONE_OTHERWISE = {"actors.squeeze.model.after"}
+"""Functions whose docstrings say «none» for `None`: to be mended, and no more of them."""
 
 
 TITLED_OTHERWISE = {
@@ -92,6 +95,17 @@ def test_no_two_types_that_are_met_together_have_one_name() -> None:
 def test_docstrings_say_the_noun_of_what_comes_back() -> None:
     found = [f"{module_of(file)}: {one}" for file in python_files(*LAYERS) for one in HIDDEN.findall(file.read_text())]
     assert found == []
+
+
+def test_docstrings_say_none_with_a_capital_where_the_function_returns_it() -> None:
+    functions = [
+        (f"{module_of(file)}.{node.name}", ast.unparse(node.returns), ast.get_docstring(node) or "")
+        for file in python_files(*LAYERS)
+        for node in ast.walk(tree(file))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.returns
+    ]
+    found = {name for name, type_, text in functions if re.search(r"\| None\b", type_) and NO_NONE.search(text)}
+    assert found == SAYS_NONE_OTHERWISE
 
 
 def words(text: str) -> list[str]:

@@ -63,7 +63,7 @@ def _counted(found: Replayed, last: Decision) -> Replayed:
 
 
 def _opened(snapshot: bytes) -> tuple[State | None, Divergence | None]:
-    """Return the state in *snapshot*; none where there is none or it is of another schema, which nobody reads."""
+    """Return the state in *snapshot*; None where there is no state or it is of another schema, which nobody reads."""
     if not snapshot:
         return None, None
     try:

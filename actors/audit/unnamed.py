@@ -28,7 +28,7 @@ class Unnamed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def unnamed(store: S3Artifacts, log: EventLog, snapshots: EncryptedSnapshots) -> list[Unnamed]:
-    """Return it for each tenant that has such objects; every log is read, its archives too. Raises `Unavailable`."""
+    """Return the objects that no log names, by tenant; every log is read, its archives too. Raises `Unavailable`."""
     left: dict[Token, dict[str, int]] = {}
     # the bucket first: what is stored and named from now on is not asked about
     async for page in store.pages(""):
