@@ -24,7 +24,7 @@ _DEFAULT = re.compile(r"`([a-z_]+)\.([a-z_]+)` \((\d[\d.]*)\)")
 _ROW = re.compile(r"^\| (`[^|]+) \| ([^|]*) \|", re.MULTILINE)
 _QUOTED = re.compile(r"`([a-z_.]+)`")
 WRITTEN: dict[str, tuple[str, Callable[[], str]]] = {
-    "flow": ("README.md", lambda: f"```mermaid\n{mermaid()}\n```"),
+    "flow": ("infra/docs/architecture.md", lambda: f"```mermaid\n{mermaid()}\n```"),
     "walkthrough": ("infra/docs/architecture.md", walkthrough),
     "policy": ("infra/docs/policy.md", policy_page),
     "answers": ("infra/docs/policy.md", answers_page),
