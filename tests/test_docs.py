@@ -80,6 +80,12 @@ def test_the_index_of_decisions_names_every_group_in_its_order() -> None:
     assert re.findall(r"^- \[.+\]\(#(.+)\): ", text, re.MULTILINE) == links
 
 
+def test_the_glossary_says_of_each_word_what_it_means_and_how_others_call_it() -> None:
+    rows = re.findall(r"^\| (.+) \|$", (ROOT / "infra/docs/glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
+    cells = [[cell.strip() for cell in re.split(r" \| ?", row)] for row in rows]
+    assert [row[0] for row in cells if len(row) != 3 or not all(row)] == []
+
+
 def test_every_metric_and_every_span_is_in_the_document() -> None:
     assert {one.name for one in shown()} == metric_names()
     assert spans_in_code().keys() == SPANS.keys()
