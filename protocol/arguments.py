@@ -32,7 +32,7 @@ class Dumped(Protocol):
     """An object of an SDK (pydantic's), which is taken where a message is."""
 
     def model_dump(self, *, mode: str, exclude_none: bool) -> dict[str, Any]:
-        """Return it as a dict."""
+        """Return the object as a dict."""
         ...
 
 

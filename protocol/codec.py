@@ -1,4 +1,4 @@
-"""Envelopes and their bytes: MessagePack arrays whose fields are append-only.
+"""Codec of envelopes: MessagePack arrays whose fields are append-only.
 
 One NATS message is one envelope. `Said` is what an agent publishes; `Commit` is one step of an actor
 with all its facts. A commit's hash covers its own bytes, the commit before it, and every `Said` body

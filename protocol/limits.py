@@ -1,4 +1,4 @@
-"""Every bound of the system, with its unit in the name and its reason beside it."""
+"""Limits: every bound of the system, with its unit in the name and its reason beside it."""
 
 ID_CHARS_MAX = 64
 """A subject holds up to six tokens of this size and stays below NATS' practical 256 characters."""

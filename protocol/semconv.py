@@ -1,4 +1,4 @@
-"""Every name of Jettison's telemetry: spans, attributes, metrics. Names are for ever, values are a closed set.
+"""Semconv: every name of Jettison's telemetry. Names are for ever, values are a closed set.
 
 Ids may be attribute values of spans. They are never in span names, and never labels of metrics: both must stay few.
 There are no span events: OpenTelemetry is replacing them, and the facts of the log already say what happened.

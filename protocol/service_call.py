@@ -1,4 +1,4 @@
-"""Asking: a question to the context service, until somebody answers it."""
+"""Service call: a question to the context service, until somebody answers it."""
 
 from __future__ import annotations
 

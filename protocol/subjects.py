@@ -227,12 +227,12 @@ def leaving_in(pattern: str) -> int | None:
 
 
 def arriving(subject: str, partition: int) -> str:
-    """Return where a *subject* of the log is published for a *partition*, whoever has its shard."""
+    """Return the subject on which *subject* of the log is published for a *partition*, whoever has its shard."""
     return subject.replace("ctx.v1.", f"ctx.v1.move.{partition}.", 1)
 
 
 def barrier(partition: int) -> str:
-    """Return where something is published that comes behind all that was on its way to a *partition* of the log."""
+    """Return the subject of a message that arrives behind all that was on its way to a *partition* of the log."""
     return f"ctx.v1.move.{partition}.behind"
 
 

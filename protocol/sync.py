@@ -1,4 +1,4 @@
-"""The client for programs without an event loop: scripts, notebooks, frameworks that are not async.
+"""The sync client, for programs without an event loop: scripts, notebooks, frameworks that are not async.
 
     from jettison_client.sync import Client
 

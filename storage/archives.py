@@ -57,7 +57,7 @@ class Archive(NamedTuple):
 
 
 def archive_in(record: Record) -> Archive | None:
-    """Return the archive that *record* names; an agent's names none."""
+    """Return the archive that *record* names; None where it names none, as an agent's record."""
     found = _HEADER.fullmatch(record.headers.get(ARCHIVE_HEADER, "")) if record.side == "done" else None
     return Archive(int(found[1]), int(found[2]), found[3]) if found else None
 

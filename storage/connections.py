@@ -21,7 +21,7 @@ PAGE_SIZE = 1024
 """Connections that a server names at once."""
 
 WORKERS = frozenset((*ACTORS, *(f"trial-{actor}" for actor in ACTORS), "service", "all", "up", "compact"))
-"""Roles of processes that decide."""
+"""Roles of processes that decide; a sandbox of an actor says `trial-` before its name."""
 
 LASTING = WORKERS | {"sweeper", "gateway", "auditor"}
 """Roles of the processes that an update has to reach; the page is an auditor."""

@@ -1,4 +1,4 @@
-"""Pause: nobody takes work from the queue while a log is written from outside.
+"""Queue pause: nobody takes work from the queue while a log is written from outside.
 
 The pause has an end of its own on the server, so that a process that dies in it cannot stop the actors for long. Its
 times are those of the server. Any number may pause at the same time: who ends first leaves what the others asked for.

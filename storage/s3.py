@@ -22,8 +22,8 @@ from protocol.errors import PROVISION, ArtifactDamaged, ArtifactsUnavailable, No
 from protocol.ids import Token, is_sha256
 from protocol.tracing import s3_span
 
+from .store_calls import Silent, StoreCalls
 from .store_metrics import record_failure
-from .turns import Silent, Turns
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ UPLOAD_SECONDS = 900
 
 CALL_SECONDS = 6.0
 """For an answer, above what a slow store needs; a store that takes connections and says nothing is one that is down.
-From the turn of a call on: who waits for one of the threads waits while others get answers (`turns.py`)."""
+From the turn of a call on: who waits for one of the threads waits while others get answers (`store_calls.py`)."""
 
 BYTES_PER_SECOND_MIN = 1 << 20
 """Of a store that is slow and not down."""
@@ -71,7 +71,7 @@ class S3Artifacts:
 
     def __init__(self, settings: S3Settings) -> None:
         self._settings = settings
-        self._turns = Turns(THREADS, name="s3", refusals=_refusals)
+        self._calls = StoreCalls(THREADS, name="s3", refusals=_refusals)
         self._made: Any = None
         self._making = threading.Lock()
 
@@ -167,7 +167,7 @@ class S3Artifacts:
 
     def close(self) -> None:
         """Stop the threads."""
-        self._turns.close()
+        self._calls.close()
 
     async def call(self, method: str, key: str, call: Callable[[Any, str], T], *, seconds: float = READ_SECONDS) -> T:
         """Return the result of *call* with the client and the bucket. Raises `NotFound`, `ArtifactsUnavailable`."""
@@ -186,7 +186,7 @@ class S3Artifacts:
             s3_span(method, bucket=self._bucket, key=key),
             _faults(method, key, where, took=lambda: time.monotonic() - began),
         ):
-            return await self._turns.take(begun, seconds=seconds)
+            return await self._calls.take(begun, seconds=seconds)
 
     def _create_bucket(self) -> None:
         from botocore.exceptions import ClientError

@@ -24,7 +24,7 @@ _DEFAULT = re.compile(r"`([a-z_]+)\.([a-z_]+)` \((\d[\d.]*)\)")
 _ROW = re.compile(r"^\| (`[^|]+) \| ([^|]*) \|", re.MULTILINE)
 _QUOTED = re.compile(r"`([a-z_.]+)`")
 WRITTEN: dict[str, tuple[str, Callable[[], str]]] = {
-    "flow": ("README.md", lambda: f"```mermaid\n{mermaid()}\n```"),
+    "flow": ("infra/docs/architecture.md", lambda: f"```mermaid\n{mermaid()}\n```"),
     "walkthrough": ("infra/docs/architecture.md", walkthrough),
     "policy": ("infra/docs/policy.md", policy_page),
     "answers": ("infra/docs/policy.md", answers_page),
@@ -55,15 +55,35 @@ def test_what_a_document_repeats_is_what_the_code_says(name: str) -> None:
     assert text == anew(text, name, wanted()), "run `.venv/bin/python -m tests.test_docs`"
 
 
-def test_one_tool_result_is_followed_from_readme_to_the_log_in_few_lines() -> None:
-    """At most 8 files and 900 lines, README among them: what a newcomer reads to see one event through."""
-    readme = ROOT / "README.md"
-    told = readme.read_text(encoding="utf-8").partition("One tool result, from its wake-up to the log:")[2]
+def told_path(page: Path) -> list[Path]:
+    """Return the files that a *page* names of one tool result's way."""
+    told = page.read_text(encoding="utf-8").partition("One tool result, from its wake-up to the log:")[2]
     names = re.findall(r"`([a-z_/]+\.py)`", told.partition("\n\n")[0])
-    files = [next(file for top in ("", "actors") if (file := ROOT / top / name).exists()) for name in names]
+    return [next(file for top in ("", "actors") if (file := ROOT / top / name).exists()) for name in names]
+
+
+def test_one_tool_result_is_followed_from_readme_to_the_log_in_few_lines() -> None:
+    """At most 8 files and 870 lines, README among them: what a newcomer reads to see one event through."""
+    readme = ROOT / "README.md"
+    files = told_path(readme)
+    assert files == told_path(ROOT / "infra/docs/architecture.md")
     assert files[-1].parent.name == "storage"
     assert len({readme, *files}) <= 8
-    assert sum(len(file.read_text(encoding="utf-8").splitlines()) for file in (readme, *files)) <= 900
+    assert sum(len(file.read_text(encoding="utf-8").splitlines()) for file in (readme, *files)) <= 870
+
+
+def test_the_index_of_decisions_names_every_group_in_its_order() -> None:
+    text = (ROOT / "infra/docs/decisions.md").read_text(encoding="utf-8")
+    groups = re.findall(r"^# (.+)$", text, re.MULTILINE)[1:]
+    assert re.findall(r"^- \[(.+)\]\(#.+\): ", text, re.MULTILINE) == groups
+    links = [re.sub(r"[^a-z -]", "", group.lower()).replace(" ", "-") for group in groups]
+    assert re.findall(r"^- \[.+\]\(#(.+)\): ", text, re.MULTILINE) == links
+
+
+def test_the_glossary_says_of_each_word_what_it_means_and_how_others_call_it() -> None:
+    rows = re.findall(r"^\| (.+) \|$", (ROOT / "infra/docs/glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
+    cells = [[cell.strip() for cell in re.split(r" \| ?", row)] for row in rows]
+    assert [row[0] for row in cells if len(row) != 3 or not all(row)] == []
 
 
 def test_every_metric_and_every_span_is_in_the_document() -> None:

@@ -21,8 +21,21 @@ ALIKE_ON_PURPOSE = {
 }
 
 
-HIDDEN = re.compile(r'"""(?:Return|Yield) (?:what|who|which) (?![*`])[^\n]*')
+HIDDEN = re.compile(r'"""(?:Return|Yield) (?:(?:what|who|which) (?![*`])|(?:how )?it )[^\n]*')
 """«Return what one may do» for «Return the rights»; what an argument itself returns has no other name."""
+NO_NONE = re.compile(r"[;,] none (?:if|where|unless|for)\b")
+SAYS_NONE_OTHERWISE = {"actors.squeeze.model.after"}
+"""Functions whose docstrings say «none» for `None`: to be mended, and no more of them."""
+
+
+TITLED_OTHERWISE = {
+    "actors.digest.rank": "Choose",
+    "actors.squeeze.choose": "Selecting",
+    "actors.squeeze.chunks": "Summarize",
+    "actors.squeeze.must_keep": "Guard",
+}
+"""Modules whose docstrings open with the name that they had before: to be mended, and no more of them."""
+STEM_LETTERS = 4
 
 
 class Named(NamedTuple):
@@ -82,3 +95,28 @@ def test_no_two_types_that_are_met_together_have_one_name() -> None:
 def test_docstrings_say_the_noun_of_what_comes_back() -> None:
     found = [f"{module_of(file)}: {one}" for file in python_files(*LAYERS) for one in HIDDEN.findall(file.read_text())]
     assert found == []
+
+
+def test_docstrings_say_none_with_a_capital_where_the_function_returns_it() -> None:
+    functions = [
+        (f"{module_of(file)}.{node.name}", ast.unparse(node.returns), ast.get_docstring(node) or "")
+        for file in python_files(*LAYERS)
+        for node in ast.walk(tree(file))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.returns
+    ]
+    found = {name for name, type_, text in functions if re.search(r"\| None\b", type_) and NO_NONE.search(text)}
+    assert found == SAYS_NONE_OTHERWISE
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"[a-z0-9]+", text.lower())
+
+
+def test_a_module_is_titled_as_its_file_or_its_folder_is_named() -> None:
+    """The title is what stands before a colon in the first line; a sentence without one has none."""
+    for file in python_files(*LAYERS):
+        title, titled, _ = (ast.get_docstring(tree(file)) or "").partition("\n")[0].partition(":")
+        if titled and file.stem != "__init__":
+            stems = tuple(word[:STEM_LETTERS] for word in words(f"{file.parent.name} {file.stem.replace('_', ' ')}"))
+            named = any(word.startswith(stems) for word in words(title))
+            assert named == (module_of(file) not in TITLED_OTHERWISE), f"{file}: {title}"

@@ -1,4 +1,4 @@
-"""Folded: the records of a conversation with the commits that they were folded to, for who asks again and again.
+"""Folded log: the records of a conversation with the commits that they were folded to, for who asks again and again.
 
 It stands wherever records are asked for; `trail` takes the commits from it and folds nothing. It never changes:
 what is new makes another one, and only that is folded.

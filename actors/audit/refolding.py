@@ -1,4 +1,4 @@
-"""Fold again: a log's chain, its kept state and every view that was served, compared, with nothing decided again.
+"""Refolding: a log's chain, its kept state and every view that was served, compared, with nothing decided again.
 
 What it proves: nobody changed, dropped or moved anything behind the workers' backs, each model saw what the log says it
 saw, and a snapshot holds what the log adds up to. That the rules decide the same again, only `replay` proves.
@@ -63,7 +63,7 @@ def _counted(found: Replayed, last: Decision) -> Replayed:
 
 
 def _opened(snapshot: bytes) -> tuple[State | None, Divergence | None]:
-    """Return the state in *snapshot*; none where there is none or it is of another schema, which nobody reads."""
+    """Return the state in *snapshot*; None where there is no state or it is of another schema, which nobody reads."""
     if not snapshot:
         return None, None
     try:

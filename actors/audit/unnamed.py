@@ -27,7 +27,7 @@ class Unnamed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def unnamed(store: Artifacts, log: EventLog, snapshots: EncryptedSnapshots) -> list[Unnamed]:
-    """Return it for each tenant that has such objects; every log is read, its archives too. Raises `Unavailable`."""
+    """Return the objects that no log names, by tenant; every log is read, its archives too. Raises `Unavailable`."""
     left: dict[Token, dict[str, int]] = {}
     # the store first: what is stored and named from now on is not asked about
     async for some in store.sizes():

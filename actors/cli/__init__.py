@@ -66,7 +66,7 @@ def run(app: object) -> int:
 def _failed(text: str) -> None:
     """Write why a command failed to stderr; as an entry of the log, where that is read by machines."""
     handlers = logging.getLogger().handlers
-    if any(type(handler.formatter).__name__ == "JsonLines" for handler in handlers):
+    if any(type(handler.formatter).__name__ == "LogLines" for handler in handlers):
         logging.getLogger("jettison.said").critical("%s", text)
     else:
         sys.stderr.write(f"jettison: {text}\n")

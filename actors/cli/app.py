@@ -1,4 +1,4 @@
-"""The command line: most commands with their options; groups of others are in the modules that it adds."""
+"""App: most commands with their options; groups of others are in the modules that it adds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that explain: `versions`, `diff`, `why`, `where`, `stats`. They read the log and write nothing."""
+"""Audit commands, which explain: `versions`, `diff`, `why`, `where`, `stats`. They read the log and write nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands that explain write for a person. Text of conversations goes through `plain`."""
+"""Audit output: what the commands that explain write for a person. Text of conversations goes through `plain`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands that explain do: find the records, ask the pure functions, print."""
+"""Audit reads: what the commands that explain do. Find the records, ask the pure functions, print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands about one conversation in one file: `export` and `import`."""
+"""Bundle commands, about one conversation in one file: `export` and `import`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that only read: `log`, `show`, `artifact`, `trace`."""
+"""Inspect commands, which only read: `log`, `show`, `artifact`, `trace`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command that serves the Model Context Protocol: `mcp`, over stdio or HTTP."""
+"""The command `mcp`: it serves the Model Context Protocol over stdio or HTTP."""
 
 from __future__ import annotations
 

@@ -63,18 +63,26 @@ def replay(
     return _all_shown(outcomes, len(sources), checks=checks, as_json=as_json)
 
 
-def replay_text(found: Replayed) -> str:
-    """Return the outcome of a replay as text for a person."""
+def replay_text(found: Replayed, *, strict: bool = False) -> str:
+    """Return the outcome of a replay as text for a person; *strict*: a step that rests proves nothing."""
     view = f"{found.tokens:,} tokens, hash {found.view_hash[:16]}"
     lines = [
         f"{found.address}: {found.messages} messages, {found.commits} commits, {found.facts} facts",
         _done_text(found),
         f"version {found.version}, hash {found.hash[:16]}; its view: {view}",
     ]
-    different = _different(found)
-    all_of_them = "what was decided again" if found.rests else "all of these"
-    lines.append(different or f"replay verified: {all_of_them} came out the same")
+    lines.append(_different(found) or _verified_text(found, strict=strict))
     return "\n".join(lines) + "\n"
+
+
+def _verified_text(found: Replayed, *, strict: bool) -> str:
+    """Return the sentence about what came out the same: what was only folded is not verified."""
+    if not found.decided_again + found.decided_elsewhere:
+        return "nothing was decided again: what was folded came out the same"
+    if not found.rests:
+        return "replay verified: all of these came out the same"
+    verified = "not verified as a whole" if strict else "replay verified"
+    return f"{verified}: what was decided again came out the same"
 
 
 def _done_text(found: Replayed) -> str:
@@ -101,9 +109,14 @@ def rests_text(found: Replayed) -> str:
 def brief_text(found: Replayed) -> str:
     """Return the same in one line."""
     older = rests_text(found)
+    same = (
+        "all the same"
+        if found.decided_again + found.decided_elsewhere
+        else "nothing decided again, all folded the same"
+    )
     return (
         f"{found.address}: version {found.version}, {found.messages} messages, {found.facts} facts, {found.views} "
-        f"served views: {_different(found) or 'all the same'}{older and f'; {older}'}\n"
+        f"served views: {_different(found) or same}{older and f'; {older}'}\n"
     )
 
 
@@ -203,7 +216,7 @@ def _outcome_shown(outcome: ReplayResult, *, checks: Checks, as_json: bool, brie
         if as_json:
             printed(msgspec.structs.asdict(outcome))
         return UNREACHABLE if outcome.unavailable else FAILED
-    shown(outcome, brief_text(outcome) if briefly else replay_text(outcome), as_json=as_json)
+    shown(outcome, brief_text(outcome) if briefly else replay_text(outcome, strict=checks.strict), as_json=as_json)
     if checks.strict and outcome.rests:
         said(f"jettison: {outcome.address} is not proven: {rests_text(outcome)}; --with ENV decides them")
     differs = checks.verify and outcome.divergence is not None

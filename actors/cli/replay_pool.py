@@ -1,4 +1,4 @@
-"""Replays: many conversations at once, in as many processes as there are processors.
+"""Replay pool: many conversations at once, in as many processes as there are processors.
 
 A process reads what it replays itself, from the log or from a bundle's file, so that nothing large passes between
 processes. One conversation that cannot be read is told as such and stops no other.

@@ -1,4 +1,4 @@
-"""Commands that run until they are told to stop: `up`, `worker`; and `provision`."""
+"""Serve commands, which run until they are told to stop: `up`, `worker`; and `provision`."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from actors.host.bootstrap import Runtime, data_folder, runtime
 from actors.host.embedded import EmbeddedStack, Endpoints, embedded_stack
 from actors.host.settings import LOG_LEVEL, NO_SECRET_IN_URL, KeysSection, Settings, load
-from actors.telemetry.json_lines import JsonLines
+from actors.telemetry.log_lines import LogLines
 from actors.telemetry.setup import configure
 from protocol.errors import UNREADABLE, BadPolicy, LogUnavailable, Rejected
 from protocol.ids import Token
@@ -172,7 +172,7 @@ def _start_logs(level: str, *, service: str, as_json: bool) -> None:
     logging.basicConfig(stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     if as_json:
         for handler in logging.getLogger().handlers:
-            handler.setFormatter(JsonLines(service=service))
+            handler.setFormatter(LogLines(service=service))
         SAID.setLevel(logging.INFO)
 
 
@@ -278,7 +278,7 @@ def json_bytes(value: Any) -> bytes:
 
 def said(text: str) -> None:
     """Write a line for a person to stderr; an entry of the log, where that is read by machines."""
-    if any(isinstance(handler.formatter, JsonLines) for handler in logging.getLogger().handlers):
+    if any(isinstance(handler.formatter, LogLines) for handler in logging.getLogger().handlers):
         SAID.info("%s", text)
         return
     sys.stderr.write(text + "\n")

@@ -1,4 +1,4 @@
-"""Plain: text of conversations as a terminal may show it.
+"""Terminal text: text of conversations as a terminal may show it.
 
 It is hostile: an escape sequence in it is shown, not obeyed.
 """

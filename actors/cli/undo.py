@@ -1,4 +1,4 @@
-"""What `expand`, `rewind`, `fork` and `erase` do."""
+"""Undo: what `expand`, `rewind`, `fork` and `erase` do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that prove: `verify` and `anchor`."""
+"""Verify commands, which prove: `verify` and `anchor`."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from .flow import begun
 from .hooks import fired
 from .pressure import begins, target_tokens
 from .state import State, with_ended
-from .state_parts import OVERFLOW, Arrived, Asked, Counted, Due
+from .state_parts import OVERFLOW, Arrived, BudgetWish, Counted, Due
 from .written_words import ABORTED_TOKENS
 
 RATIO_MIN, RATIO_MAX = 0.25, 4.0
@@ -30,7 +30,7 @@ def admit(state: State) -> State:
     while taken < len(waiting) and policy is not None and state.episode is None and not state.agenda.due:
         first = waiting[taken]
         match first:
-            case Asked():
+            case BudgetWish():
                 state = replace(
                     state,
                     terms=replace(state.terms, budget=first.budget),

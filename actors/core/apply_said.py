@@ -36,7 +36,7 @@ from .saw import Saw
 from .sizes import NO_SIZES, Sizes, size_in
 from .spent import with_said
 from .state import State, remember_writer, repaired
-from .state_parts import LATE_CALLS_MAX, RECENT_CALLS_MAX, RECENT_RESULTS_MAX, Arrived, Asked, Counted, OpenCall
+from .state_parts import LATE_CALLS_MAX, RECENT_CALLS_MAX, RECENT_RESULTS_MAX, Arrived, BudgetWish, Counted, OpenCall
 from .text.count import Count
 from .written_words import ORPHAN_TOKENS
 
@@ -82,7 +82,7 @@ def apply_said(state: State, body: bytes, *, seq: int, count: Count, sizes: Size
                 if fact.tools:
                     state = replace(state, terms=replace(state.terms, tools=fact.tools))
             case CompactionRequested():
-                state = replace(state, waiting=(*state.waiting, Asked(budget=max(0, fact.budget))))
+                state = replace(state, waiting=(*state.waiting, BudgetWish(budget=max(0, fact.budget))))
             case UsageReported():
                 state = _usage(state, fact)
             case OverflowReported():

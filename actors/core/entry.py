@@ -198,7 +198,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
         return self.answered([written(call, RUNNING if self.awaited else ABORTED) for call in self.answers])
 
     def answered(self, more: Sequence[Piece]) -> tuple[Piece, ...]:
-        """Return it as it is shown, and *more* answers behind; before it where words, if blank ones, follow its own."""
+        """Return the message as shown, and *more* answers behind; before it where words, even blank, follow its own."""
         shown = Piece(raw=self.raw, native=self.native) if verbatim(self) else _piece_of(self, shown_message(self))
         worded = self.results and not all(result_of(self, part.pointer) for part in self.parts)
         if worded:

@@ -1,4 +1,4 @@
-"""Moves: which files a conversation renamed, moved or deleted, so that nobody looks for them in their old place.
+"""File moves: which files a conversation renamed, moved or deleted, so that nobody looks for them in their old place.
 
 Conservative: a command counts only where a shell would begin to read one, and only if its result does not tell
 of a failure; globs, variables and options that change the meaning are left alone.

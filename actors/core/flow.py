@@ -1,4 +1,4 @@
-"""Flow: who acts next. The table is what is executed, and README's diagram is drawn from it.
+"""Flow: who acts next. The table is what is executed, and the diagram of `architecture.md` is drawn from it.
 
 After every envelope the rows of `log` say whose turn it is. A compaction begins in the row of its cause, and the rows
 of a stage say what follows it; a declined or failed stage hands on like a done one. The first row that holds decides.

@@ -58,7 +58,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False
 
     @property
     def condition(self) -> str:
-        """Return how it stands, in a word or two."""
+        """Return the condition of the conversation, in a word or two; empty for an ordinary one."""
         return self.fault or (f"waits for {self.waits_for}" if self.waits_for else "archived" if self.idle_ms else "")
 
 

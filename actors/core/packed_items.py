@@ -1,4 +1,4 @@
-"""Packed: the items of a digest or a ledger, and accounts, as the bytes that a snapshot has of them.
+"""Packed items: the items of a digest or a ledger, and accounts, as the bytes that a snapshot has of them.
 
 A state holds thousands of items for as long as it is warm, and only a compaction reads them. As objects they take
 six times as much and were more than half of a state; to read them takes a hundredth of a compaction.

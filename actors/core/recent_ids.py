@@ -1,4 +1,4 @@
-"""Recent: the ids of the newest calls, in one run of bytes; as texts of their own they take four times as much."""
+"""Recent ids: the ids of the newest calls, in one run of bytes; as texts of their own they take four times as much."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running: the hash of a JSON array that mostly grows at its end; only what is new is hashed."""
+"""Running hash: the hash of a JSON array that mostly grows at its end; only what is new is hashed."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from .spent import Spent
 from .state_parts import (
     Agenda,
     Arrived,
-    Asked,
+    BudgetWish,
     Calibration,
     Counted,
     Counters,
@@ -46,7 +46,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     calibration: Calibration = Calibration()
     exchange: Exchange = Exchange()
     shown: Shown = Shown()
-    waiting: tuple[Arrived | Asked | Counted, ...] = ()
+    waiting: tuple[Arrived | BudgetWish | Counted, ...] = ()
     """What was said and is not admitted to `shown`."""
     counters: Counters = Counters()
     agenda: Agenda = Agenda()
@@ -129,7 +129,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         usable, out = self._within(self.terms.budget), list[tuple[Entry, int]]()
         for one in self.waiting:
             match one:
-                case Asked():
+                case BudgetWish():
                     usable = self._within(one.budget)
                 case Arrived():
                     out += ((one.entry, usable),)

@@ -128,7 +128,7 @@ class HookMemory(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     at_ms: int
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class BudgetWish(msgspec.Struct, frozen=True, kw_only=True, tag="Asked"):
     """A wish in the order of the messages: another budget from here on."""
 
     budget: int

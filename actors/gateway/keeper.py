@@ -43,7 +43,7 @@ from .canon import hash_of
 from .claims import Claims, Search
 from .dialects import dialect_of
 from .identity import Batch, Head, Hidden
-from .kept import Kept, budget_of, pays
+from .kept_request import KeptRequest, budget_of, pays
 from .outside import OutsideTokens
 from .policies import Policies
 from .reasons import Unmanaged
@@ -107,7 +107,7 @@ class Keeper:
         store: bool | None = None,
         passed: bool = False,
         until: float = math.inf,
-    ) -> Kept:
+    ) -> KeptRequest:
         """Put what is new of a request into its log; with *store* false nothing is, for one that only counts.
 
         By default it is, unless the agent says that it asks beside its conversation; with true in any case.
@@ -124,7 +124,7 @@ class Keeper:
                 head = await self._branched(asked, head, body)
             policy, layer = self.policies.of(asked.tenant, head, body)
             talk = await self._talk(asked.tenant, head.name, layer, body.model)
-            kept = Kept(
+            kept = KeptRequest(
                 head=head,
                 caller=caller,
                 place=asked.place,
@@ -172,7 +172,7 @@ class Keeper:
         )
 
     async def view(
-        self, kept: Kept, body: Body, *, wait_seconds: float, less_than: int = 0, counts: bool = False
+        self, kept: KeptRequest, body: Body, *, wait_seconds: float, less_than: int = 0, counts: bool = False
     ) -> Written:
         """Return the view of what is kept; *counts*: no model gets it, so what stands beside it needs no room.
 
@@ -202,7 +202,7 @@ class Keeper:
         return context
 
     def _question(
-        self, kept: Kept, body: Body, *, wait_seconds: float, less_than: int = 0, counts: bool = False
+        self, kept: KeptRequest, body: Body, *, wait_seconds: float, less_than: int = 0, counts: bool = False
     ) -> ContextAsked:
         """Return the question for the view of what is kept."""
         budget, unwritten = budget_of(kept, body, counts=counts), self.claims.unwritten(kept.head.name)
@@ -212,12 +212,11 @@ class Keeper:
             budget -= unwritten.aside
         if less_than:
             budget = min(budget or kept.policy.usable_tokens, less_than)
-        model = "" if self.policies.window else body.model
         # an agent waits for the compaction only where it has no room without it
-        soon = not less_than
+        model, soon = "" if self.policies.window else body.model, not less_than
         return ContextAsked(budget=budget, model=model, wait_seconds=wait_seconds, soon=soon, unsent=unwritten.unsent)
 
-    def _ask_beside(self, kept: Kept, body: Body, *, until: float) -> Foreseen | None:
+    def _ask_beside(self, kept: KeptRequest, body: Body, *, until: float) -> Foreseen | None:
         """Ask for the view together with what is appended next, where it will be asked for and nobody else spoke."""
         after = self._views.get(kept.head.name)
         if after is None or kept.beside or until == math.inf or not self.pays(kept, body):
@@ -225,7 +224,7 @@ class Keeper:
         asked = self._question(kept, body, wait_seconds=max(0.0, until - time.monotonic()))
         return kept.talk.ask_beside(asked, after)
 
-    async def _asked_beside(self, kept: Kept) -> Written | None:
+    async def _asked_beside(self, kept: KeptRequest) -> Written | None:
         """Return the view that was asked for with what was appended; None where it has to be asked for now."""
         context = await kept.foreseen.written() if kept.foreseen else None
         if context is None or context.upto >= kept.head.logged:
@@ -234,7 +233,7 @@ class Keeper:
         self.mark_unsent(kept, context, "it came before what was said with it")
         return None
 
-    def pays(self, kept: Kept, body: Body) -> bool:
+    def pays(self, kept: KeptRequest, body: Body) -> bool:
         """Tell whether a view is asked for."""
         return pays(kept, body, changed=self.is_changed(kept))
 
@@ -249,14 +248,14 @@ class Keeper:
         outside = self.outside.tokens(body.instructions, body.model)
         return await asyncio.to_thread(has_more_tokens, body, window, outside=outside)
 
-    async def _forget(self, kept: Kept) -> None:
+    async def _forget(self, kept: KeptRequest) -> None:
         """Forget the conversation of what is kept, whose log lost its end: the agent's next request begins another."""
         log.warning("the log of %s lost its end: its agent's next request begins a new one", kept.head.name)
         await self.claims.forget(kept.caller.tenant, kept.place, kept.head.name)
         self._talks.pop(kept.head.name, None)
         self._views.pop(kept.head.name, None)
 
-    async def compacted(self, kept: Kept, *, wait_seconds: float) -> Context:
+    async def compacted(self, kept: KeptRequest, *, wait_seconds: float) -> Context:
         """Return the view after a compaction to a share of its window: as much shorter as it can be."""
         try:
             await kept.talk.set_budget(int(kept.policy.usable_tokens * COMPACTED_SHARE))
@@ -266,17 +265,17 @@ class Keeper:
         finally:
             await kept.talk.set_budget(0)
 
-    def mark_unsent(self, kept: Kept, context: ContextMeta, why: str) -> None:
+    def mark_unsent(self, kept: KeptRequest, context: ContextMeta, why: str) -> None:
         """Remember that no model got a view that the log says was served: the next view's entry in it says so."""
         log.info("no model got the view of %s at version %d: %s", kept.talk.at, context.version, why)
         unwritten = self.claims.unwritten(kept.head.name)
         unwritten.unsent = tuple(dict.fromkeys((*unwritten.unsent, context.version)))[-UNSENT_MAX:]
 
-    def mark_changed(self, kept: Kept) -> None:
+    def mark_changed(self, kept: KeptRequest) -> None:
         """Remember that a view was sent that is not what the agent had sent."""
         self.claims.unwritten(kept.head.name).changed = True
 
-    def is_changed(self, kept: Kept) -> bool:
+    def is_changed(self, kept: KeptRequest) -> bool:
         """Tell whether one ever was."""
         return kept.head.changed or self.claims.unwritten(kept.head.name).changed
 
@@ -308,7 +307,9 @@ class Keeper:
         self._talks[head.name] = fork
         return replace(head, origin=None, waiting=(*((more,) if more else ()), *head.waiting))
 
-    async def _append(self, kept: Kept, body: Body, ready: MadeReady, *, passed: bool, until: float) -> Foreseen | None:
+    async def _append(
+        self, kept: KeptRequest, body: Body, ready: MadeReady, *, passed: bool, until: float
+    ) -> Foreseen | None:
         """Append what waits to be; return the question for the view, where it was asked with the last of it."""
         foreseen = None
         # what is not in the request was answered, so it is there
@@ -328,7 +329,7 @@ class Keeper:
             raise
         return foreseen
 
-    async def _said(self, kept: Kept, batch: Batch, body: Body, *, passed: bool) -> list[dict[str, Any]]:
+    async def _said(self, kept: KeptRequest, batch: Batch, body: Body, *, passed: bool) -> list[dict[str, Any]]:
         """Return the messages of *batch* as they go into the log."""
         said: list[dict[str, Any]] = []
         at, given, head = batch.start, body.given, kept.head
@@ -346,7 +347,9 @@ class Keeper:
         """Tell whether thoughts are left out: those in a conversation's first request knew nothing of our tool."""
         return passed or (batch.start == 0 and head.tools and self.policies.injects)
 
-    async def hide(self, kept: Kept, seen: Sequence[Mapping[str, Any]], real: Sequence[Mapping[str, Any]]) -> None:
+    async def hide(
+        self, kept: KeptRequest, seen: Sequence[Mapping[str, Any]], real: Sequence[Mapping[str, Any]]
+    ) -> None:
         """Keep the messages that an answer really was, until its agent sends back *seen*. Raises `Unavailable`."""
         turns = await closed(self.client, kept.talk.at, encode_value(list(real)))
         one = Hidden(seen=tuple(map(hash_of, seen)), turns=turns, messages=len(real))

@@ -28,7 +28,7 @@ from .dialects import dialect_of
 from .ends import BrokenOff, Ends
 from .headers import forwarded, value_of
 from .incoming import Incoming
-from .kept import BYTES_PER_TOKEN
+from .kept_request import BYTES_PER_TOKEN
 from .plan import Plan, Planner, bypass
 from .reading import Reading, reads_in
 from .relay import ended, pieces, refused, relayed

@@ -25,7 +25,7 @@ from .canon import hash_of
 from .dialects import dialect_of
 from .headers import Header
 from .keeper import Keeper
-from .kept import Kept
+from .kept_request import KeptRequest
 from .reasons import reason_of
 from .thinking import Threads, raw_without_thinking, thoughts_in
 
@@ -54,7 +54,7 @@ class Plan:
     body: bytes
     as_it_came: bool
     """The agent's own bytes: encoded as they were, and answered so."""
-    kept: Kept | None = None
+    kept: KeptRequest | None = None
     context: ContextMeta | None = None
     bypass: str = ""
     """Why nothing is managed; empty where it is."""
@@ -315,7 +315,7 @@ def _thread_of(body: Body, caller: Caller, headers: Mapping[str, str]) -> bytes:
         return b""
 
 
-def _of_view(raw: bytes, body: Body, keeper: Keeper, kept: Kept, context: Written) -> Plan:
+def _of_view(raw: bytes, body: Body, keeper: Keeper, kept: KeptRequest, context: Written) -> Plan:
     """Return the plan to send the view *context*; where it is what the agent sent, the agent's own bytes."""
     shown = list(context.raw)
     stored = len(body.messages) - kept.beside
@@ -342,7 +342,12 @@ def is_sent(shown: Sequence[bytes], sent: Sequence[bytes], hashes: Sequence[byte
 
 
 def _plan(
-    raw: bytes, body: Body, keeper: Keeper, kept: Kept, shown: tuple[bytes, ...], context: ContextMeta | None = None
+    raw: bytes,
+    body: Body,
+    keeper: Keeper,
+    kept: KeptRequest,
+    shown: tuple[bytes, ...],
+    context: ContextMeta | None = None,
 ) -> Plan:
     """Return the plan to send *shown*; the agent's own bytes, where they are its own messages and no tool is added."""
     tools = b""

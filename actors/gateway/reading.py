@@ -25,7 +25,7 @@ from .encodings import unfolding
 from .ends import BrokenOff, Ends
 from .headers import Header, returned, value_of
 from .keeper import Keeper
-from .kept import Kept
+from .kept_request import KeptRequest
 from .plan import Plan
 from .reasons import reason_of
 from .relay import is_stream, pieces, said, started
@@ -63,7 +63,7 @@ class Reading:
     api: Api
     dialect: Dialect
     keeper: Keeper
-    kept: Kept
+    kept: KeptRequest
     plan: Plan
     ask: Ask
     heard: Overheard

@@ -1,4 +1,4 @@
-"""Server-sent events: split as they come, each kept as the bytes that it was."""
+"""SSE: server-sent events, split as they come, each kept as the bytes that it was."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from protocol import semconv
 
 from .apis import Api, Host
 from .bodies import Body
-from .kept import BYTES_PER_TOKEN
+from .kept_request import BYTES_PER_TOKEN
 from .plan import Plan
 from .usage import Usage
 

@@ -2,7 +2,7 @@
 
 The worker holds the slot. The process loads, decides, acts and commits as any worker does; what it could not do, and
 every failure that it survives, is left to the worker, who does the work again and finds what is done. A nursery forks
-it (`sandbox_child.py`), which the first trial starts: what a trial needs is loaded once, not for each.
+it (`sandbox_child.py`), which the first delivery starts: what one needs is loaded once, not for each.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BEGUN, SURVIVED, ENDED = b"begun\n", b"survived\n", b"ended "
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """What a trial is about, with all that a worker knows; it goes through a socket, since it holds secrets."""
+    """The delivery that a sandbox does, with all that a worker knows; it holds secrets, so it goes through a socket."""
 
     actor: Actor
     at: Address
@@ -101,7 +101,7 @@ class ProcessSandbox:
         return died
 
     async def close(self) -> None:
-        """End the nursery, and who is tried; the next trial starts another one."""
+        """End the nursery and what it does; the next delivery starts another one."""
         nursery, self._nursery = self._nursery, None
         if nursery is not None:
             await nursery.end()

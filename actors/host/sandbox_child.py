@@ -30,7 +30,7 @@ from protocol.subjects import Actor
 from .bootstrap import runtime
 from .sandbox import BEGUN, ENDED, SURVIVED, Case
 
-log = logging.getLogger("jettison.trial")
+log = logging.getLogger("jettison.sandbox")
 
 CPU_SECONDS = 120
 """Work that computes for so long has stopped the loop of every worker that began it. Waiting does not count: a store
@@ -38,7 +38,7 @@ or a model may be slow."""
 
 
 IDLE_SECONDS = 600.0
-"""Without a trial for so long a nursery ends; another one takes some seconds, and this one 180 MB."""
+"""Without a delivery for so long a nursery ends; another one takes some seconds, and this one 180 MB."""
 
 
 def serve(line: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""Undone: what people asked for beside the actors, as the page tells it: put back, gone back, copied, erased."""
+"""Change rows: what people asked for beside the actors, as the page tells it: put back, gone back, copied, erased."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stories: conversations as the page knows them, folded once and read on from where they were.
+"""Conversation cache: conversations as the page knows them, folded once and read on from where they were.
 
 A long log takes seconds to fold. That is done in slices on a thread; who asks waits a moment, then is told how far
 it is.

@@ -1,4 +1,4 @@
-"""Visible: text of conversations as a page may show it.
+"""Escape: text of conversations as a page may show it.
 
 It is hostile: what cannot be seen, or turns the direction of writing, is shown as what it is.
 """

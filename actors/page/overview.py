@@ -1,4 +1,4 @@
-"""Glances: how conversations are now, as the list shows them.
+"""Overview: how conversations are now, as the list shows them.
 
 Most have a snapshot and take milliseconds. One without takes seconds if its log is long; nobody waits for that.
 """

@@ -1,4 +1,4 @@
-"""Proving: the verdict on a conversation, its artifacts with slices of them, and the spans of one trace."""
+"""Verify pages: the verdict on a conversation, its artifacts with slices of them, and the spans of one trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking: one version in full, two versions compared, why a message is as it is, and where a text is."""
+"""Version pages: one version in full, two versions compared, why a message is as it is, and where a text is."""
 
 from __future__ import annotations
 

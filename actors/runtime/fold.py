@@ -1,4 +1,4 @@
-"""Folding: what a log adds up to, and every commit of it with the state that it was decided on."""
+"""Fold: what a log adds up to, and every commit of it with the state that it was decided on."""
 
 from __future__ import annotations
 

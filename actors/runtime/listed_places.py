@@ -50,7 +50,7 @@ class Places(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sections(self) -> list[Section]:
-        """Return all that may have to be opened."""
+        """Return the sections in which these places are, each once."""
         return list({id(one.section): one.section for one in self.all.values() if one.section}.values())
 
 

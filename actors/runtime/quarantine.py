@@ -4,8 +4,8 @@ A worker that is killed counts nothing. So whoever takes a slot that was not bro
 does not know, looks for what the last one wrote down, and writes down that it begins itself; an end in order wipes
 that, whichever end it is: done, given back, failed. After two deliveries without an end the next one is done in a
 process of its own. Only the death of that process, seen by us, counts against the conversation: kills from outside,
-outages and restarts never do. A worker that disappears during a trial was ended by somebody else: the work is done by
-a worker again then, so that workers who are killed faster than trials end get on all the same.
+outages and restarts never do. A worker that disappears while its sandbox works was ended by somebody else: the work is
+done by a worker again then, so that workers who are killed faster than a sandbox ends get on all the same.
 """
 
 from __future__ import annotations
@@ -161,6 +161,6 @@ def _vanished(found: BegunWork | None) -> int:
     if found is None:
         return 0
     if found.is_tried and not found.is_deadly:
-        # its worker died beside the trial, so not of this; nobody knows of what those before it died
+        # its worker died beside the sandbox, so not of this; nobody knows of what those before it died
         return VANISHED_MAX - 1
     return found.vanished + 1

@@ -1,4 +1,4 @@
-"""Failures: what a failed delivery means, how long it pauses, and when its wake-up is given up.
+"""Retries: what a failed delivery means, how long it pauses, and when its wake-up is given up.
 
 Bad luck is waited out, however long it lasts. What fails by itself is tried a few times, since a newer worker or a
 healthier store may manage it; then it becomes a dead letter, and the slot is free for others.

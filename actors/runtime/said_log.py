@@ -1,4 +1,4 @@
-"""Sayings: what agents said, read from a log without folding it."""
+"""Said log: what agents said, read from a log without folding it."""
 
 from __future__ import annotations
 

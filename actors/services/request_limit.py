@@ -1,4 +1,4 @@
-"""Admission: a bounded number of requests at once, of which no tenant takes all, and a typed refusal beyond it."""
+"""Request limit: a bounded number of requests at once, of which no tenant takes all, and a typed refusal beyond it."""
 
 from __future__ import annotations
 

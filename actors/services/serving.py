@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from actors.core.flow import next_actor
 from actors.core.sizes import sizes_of
 from actors.core.state import State
-from actors.core.state_parts import Asked
+from actors.core.state_parts import BudgetWish
 from actors.core.view import View, least_budget, unspilled
 from actors.model_info.tokens import tokenizer_for
 from actors.model_info.windows import window_of
@@ -85,7 +85,7 @@ def _is_repeated(asked: ContextAsked, state: State) -> bool:
     The call itself may have been asked twice: then as much was said.
     """
     assert state.policy is not None
-    standing = next((one.budget for one in reversed(state.waiting) if isinstance(one, Asked)), state.terms.budget)
+    standing = next((one.budget for one in reversed(state.waiting) if isinstance(one, BudgetWish)), state.terms.budget)
     again = asked.budget == state.terms.asked and state.terms.asked_upto < state.messages
     return bool(asked.budget) and again and asked.budget != standing and asked.budget < state.policy.usable_tokens
 

@@ -6,7 +6,6 @@ What that is, `decide.py` says; the facts go back to `runtime/stepping.py`, whic
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,16 +16,12 @@ from actors.core.seal import Step
 from actors.core.state import State
 from actors.core.text.count import Count
 from protocol.errors import ArtifactsUnavailable, Busy, NotFound
-from protocol.facts import MessageRepaired
 from protocol.ids import Address
-from protocol.warned import warn
 from storage.ports import Artifacts
 
 from .decide import Spilled, claims, spill
-from .policy_layers import NO_LAYERS, Layers
+from .policy_layers import NO_LAYERS, Layers, adopting
 from .without_store import degraded
-
-log = logging.getLogger("jettison.worker")
 
 DEGRADE_AFTER_ATTEMPTS = 4
 """Attempts (about 4 s of a store that is down) before spill goes on without it."""
@@ -61,7 +56,7 @@ class Storing:
         Raises `ArtifactsUnavailable` while it should wait, `Busy` while too many others do.
         """
         if state.policy is None:
-            return self._adopt(at, state)
+            return adopting(self.layers, at, state)
         try:
             spilled = await self._spilled(at, state, count, release_credit)
         except ArtifactsUnavailable as error:
@@ -106,16 +101,6 @@ class Storing:
             return (await self.artifacts.get(at.tenant, sha256)).decode("utf-8", "replace")
         except NotFound:
             return None
-
-    def _adopt(self, at: Address, state: State) -> Step:
-        """Adopt the policy of a new conversation; what of it cannot be used is left out, and that is a fact."""
-        found = self.layers.adopted(at.tenant, model=state.terms.model, layer=state.terms.layer)
-        warn(found.notes)
-        if found.refused:
-            log.warning("%s: what its agent asked for is left out: %s", at, found.refused)
-        notes = (found.refused, *found.notes) if found.refused else found.notes
-        facts = tuple(MessageRepaired(number=0, kind="refused", detail=note[:200]) for note in notes)
-        return Step(adopt=found.policy, facts=facts)
 
 
 def _silent_seconds(error: ArtifactsUnavailable) -> float:

@@ -1,4 +1,4 @@
-"""Leads: the first line of a pointer: what was there, how much, where it is, and how to read it.
+"""Labels: the first line of a pointer: what was there, how much, where it is, and how to read it.
 
 Numbers and names only, so that it is short whatever it stands for; the part that is shown comes below it.
 """

@@ -1,4 +1,4 @@
-"""Layers: what a conversation's policy is resolved from.
+"""Policy layers: what a conversation's policy is resolved from.
 
 The table of models, the service's file, its tenant's part, and what the agent asked for, the later ones over the
 earlier. A key that an operator locked is as it is without the agent's layer.
@@ -7,19 +7,26 @@ earlier. A key that an operator locked is as it is without the agent's layer.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
+from actors.core.seal import Step
+from actors.core.state import State
 from actors.model_info.windows import window_found, window_of
 from protocol import policy as policies
 from protocol.errors import BadPolicy
-from protocol.ids import Token
+from protocol.facts import MessageRepaired
+from protocol.ids import Address, Token
 from protocol.policy import Policy
 from protocol.presets import merge
 from protocol.retention import Retention
+from protocol.warned import warn
+
+log = logging.getLogger("jettison.worker")
 
 Json = Mapping[str, Any]
 
@@ -115,6 +122,17 @@ class Layers:
 
 
 NO_LAYERS = Layers()
+
+
+def adopting(layers: Layers, at: Address, state: State) -> Step:
+    """Return the step by which a new conversation adopts its policy; what cannot be used is left out, as a fact."""
+    found = layers.adopted(at.tenant, model=state.terms.model, layer=state.terms.layer)
+    warn(found.notes)
+    if found.refused:
+        log.warning("%s: what its agent asked for is left out: %s", at, found.refused)
+    notes = (found.refused, *found.notes) if found.refused else found.notes
+    facts = tuple(MessageRepaired(number=0, kind="refused", detail=note[:200]) for note in notes)
+    return Step(adopt=found.policy, facts=facts)
 
 
 def merged(layer: bytes, change: Json) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from ..jsonbytes import decode, encode
 from . import anthropic, messages
 from .bound_reasoning import Prefixes
 from .cache_marks import MARKS_KEPT, MARKS_MAX, marks_in, without_marks
-from .neutral import Called, Text, Turn
+from .neutral import Called, NeutralMessage, Text
 from .parsed import ANTHROPIC, INSTRUCTION_ROLES
 from .pieces import Piece
 
@@ -98,7 +98,7 @@ def _system(pieces: list[tuple[bytes, dict[str, Any]]]) -> list[_Said]:
             blocks += [encode(block) for block in content if block["text"].strip()]
         else:
             texts = tuple(block for block in messages.read(message).blocks if isinstance(block, Text))
-            blocks += map(encode, anthropic.write(Turn(role="system", blocks=texts)))
+            blocks += map(encode, anthropic.write(NeutralMessage(role="system", blocks=texts)))
     if not blocks:
         return []
     raw, message = pieces[0]
@@ -116,14 +116,14 @@ def _said(one: Piece, message: dict[str, Any]) -> _Said:
         return _Said(role=APART, blocks=[one.raw], raw=one.raw)
     if (native and isinstance(content, list)) or messages.format_of(message) == ANTHROPIC:
         return _own(one, message)
-    turn = messages.read(message)
-    if turn.role == "assistant":
-        spoken = tuple(block for block in turn.blocks if isinstance(block, (Text, Called)))
-        turn = Turn(role="assistant", blocks=spoken)
-    elif turn.role != "tool":
-        turn = Turn(role="user", blocks=turn.blocks)
-    blocks = list(map(encode, anthropic.write(turn)))
-    role = "assistant" if turn.role == "assistant" else "user"
+    said = messages.read(message)
+    if said.role == "assistant":
+        spoken = tuple(block for block in said.blocks if isinstance(block, (Text, Called)))
+        said = NeutralMessage(role="assistant", blocks=spoken)
+    elif said.role != "tool":
+        said = NeutralMessage(role="user", blocks=said.blocks)
+    blocks = list(map(encode, anthropic.write(said)))
+    role = "assistant" if said.role == "assistant" else "user"
     return _Said(role=role, blocks=blocks, raw=one.raw if native else None)
 
 

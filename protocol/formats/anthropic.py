@@ -11,9 +11,9 @@ from .neutral import (
     Block,
     Called,
     Media,
+    NeutralMessage,
     Resulted,
     Text,
-    Turn,
     as_arguments,
     as_object,
     ident,
@@ -141,18 +141,18 @@ def repaired(block: Mapping[str, Any], role: str) -> dict[str, Any] | None:
     return None
 
 
-def read(message: Mapping[str, Any]) -> Turn:
+def read(message: Mapping[str, Any]) -> NeutralMessage:
     """Return an Anthropic message apart from its format; reasoning and server tools stay behind."""
     blocks = tuple(block for _, raw in blocks_at(message["content"], at="/content") for block in _read(raw))
-    return Turn(role=message["role"], blocks=blocks)
+    return NeutralMessage(role=message["role"], blocks=blocks)
 
 
-def write(turn: Turn) -> list[dict[str, Any]]:
-    """Return the blocks of *turn*, results first; without a word or a call, none for the assistant."""
-    out = [_result(block) for block in turn.blocks if isinstance(block, Resulted)]
-    out += [one for block in turn.blocks if isinstance(block, (Text, Media)) for one in _content(block)]
-    out += [_call(block) for block in turn.blocks if isinstance(block, Called)]
-    if not out and turn.role == "user":
+def write(message: NeutralMessage) -> list[dict[str, Any]]:
+    """Return the blocks of *message*, results first; without a word or a call, none for the assistant."""
+    out = [_result(block) for block in message.blocks if isinstance(block, Resulted)]
+    out += [one for block in message.blocks if isinstance(block, (Text, Media)) for one in _content(block)]
+    out += [_call(block) for block in message.blocks if isinstance(block, Called)]
+    if not out and message.role == "user":
         return [{"type": "text", "text": EMPTY}]
     return out
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from ..errors import BadMessage
-from .neutral import Block, Called, Media, Resulted, Text, Turn, left_out, media_of, tool_name, url_of
+from .neutral import Block, Called, Media, NeutralMessage, Resulted, Text, left_out, media_of, tool_name, url_of
 from .parsed import (
     ANTHROPIC,
     CHAT,
@@ -90,35 +90,35 @@ def accepted(message: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-def read(message: Mapping[str, Any]) -> Turn:
+def read(message: Mapping[str, Any]) -> NeutralMessage:
     """Return a chat message apart from its format."""
     role = cast(Role, message["role"])
     content = tuple(_blocks(message.get("content")))
     if role == "tool":
         told = tuple(block for block in content if isinstance(block, (Text, Media)))
-        return Turn(role=role, blocks=(Resulted(id=message["tool_call_id"], content=told),))
+        return NeutralMessage(role=role, blocks=(Resulted(id=message["tool_call_id"], content=told),))
     refusal = message.get("refusal")
     said = (Text(text=refusal),) if isinstance(refusal, str) and refusal and not content else ()
     calls = [
         Called(id=call["id"], name=call["function"]["name"], arguments=call["function"]["arguments"])
         for call in _tool_calls(message, role)
     ]
-    return Turn(role=role, blocks=(*content, *said, *calls))
+    return NeutralMessage(role=role, blocks=(*content, *said, *calls))
 
 
-def write(turns: Sequence[Turn]) -> list[dict[str, Any]]:
-    """Return *turns* as chat messages. An assistant without a word or a call is left out."""
+def write(neutral: Sequence[NeutralMessage]) -> list[dict[str, Any]]:
+    """Return *neutral* as chat messages. An assistant without a word or a call is left out."""
     out: list[dict[str, Any]] = []
-    for turn in turns:
-        results = [block for block in turn.blocks if isinstance(block, Resulted)]
+    for one in neutral:
+        results = [block for block in one.blocks if isinstance(block, Resulted)]
         out += [_result(block) for block in results]
-        content = [_part(block, turn.role) for block in turn.blocks if isinstance(block, (Text, Media))]
-        calls = [_call(block) for block in turn.blocks if isinstance(block, Called)]
-        if turn.role == "tool" or (results and not content) or (turn.role == "assistant" and not content and not calls):
+        content = [_part(block, one.role) for block in one.blocks if isinstance(block, (Text, Media))]
+        calls = [_call(block) for block in one.blocks if isinstance(block, Called)]
+        if one.role == "tool" or (results and not content) or (one.role == "assistant" and not content and not calls):
             continue
-        message: dict[str, Any] = {"role": turn.role, "content": _content(content)}
+        message: dict[str, Any] = {"role": one.role, "content": _content(content)}
         if calls:
-            message = {"role": turn.role, "content": _content(content) if content else None, "tool_calls": calls}
+            message = {"role": one.role, "content": _content(content) if content else None, "tool_calls": calls}
         out.append(message)
     return out
 

@@ -15,7 +15,7 @@ from ..errors import BadMessage
 from ..jsonbytes import decode, decode_told, encode, is_plain, json_copy, without_surrogates
 from ..limits import MESSAGE_BYTES_MAX
 from . import anthropic, chat, responses
-from .neutral import Turn, as_arguments, as_object
+from .neutral import NeutralMessage, as_arguments, as_object
 from .parsed import (
     ANTHROPIC,
     CHAT,
@@ -139,11 +139,11 @@ def takes(profile: str, message: Mapping[str, Any]) -> bool:
     return found == CHAT and bare and not types <= {"text"}
 
 
-def read(message: Mapping[str, Any]) -> Turn:
+def read(message: Mapping[str, Any]) -> NeutralMessage:
     """Return the content of a message, apart from its format; it must be one that `parse` takes."""
     formats: Mapping[Profile, Any] = {CHAT: chat, RESPONSES: responses, ANTHROPIC: anthropic}
-    turn: Turn = formats[format_of(message)].read(message)
-    return turn
+    said: NeutralMessage = formats[format_of(message)].read(message)
+    return said
 
 
 def check_size(raw: bytes) -> None:

@@ -58,7 +58,7 @@ class Resulted(msgspec.Struct, frozen=True, kw_only=True):
 Block = Text | Media | Called | Resulted
 
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
+class NeutralMessage(msgspec.Struct, frozen=True, kw_only=True):
     """One message, apart from any format."""
 
     role: Role

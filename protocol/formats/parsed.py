@@ -1,4 +1,4 @@
-"""What the rules know of a message in any format: its role, its parts, its calls and results."""
+"""Parsed: what the rules know of a message in any format: its role, its parts, its calls and results."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Any
 from ..jsonbytes import encode
 from . import chat, messages, responses
 from .alternate import alternating
-from .neutral import Resulted, Turn
+from .neutral import NeutralMessage, Resulted
 from .parsed import CHAT, RESPONSES, Profile
 from .pieces import Piece
 
@@ -51,25 +51,25 @@ def _chat(pieces: Sequence[Piece]) -> list[bytes]:
 
 def _converted(foreign: Sequence[Piece]) -> list[bytes]:
     """Return messages in a row that are not chat's own as such."""
-    turns: list[Turn] = []
+    neutral: list[NeutralMessage] = []
     answering = False
     for one in foreign:
         message = messages.decode(one.raw)
-        turn = _read(one, message)
-        item = turn.role == "assistant" and messages.format_of(message) == RESPONSES
+        said = _read(one, message)
+        item = said.role == "assistant" and messages.format_of(message) == RESPONSES
         if item and answering:
             # one answer of the model in several items is one message
-            turns[-1] = Turn(role="assistant", blocks=(*turns[-1].blocks, *turn.blocks))
+            neutral[-1] = NeutralMessage(role="assistant", blocks=(*neutral[-1].blocks, *said.blocks))
         else:
-            turns.append(turn)
+            neutral.append(said)
         answering = item
-    return list(map(encode, chat.write(turns)))
+    return list(map(encode, chat.write(neutral)))
 
 
-def _read(one: Piece, message: dict[str, Any]) -> Turn:
-    turn = messages.read(message)
-    results = tuple(block for block in turn.blocks if isinstance(block, Resulted))
-    return Turn(role=turn.role, blocks=results) if one.between and results else turn
+def _read(one: Piece, message: dict[str, Any]) -> NeutralMessage:
+    said = messages.read(message)
+    results = tuple(block for block in said.blocks if isinstance(block, Resulted))
+    return NeutralMessage(role=said.role, blocks=results) if one.between and results else said
 
 
 def _items(pieces: Sequence[Piece]) -> Iterator[bytes]:

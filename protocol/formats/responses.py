@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from ..errors import BadMessage
-from .neutral import Block, Called, Media, Resulted, Text, Turn, left_out, media_of, tool_name, url_of
+from .neutral import Block, Called, Media, NeutralMessage, Resulted, Text, left_out, media_of, tool_name, url_of
 from .parsed import (
     RESPONSES,
     ROLES,
@@ -110,16 +110,16 @@ def _output(item: Mapping[str, Any], kind: str) -> Message:
     )
 
 
-def read(item: Mapping[str, Any]) -> Turn:
+def read(item: Mapping[str, Any]) -> NeutralMessage:
     """Return an item apart from its format; reasoning and hosted tools stay behind."""
     kind = item.get("type", "message")
     if kind == "message":
-        return Turn(role=cast(Role, item["role"]), blocks=tuple(_told(item.get("content"))))
+        return NeutralMessage(role=cast(Role, item["role"]), blocks=tuple(_told(item.get("content"))))
     if kind in CALLS:
         name = item["name"] if isinstance(item.get("name"), str) else kind
         arguments = next((part.text for part in _call_parts(item, kind)), None)
         called = Called(id=item[CALLS[kind]], name=name, arguments=_rest(item) if arguments is None else arguments)
-        return Turn(role="assistant", blocks=(called,))
+        return NeutralMessage(role="assistant", blocks=(called,))
     if kind in OUTPUTS:
         outputs = list(_output_parts(item))
         told: tuple[Text | Media, ...] = (Text(text=_rest(item)),)
@@ -127,21 +127,21 @@ def read(item: Mapping[str, Any]) -> Turn:
             told = (media_of("image", outputs[0].text),)
         elif outputs or item.get("output") == []:
             told = tuple(_told(item["output"]))
-        return Turn(role="tool", blocks=(Resulted(id=item[OUTPUTS[kind]], content=told),))
-    return Turn(role="developer" if kind in _INSTRUCTING else "assistant", blocks=())
+        return NeutralMessage(role="tool", blocks=(Resulted(id=item[OUTPUTS[kind]], content=told),))
+    return NeutralMessage(role="developer" if kind in _INSTRUCTING else "assistant", blocks=())
 
 
-def write(turn: Turn) -> list[dict[str, Any]]:
-    """Return *turn* as items, results first. What says nothing is left out."""
-    out: list[dict[str, Any]] = [_result(block) for block in turn.blocks if isinstance(block, Resulted)]
-    said = [block for block in turn.blocks if isinstance(block, (Text, Media))]
-    if turn.role == "assistant":
+def write(message: NeutralMessage) -> list[dict[str, Any]]:
+    """Return *message* as items, results first. What says nothing is left out."""
+    out: list[dict[str, Any]] = [_result(block) for block in message.blocks if isinstance(block, Resulted)]
+    said = [block for block in message.blocks if isinstance(block, (Text, Media))]
+    if message.role == "assistant":
         texts = [left_out(block) if isinstance(block, Media) else block for block in said]
         # an item for each text: joined they would cost more than they were counted
         out += [{"role": "assistant", "content": block.text} for block in texts if block.text]
-    elif turn.role != "tool" and (said or not out):
-        out.append({"role": turn.role, "content": _content(said, turn.role)})
-    calls = [block for block in turn.blocks if isinstance(block, Called)]
+    elif message.role != "tool" and (said or not out):
+        out.append({"role": message.role, "content": _content(said, message.role)})
+    calls = [block for block in message.blocks if isinstance(block, Called)]
     return out + [
         {
             "type": "function_call",

@@ -1,4 +1,4 @@
-"""Legal: what a provider would refuse in a list of messages."""
+"""Validate: what a provider would refuse in a list of messages."""
 
 from __future__ import annotations
 

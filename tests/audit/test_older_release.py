@@ -81,11 +81,14 @@ def test_a_newer_release_takes_an_older_log_as_it_is_and_its_own_release_decides
     plain = ran(later, file, "--verify")
     assert plain.returncode == 0, plain.stdout + plain.stderr
     assert f"steps of older rules ({OLD}) rest on the record" in plain.stdout
+    assert plain.stdout.endswith("\nnothing was decided again: what was folded came out the same\n")
     strict = ran(later, file, "--strict")
     assert strict.returncode == 3
+    assert "verified" not in strict.stdout
     decided = ran(later, file, "--strict", "--with", str(older))
     assert decided.returncode == 0, decided.stdout + decided.stderr
     assert "steps of older rules decided again by their own release" in decided.stdout
+    assert decided.stdout.endswith("\nreplay verified: all of these came out the same\n")
     assert "rest on the record (" not in decided.stdout
 
 

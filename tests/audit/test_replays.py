@@ -18,6 +18,7 @@ import pytest
 from actors.audit.bundle import Bundle, Lack, packed
 from actors.audit.replay import Replayed, replay
 from actors.audit.verify import mentioned
+from actors.cli.replay import replay_text
 from actors.cli.replay_pool import Failed, How, ReplaySource, replays
 from actors.host.settings import Settings
 from protocol.ids import address
@@ -53,6 +54,25 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "torn.tar").write_bytes((tmp_path / "talk-0.tar").read_bytes()[:-600])
     (tmp_path / "notes.txt").write_text("no bundle")
     return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("again", "elsewhere", "rests", "strict", "told"),
+    [
+        (5, 0, {}, True, "replay verified: all of these came out the same"),
+        (0, 5, {}, True, "replay verified: all of these came out the same"),
+        (3, 0, {"1": 2}, False, "replay verified: what was decided again came out the same"),
+        (3, 0, {"1": 2}, True, "not verified as a whole: what was decided again came out the same"),
+        (0, 0, {"1": 5}, False, "nothing was decided again: what was folded came out the same"),
+        (0, 0, {"1": 5}, True, "nothing was decided again: what was folded came out the same"),
+        (0, 0, {}, False, "nothing was decided again: what was folded came out the same"),
+    ],
+)
+def test_only_what_was_decided_again_is_said_to_be_verified(
+    again: int, elsewhere: int, rests: dict[str, int], strict: bool, told: str
+) -> None:
+    found = Replayed(address="default/c", decided_again=again, decided_elsewhere=elsewhere, rests=rests)
+    assert replay_text(found, strict=strict).splitlines()[-1] == told
 
 
 @pytest.mark.parametrize("jobs", [1, 3])

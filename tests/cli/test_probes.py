@@ -27,7 +27,7 @@ from actors.host.embedded import EmbeddedStack
 from actors.host.readiness import Need, Readiness
 from actors.host.settings import GatewaySection, ProbeSection, Settings, load
 from actors.runtime.worked import Worked
-from actors.telemetry.json_lines import JsonLines
+from actors.telemetry.log_lines import LogLines
 from protocol.errors import LogUnavailable
 from tests.promises.harness import environment
 from tests.stack import ROOT, free_port
@@ -132,7 +132,7 @@ async def test_nothing_listens_unless_a_port_is_set() -> None:
 
 
 def test_an_entry_of_the_log_is_a_line_of_json_with_its_trace() -> None:
-    form = JsonLines(service="worker-spill")
+    form = LogLines(service="worker-spill")
     record = logging.LogRecord("jettison.worker", logging.WARNING, "f", 1, "%s\nwaits \udcff", ("spill",), None)
     with TracerProvider(shutdown_on_exit=False).get_tracer("test").start_as_current_span("one") as span:
         line = form.format(record)

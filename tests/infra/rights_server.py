@@ -18,12 +18,13 @@ import nkeys
 from actors.host.settings import Settings
 from protocol.connecting import connect
 from protocol.login import Login
+from protocol.subjects import ACTORS
 from storage.streams import provision
 from tests.promises.harness import Rights
 from tests.stack import LOOPBACK, free_port, listened_on, nats_server
 
 CONFIGURATIONS = Path(__file__).parents[2] / "infra" / "nats"
-WORKERS = ("spill", "digest", "squeeze", "cut")
+WORKERS: tuple[str, ...] = ACTORS
 PASSWORD = "pass-of-all"
 TICKET = "ticket-1"
 """The conversation of tenant `default` that has an agent of its own."""

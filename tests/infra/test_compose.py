@@ -71,6 +71,11 @@ def test_every_service_of_ours_runs_a_command_with_settings_and_secrets_of_ours(
     assert settings.probe.listen == "127.0.0.1"
 
 
+def test_each_actor_has_a_service_and_a_password(made: Path) -> None:
+    assert set(ACTORS) - SERVICES.keys() == set()
+    assert set(ACTORS) - {file.name for file in (made / "secrets").iterdir()} == set()
+
+
 def test_every_port_is_taken_once_and_prometheus_asks_each_of_ours() -> None:
     probes = [
         one["environment"]["JETTISON_PROBE__PORT"] for one in SERVICES.values() if "JETTISON_PROBE__PORT" in str(one)

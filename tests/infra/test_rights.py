@@ -18,7 +18,7 @@ from protocol.errors import NotPermitted
 from protocol.ids import Address, address
 from storage.jetstream import JetStreamLog
 from storage.streams import provision
-from tests.infra.rights_server import PASSWORD, TICKET, WORKERS, RightsServer, soon
+from tests.infra.rights_server import CONFIGURATIONS, PASSWORD, TICKET, WORKERS, RightsServer, soon
 
 OURS, TICKETS, THEIRS = address("c"), address(TICKET), address("c", "acme")
 AGENTS = {"agent-default": (OURS, TICKETS), "agent-acme": (THEIRS,), TICKET: (TICKETS,)}
@@ -203,6 +203,11 @@ async def plainly(server: RightsServer, user: str) -> AsyncIterator[Plain]:
         yield Plain(connection, said)
     finally:
         await connection.close()
+
+
+def test_each_actor_has_a_user() -> None:
+    users = re.findall(r"^ +user: (\S+)$", (CONFIGURATIONS / "rights.conf").read_text(), re.MULTILINE)
+    assert set(subjects.ACTORS) - set(users) == set()
 
 
 def test_every_verb_is_given_to_agents_or_not() -> None:

@@ -1,4 +1,4 @@
-"""Programs that die, or compute without end, in turns of conversations whose name says so: a spill worker, and a trial.
+"""Programs that die, or compute without end, in turns of conversations whose name says so: a spill worker, a sandbox.
 
 python -m tests.promises.deadly worker      ends itself at the first such turn
 python -m tests.promises.deadly             is told what to try on its input, as `actors.host.sandbox_child` is

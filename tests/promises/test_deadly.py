@@ -116,7 +116,7 @@ async def test_a_conversation_that_ends_its_workers_is_given_up_and_the_others_g
             deliveries=kept.letter.deliveries,
             worker=kept.letter.worker,
         )
-        # a slot that came again during a trial, which a busy machine makes longer than the ack wait here, is tried too
+        # a slot that came again during a sandbox, which a busy machine makes longer than the ack wait, is tried too
         assert kept.letter.attempts >= ATTEMPTS_MAX
         assert worker.codes == [EXIT_CODE] * (VANISHED_MAX + 1), "no more workers died of it than it takes to suspect"
         await freed(idle, talk.at)
@@ -162,7 +162,7 @@ async def test_who_was_killed_with_others_again_and_again_is_acquitted(apart: Se
     assert await letters(idle, talk.at) == []
 
 
-async def test_a_trial_says_what_its_process_died_of_or_that_it_did_not(apart: Settings, idle: Runtime) -> None:
+async def test_a_sandbox_says_what_its_process_died_of_or_that_it_did_not(apart: Settings, idle: Runtime) -> None:
     sandbox = ProcessSandbox(settings=apart, module="tests.promises.deadly")
     async with Client.connect(apart.nats.url) as client:
         dying, living, endless = [await client.open(f"{how}-{fresh_id()}") for how in ("deadly", "living", "endless")]

@@ -1,4 +1,4 @@
-"""Failures: whether a result says that its call failed, and in which words.
+"""Error texts: whether a result says that its call failed, and in which words.
 
 Told by where it is said and in what form: by how the text begins, by a key of its JSON, by a line with an exit
 code. A text about errors, or a log with some, is no failure.

@@ -1,4 +1,4 @@
-"""Scan: every pattern of these rules runs here, on RE2, in one pass over UTF-8 bytes.
+"""Patterns: those of all these rules run here, on RE2, in one pass over UTF-8 bytes.
 
 Tool output is hostile: Python's `re` needs seconds for some 40 KB lines, RE2 never more than one pass. On bytes
 it is two to three times faster than on text, because it need not translate places.

@@ -1,4 +1,4 @@
-"""Words by language: how a rule, a decision and an outcome sound. What is not bound to a language is in `values`."""
+"""Phrases by language: how a rule, a decision and an outcome sound. What is not bound to a language is in `values`."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def without_secrets(text: str, number: int) -> str:
 
 
 def hide(data: bytes, number: int) -> tuple[bytes, bytes, list[str]] | None:
-    """Return *data* with handles, *data* with the secrets left out, and the handles; none if there is no secret."""
+    """Return *data* with handles, *data* with the secrets left out, and the handles; None if there is no secret."""
     places = _places(data)
     if not places:
         return None

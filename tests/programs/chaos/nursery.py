@@ -72,7 +72,7 @@ def _work(actor: Actor, data: Path) -> None:
     os.dup2(out, 1)
     os.dup2(out, 2)
     os.environ["JETTISON_NATS__USER"] = actor  # each kind of worker has rights of its own
-    _trials_are_forked()
+    _sandboxes_are_forked()
     code = 70
     try:
         settings = settings_of(StackOptions(data=data))
@@ -83,8 +83,8 @@ def _work(actor: Actor, data: Path) -> None:
     os._exit(code)
 
 
-def _trials_are_forked() -> None:
-    """Have the nursery of this worker's trials there at once too: it costs what a worker costs to start."""
+def _sandboxes_are_forked() -> None:
+    """Have the nursery of this worker's sandboxes there at once too: it costs what a worker costs to start."""
     ours, theirs = socket.socketpair()
     pid = os.fork()
     if pid == 0:

@@ -1,4 +1,4 @@
-"""Shorten: a text in fewer tokens, by the means of its kind; what is left out is said in place.
+"""Shorten by kind: a text in fewer tokens, by the means of its kind; what is left out is said in place.
 
 Never more than it was, never above the bound, the same for the same text, and linear in its length.
 """

@@ -1,4 +1,4 @@
-"""Kept: a request whose messages are in the log, and what its view may have."""
+"""Kept request: one whose messages are in the log, and what its view may have."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROUND_TOKENS = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
+class KeptRequest:
     """A request whose messages are all in the log, or that is beside it; and its conversation."""
 
     head: Head
@@ -44,13 +44,13 @@ class Kept:
     """The view's question, where it went out together with what was appended."""
 
 
-def pays(kept: Kept, body: Body, *, changed: bool) -> bool:
+def pays(kept: KeptRequest, body: Body, *, changed: bool) -> bool:
     """Tell whether a view is asked for: once one was sent that was *changed*, always, so that it begins as before."""
     size = sum(map(len, body.messages)) / BYTES_PER_TOKEN
     return body.earlier is not None or changed or size > PAYS_SHARE * kept.policy.usable_tokens
 
 
-def budget_of(kept: Kept, body: Body, *, counts: bool) -> int:
+def budget_of(kept: KeptRequest, body: Body, *, counts: bool) -> int:
     """Return the tokens of a view for this call, 0 for the policy's own: less where its answer or tools need more."""
     policy = kept.policy.budget
     answer = min(body.answer_tokens, policy.window // 2) - policy.reserve

@@ -1,4 +1,4 @@
-"""Log entries as lines of JSON, for who gathers logs; with the ids of the trace that they belong to."""
+"""Log lines: each entry as a line of JSON, for who gathers logs; with the ids of the trace that it belongs to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from opentelemetry import trace
 
 
-class JsonLines(logging.Formatter):
+class LogLines(logging.Formatter):
     """Formats each entry as one object: time, level, logger, message, service, and trace and error where there are."""
 
     def __init__(self, *, service: str) -> None:

@@ -1,4 +1,4 @@
-"""Turns: calls of one store, made by few threads; who waits for a thread waits while the store answers others.
+"""Store calls: those of one store, made by few threads; who waits for a thread waits while the store answers others.
 
 How long a store may say nothing counts from the turn of a call on. Counted from when it was asked for, a store that is
 slow looks like one that is down as soon as many ask at once: each of them waits for all before it.
@@ -24,7 +24,7 @@ class Silent(TimeoutError):
         self.seconds = seconds
 
 
-class Turns:
+class StoreCalls:
     """At most *most* calls at once, in the order in which they are asked for; *refusals* are answers as well."""
 
     def __init__(self, most: int, *, name: str, refusals: Callable[[], type[Exception]]) -> None:
