@@ -41,7 +41,7 @@ from .repeated_requests import (
     with_lines_of,
     without_repeats,
 )
-from .requests import REQUEST_TOKENS, Used, shortened, within
+from .requests import REQUEST_TOKENS, Known, Used, shortened, within
 from .shorter_requests import not_used
 
 REQUESTS_SHARE, REQUESTS_SHARE_MAX = 0.3, 0.6
@@ -80,8 +80,12 @@ class RequestList:
     """Those of `staying` that are as they were said, by their numbers: all that leaves is held against them."""
     _may_refer: bool = False
     """Whether one of them may refer to a message that stays: most never do."""
+    _known: Known = field(init=False)
     _asked: set[str] = field(default_factory=set)
     """What they say, and said before they were shortened, folded: with one that is not here none need be compared."""
+
+    def __post_init__(self) -> None:
+        self._known = Known(by_fields=self.by_fields)
 
     @classmethod
     def of(cls, state: State, count: Count) -> RequestList:
@@ -155,7 +159,14 @@ class RequestList:
             self.tokens += self.count(request_text(request)) + 1
             return
         self.requests = list(
-            within((*before, request), self.room, count=self.count, used=self.used, by_fields=self.by_fields)
+            within(
+                (*before, request),
+                self.room,
+                count=self.count,
+                used=self.used,
+                by_fields=self.by_fields,
+                known=self._known,
+            )
         )
         self._asked.update(folded(one.text) for one in set(self.requests).difference(before))
         self._bare_tokens = sum(self.count(one.text) + REQUEST_TOKENS for one in self.requests)
