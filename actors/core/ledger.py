@@ -31,7 +31,7 @@ class _Weighed:
 
     def __init__(self, items: Iterable[DigestItem]) -> None:
         self.items = {(item.category, item.value): item for item in items}
-        self._chars = sum([len(item.value) for item in self.items.values()])
+        self._chars = _chars(self.items.values())
         self._kinds: dict[ItemKind, dict[tuple[str, str], DigestItem]] = {}
         """Items of one weight, by their places: thousands are of a few hundred kinds, and those are weighed."""
         for place, item in self.items.items():
@@ -62,21 +62,32 @@ class _Weighed:
         if places <= LEDGER_ITEMS_MAX and chars <= LEDGER_CHARS_MAX:
             return
         worst = worst_first(self._kinds, max([number for _, number in self._kinds]))
-        over: list[list[DigestItem]] = []
+        over: list[ItemKind] = []
         while places > LEDGER_ITEMS_MAX or chars > LEDGER_CHARS_MAX:
             # all that weigh more stay, and nobody asks in which order: most kinds
-            group = list(self._kinds[next(worst)].values())
-            places -= len(group)
-            chars -= sum([len(item.value) for item in group])
-            over.append(group)
+            kind = next(worst)
+            places -= len(self._kinds[kind])
+            chars -= _chars(self._kinds[kind].values())
+            over.append(kind)
         places, chars = LEDGER_ITEMS_MAX - places, LEDGER_CHARS_MAX - chars
-        for group in reversed(over):
+        for kind in reversed(over):
+            group = list(self._kinds[kind].values())
+            room, places = places, places - len(group)
+            if room <= 0 or min([len(item.value) for item in group]) > chars:
+                # none is kept, whichever comes first: most of those that are new
+                self._leave_all(kind)
+                continue
             for place, item in enumerate(sorted(group, key=alike_order)):
-                if place < places and len(item.value) <= chars:
+                if place < room and len(item.value) <= chars:
                     chars -= len(item.value)
                 else:
                     self._leave((item.category, item.value), item)
-            places -= len(group)
+
+    def _leave_all(self, kind: ItemKind) -> None:
+        alike = self._kinds.pop(kind)
+        self._chars -= _chars(alike.values())
+        for place in alike:
+            del self.items[place]
 
     def _leave(self, place: tuple[str, str], item: DigestItem) -> None:
         del self.items[place]
@@ -86,6 +97,10 @@ class _Weighed:
         del alike[place]
         if not alike:
             del self._kinds[kind]
+
+
+def _chars(items: Iterable[DigestItem]) -> int:
+    return sum([len(item.value) for item in items])
 
 
 _weighed: Recent[bytes, _Weighed] = Recent(READ_KEPT)

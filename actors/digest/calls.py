@@ -74,8 +74,9 @@ _WORD, LONG_WORD_CHARS = re.compile(r"[\w+=]*"), 40
 NAME_CHARS = 12
 """Of a word of 40 characters, that names it."""
 
+ENDLESS_CHARS = 120
 _ENDLESS = re.compile(r"\b(?=[A-Za-z]{0,40}\d)([A-Za-z0-9]{20})[A-Za-z0-9+=]{100,}")
-"""A word with figures in it, longer than any name."""
+"""A word with figures in it, of so many characters or more, longer than any name."""
 
 _DIGITS = "0123456789.,"
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -131,7 +132,8 @@ def _matched(text: str) -> str:
 
 def without_endless_words(text: str) -> str:
     """Return *text* with nothing but the beginning of each word that nobody can read: keys, images as letters."""
-    return _ENDLESS.sub(rf"\1{GAP}", text)
+    # most texts have no word so long, and to part them all is sooner done than to look for one
+    return text if max(map(len, text.split()), default=0) < ENDLESS_CHARS else _ENDLESS.sub(rf"\1{GAP}", text)
 
 
 def one_line(text: str) -> str:

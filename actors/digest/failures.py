@@ -95,7 +95,12 @@ def failure_in(result: str, *, by_fields: bool) -> str:
         return ""
     lines = end.split("\n")
     may = list(lines_with(_MAY_FAIL, lines)) if end.isascii() else range(len(lines))
-    return next((lines[number].strip() for number in reversed(may) if tests.search(lines[number][:400])), "")
+    return next((lines[number].strip() for number in reversed(may) if _fails(lines[number], tests)), "")
+
+
+def _fails(line: str, tests: re.Pattern[str]) -> bool:
+    may = not line.isascii() or any(map(line.lower().__contains__, _FAILS))
+    return may and bool(tests.search(line[:400]))
 
 
 def trace_in(result: str) -> str:

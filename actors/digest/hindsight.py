@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -79,7 +79,7 @@ class Hindsight:
     said: dict[str, int]
     """Each word of the assistant, with the number of its newest message."""
     asked: frozenset[str]
-    often: dict[str, int]
+    often: Often
     """In how many results a word stands."""
     linked: frozenset[str]
     """Ids that records or lists of them have, which different tools returned; those of the account before too."""
@@ -114,7 +114,7 @@ class Hindsight:
         """Read *live* once, and the steps *before*."""
         said: dict[str, int] = {}
         asked: set[str] = set()
-        often: Counter[str] = Counter()
+        results: list[frozenset[str]] = []
         links = Links(begun := tuple(before) if by_fields else ())
         firsts, lasts, habits = Counter[str](), Counter[str](), Habits()
         calls: dict[str, MessageText] = {}
@@ -129,7 +129,7 @@ class Hindsight:
             if part.trust == "tool":
                 call = calls.get(part.call)
                 text = opened(part.text, deep=True) if by_fields else part.text
-                often.update(different_words(text))
+                results.append(different_words(text))
                 if by_fields and call and text.lstrip()[:1] in ("{", "["):
                     links.read(call.tool, text)
                 own = different_words(call.text if call else "")
@@ -151,7 +151,7 @@ class Hindsight:
         return cls(
             said=said,
             asked=frozenset(asked),
-            often=often,
+            often=Often(results),
             linked=links.linked(),
             frames=frozenset(words for words, times in firsts.items() if _is_frame(words, times, all_min)),
             ends=frozenset(words for words, times in lasts.items() if words and times >= min(END_RESULTS_MIN, all_min)),
@@ -233,7 +233,7 @@ class Hindsight:
         """Return how many words of *text* the assistant used after message *after*, but for those of *own*."""
         words, mine, said = different_words(text), different_words(own), self.said
         later = [word for word in words if word in said and said[word] > after and word not in mine]
-        used = sum([_is_name(word) and self.often.get(word, 1) <= COMMON_RESULTS * 2 for word in later])
+        used = sum([_is_name(word) and self.often[word] <= COMMON_RESULTS * 2 for word in later])
         if used or not self.by_fields:
             return used
         return int(any(word not in mine for word in self.linked.intersection(words)))
@@ -282,6 +282,18 @@ class Hindsight:
         return text
 
 
+class Often(dict[str, int]):
+    """In how many results each word stands, counted when it is first asked for: of most words nobody asks."""
+
+    def __init__(self, results: Sequence[frozenset[str]]) -> None:
+        super().__init__()
+        self._results = results
+
+    def __missing__(self, word: str) -> int:
+        self[word] = times = sum([word in words for words in self._results])
+        return times
+
+
 class _Worths(dict[str, float]):
     """What words are worth; each is weighed when it is first asked for."""
 
@@ -294,18 +306,18 @@ class _Worths(dict[str, float]):
         return worth
 
 
-def _asked_worth(word: str, asked: frozenset[str], linked: frozenset[str], often: Mapping[str, int]) -> float:
+def _asked_worth(word: str, asked: frozenset[str], linked: frozenset[str], often: Often) -> float:
     """Return the worth of a word that was not used since."""
     was_asked = word in asked or ("_" in word and not asked.isdisjoint(word.split("_")))
     worth = max(ASKED if was_asked else 0.0, LINKED if word in linked else 0.0)
     return worth and worth * _rare(word, often)
 
 
-def _rare(word: str, often: Mapping[str, int]) -> float:
+def _rare(word: str, often: Often) -> float:
     """Return how well a word tells results apart."""
     if (len(word) < 3 and not word.isdecimal()) or word in _STOP:
         return 0.0
-    times = often.get(word, 1)
+    times = often[word]
     return COMMON_RESULTS / times if times > COMMON_RESULTS else 1.0
 
 

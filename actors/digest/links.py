@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from actors.core.text.json_lines import has_rows
 from actors.core.text.line_worths import different_words
+from actors.core.text.recent import Recent
 from protocol.account import AccountStep
 
 from .records import is_record
@@ -17,8 +18,18 @@ from .records import is_record
 RESULTS_MAX = 6
 """An id in more results than this tells no row apart."""
 
+FRAME_CHARS = 200
+"""What keeping the ids of a text takes beside it."""
+
 ID_CHARS_MIN = 5
 _ID = re.compile(r"[^\W\d_].*\d|\d.*[^\W\d_]")
+
+
+READ_CHARS_MAX = 400_000
+"""Of texts whose ids are known, and as many before them: each compaction reads the account again."""
+
+_ids: Recent[str, tuple[tuple[str, ...], int]] = Recent(READ_CHARS_MAX, weigh=lambda found: found[1] + FRAME_CHARS)
+"""By the text: its ids, and its characters."""
 
 
 class Links:
@@ -33,15 +44,18 @@ class Links:
 
     def read(self, tool: str, text: str) -> None:
         """Read what *tool* returned."""
-        for word in different_words(text):
-            # most are words of the language
-            if not word.isalpha() and _is_id(word):
-                self._tools.setdefault(word, []).append(tool)
+        for word in _ids.found(text, lambda text: (_ids_in(text), len(text)))[0]:
+            self._tools.setdefault(word, []).append(tool)
 
     def linked(self) -> frozenset[str]:
         """Return those that several tools returned, in few results."""
         some = ((word, tools) for word, tools in self._tools.items() if 1 < len(tools) <= RESULTS_MAX)
         return frozenset([word for word, tools in some if len(set(tools)) > 1])
+
+
+def _ids_in(text: str) -> tuple[str, ...]:
+    # most are words of the language
+    return tuple([word for word in different_words(text) if not word.isalpha() and _is_id(word)])
 
 
 def _is_id(word: str) -> bool:

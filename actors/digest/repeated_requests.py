@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from actors.core.request_marks import REFERS, lines_of
+from actors.core.text.recent import Recent
 from protocol.account import AccountRequest
 
 REPEATED_CHARS_MIN = 40
@@ -19,6 +20,18 @@ REFERRED_CHARS_MIN = 200
 """A run of lines that were said before stands where it is shorter."""
 
 REFERENCE = "[here as in #"
+
+LINES_CHARS_MAX, LINE_CHARS = 400_000, 100
+"""Of lines of requests that are known, and as many before them: those of two full accounts, each of which is held
+against all that leaves. And what is kept of each line beside its text."""
+
+_lines: Recent[str, tuple[frozenset[str], int]] = Recent(
+    LINES_CHARS_MAX, weigh=lambda found: found[1] + LINE_CHARS * len(found[0])
+)
+"""By the text of a request: its lines, and its characters."""
+
+_REFERRED = "message #"
+"""Stands in every reference to lines of a message that stays."""
 
 BEGINNING_CHARS = 40
 """Of lines that are referred to: so that a reader knows what they are."""
@@ -47,13 +60,21 @@ def without_repeats(new: AccountRequest, before: Sequence[AccountRequest], *, le
     return msgspec.structs.replace(new, text=text) if least else AccountRequest(number=new.number, text=text)
 
 
+def _lines_in(text: str) -> frozenset[str]:
+    """Return the lines of a request but for references, without the blanks around them."""
+    return frozenset([line.strip() for line in text.split("\n") if not line.startswith(REFERENCE)])
+
+
 def _runs(lines: Sequence[str], before: Sequence[AccountRequest]) -> list[tuple[int, list[str]]]:
     """Return *lines* in runs of those that the same one of *before* has: its number, 0 where none has them."""
     first: dict[str, int] = {}
+    wanted = set(map(str.strip, lines))
     for one in before:
-        for other in one.text.split("\n"):
-            if not other.startswith(REFERENCE):
-                first.setdefault(other.strip(), one.number)
+        said, _ = _lines.found(one.text, lambda text: (_lines_in(text), len(text)))
+        # most have none of them
+        if not wanted.isdisjoint(said):
+            first |= dict.fromkeys(wanted & said, one.number)
+            wanted -= said
     runs: list[tuple[int, list[str]]] = []
     number = 0
     for line in lines:
@@ -90,7 +111,8 @@ def referring(request: AccountRequest, staying: Sequence[Staying]) -> AccountReq
         return request
     lines = request.text.split("\n")
     for one in staying:
-        if request.number == one.number:
+        # most have no line in common
+        if request.number == one.number or one.once.keys().isdisjoint(lines):
             continue
         start, there, length = _longest_run(lines, one)
         if sum(map(len, lines[start : start + length])) >= REFERRED_CHARS_MIN:
@@ -130,10 +152,18 @@ def _beginning(lines: Sequence[str]) -> str:
     return words[: end if end > 0 else BEGINNING_CHARS]
 
 
+def reference_to(number: int) -> str:
+    """Return the words that stand in each request that refers to lines of message *number*."""
+    return f"{_REFERRED}{number} below"
+
+
+def may_refer(request: AccountRequest) -> bool:
+    """Tell whether *request* may refer to lines of another message."""
+    return _REFERRED in request.text
+
+
 def with_lines_of(request: AccountRequest, other: AccountRequest) -> AccountRequest:
     """Return *request* with the lines of *other* to which it refers."""
-    if f"message #{other.number} below" not in request.text:
-        return request
     lines = other.text.split("\n")
 
     def told(found: re.Match[str]) -> str:

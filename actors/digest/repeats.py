@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from actors.core.message_texts import MessageText
 from actors.core.text.gaps import GAP
@@ -34,8 +35,8 @@ class Repeats:
     newest: dict[str, int] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
     """Long lines of assistants, with the number of the newest message that has each."""
-    asked: set[str] = field(default_factory=set)
-    """Sentences of users."""
+    said: list[str] = field(default_factory=list)
+    """What users said, each at once."""
     brief: int = 0
     """The number of the first message of an assistant, where it is known: with several of them it hands the task on."""
 
@@ -48,20 +49,21 @@ class Repeats:
         repeats = cls()
         for part in texts:
             if part.trust == "user":
-                repeats._know_asked(part.text)
+                repeats.said.append(part.text)
             elif part.trust == "assistant":
                 repeats.brief = repeats.brief or (0 if is_begun else part.number)
                 if not part.tool and len(part.text) >= AGAIN_CHARS_MIN:
                     repeats.newest[part.text.strip()] = part.number
                 if not part.tool and len(part.text) >= AGAIN_CHARS_MIN and not is_output(part.text):
                     repeats.lines |= dict.fromkeys(filter(_is_long, map(str.strip, part.text.split("\n"))), part.number)
-        for request in requests:
-            repeats._know_asked(request.text)
+        repeats.said += [request.text for request in requests]
         return repeats
 
-    def _know_asked(self, said: str) -> None:
-        if len(said) <= ASKED_WHOLE_CHARS_MAX:
-            self.asked.update(plain for line in said.split("\n") for plain in map(_plain, _SENTENCE_END.split(line)))
+    @cached_property
+    def _asked(self) -> frozenset[str]:
+        """Return the sentences of users; most compactions need none."""
+        lines = (line for said in self.said if len(said) <= ASKED_WHOLE_CHARS_MAX for line in said.split("\n"))
+        return frozenset(_plain(sentence) for line in lines for sentence in _SENTENCE_END.split(line))
 
     def again(self, printed: str, *, after: int) -> str:
         """Return the note that all that message *after* says was *printed* is said again; empty where it is not."""
@@ -83,7 +85,7 @@ class Repeats:
     def without_asked(self, words: str, *, number: int) -> str:
         """Return the *words* of message *number*, if it hands the task on, without the sentences of the user: a gap
         stands for them. In any other message the same words may be an answer."""
-        if number != self.brief or not self.asked:
+        if number != self.brief or not self._asked:
             return words
         return "\n".join(map(self._line_without, words.split("\n")))
 
@@ -91,7 +93,7 @@ class Repeats:
         if len(line) < ASKED_CHARS_MIN:
             return line
         pieces = _SENTENCE_END.split(line)
-        kept = [piece if len(piece) < ASKED_CHARS_MIN or _plain(piece) not in self.asked else GAP for piece in pieces]
+        kept = [piece if len(piece) < ASKED_CHARS_MIN or _plain(piece) not in self._asked else GAP for piece in pieces]
         return " ".join(kept) if GAP in kept else line
 
 

@@ -33,6 +33,8 @@ from .repeated_requests import (
     REFERRED_CHARS_MIN,
     Staying,
     folded,
+    may_refer,
+    reference_to,
     referring,
     said_again,
     said_before,
@@ -40,7 +42,7 @@ from .repeated_requests import (
     with_lines_of,
     without_repeats,
 )
-from .requests import REQUEST_TOKENS, Used, shortened, within
+from .requests import REQUEST_TOKENS, Known, Used, shortened, within
 from .shorter_requests import not_used
 
 REQUESTS_SHARE, REQUESTS_SHARE_MAX = 0.3, 0.6
@@ -75,8 +77,16 @@ class RequestList:
     """Of their lines."""
     _bare_tokens: int = 0
     """Without their numbers."""
+    _whole: dict[int, Staying] = field(default_factory=dict)
+    """Those of `staying` that are as they were said, by their numbers: all that leaves is held against them."""
+    _may_refer: bool = False
+    """Whether one of them may refer to a message that stays: most never do."""
+    _known: Known = field(init=False)
     _asked: set[str] = field(default_factory=set)
     """What they say, and said before they were shortened, folded: with one that is not here none need be compared."""
+
+    def __post_init__(self) -> None:
+        self._known = Known(by_fields=self.by_fields)
 
     @classmethod
     def of(cls, state: State, count: Count) -> RequestList:
@@ -144,6 +154,7 @@ class RequestList:
                     request, share_of(self.room, PATTERN_SHARE), self.count, used=self.used, by_fields=self.by_fields
                 )
         request = referring(request, self._standing_whole())
+        self._may_refer = self._may_refer or may_refer(request)
         self._asked.add(folded(request.text))
         asked = self._bare_tokens + self.count(request.text) + REQUEST_TOKENS
         if asked <= self.room:
@@ -152,7 +163,14 @@ class RequestList:
             self.tokens += self.count(request_text(request)) + 1
             return
         self.requests = list(
-            within((*before, request), self.room, count=self.count, used=self.used, by_fields=self.by_fields)
+            within(
+                (*before, request),
+                self.room,
+                count=self.count,
+                used=self.used,
+                by_fields=self.by_fields,
+                known=self._known,
+            )
         )
         self._asked.update(folded(one.text) for one in set(self.requests).difference(before))
         self._bare_tokens = sum(self.count(one.text) + REQUEST_TOKENS for one in self.requests)
@@ -193,18 +211,24 @@ class RequestList:
         Many agents put the same instructions behind everything that a user says.
         """
         whole = self._standing_whole()
-        self._put([referring(one, whole) for one in self.requests] if whole else self.requests)
+        lines = frozenset(line for one in whole for line in one.once)
+        # most have no line in common with any
+        self._put([one if lines.isdisjoint(one.text.split("\n")) else referring(one, whole) for one in self.requests])
 
     def _standing_whole(self) -> list[Staying]:
-        whole = [_request(entry, [entry]) for entry in self.staying.values() if self.by_fields and not entry.shown]
-        # its lines are counted as they will stand in the account
-        return [staying_of(msgspec.structs.replace(one, text=as_said(one.text))) for one in whole]
+        some = [entry for entry in self.staying.values() if self.by_fields and not entry.shown]
+        for entry in some:
+            if entry.number not in self._whole:
+                one = _request(entry, [entry])
+                # its lines are counted as they will stand in the account
+                self._whole[entry.number] = staying_of(msgspec.structs.replace(one, text=as_said(one.text)))
+        return [self._whole[entry.number] for entry in some]
 
     def _tell_again(self, leaving: AccountRequest) -> None:
         """Let the requests that refer to *leaving* tell its lines themselves again: it may be shortened, or leave."""
-        told = [with_lines_of(one, leaving) for one in self.requests] if self.by_fields else self.requests
-        if any(one is not before for one, before in zip(told, self.requests, strict=True)):
-            self._put(told)
+        reference = reference_to(leaving.number)
+        if self.by_fields and self._may_refer and any(reference in one.text for one in self.requests):
+            self._put([with_lines_of(one, leaving) if reference in one.text else one for one in self.requests])
             self._refer()
             self._measure()
 
@@ -212,6 +236,7 @@ class RequestList:
         self.requests = requests
         self._bare_tokens = sum(self.count(one.text) + REQUEST_TOKENS for one in requests)
         self._asked = {folded(one.text) for one in requests}
+        self._may_refer = any(may_refer(one) for one in requests)
 
     def _beside(self, unit: Unit) -> list[AccountRequest]:
         """Return the requests that stay, beside a *unit* that was pasted: a demonstration often has words of the task.

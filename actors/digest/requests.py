@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import Protocol
 
 import msgspec
@@ -94,24 +94,42 @@ Sized = tuple[AccountRequest, int]
 """A request and its tokens."""
 
 
+class Known:
+    """What is known of requests in one compaction: for each that leaves, all are asked again, in several tries."""
+
+    def __init__(self, *, by_fields: bool) -> None:
+        self.shortened: dict[tuple[AccountRequest, int], AccountRequest] = {}
+        """What they became in about so many characters."""
+        self.standing = cache(partial(_known_standing, by_fields=by_fields))
+        """Tells of a text how likely it still holds."""
+
+
 def within(
-    requests: Sequence[AccountRequest], room: int, *, count: Count, used: Used = not_used, by_fields: bool = True
+    requests: Sequence[AccountRequest],
+    room: int,
+    *,
+    count: Count,
+    used: Used = not_used,
+    by_fields: bool = True,
+    known: Known | None = None,
 ) -> tuple[AccountRequest, ...]:
     """Return *requests* within *room* tokens: the longest are shortened most, the ends last.
 
     Words and questions leave before the task itself is shortened; what tells something leaves behind it. Of a talk, in
-    which many messages tell something, the first is no task, and is shortened before others. *used* and *by_fields*
-    are those of `shortened`.
+    which many messages tell something, the first is no task, and is shortened before others. *used*, *by_fields* and
+    *known* are those of `shortened`.
     """
     out = [(one, count(one.text) + REQUEST_TOKENS) for one in requests]
     if _size(out) <= room or not out:
         return tuple(requests)
-    lower = partial(_lower, room=room, count=count, used=used, by_fields=by_fields)
-    drop = partial(_drop, room=room, by_fields=by_fields)
+    known = known or Known(by_fields=by_fields)
+    shorten = partial(shortened, count=count, used=used, by_fields=by_fields, known=known)
+    lower = partial(_lower, room=room, count=count, shorten=shorten)
+    drop = partial(_drop, room=room, by_fields=by_fields, standing=known.standing)
     newer = 0
     if by_fields:
         _drop_questions(out, int(room * QUESTIONS_SHARE), count)
-        if sum(_known_standing(one.text, True) > QUESTION for one, _ in out) >= TALK_MIN:
+        if sum(known.standing(one.text) > QUESTION for one, _ in out) >= TALK_MIN:
             newer = TALK_NEWER
             drop(out, standing_max=QUESTION)
             lower(out, [0], least=max(TALK_FIRST_TOKENS, int(room * TALK_FIRST_SHARE)))
@@ -160,8 +178,7 @@ def _lower(
     *,
     room: int,
     count: Count,
-    used: Used,
-    by_fields: bool,
+    shorten: Callable[[AccountRequest, int], AccountRequest],
     least: int = 0,
     newer: int = 0,
 ) -> None:
@@ -178,11 +195,11 @@ def _lower(
     for place, height in zip(places, heights, strict=True):
         one, tokens = out[place]
         if tokens > max(least, height):
-            short = shortened(one, max(least, height), count, used=used, by_fields=by_fields)
+            short = shorten(one, max(least, height))
             out[place] = (short, count(short.text) + REQUEST_TOKENS)
 
 
-def _drop(out: list[Sized], room: int, *, standing_max: int, by_fields: bool) -> None:
+def _drop(out: list[Sized], room: int, *, standing_max: int, by_fields: bool, standing: Callable[[str], int]) -> None:
     """Take those out that say least, the oldest first, until *out* needs no more than *room*; never the ends.
 
     *by_fields*: by rules 3, under which the newest hold longer.
@@ -191,13 +208,12 @@ def _drop(out: list[Sized], room: int, *, standing_max: int, by_fields: bool) ->
     if used <= room:
         return
     newest = len(out) - NEWEST if by_fields else len(out)
-    order = sorted(
-        (_known_standing(one.text, by_fields) + NEWEST_MORE * (place >= newest), place)
-        for place, (one, _) in enumerate(out[1:-1], 1)
-    )
+    order = [
+        (standing(one.text) + NEWEST_MORE * (place >= newest), place) for place, (one, _) in enumerate(out[1:-1], 1)
+    ]
     gone = set()
-    for standing, place in order:
-        if used <= room or standing > standing_max:
+    for _, place in sorted(one for one in order if one[0] <= standing_max):
+        if used <= room:
             break
         used -= out[place][1]
         gone.add(place)
@@ -205,7 +221,7 @@ def _drop(out: list[Sized], room: int, *, standing_max: int, by_fields: bool) ->
 
 
 def _known_standing(text: str, by_fields: bool) -> int:
-    """Return the same as `_standing`: each compaction asks it again of every request, for each that is new."""
+    """Return the same as `_standing`: each compaction asks it again of every request."""
     return _standings.found((text, by_fields), lambda key: (_standing(*key), len(text)))[0]
 
 
@@ -246,12 +262,18 @@ def _is_question(text: str, by_fields: bool) -> bool:
 
 
 def shortened(
-    request: AccountRequest, tokens: int, count: Count, *, used: Used = not_used, by_fields: bool = True
+    request: AccountRequest,
+    tokens: int,
+    count: Count,
+    *,
+    used: Used = not_used,
+    by_fields: bool = True,
+    known: Known | None = None,
 ) -> AccountRequest:
     """Return *request* without much of its middle, so that about *tokens* stay.
 
     Of speech those sentences stay that tell most, and of which most was *used* later; before rules 3, without
-    *by_fields*, nothing of the middle does.
+    *by_fields*, nothing of the middle does. *known* is what others became, or the same in other rooms.
     """
     text = request.text
     have = max(1, count(text))
@@ -261,6 +283,15 @@ def shortened(
     chars = max(LEAST_CHARS, int(len(text) * tokens / have) - 60)
     if chars >= len(text):
         return request
+    done = known.shortened if known else {}
+    if (request, chars) not in done:
+        done[request, chars] = _in_chars(request, chars, used, by_fields=by_fields)
+    return done[request, chars]
+
+
+def _in_chars(request: AccountRequest, chars: int, used: Used, *, by_fields: bool) -> AccountRequest:
+    """Return *request* in about *chars* characters, fewer than it has; as it is where that saves nothing."""
+    text = request.text
     before, told = 0, ""
     if by_fields:
         before, text = _without_marks(text, request.number)

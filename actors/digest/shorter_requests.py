@@ -50,6 +50,11 @@ ENTRY_CHARS = 100
 _own_worths: Recent[str, tuple[float, int]] = Recent(WEIGHED_CHARS_MAX, weigh=lambda found: found[1] + ENTRY_CHARS)
 """By its text, what a sentence tells by its words, and its characters."""
 
+_speech: Recent[str, tuple[list[str], int]] = Recent(
+    WEIGHED_CHARS_MAX, weigh=lambda found: found[1] + ENTRY_CHARS * (1 + len(found[0]))
+)
+"""By the text of a request: its sentences, and its characters. What has no room is asked in each compaction again."""
+
 _SIGN = re.compile(r"[{}\[\]=<\\_;$#]")
 _FIGURE = re.compile(r"\d[\d.,:/-]*|[「『“”\"`„][^」』“”\"`]{2,40}[」』“”\"`]")
 _CLOSES = re.compile(r"\A[-=_*~]{2,}\Z|[“”»\"]\Z")
@@ -72,9 +77,9 @@ def with_fewer_sentences(
     behind each; no runs where *text* is no speech. The first is empty where its beginning is left out.
     *taken_up* tells how many names and figures of a sentence were said later; *again*: sentences were left out before.
     """
-    sentences = sentences_of(text)
+    sentences, _ = _speech.found(text, lambda text: (_speech_in(text), len(text)))
     least = 2 if again else SENTENCES_MIN
-    if len(sentences) < least or len(sentences[-1]) > chars or not _is_speech(sentences):
+    if len(sentences) < least or len(sentences[-1]) > chars:
         return [], []
     kept = _kept(sentences, chars, taken_up)
     if len(kept) == 1:
@@ -89,6 +94,12 @@ def with_fewer_sentences(
         if not stays:
             gone[-1] = len(run)
     return runs, gone
+
+
+def _speech_in(text: str) -> list[str]:
+    """Return the sentences of *text*, none of what is no speech."""
+    sentences = sentences_of(text)
+    return sentences if _is_speech(sentences) else []
 
 
 def _is_speech(sentences: list[str]) -> bool:

@@ -118,13 +118,14 @@ def values_beside(
         return _lines_of(redacted_texts((as_said(entries[number]),)) if number in entries else [], by_fields=by_fields)
 
     newest = max((item.number for item in known), default=0)
+    # the cheapest question first: of thousands most were only printed
     some = [
         item
         for item in known
         if item.category in KINDS
+        and (item.uses >= SPOKEN or not by_fields)
         and (len(item.value) > SLICE_CHARS_MAX or not _SLICE.fullmatch(item.value))
-        and not (by_fields and _is_progress(item.value))
-        and (not by_fields or _is_spoken(item, entries))
+        and not (by_fields and (_is_progress(item.value) or _is_printed(item, entries)))
     ]
     best = ranked(some, newest, most=CANDIDATES_MAX)
     # what stood beside others, nobody knows any more: most are older than the messages that leave
@@ -151,9 +152,9 @@ def values_beside(
     return tuple(sorted(chosen, key=lambda one: (one.number, _place(one.value, lines_of(one.number)[1], before_at))))
 
 
-def _is_spoken(item: DigestItem, entries: Mapping[int, Entry]) -> bool:
-    """Tell what the user or an assistant named: of what was printed alone, the steps say what matters."""
-    return item.uses >= SPOKEN and not (item.number in entries and is_printed(as_said(entries[item.number])))
+def _is_printed(item: DigestItem, entries: Mapping[int, Entry]) -> bool:
+    """Tell what nobody named though an assistant said it: of what was printed alone, the steps say what matters."""
+    return item.number in entries and is_printed(as_said(entries[item.number]))
 
 
 @dataclass(kw_only=True)

@@ -154,18 +154,26 @@ def _each_once(text: str) -> frozenset[str]:
 
 def words_of_each(lines: Sequence[str]) -> list[list[str]]:
     """Return the words of each of *lines*: what parts them is taken out of all at once."""
-    body = _unmarked("\n".join(lines))
-    if not body.isascii() or body.count("\n") != len(lines) - 1:
-        return [words_of(line) for line in lines]
-    return [_parted(line) for line in _plain(body).split("\n")]
+    each = zip(lines, _plain_each(lines), strict=True)
+    return [words_of(line) if bare is None else _parted(bare) for line, bare in each]
 
 
-def _maybe_words_of_each(lines: Sequence[str]) -> Iterable[Iterable[str]]:
+def _maybe_words_of_each(lines: Sequence[str]) -> list[Iterable[str]]:
     """Return the words of each of *lines*, and among them single letters and empty texts, which are none."""
+    each = zip(lines, _plain_each(lines), strict=True)
+    return [words_of(line) if bare is None else map(str.strip, bare.split(), repeat(_AT_ENDS)) for line, bare in each]
+
+
+def _plain_each(lines: Sequence[str]) -> Sequence[str | None]:
+    """Return each of *lines* as `_plain` does, all at once; None for one that has letters beyond ASCII."""
     body = _unmarked("\n".join(lines))
-    if not body.isascii() or body.count("\n") != len(lines) - 1:
-        return map(words_of, lines)
-    return [map(str.strip, line.split(), repeat(_AT_ENDS)) for line in _plain(body).split("\n")]
+    if body.count("\n") != len(lines) - 1:
+        return [None] * len(lines)
+    if body.isascii():
+        return _plain(body).split("\n")
+    some = [line if line.isascii() else None for line in body.split("\n")]
+    plain = _plain("\n".join([line or "" for line in some])).split("\n")
+    return [None if line is None else told for line, told in zip(some, plain, strict=True)]
 
 
 def _unmarked(text: str) -> str:

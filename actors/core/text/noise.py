@@ -23,7 +23,7 @@ _NOTHING = re.compile(
 _IDLE = re.compile(r"(?:Debugger attached\.|Waiting for the debugger to disconnect\.\.\.|\s)+")
 """What every program prints that Node's debugger is attached to."""
 
-_MAY = re2.compile(r"index |test s|\.pytest_cache|collecting |/s|\beta\b|\? eta")
+_MAY = re2.compile(r"index |test s|\.pytest_cache|collecting |[Bt]/s|/\S+ [kKMG]?i?B\b.*/s|\beta\b|\? eta")
 _MARKS = ("/s", "?", "index ", "eta", "collecting", "test s", ".pytest_cache")
 """One of them stands in every line that says nothing; in most lines none does."""
 
@@ -64,11 +64,14 @@ _DEFINES = re.compile(
 
 _IMPORTS = re.compile(r"\s*(?:import\s+[\w{*\"']|from \S+ import\b|#include [<\"]|using [\w.]+;|use [\w:]+|\w+,\s*$)")
 
+_SOURCE_ENDS = tuple("{};(,[")
 _SOURCE = re.compile(
-    r"[{};(,\[]\s*$|^\s*(?:(?://|#|/?\*|@\w)|(?:raise|return|throw|import|def|class)\b|from \S+ import\b"
+    r"\s*(?:(?://|#|/?\*|@\w)|(?:raise|return|throw|import|def|class)\b|from \S+ import\b"
     r"|(?:if|elif|else|for|while|with|try|except|finally)\b.*:\s*$"
     r"|[\w.]+(?:: [\w\[\], |.]+)? [-+*/|&]?= |[\w.]+\(.*\)\s*$)"
 )
+"""How a line of a program ends, and how others begin."""
+
 SOURCES_SHARE, SOURCES_LOOKED = 0.5, 40
 """Of the lines of a text that is a program's, how many end or begin so; and how many are looked at before all are."""
 
@@ -146,10 +149,14 @@ def labels(lines: Sequence[str], program: Collection[int]) -> list[int]:
 def sources(lines: Sequence[str]) -> frozenset[int]:
     """Return the numbers of the lines that are a program's, where most are: what they say of errors, none has seen."""
     some = lines[:: 1 + len(lines) // SOURCES_LOOKED]
-    if not _are_sources(sum(bool(_SOURCE.search(line)) for line in some), some):
+    if not _are_sources(sum(map(_is_source, some)), some):
         return frozenset()
-    found = frozenset(number for number, line in enumerate(lines) if _SOURCE.search(line))
+    found = frozenset(number for number, line in enumerate(lines) if _is_source(line))
     return found if _are_sources(len(found), lines) else frozenset()
+
+
+def _is_source(line: str) -> bool:
+    return line.rstrip().endswith(_SOURCE_ENDS) or bool(_SOURCE.match(line))
 
 
 def _are_sources(found: int, lines: Sequence[str]) -> bool:

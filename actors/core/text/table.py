@@ -163,12 +163,16 @@ def heads(lines: Sequence[str]) -> frozenset[int]:
 def _heads_below_labels(lines: Sequence[str]) -> frozenset[int]:
     """Return the numbers of the lines below a label that name columns of the rows below them, as `Type  Status`."""
     labels = [number for number, line in enumerate(lines[:-2]) if line.endswith(":")]
-    cells = {number: [CELL_GAP.split(line.strip()) for line in lines[number + 1 : number + 3]] for number in labels}
-    return frozenset(
-        number + 1
-        for number, (head, row) in cells.items()
-        if len(head) == len(row) > 1 and not row[0].endswith(":") and all(map(str.isalpha, head))
-    )
+    return frozenset(number + 1 for number in labels if _is_head_of(lines[number + 1], lines[number + 2]))
+
+
+def _is_head_of(line: str, below: str) -> bool:
+    """Tell whether *line* has words alone, and the line *below* it as many cells."""
+    head = CELL_GAP.split(line.strip())
+    if len(head) < 2 or not all(map(str.isalpha, head)):
+        return False
+    row = CELL_GAP.split(below.strip())
+    return len(row) == len(head) and not row[0].endswith(":")
 
 
 def _names_columns(lines: Sequence[str]) -> bool:
