@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 
 import msgspec
@@ -37,6 +37,7 @@ _NUMBER = re.compile(r"x?(\d[\d,]*(?:\.\d+)?)(?:[A-Za-z%]{0,4})", re.ASCII)
 _GIVEN_NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?", re.ASCII)
 _CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2,}[a-z]{2,}", re.ASCII)
 _MESSAGES = re.compile(r"#\d+(?:\s?[-–]\s?#?\d+)?(?!\w)")
+_LABEL = re.compile(r"^[ \t]*(?:[-*•][ \t]*)?([A-Z]\d{1,2})(?=[/:.)( ])", re.ASCII | re.MULTILINE)
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？;])\s+(?=[^\sa-z])")
 _WORDS = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
 
@@ -52,10 +53,11 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Given:
-    """What a model was given."""
+    """What a model was given, and by which *labels* it numbers its own points."""
 
-    def __init__(self, texts: Iterable[str]) -> None:
+    def __init__(self, texts: Iterable[str], *, labels: Collection[str] = ()) -> None:
         self.whole = "\n".join(texts)
+        self.labels = labels
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -76,6 +78,9 @@ class Given:
         """Tell whether a value stands there or follows from what does."""
         if "://" in value:
             return value.rstrip("/") in self.whole
+        label, _, rest = value.partition("/")
+        if label in self.labels:
+            return not _telling(rest) or self.has(rest)
         number = _NUMBER.fullmatch(value)
         if number and self._has_number(number.group(1)):
             return True
@@ -119,6 +124,11 @@ class Given:
         steps = value.split("/")
         parts = (("/".join(steps[:at]), "/".join(steps[at:])) for at in range(1, len(steps)))
         return any(head and tail and head in self.whole and tail in self.whole for head, tail in parts)
+
+
+def labels_in(prose: str) -> frozenset[str]:
+    """Return the labels by which lines of *prose* begin, as `Q1` does in `- Q1/documents: …`."""
+    return frozenset(_LABEL.findall(prose))
 
 
 def without_inventions(prose: str, given: Given) -> Checked:

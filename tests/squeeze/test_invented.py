@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.squeeze.invented import Given, values_in, without_inventions
+from actors.squeeze.invented import Given, labels_in, values_in, without_inventions
 
 GIVEN = Given(
     [
@@ -85,3 +85,13 @@ def test_brackets_of_a_struck_sentence_go_with_it_and_names_with_one_beginning_m
     checked = without_inventions(said, given)
     assert checked.prose == "Port 8080. Port 8080."
     assert without_inventions("Tokens thinkingOff/Low/High are there.", given).struck == ()
+
+
+def test_by_what_a_model_numbers_its_points_is_no_invention() -> None:
+    prose = "- Q1/Document: `to_dict()` leaves fields out.\n- Q2: see Q1.\n- Q3/part_7 is new.\nQ9 was not asked."
+    before = without_inventions(prose, Given(["to_dict() leaves fields out"]))
+    assert len(before.struck) == 4
+    labels = labels_in(prose)
+    assert labels == {"Q1", "Q2", "Q3", "Q9"}
+    now = without_inventions(f"{prose}\nIt is about Q7.", Given(["to_dict() leaves fields out"], labels=labels))
+    assert [one.partition(" ")[0] for one in now.struck] == ["Q3/part_7", "Q7"]

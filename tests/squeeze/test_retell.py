@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from actors.core.account_text import PROSE_TITLE, request_text, step_text
 from actors.core.older_rules import policy_bytes, policy_under
 from actors.core.pressure import target_tokens
 from actors.squeeze.decide import Ask, Completion, deadline_seconds, squeeze
+from actors.squeeze.retell import prose_tokens_max
 from protocol import policy as policies
 from protocol.account import AccountValue
 from protocol.facts import AccountSqueezed, CompactionDeclined, DoneFact, HistoryAccounted
@@ -155,6 +157,16 @@ def test_what_a_model_retells_of_the_users_words_leaves_it_room_to_do_so() -> No
         return sum(COUNT(request_text(one)) for one in talk.state.digest.account.requests)
 
     assert of_requests() < 0.7 * of_requests(prompt_version="v2")
+
+
+def test_the_model_is_told_how_long_its_prose_may_be_also_where_words_have_no_spaces() -> None:
+    found = re.search(r"Write at most (\d+) words, or (\d+) characters in a language", asked_of(asking()).system)
+    assert found
+    words, chars = map(int, found.groups())
+    most = prose_tokens_max(asking().state, count=COUNT)
+    assert 0.4 < words / most < 0.5
+    assert chars > most
+    assert "characters in a language" not in asked_of(asking(prompt_version="v2")).system
 
 
 def test_by_the_account_alone_the_model_reads_its_steps() -> None:
