@@ -24,18 +24,8 @@ ALIKE_ON_PURPOSE = {
 HIDDEN = re.compile(r'"""(?:Return|Yield) (?:(?:what|who|which) (?![*`])|(?:how )?it )[^\n]*')
 """«Return what one may do» for «Return the rights»; what an argument itself returns has no other name."""
 NO_NONE = re.compile(r"[;,] none (?:if|where|unless|for)\b")
-SAYS_NONE_OTHERWISE = {"actors.squeeze.model.after"}
-"""Functions whose docstrings say «none» for `None`: to be mended, and no more of them."""
-
-
-TITLED_OTHERWISE = {
-    "actors.digest.rank": "Choose",
-    "actors.squeeze.choose": "Selecting",
-    "actors.squeeze.chunks": "Summarize",
-    "actors.squeeze.must_keep": "Guard",
-}
-"""Modules whose docstrings open with the name that they had before: to be mended, and no more of them."""
 STEM_LETTERS = 4
+"""Of a word of a module's title, and of its file's or folder's name, that are the same."""
 
 
 class Named(NamedTuple):
@@ -105,7 +95,7 @@ def test_docstrings_say_none_with_a_capital_where_the_function_returns_it() -> N
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.returns
     ]
     found = {name for name, type_, text in functions if re.search(r"\| None\b", type_) and NO_NONE.search(text)}
-    assert found == SAYS_NONE_OTHERWISE
+    assert found == set()
 
 
 def words(text: str) -> list[str]:
@@ -119,4 +109,4 @@ def test_a_module_is_titled_as_its_file_or_its_folder_is_named() -> None:
         if titled and file.stem != "__init__":
             stems = tuple(word[:STEM_LETTERS] for word in words(f"{file.parent.name} {file.stem.replace('_', ' ')}"))
             named = any(word.startswith(stems) for word in words(title))
-            assert named == (module_of(file) not in TITLED_OTHERWISE), f"{file}: {title}"
+            assert named, f"{file}: {title}"

@@ -48,7 +48,7 @@ class Links:
             self._tools.setdefault(word, []).append(tool)
 
     def linked(self) -> frozenset[str]:
-        """Return those that several tools returned, in few results."""
+        """Return the ids that several tools returned, in few results."""
         some = ((word, tools) for word, tools in self._tools.items() if 1 < len(tools) <= RESULTS_MAX)
         return frozenset([word for word, tools in some if len(set(tools)) > 1])
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from actors.core.text.count import Count
+from actors.core.text.shorten.odd import WORD
 from protocol.facts import DigestItem
 
 SENTENCE_CHARS_MIN = 12
@@ -20,7 +21,6 @@ NEW_SHARE_MIN = 0.4
 """Of a sentence's words, that no other request has."""
 
 _END = re.compile(r"(?<=[.!。！;；])\s+|(?<=[。！])|\n+")
-_WORD = re.compile(r"[^\W\d_]{3,}")
 _ASKS = ("?", "？")
 
 
@@ -48,4 +48,4 @@ def needles(requests: Iterable[DigestItem], room: int, *, count: Count) -> list[
 
 
 def _words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(text.lower()))
+    return frozenset(WORD.findall(text.lower()))

@@ -1,4 +1,4 @@
-"""Choose: which items a digest shows in the room it has: by worth per token, never by position."""
+"""Rank: which items a digest shows in the room it has: by worth per token, never by position."""
 
 from __future__ import annotations
 

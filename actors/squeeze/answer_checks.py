@@ -1,4 +1,4 @@
-"""Answers: what of a model's text is its answer, and what disqualifies it before anything else is looked at."""
+"""Answer checks: what of a model's text is its answer, and what disqualifies it before anything else is looked at."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Selecting: a small model names steps of an account to leave out, by their numbers; it writes nothing.
+"""Choose: a small model names steps of an account to leave out, by their numbers; it writes nothing.
 
 Its answer must meet a JSON schema, so that nothing in the view is ever its own. The newest steps are not offered to
 it, nor those that did more than look.

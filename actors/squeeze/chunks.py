@@ -1,4 +1,4 @@
-"""Summarize: history as a summarizer reads it, in pieces that fit its window.
+"""Chunks: history as a summarizer reads it, in pieces that fit its window.
 
 Calls and their results are included, each in its place. What is cut out of a result is said to be, so that
 nobody concludes from a part that the rest is empty.

@@ -1,4 +1,4 @@
-"""Invention: a sentence of a model's text with a value that is nowhere in what the model was given is struck out.
+"""Invented: a sentence of a model's text with a value that is nowhere in what the model was given is struck out.
 
 What was left out is no fault: it is in the log, and the rest of the account says how to read it. What is made up
 misleads, and nobody could tell it from the rest. A value is what has a digit, an underscore, a slash or a capital

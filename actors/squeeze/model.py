@@ -49,7 +49,7 @@ class _Dialect(msgspec.Struct, frozen=True, kw_only=True):
     """An answer that must meet a schema is asked for as `response_format`."""
 
     def after(self, refusal: str) -> _Dialect | None:
-        """Return the dialect to try after *refusal*; none if it is about something else."""
+        """Return the dialect to try after *refusal*; None if it is about something else."""
         if self.limit and self.limit in refusal:
             wanted = "max_completion_tokens" if self.limit == "max_tokens" else ""
             return msgspec.structs.replace(self, limit=wanted)

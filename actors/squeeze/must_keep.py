@@ -1,4 +1,4 @@
-"""Guard: what a model's text must still say, value by value, and what is put back because it does not.
+"""Must keep: what a model's text must still say, value by value, and what is put back because it does not.
 
 A sentence survives if its values and most of its words do; a rule of the user only word for word. What was
 replaced by a newer value is not missed.

@@ -20,7 +20,7 @@ RARE_LINES = 2
 ODD_SHARE_MIN, LINES_SHARE_MAX = 0.6, 0.5
 """Of an odd line's words, that are rare; of the lines, that may be odd: where more are, it is no text of that kind."""
 
-_WORD = re.compile(r"[^\W\d_]{3,}")
+WORD = re.compile(r"[^\W\d_]{3,}")
 
 
 def worst_then_odd(lines: Sequence[str]) -> list[int]:
@@ -34,7 +34,7 @@ def odd_lines(lines: Sequence[str]) -> list[int]:
     """
     if not LINES_MIN <= len(lines) <= LINES_MAX:
         return []
-    words = [set(_WORD.findall(line[:LINE_CHARS_MAX].lower())) for line in lines]
+    words = [set(WORD.findall(line[:LINE_CHARS_MAX].lower())) for line in lines]
     often = Counter(word for some in words for word in some)
     odd = [
         number
