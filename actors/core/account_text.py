@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
-from itertools import groupby, takewhile
+from itertools import accumulate, groupby
 
 import msgspec
 
@@ -215,31 +216,29 @@ def changed_text(steps: tuple[AccountStep, ...], *, commands_apart: bool) -> str
     }
     commands = [told.pop(name) for name in found if commands_apart and _COMMAND.match(name)]
     folder = _folder_of(list(told)) if commands_apart else ""
-    changed = [_within(one, folder) for one in told.values()]
-    return "\n".join(
-        f"{title}: {'; '.join(some)}"
-        for title, some in (
-            (f"Changed in {folder}" if folder else "Changed", changed),
-            ("Changed by commands", commands),
-        )
-        if some
-    )
+    inside = {name: short for name in told if folder and (short := _within(name, folder))}
+    here = [f"{short}{told.pop(name)[len(name) :]}" for name, short in inside.items()]
+    each = ((f"Changed in {folder}", here), ("Changed", list(told.values())), ("Changed by commands", commands))
+    return "\n".join(f"{title}: {'; '.join(some)}" for title, some in each if some)
 
 
 def _folder_of(names: Sequence[str]) -> str:
-    """Return the folder that the files in *names* are in, where it is long; some names may lack their beginning."""
-    folders = [_FOLDERS.findall(name) for name in names if _WHOLE_NAME.match(name)]
-    same = takewhile(lambda each: len(set(each)) == 1, zip(*folders, strict=False))
-    folder = "".join(each[0] for each in same)
-    return folder if len(folders) >= FOLDER_FILES_MIN and len(folder) >= FOLDER_CHARS_MIN else ""
+    """Return the folder without which the files in *names* take the fewest characters; empty where it wins little."""
+    whole = (name for name in names if _WHOLE_NAME.match(name))
+    inside = Counter(folder for name in whole for folder in accumulate(_FOLDERS.findall(name)))
+    wins = [((files - 1) * len(folder), folder) for folder, files in inside.items() if files >= FOLDER_FILES_MIN]
+    folder = max(wins, default=(0, ""))[1]
+    return folder if len(folder) >= FOLDER_CHARS_MIN else ""
 
 
-def _within(told: str, folder: str) -> str:
-    """Return *told*, a file's name and its numbers, as seen from *folder*."""
-    if not folder or told.startswith(folder):
-        return told[len(folder) :]
-    last = folder[-1] + _FOLDERS.findall(folder)[-1]
-    return told.partition(last)[2] if told.startswith(GAP) and told.count(last) == 1 else told
+def _within(name: str, folder: str) -> str:
+    """Return a file's *name* as seen from *folder*; empty where it is not in it, or nobody can tell."""
+    if name.startswith(folder):
+        return name[len(folder) :]
+    bare = name.removeprefix(GAP)
+    ends = (end for end in range(min(len(bare), len(folder)), FOLDER_CHARS_MIN, -1) if folder.endswith(bare[:end]))
+    end = next(ends, 0) if bare != name else 0
+    return bare[end:] if end else ""
 
 
 def _ends_as_columns(line: str) -> bool:

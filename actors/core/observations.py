@@ -2,7 +2,7 @@
 
 Agents without tool calls get all their results so, and others what happened meanwhile. Where nobody knew them, they
 would be requests: kept longest, and in the place of what the user wants. Known are the frames of programs
-(`text/observed.py`), and only behind a call, and elements that programs alone write (`text/notices.py`).
+(`text/observed.py`), and only behind a call, and elements that programs write about themselves (`text/notices.py`).
 A text that its client uploaded is not in the message, and so never known.
 """
 
@@ -38,7 +38,11 @@ def marked(entry: Entry, before: Entry | None, policy: Policy | None) -> Entry:
     if policy is not None and policy.digest.records != "fields":
         return entry
     said, answers = _said(entry), before.role == "assistant" and not before.call_ids
-    if not (is_notice(said) or (answers and is_observation(said, _said(before)))):
+    # somebody sent a picture
+    alone = all(part.kind not in messages.MEDIA for part in entry.parts)
+    if alone and is_notice(said):
+        return replace(entry, observed=True, notice=True)
+    if not (answers and is_observation(said, _said(before))):
         return entry
     # where several speak, each by a name, one of them may run programs for the others
     return entry if messages.decode(entry.raw).get("name") else replace(entry, observed=True)
@@ -67,27 +71,29 @@ def without_marks(state: State, *, waiting: bool = True) -> State:
 
 
 def _unmarked(entry: Entry) -> Entry:
-    return replace(entry, observed=False) if entry.observed else entry
+    return replace(entry, observed=False, notice=False) if entry.observed else entry
 
 
 def with_calls(parts: Sequence[MessageText], entries: Sequence[Entry]) -> list[MessageText]:
-    """Return the *parts* of a unit's *entries* with the calls that an observation answers, apart from what was said."""
-    observed = {entry.number for entry in entries if entry.observed}
+    """Return the *parts* of a unit's *entries* with the calls that an observation answers, apart from what was said.
+
+    Of notices the events are left.
+    """
+    observed = {entry.number: entry.notice for entry in entries if entry.observed}
     if not observed:
         return list(parts)
-    notices = {part.number for part in parts if part.number in observed and is_notice(part.text)}
-    answer = min(observed - notices, default=0)
-    calls = 0
+    answer = min((number for number, notice in observed.items() if not notice), default=0)
+    tools: list[str] = []
     out: list[MessageText] = []
     for part in parts:
-        is_said = part.trust == "assistant" and not part.tool and answer
-        if part.number in notices:
+        said = part.trust == "assistant" and not part.tool and answer
+        if part.number in observed and (observed[part.number] or is_notice(part.text)):
             out += [replace(part, text=text)] if (text := happened(part.text)) else []
-        elif is_said and (written := written_calls(part.text)).calls:
+        elif said and (written := written_calls(part.text)).calls:
             out += _apart(part, written, answer)
-            calls = len(written.calls)
+            tools = [call.tool for call in written.calls]
         elif part.number == answer and part.trust == "tool":
-            out += _answers(part, calls)
+            out += _answers(part, tools)
         else:
             out.append(part)
     return out
@@ -99,17 +105,17 @@ def _apart(part: MessageText, written: Written, answer: int) -> Iterator[Message
         yield replace(part, text=arguments, tool=tool, call=CALL_ID.format(answer, place))
 
 
-def _answers(part: MessageText, calls: int) -> Iterator[MessageText]:
-    """Yield the answers in *part*, each to its call; to the last one where there are not as many as *calls*.
+def _answers(part: MessageText, tools: Sequence[str]) -> Iterator[MessageText]:
+    """Yield the answers in *part*, each to its call of *tools*; to the last one where there are not as many.
 
     Without calls it answers none.
     """
-    answers = answers_in(part.text)
-    if not calls:
+    answers = answers_in(part.text, tools)
+    if not tools:
         yield replace(part, text="\n".join(answers))
         return
-    if len(answers) != calls:
-        yield replace(part, text="\n".join(answers), call=CALL_ID.format(part.number, calls - 1))
+    if len(answers) != len(tools):
+        yield replace(part, text="\n".join(answers), call=CALL_ID.format(part.number, len(tools) - 1))
         return
     for place, text in enumerate(answers):
         yield replace(part, text=text, call=CALL_ID.format(part.number, place))

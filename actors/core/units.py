@@ -1,7 +1,7 @@
 """Units and blocks: where a conversation may be parted.
 
-A unit is a user message, or an assistant message with all results of its calls, or the observation that answers it;
-it is kept, digested or cut as a whole. A block is a user message and everything up to the next one.
+A unit is a user message, or an assistant message with all results of its calls, or the observation that answers it,
+or a notice; it is kept, digested or cut as a whole. A block is a user message and everything up to the next one.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def instructions(entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 def goes_on(entry: Entry) -> bool:
     """Tell whether *entry* belongs to the unit of the one before it."""
-    return entry.joins or entry.observed or bool(entry.results and not entry.orphan)
+    return entry.joins or (entry.observed and not entry.notice) or bool(entry.results and not entry.orphan)
 
 
 def speaks(entry: Entry) -> bool:

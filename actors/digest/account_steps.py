@@ -22,6 +22,7 @@ from protocol.account import AccountAct, AccountStep
 from .calls import (
     OUTPUT,
     TASK_LIST,
+    TASK_UPDATE,
     as_line,
     as_said,
     call_text,
@@ -36,7 +37,6 @@ from .calls import (
     speaker_of,
     target_of,
     thought_in,
-    updates_task,
     without_endless_words,
     writes_task_list,
 )
@@ -115,7 +115,7 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
         if part.trust == "tool" and part.call:
             text = hindsight.opened(part, own=unit.first)
             results[part.call] = f"{results[part.call]}\n{text}" if part.call in results else text
-        elif part.trust == "tool" and not hindsight.is_overtaken(part):
+        elif part.trust == "tool" and part.number not in hindsight.overtaken:
             printed = f"{printed}\n{part.text}".strip()
     calls = [as_line(part) if hindsight.by_fields else part for part in parts if part.tool]
     if not calls and is_output(words):
@@ -129,7 +129,7 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
     acts = tuple(
         _act(call, results.get(call.call, ""), most, hindsight, said=words, last=unit.last)
         for call in calls
-        if not _only_thinks(call, results.get(call.call, ""), hindsight)
+        if not _says_nothing_new(call, results.get(call.call, ""), hindsight)
         and (not writes_task_list(call) or hindsight.newest_call.get(call.tool) == call.number)
     )
     if printed:
@@ -151,13 +151,14 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
     )
 
 
-def _only_thinks(call: MessageText, result: str, hindsight: Hindsight) -> bool:
-    """Tell a call that is told as what was said, or not at all; one that failed, or returned more, is not."""
-    if hindsight.by_fields and updates_task(call):
-        return not error_text(result)
+def _says_nothing_new(call: MessageText, result: str, hindsight: Hindsight) -> bool:
+    """Tell a call that is told as what was said, or that only keeps the assistant's own list; one that failed, or
+    returned more than that it was done, is not."""
     thought = thought_in(call, notes=hindsight.by_fields)
-    if not thought or not hindsight.by_fields:
+    if not hindsight.by_fields:
         return bool(thought)
+    if not thought and call.tool != TASK_UPDATE:
+        return False
     return (len(result) <= NOTED_CHARS_MAX or result.strip() in thought) and not error_text(result)
 
 

@@ -63,9 +63,13 @@ _LOOKS = re2.compile(
     rb"|git (?:log|diff|show|status|grep)|search|get|list|read|think|todo\w*|describe)\b"
 )
 TASK_LIST = "its own list of tasks"
-TASK_PROGRESS = "task_progress"
-"""The argument in which Cline's models keep that list, in each call."""
 """What a call is about that writes it (`writes_task_list`)."""
+
+TASK_UPDATE = "TaskUpdate"
+"""The tool by which Claude Code only says how far one of its own tasks is."""
+
+TASK_PROGRESS = "task_progress"
+"""The argument in which Cline's models keep such a list, in each call."""
 
 _JOINTS = re.compile(r"\s+|(?<=[。、，；！？])|(?=[。、，；！？])")
 """Where a text may be cut: some scripts have no spaces between words."""
@@ -160,7 +164,8 @@ def call_text(call: MessageText, *, chars: int, hindsight: Hindsight, said: str 
     told = {key: item for key, item in value.items() if not _is_noise(call, key, item, hindsight, said)}
     if hindsight.by_fields:
         told = {key: without_endless_words(item) if isinstance(item, str) else item for key, item in told.items()}
-    if len(told) == 1 and isinstance(only := next(iter(told.values())), str) and only not in ("true", "false"):
+    only = next(iter(told.values())) if len(told) == 1 else None
+    if isinstance(only, str) and not (hindsight.by_fields and only in ("true", "false")):
         return clipped(f"{tool} {only.strip()}", chars, names=hindsight.by_fields)
     is_edit = hindsight.by_fields and changes_something(call, by_fields=True)
     edits, edited = edits_in(told) if is_edit else ([], frozenset[str]())
@@ -193,7 +198,9 @@ def _named(key: str, value: object) -> str:
 
 
 def _is_noise(call: MessageText, key: str, value: object, hindsight: Hindsight, said: str) -> bool:
-    if value in (None, "", [], {}) or (hindsight.by_fields and key == TASK_PROGRESS):
+    if value in (None, "", [], {}):
+        return True
+    if hindsight.by_fields and key == TASK_PROGRESS and isinstance(value, str) and "- [" in value:
         return True
     if isinstance(value, str) and len(value) > SAID_CHARS_MIN and value.strip() in said:
         return True
@@ -203,11 +210,6 @@ def _is_noise(call: MessageText, key: str, value: object, hindsight: Hindsight, 
 def writes_task_list(call: MessageText) -> bool:
     """Tell a call that only writes the assistant's own list of tasks: the newest one says it all."""
     return bool(stands(_TASK_TOOL, call.tool.encode("utf-8", "replace")))
-
-
-def updates_task(call: MessageText) -> bool:
-    """Tell a call by which Claude Code only says how far one of its own tasks is, or asks for it."""
-    return call.tool in ("TaskUpdate", "TaskList", "TaskGet")
 
 
 def arguments_of(call: MessageText) -> dict[str, Any]:
@@ -315,7 +317,7 @@ def reads_instructions(call: MessageText, *, by_fields: bool) -> bool:
 
 def reads_file(call: MessageText) -> bool:
     """Tell a call that names a file: what it returns is that file's text."""
-    return any(isinstance(value, str) and key in PATHS for key, value in arguments_of(call).items())
+    return any(isinstance(value, str) and key in ALL_PATHS for key, value in arguments_of(call).items())
 
 
 def speaker_of(entry: Entry) -> str:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from actors.core.entry import Entry
+from actors.core.entry import Entry, shown_message, text_of
 from actors.core.message_texts import MessageText, opened_text, texts_of, without_lead
 from actors.core.text.excerpt import LookedAt
 from actors.core.text.line_worths import QUESTION_WORTH, Seeker, Sought, different_words, words_of, words_of_all
 from actors.core.text.noise import is_idle
-from actors.core.text.notices import happened, is_notice
+from actors.core.text.notices import task_of
 from actors.core.text.opened import opened
 from actors.core.text.recent import Recent
 from protocol.account import AccountRequest, AccountStep
@@ -88,9 +88,9 @@ class Hindsight:
     ends: frozenset[str]
     """What many results end with, by its words."""
     newest_call: dict[str, int]
-    newest_notice: dict[str, int]
-    """Of notices that begin alike, the number of the newest: it says how far a task in the background is."""
     """The number of the newest call of each tool."""
+    overtaken: frozenset[int]
+    """The numbers of the notices about a task in the background of which a newer one tells how far it is."""
     habits: frozenset[tuple[str, str, str]]
     """Tool, argument and value that most calls of the tool have, where the value is no name."""
     by_fields: bool
@@ -156,17 +156,13 @@ class Hindsight:
             frames=frozenset(words for words, times in firsts.items() if _is_frame(words, times, all_min)),
             ends=frozenset(words for words, times in lasts.items() if words and times >= min(END_RESULTS_MIN, all_min)),
             newest_call=newest_call,
-            newest_notice=_newest_notices(texts) if by_fields else {},
+            overtaken=_overtaken(live) if by_fields else frozenset(),
             by_fields=by_fields,
             first_fields=first_fields,
             given=habits.given,
             repeats=Repeats.of(texts, requests, is_begun=bool(begun)) if by_fields else Repeats(),
             habits=habits.often(),
         )
-
-    def is_overtaken(self, part: MessageText) -> bool:
-        """Tell whether *part* is a notice, and a newer one begins like it."""
-        return self.newest_notice.get(_title(part.text), 0) > part.number
 
     def opened(self, part: MessageText, *, own: int) -> str:
         """Return the words of a result that the assistant gave to no tool, without envelopes; *own* is its call."""
@@ -348,11 +344,8 @@ def _is_name(word: str) -> bool:
     return len(word) > LONG_CHARS or any(mark in "0123456789_./-" for mark in word)
 
 
-def _newest_notices(texts: Iterable[MessageText]) -> dict[str, int]:
-    """Return the number of the newest of the notices among *texts* that begin alike, by how they begin."""
-    alone = (part for part in texts if part.trust == "tool" and not part.call)
-    return {_title(happened(part.text)): part.number for part in alone if is_notice(part.text)}
-
-
-def _title(text: str) -> str:
-    return text.lstrip().partition("\n")[0]
+def _overtaken(live: Iterable[Entry]) -> frozenset[int]:
+    """Return the numbers of the notices in *live* about a task that a newer one is about, too."""
+    tasks = [(entry.number, task_of(text_of(shown_message(entry)))) for entry in live if entry.notice]
+    newest = {task: number for number, task in tasks if task}
+    return frozenset(number for number, task in tasks if task and number < newest[task])

@@ -45,7 +45,7 @@ as older rules have it, most of them are of no use to those who read a view, and
 REWRITTEN_SHARE = 0.8
 """Of the account's room: how far it is written anew when that is used up; until then it only grows at its end."""
 
-LEAST_SHARE = 0.5
+LEAST_SHARE, LEAST_SHARE_BEFORE = 0.5, 0.4
 """Of the account's room: so much the steps keep, though the target is lower; then the newest units give way."""
 
 REACHED_SHARE = 0.6
@@ -199,7 +199,8 @@ class Ladder:
 
     def _least(self) -> int:
         """Return the tokens that the steps keep; more where cut must shorten the newest results in any case."""
-        least, usable = share_of(self.room, LEAST_SHARE), self.state.usable_tokens
+        share = LEAST_SHARE if self.hindsight.by_fields else LEAST_SHARE_BEFORE
+        least, usable = share_of(self.room, share), self.state.usable_tokens
         is_over = self.tokens - self.steps.tokens + least > usable and results_go_first(self.state, usable)
         return share_of(self.room, REACHED_SHARE) if is_over else least
 

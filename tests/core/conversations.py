@@ -49,15 +49,26 @@ WRITTEN = (
 )
 """How agents without tool calls write one, and what their programs answer in the user's place."""
 
+NOTICES = (
+    "<task-notification>\n<task-id>b1</task-id>\n<event>{0}</event>\n</task-notification>",
+    "<environment_details>\n{0}\n</environment_details>",
+    "<bash-stdout>{0}</bash-stdout>",
+)
+"""What programs say unasked."""
+
 idents = st.one_of(fresh, fresh, fresh, st.sampled_from(("c1", "c2", "c1-3-0", "\ud800", "a b>*")))
 
 
 @st.composite
 def turns(draw: st.DrawFn, number: int) -> list[dict[str, Any]]:
     """Draw what happens between two users: calls with results in any order, some missing, some nobody asked for."""
-    kind = draw(st.sampled_from(("user", "talk", "written", "batch", "batch", "batch", "orphan", "system", "bad")))
+    kind = draw(
+        st.sampled_from(("user", "talk", "notice", "written", "batch", "batch", "batch", "orphan", "system", "bad"))
+    )
     if kind == "user":
         return [user(draw(contents.filter(lambda content: content is not None)))]
+    if kind == "notice":
+        return [user(draw(st.sampled_from(NOTICES)).format(draw(texts)))]
     if kind == "talk":
         return [assistant(draw(snippets)) | draw(st.sampled_from(({}, {"tool_calls": []})))]
     if kind == "written":

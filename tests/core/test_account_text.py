@@ -11,18 +11,24 @@ from protocol.account import AccountAct, AccountStep
 @pytest.mark.parametrize(
     ("names", "told"),
     [
-        (["/srv/shop/part-1/a.py", "/srv/shop/part-1/b/c.py", "…p/part-1/b/d.py"], ["a.py", "b/c.py", "b/d.py"]),
+        (
+            ["/srv/build/shop/part-1/a.py", "/srv/build/shop/part-1/b/c.py", "…v/build/shop/part-1/b/d.py"],
+            ["a.py", "b/c.py", "b/d.py"],
+        ),
         (["C:\\Users\\anna\\s\\a.ts", "C:\\Users\\anna\\s\\b\\c.ts"], ["a.ts", "b\\c.ts"]),
     ],
 )
 def test_the_folder_of_changed_files_is_told_once(names: list[str], told: list[str]) -> None:
     folder = names[0][: -len(told[0])]
-    names = [*names, f"{folder}x"]
+    names = [*names, f"{folder}x", "/other/src/d.py", "…/other/packages/src/e.py"]
     acts = [AccountAct(call="x", target=name, changes=True) for name in names]
     steps = [AccountStep(first=at, last=at, acts=(act,)) for at, act in enumerate(acts)]
     steps += [AccountStep(first=at, last=at) for at in range(4, 12)]
     each = "; ".join(f"{name} (#{at})" for at, name in enumerate([*told, "x"]))
-    assert changed_text(tuple(steps), commands_apart=True) == f"Changed in {folder}: {each}"
+    assert changed_text(tuple(steps), commands_apart=True).split("\n") == [
+        f"Changed in {folder}: {each}",
+        f"Changed: /other/src/d.py (#{len(told) + 1}); …/other/packages/src/e.py (#{len(told) + 2})",
+    ]
 
 
 def test_a_command_that_changed_something_is_no_name_of_a_file() -> None:

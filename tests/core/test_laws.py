@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from actors.audit.replay import replay
 from actors.core.entry import measure
 from actors.core.flow import next_actor
+from actors.core.text.notices import is_notice
 from actors.core.text.observed import is_observation
 from actors.core.view import View
 from actors.cut.decide import cut
@@ -53,7 +54,13 @@ def readable(message: dict[str, Any]) -> bool:
 def last_user(said: list[dict[str, Any]]) -> int:
     """Return the number of the last message in which a user speaks, and no program in the user's place; 0 for none."""
     speaks = [number for number, one in enumerate(said, 1) if readable(one) and one["role"] == "user"]
-    return max((number for number in speaks if not answers(said[number - 2 : number])), default=0)
+    return max((number for number in speaks if not is_programs(said, number)), default=0)
+
+
+def is_programs(said: list[dict[str, Any]], number: int) -> bool:
+    """Tell whether a program speaks in message *number*: what follows the instructions is the user's."""
+    text, begun = said[number - 1].get("content"), any(one.get("role") != "system" for one in said[: number - 1])
+    return answers(said[number - 2 : number]) or (begun and isinstance(text, str) and is_notice(text))
 
 
 def answers(two: list[dict[str, Any]]) -> bool:

@@ -27,10 +27,11 @@ def shell(at: int) -> Iterator[Message]:
 
 
 def element(at: int) -> Iterator[Message]:
-    """Yield a call as Cline's models write it, and its answer, in two texts."""
+    """Yield a call as Cline's models write it, and its answer, in three texts."""
     yield assistant(f"I look.\n<read_file>\n<path>logs/part_{at}.log</path>\n</read_file>")
     lines = f"lock of row {at * 7} was held by import-{at}\n{words(40, 'row')}"
-    texts = [f"[read_file for 'logs/part_{at}.log'] Result:", lines]
+    details = f"<environment_details>\n# Current Time\n{at} o'clock\n</environment_details>"
+    texts = [f"[read_file for 'logs/part_{at}.log'] Result:", lines, details]
     yield user([{"type": "text", "text": text} for text in texts])
 
 
@@ -163,7 +164,7 @@ def test_an_editor_that_names_lines_alone_changes_the_file_that_it_shows() -> No
 
 
 def notice(event: str) -> Message:
-    told = f"<task-id>b7</task-id>\n<event>Fetching rows\n{event}</event>"
+    told = f"<task-id>b7</task-id>\n<summary>Fetching rows</summary>\n<event>{event}</event>"
     return user(f"<task-notification>\n{told}\n</task-notification>")
 
 
@@ -192,6 +193,40 @@ def test_of_a_task_in_the_background_the_newest_notice_is_told() -> None:
     assert not any(f"page {at}" in told(of) for at in (1, 2, 3))
 
 
+def test_of_two_tasks_both_are_told() -> None:
+    ended = "<task-notification>\n<task-id>{}</task-id>\n<summary>Agent ended</summary>\n<result>{}</result>"
+    both = [user(f"{ended.format(*one)}\n</task-notification>") for one in (("r1", "line 42 races"), ("r2", "none"))]
+    of = play(talk(2_000), TASK, *looked(1), *both)
+    for at in range(2, 22):
+        play(of, *looked(at))
+    assert "line 42 races" in told(of)
+
+
+def test_events_without_an_answer_between_them_leave_as_results_do() -> None:
+    of = play(talk(4_000), TASK)
+    for at in range(400):
+        play(
+            of, user(f"<task-notification>\n<task-id>b{at}</task-id>\n<event>{words(60)}</event>\n</task-notification>")
+        )
+    assert of.state.live_tokens < 4_000
+    assert TASK["content"] in json.dumps(of.shown())
+
+
+def test_what_a_users_own_command_printed_is_told() -> None:
+    of = play(talk(2_000), TASK, assistant("Shall I?"), user("<bash-input>pytest</bash-input>"))
+    play(of, user("<bash-stdout>E assert stock == 42</bash-stdout>"))
+    for at in range(1, 22):
+        play(of, *looked(at))
+    assert "E assert stock == 42" in told(of)
+
+
+def test_a_picture_is_somebodys() -> None:
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+    text = {"type": "text", "text": "<system-reminder>x</system-reminder>"}
+    of = play(talk(2_000), TASK, assistant("What do you see?"), user([picture, text]))
+    assert not of.state.live[-1].observed
+
+
 def test_what_a_program_puts_around_a_persons_words_is_not_told() -> None:
     of = play(talk(2_000), TASK)
     details = "<environment_details>\n# Open Tabs\nstock.log\n</environment_details>"
@@ -201,7 +236,7 @@ def test_what_a_program_puts_around_a_persons_words_is_not_told() -> None:
     for at in range(1, 21):
         play(of, *looked(at))
     (said,) = [one.text for one in account(of).requests if "litres" in one.text]
-    assert said.endswith("Use litres, not gallons.")
+    assert said.endswith("Use litres, not gallons.\n<environment_details> … </environment_details>")
 
 
 def test_what_follows_the_instructions_is_the_users_whatever_it_looks_like() -> None:

@@ -4,101 +4,124 @@ a list is to be kept. Nobody said it, and it answers no call."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from typing import NamedTuple
 
 LOOKED_AT_CHARS = 240
 """Of an element's beginning, and of a reminder's."""
 
-EVENTS = frozenset(
-    ("task-notification", "local-command-stdout", "local-command-stderr", "bash-stdout", "bash-stderr")  # Claude Code
-)
-"""Elements that tell what happened."""
+TASK = "task-notification"
+"""Claude Code's element about a task in the background."""
 
-STATES = frozenset(
+EVENTS = frozenset(
     (
+        *(TASK, "local-command-stdout", "local-command-stderr", "bash-stdout", "bash-stderr"),
         *("system-reminder", "local-command-caveat"),  # Claude Code, OpenCode
-        *("environment_details", "environment_context"),  # Cline, Roo Code; Codex
     )
 )
-"""Elements that tell how things are just then, which the next one tells anew."""
+"""Elements that tell something once."""
 
-NOTICES = EVENTS | STATES
+STATES = frozenset(("environment_details", "environment_context"))
+"""Elements of Cline, Roo Code and Codex that tell how things are just then, which the next one tells anew."""
 
-_LEADING = re.compile(r"\s*<([a-z][a-z_-]{3,23})>")
-_CHILD = re.compile(r"<([a-z][a-z_-]{1,23})>")
-_NAMES = frozenset(("task-id", "tool-use-id", "output-file", "status"))
-"""Children of an event by which a program finds it again."""
+_OPENING = re.compile(r"\s*<([a-z][a-z_-]{3,23})>")
+_CLOSING = re.compile(r"</([a-z][a-z_-]{3,23})>\s*\Z")
+_CHILD = re.compile(r"<(task-id|status|summary|event|result)>")
+_DONE = "completed"
 
-_REMINDER = re.compile(r"\s*(?:# TODO LIST UPDATE REQUIRED|# task_progress |\[TASK RESUMPTION\])")
+_REMINDER = re.compile(
+    r"\s*(?:# TODO LIST UPDATE REQUIRED - You MUST include the task_progress parameter"
+    r"|# task_progress (?:List \(Optional|RECOMMENDED)|\[TASK RESUMPTION\] This task was interrupted )"
+)
 """How Cline speaks of its list, and of a break."""
 
-_SAID = re.compile(r"<(feedback|user_feedback|user_message|user_input|answer|task)>")
-"""How a person's words begin in a frame of Cline or Roo Code."""
+_SAYS = re.compile(r"<(?:feedback|user_feedback|user_message|user_input|answer|task)>")
+"""How a person's words begin in what Cline or Roo Code puts around them."""
 
 _FRAME = re.compile(
-    r"\s*(?:\[[a-z]\w*(?: for [^\n]{1,160}?)?\] Result:|The user has provided feedback on the results\."
-    r"|\[TASK RESUMPTION\]|New instructions for task continuation:)"
+    r"\s*(?:\[[a-z]\w*(?: for [^\n]{1,300}?)?\] Result:\s*)?"
+    r"(?:The user has provided feedback on the results\. Consider their input to continue the task, and then attempt "
+    r"completion again\.|The user denied this operation and provided the following feedback:)"
+    r"\s*<feedback>(?P<said>.*)</feedback>\s*\Z",
+    re.DOTALL,
 )
-"""How such a frame begins."""
+"""All of a message in which Cline passes on what a person says of a result."""
+
+
+class Notice(NamedTuple):
+    """What an element is called, and what stands in it."""
+
+    name: str
+    text: str
 
 
 def is_notice(text: str) -> bool:
     """Tell whether *text* is nothing but notices, so that nobody says it."""
     if _REMINDER.match(text[:LOOKED_AT_CHARS]):
-        return not words_in(text)
-    told, rest = _parted(text)
-    return bool(told) and not rest
+        return not has_words(text)
+    told, rest = _leading(text)
+    return bool(told) and not rest.strip()
+
+
+def has_words(text: str) -> bool:
+    """Tell whether a person may speak in what a program put around it."""
+    return bool(_SAYS.search(text))
 
 
 def happened(text: str) -> str:
     """Return the events that the notices in *text* tell; an empty text where they say how things are."""
-    told = []
-    for name, body in _parted(text)[0]:
-        if name in EVENTS:
-            children = [inner.strip() for child, inner in _elements(_CHILD, body) if child not in _NAMES]
-            told.append("\n".join(children) or body.strip())
-    return "\n".join(told)
+    told = (_event(one) for one in _leading(text)[0] if one.name in EVENTS)
+    return "\n".join(filter(None, told))
+
+
+def task_of(text: str) -> str:
+    """Return the id of the task in the background that *text*, a notice, is about; empty if it is about none."""
+    told, _ = _leading(text)
+    return _children(told[0].text).get("task-id", "") if [one.name for one in told] == [TASK] else ""
 
 
 def spoken(text: str) -> str:
-    """Return the words of a person in *text*, without the frame and the notices that a program put around them."""
-    rest = _parted(text)[1] or text
-    said = words_in(rest) if _FRAME.match(rest[:LOOKED_AT_CHARS]) else []
-    return "\n\n".join(said) or rest
+    """Return *text* without what a program put around a person's words: a frame, and the state of an editor below."""
+    closing = _CLOSING.search(text, max(0, len(text) - LOOKED_AT_CHARS))
+    name = closing.group(1) if closing else ""
+    start = text.rfind(f"\n<{name}>\n") if name in STATES else -1
+    bare, state = (text, "") if start < 0 else (text[:start].rstrip(), f"\n<{name}> … </{name}>")
+    framed = _FRAME.match(bare)
+    said = framed["said"].strip() if framed else bare
+    return f"{said}{state}" if said.strip() else text
 
 
-def words_in(text: str) -> list[str]:
-    """Return a person's words in a frame that a program put around them."""
-    return [inner.strip() for _, inner in _elements(_SAID, text) if inner.strip()]
+def _event(notice: Notice) -> str:
+    if notice.name != TASK:
+        return notice.text.strip()
+    told = _children(notice.text)
+    status = told.pop("status", _DONE)
+    told.pop("task-id", None)
+    said = "\n".join(filter(None, told.values())) or notice.text.strip()
+    return said if status == _DONE or status in said else f"{said}\nstatus: {status}"
 
 
-def _parted(text: str) -> tuple[list[tuple[str, str]], str]:
-    """Return the notices at both ends of *text*, by their names, and what stands between them."""
-    told: list[tuple[str, str]] = []
+def _children(text: str) -> dict[str, str]:
+    """Return the texts in the elements of a task's notice, by their names, up to one that does not end."""
+    out: dict[str, str] = {}
     at = 0
-    while (found := _LEADING.match(text, at)) is not None and found.group(1) in NOTICES:
-        end = text.find(f"</{found.group(1)}>", found.end())
-        if end < 0:
-            break
-        told.append((found.group(1), text[found.end() : end]))
-        at = end + len(found.group(1)) + 3
-    rest = text[at:].strip()
-    while rest.endswith(">") and (name := rest[rest.rfind("</") + 2 : -1]) in NOTICES:
-        start = rest.rfind(f"<{name}>")
-        if start < 0:
-            break
-        told.append((name, rest[start + len(name) + 2 : -len(name) - 3]))
-        rest = rest[:start].rstrip()
-    return told, rest
-
-
-def _elements(opening: re.Pattern[str], text: str) -> Iterator[tuple[str, str]]:
-    """Yield the elements in *text* that begin with *opening*, each by its name, up to one that does not end."""
-    at = 0
-    while (found := opening.search(text, at)) is not None:
+    while (found := _CHILD.search(text, at)) is not None:
         close = f"</{found.group(1)}>"
         end = text.find(close, found.end())
         if end < 0:
-            return
-        yield found.group(1), text[found.end() : end]
+            break
+        out[found.group(1)] = text[found.end() : end].strip()
         at = end + len(close)
+    return out
+
+
+def _leading(text: str) -> tuple[list[Notice], str]:
+    """Return the notices at the beginning of *text*, and what stands behind them."""
+    told: list[Notice] = []
+    at = 0
+    while (found := _OPENING.match(text, at)) is not None and (name := found.group(1)) in EVENTS | STATES:
+        end = text.find(f"</{name}>", found.end())
+        if end < 0:
+            break
+        told.append(Notice(name, text[found.end() : end]))
+        at = end + len(name) + 3
+    return told, text[at:]

@@ -6,11 +6,12 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from protocol.formats import messages
 
-from .notices import words_in
+from .notices import has_words
 
 LOOKED_AT_CHARS = 400
 """At each end of a text, in which its frame is looked for."""
@@ -36,8 +37,8 @@ _FUNCTION_RESULT = re.compile(r"\s*EXECUTION RESULT of \[\w+\]:[ \t]*\n")
 _ELEMENT_RESULT = re.compile(r"\s*\[[a-z]\w*(?: for [^\n]{1,300}?)?\] Result:[ \t]*(?:\n|\Z)")
 """How Cline and Roo Code begin the answer to a call that is an element."""
 
-_NEXT_ELEMENT_RESULT = re.compile(r"\n\[[a-z]\w*(?: for [^\n]{1,300}?)?\] Result:[ \t]*(?=\n|\Z)")
-"""The same between the answers to several calls."""
+_NEXT_ELEMENT_RESULT = re.compile(r"\n\[([a-z]\w*)(?: for [^\n]{1,300}?)?\] Result:[ \t]*(?=\n|\Z)")
+"""The same between the answers to several calls, with the tool's name."""
 
 _CUT_OFF = re.compile(r"\s*\[Response interrupted by [^\]\n]{1,200}\]\s*\Z")
 """What Cline puts behind a call when the model wrote on."""
@@ -65,9 +66,9 @@ _HINT = re.compile(r"\nPlease try another command and make sure to avoid those r
 """How mini-swe-agent answers a program that did not end."""
 
 _UNREAD = re.compile(
-    r"\s*(?:Please always provide EXACTLY ONE action in triple backticks, found"  # mini-swe-agent
-    r"|Your output was not formatted correctly\. You must always include one discussion"  # SWE-agent
-    r"|\[ERROR\] You did not use a tool in your previous response)"  # Cline, Roo Code
+    r"\s*(?:Please always provide EXACTLY ONE action in triple backticks, found \d+ actions?\."  # mini-swe-agent
+    r"|Your output was not formatted correctly\. You must always include one discussion and one command"  # SWE-agent
+    r"|\[ERROR\] You did not use a tool in your previous response! Please retry with a tool use)"  # Cline, Roo Code
 )
 """How a program answers who wrote no call that it could read, or several."""
 NOT_RUN = "error: not run. "
@@ -81,8 +82,9 @@ _KEYS = '"keystrokes"'
 
 _FINISHED = re.compile(
     r"(?:\n\[(?:Current working directory|Python interpreter|The command completed with exit code|"
-    r"Command finished with exit code (?P<code>-?\d+))[^\n]*\])+\s*\Z"
+    r"Command finished with exit code)[^\n]*\])+\s*\Z"
 )
+_EXIT_CODE = re.compile(r"exit code (-?\d+)")
 """How OpenHands ends what a command printed."""
 
 _PROMPT = re.compile(rf"(?:\A|\n)(?:{_STATE})+bash-[\d.]*\$\s*\Z")
@@ -123,21 +125,21 @@ class Written(NamedTuple):
 def is_observation(text: str, before: str) -> bool:
     """Tell whether *text* stands in a program's frame and answers a call in the text *before*, so that nobody says it.
 
-    Each frame answers one form of call. Nothing is parsed for that: a state is told from it, and must come out alike
-    wherever it is told.
+    Each frame answers one form of call, but for what a program says of a text in which it found none. Nothing is parsed
+    for that: a state is told from it, and must come out alike wherever it is told.
     """
     begin, end = text[:LOOKED_AT_CHARS], text[-LOOKED_AT_CHARS:]
-    asked = _CUT_OFF.sub("", before[-2 * LOOKED_AT_CHARS :]).rstrip()[-LOOKED_AT_CHARS:]
+    asked = _CUT_OFF.sub("", before.rstrip()[-2 * LOOKED_AT_CHARS :]).rstrip()[-LOOKED_AT_CHARS:]
     if FENCE in asked[-FENCE_CHARS:] and (_PRINTED.match(begin) or _PROMPT.search(end) or _is_killed(text)):
         return True
     if _UNREAD.match(begin):
-        return True
+        return not has_words(text)
     if _SCREEN.match(begin):
         return _KEYS in before
     if (found := _RESPONSE.match(begin)) is not None:
         return end.rstrip().endswith(f"</{found.group(1)}>") and bool(_OBJECT.search(before))
     if _ELEMENT_RESULT.match(begin):
-        return bool(_CLOSED.search(asked)) and not words_in(text)
+        return bool(_CLOSED.search(asked)) and not has_words(text)
     if _FUNCTION_RESULT.match(begin):
         return "<function=" in before
     return bool(_ACTED.match(begin) and _ACTION.search(before))
@@ -147,8 +149,8 @@ def _is_killed(text: str) -> bool:
     return bool(_TIMED_OUT.match(text)) and _KILLED in text
 
 
-def answers_in(text: str) -> list[str]:
-    """Return the answers in an observation, without its frame: one, or one to each of several calls.
+def answers_in(text: str, tools: Sequence[str] = ()) -> list[str]:
+    """Return the answers in an observation, without its frame: one, or one to each of several calls of *tools*.
 
     What a program that failed gave back begins with its exit code.
     """
@@ -167,12 +169,22 @@ def answers_in(text: str) -> list[str]:
     told = found.groupdict()
     code = told.get("code") or told.get("returned") or "0"
     if found.re is _FUNCTION_RESULT and (ended := _FINISHED.search(bare, max(0, len(bare) - LOOKED_AT_CHARS))):
-        bare, code = bare[: ended.start()], ended.group("code") or code
+        bare, codes = bare[: ended.start()], _EXIT_CODE.findall(ended.group())
+        code = codes[-1] if codes else code
     if found.re is _ELEMENT_RESULT:
-        return _NEXT_ELEMENT_RESULT.split(bare)
+        return _each_element(bare, tools)
     # every second piece is the name of an element
     pieces = _BETWEEN.split(bare)[::2]
     return [f"exit code: {code}\n{pieces[0]}" if int(code) else pieces[0], *pieces[1:]]
+
+
+def _each_element(text: str, tools: Sequence[str]) -> list[str]:
+    """Return the answers to calls of *tools* that follow one another in *text*; what was printed may look like one."""
+    ends = [one for one in _NEXT_ELEMENT_RESULT.finditer(text) if one.group(1) in tools]
+    if len(ends) + 1 != len(tools):
+        return [text]
+    starts = [0, *(one.end() for one in ends)]
+    return [text[start:end] for start, end in zip(starts, [*(one.start() for one in ends), len(text)], strict=True)]
 
 
 def _without_close(text: str) -> str:
@@ -247,7 +259,7 @@ def _keystrokes(text: str) -> Written | None:
     keys = [one.get("keystrokes") for one in commands if isinstance(one, dict)]
     said = "\n".join(str(value) for value in told.values() if isinstance(value, str))
     command = "".join(key for key in keys if isinstance(key, str)).strip()
-    said = f"{text[:start].strip()}\n{said}".strip()
+    said = "\n".join(filter(None, (text[:start].strip(), said, text[end:].strip())))
     return Written(said, [_call(SHELL_TOOL, {"command": command})]) if command else None
 
 

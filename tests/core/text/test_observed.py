@@ -53,7 +53,7 @@ def test_an_element_that_was_cut_off_is_a_call() -> None:
     "text",
     [
         "Please always provide EXACTLY ONE action in triple backticks, found 2 actions.",
-        "Your output was not formatted correctly. You must always include one discussion and one command.",
+        "Your output was not formatted correctly. You must always include one discussion and one command as part.",
         "[ERROR] You did not use a tool in your previous response! Please retry with a tool use.",
     ],
 )
@@ -67,6 +67,8 @@ def test_who_wrote_no_call_is_told_so_by_a_program(text: str) -> None:
     [
         "",
         "Your output was not formatted correctly. Please use a table.",
+        "Your output was not formatted correctly. You must always include one discussion per file.",
+        "[ERROR] You did not use a tool in your previous response! Please retry with a tool use.\n<answer>No</answer>",
         "Please always provide exactly one action, and say why.",
         "The last command timed out and has been killed. Use another one.",
         "My observation: it is slow.",
@@ -108,10 +110,7 @@ def test_what_a_person_says_is_none(text: str) -> None:
             "[Current working directory: /w]\n[Command finished with exit code 2]",
             ["exit code: 2\nno such file"],
         ),
-        (
-            "[write_to_file for 'a'] Result:\nsaved\n[execute_command for 'npm test'] Result:\n1 failed",
-            ["saved", "\n1 failed"],
-        ),
+        ("EXECUTION RESULT of [a]:\nno\n[The command completed with exit code 1.]", ["exit code: 1\nno"]),
         (
             "The last command <command>npm run dev</command> timed out and has been killed.\nThe output of the "
             "command was:\n <output>\nready\n</output>\nPlease try another command and make sure to avoid those "
@@ -172,6 +171,25 @@ def test_a_written_call_is_parted_from_what_was_said(
     written = written_calls(text)
     (call,) = written.calls
     assert (written.said, call.tool, json.loads(call.arguments)) == (said, tool, arguments)
+
+
+def test_what_was_printed_for_one_call_may_look_like_the_answer_to_another() -> None:
+    two = "[write_to_file for 'a'] Result:\nsaved\n[execute_command for 'npm test'] Result:\n1 failed"
+    assert answers_in(two, ["write_to_file", "execute_command"]) == ["saved", "\n1 failed"]
+    printed = "[execute_command for 'make'] Result:\nbuilt 9\n[pytest] Result:\n3 failed"
+    assert answers_in(printed, ["execute_command"]) == ["built 9\n[pytest] Result:\n3 failed"]
+    assert answers_in(printed, ["execute_command", "read_file"]) == ["built 9\n[pytest] Result:\n3 failed"]
+
+
+def test_what_stands_behind_keystrokes_was_said() -> None:
+    assert (
+        written_calls('{"commands": [{"keystrokes": "ls"}]}\nBut pier Kiel is shut.').said == "But pier Kiel is shut."
+    )
+
+
+def test_blanks_behind_a_call_part_it_from_no_answer() -> None:
+    call = "I read it.\n<read_file>\n<path>a.ts</path>\n</read_file>" + " " * 900
+    assert is_observation("[read_file for 'a.ts'] Result:\nconst a = 1", call)
 
 
 def test_what_a_person_says_behind_a_program_in_the_middle_is_none() -> None:
