@@ -32,6 +32,7 @@ from .calls import (
     files_written_by,
     one_line,
     only_looks,
+    purpose_of,
     reads_file,
     reads_instructions,
     speaker_of,
@@ -320,14 +321,16 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
         # a record that was looked up is there to be used later
         used=USED_MIN if record else used,
         changes=changes,
-        target=files or _target(call, hindsight),
+        target=files or _target(call, hindsight, changes=changes),
         failed=bool(failed),
         instructs=reads_instructions(call, by_fields=hindsight.by_fields),
     )
 
 
-def _target(call: MessageText, hindsight: Hindsight) -> str:
+def _target(call: MessageText, hindsight: Hindsight, *, changes: bool) -> str:
     """Return the target of a *call* that wrote no files, which does not look as if it had."""
+    if hindsight.by_fields and not changes and (purpose := purpose_of(call)):
+        return purpose
     target = target_of(call, whole_paths=hindsight.by_fields)
     return target.removeprefix(WRITES) if hindsight.by_fields else target
 

@@ -35,6 +35,8 @@ ALL_PATHS = (
 """The same since rules 3."""
 SHELL_LINES = ("command", "cmd")
 COMMANDS = (*SHELL_LINES, "query", "script", "code")
+WHY, WHY_CHARS_MAX = "description", 120
+"""The argument in which a model says in a few words what a command is for (Claude Code, OpenCode, Gemini CLI)."""
 LANGUAGES = frozenset(
     ("python", "py", "javascript", "js", "typescript", "ts", "ruby", "sql", "r", "go", "rust", "java")
 )
@@ -163,6 +165,7 @@ def call_text(call: MessageText, *, chars: int, hindsight: Hindsight, said: str 
         return clipped(f"{tool} {text}".strip(), chars, names=hindsight.by_fields)
     told = {key: item for key, item in value.items() if not _is_noise(call, key, item, hindsight, said)}
     if hindsight.by_fields:
+        told = _with_why(told)
         told = {key: without_endless_words(item) if isinstance(item, str) else item for key, item in told.items()}
     only = next(iter(told.values())) if len(told) == 1 else None
     if isinstance(only, str) and not (hindsight.by_fields and only in ("true", "false")):
@@ -183,6 +186,25 @@ def call_text(call: MessageText, *, chars: int, hindsight: Hindsight, said: str 
         begin = f"{tool} {short}".strip()
     texts = {key: clipped(told[key].strip("\n"), each, names=hindsight.by_fields) for key in long}
     return "\n".join([begin, *(f"{key}:\n{text}" for key, text in texts.items())])
+
+
+def _with_why(told: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments *told* with what a command is for as its comment."""
+    line, why = _line_and_why(told)
+    if not why:
+        return told
+    command = told[line].strip()
+    commented = f"# {why}\n{command}" if "\n" in command else f"{command}  # {why}"
+    return {key: commented if key == line else item for key, item in told.items() if key != WHY}
+
+
+def _line_and_why(arguments: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the argument that is a command line, and what it is for; empty where nothing says so in a few words."""
+    line = next((key for key in SHELL_LINES if isinstance(arguments.get(key), str)), "")
+    why = arguments.get(WHY)
+    if not line or not isinstance(why, str) or "\n" in why or len(why) > WHY_CHARS_MAX:
+        return "", ""
+    return line, why.strip()
 
 
 def _begin(tool: str, told: Mapping[str, Any], besides: Collection[str]) -> str:
@@ -233,6 +255,14 @@ def target_of(call: MessageText, *, whole_paths: bool = True) -> str:
             return _shortly(value[key], whole_paths=whole_paths)
     plain = [item for item in value.values() if isinstance(item, str | int)]
     return _shortly(", ".join(map(str, plain[:3])), whole_paths=whole_paths)
+
+
+def purpose_of(call: MessageText) -> str:
+    """Return the comment of a long command line, in which its model says what it is for; empty where there is none."""
+    value = arguments_of(call)
+    line, why = _line_and_why(value)
+    # the beginning of a short one is all of it
+    return _shortly(f"# {why}") if why and len(one_line(value[line])) > TARGET_CHARS else ""
 
 
 def as_line(call: MessageText) -> MessageText:
