@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from itertools import chain
 
 from msgspec.structs import replace
 
@@ -142,7 +143,7 @@ def _arrive(state: State, said: SaidMessage, at_ms: int, count: Count, size: Mes
     # what a size tells is of the message as it is now, with what was added since it was measured
     frame_tokens = size.frame_tokens if size else entry.frame_tokens
     entry = replace(entry, boundary=boundary, leading=leading, saw=_saw(state, entry), frame_tokens=frame_tokens)
-    entry = marked(entry, _newest(state), state.policy)
+    entry = marked(entry, _newest(state, notices=False), state.policy)
     if leading and state.terms.format:
         # sent apart, and not where it was said
         entry = replace(entry, native=tuple(one for one in entry.native if one != ANTHROPIC))
@@ -164,10 +165,10 @@ def _saw(state: State, entry: Entry) -> Saw | None:
     return Saw(upto=state.calibration.upto, view_hash=served[-1][0]) if served else Saw()
 
 
-def _newest(state: State) -> Entry | None:
-    """Return the entry that was heard last; it is still there, since the newest unit never leaves."""
-    waiting = next((one.entry for one in reversed(state.waiting) if isinstance(one, Arrived)), None)
-    return waiting or (state.live[-1] if state.live else None)
+def _newest(state: State, *, notices: bool = True) -> Entry | None:
+    """Return the entry that was heard last, *notices* or not: it is still there, since the newest unit never leaves."""
+    waiting = (one.entry for one in reversed(state.waiting) if isinstance(one, Arrived))
+    return next((entry for entry in chain(waiting, reversed(state.live)) if notices or not entry.notice), None)
 
 
 def _joins(state: State, entry: Entry) -> bool:

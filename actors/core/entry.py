@@ -151,8 +151,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tru
     open: bool = False  # an operator lets its secrets stand in digests and summaries
     apart_tokens: int = 0
     """Of what no part stands for: a view has room for them, no rule decides by them (it never did)."""
-    observed: bool = False  # a user's message, but what answers a call that the assistant wrote in its text, or:
-    notice: bool = False  # what a program says unasked
+    observed: bool = False  # a user's message, but what a program says: it answers a call that the assistant wrote
+    notice: bool = False  # the same, but said unasked
 
     @cached_property
     def tokens(self) -> int:

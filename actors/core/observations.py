@@ -38,8 +38,8 @@ def marked(entry: Entry, before: Entry | None, policy: Policy | None) -> Entry:
     if policy is not None and policy.digest.records != "fields":
         return entry
     said, answers = _said(entry), before.role == "assistant" and not before.call_ids
-    # somebody sent a picture
-    alone = all(part.kind not in messages.MEDIA for part in entry.parts)
+    # somebody sent a picture, or a text that is not in the message
+    alone = all(part.kind not in messages.MEDIA and not part.sha256 for part in entry.parts)
     if alone and is_notice(said):
         return replace(entry, observed=True, notice=True)
     if not (answers and is_observation(said, _said(before))):

@@ -329,7 +329,7 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
 
 def _target(call: MessageText, hindsight: Hindsight, *, changes: bool) -> str:
     """Return the target of a *call* that wrote no files, which does not look as if it had."""
-    if hindsight.by_fields and not changes and (purpose := purpose_of(call)):
+    if hindsight.by_fields and not changes and (purpose := purpose_of(call, hindsight)):
         return purpose
     target = target_of(call, whole_paths=hindsight.by_fields)
     return target.removeprefix(WRITES) if hindsight.by_fields else target

@@ -20,6 +20,7 @@ from actors.core.text.patterns import stands
 from protocol.formats import messages
 
 from .edits import EDITS, edits_in, edits_text
+from .habits import PURPOSE, PURPOSE_CHARS_MAX
 from .hindsight import Hindsight
 from .repeats import is_output
 from .written_files import files_written, line_of, shell_of
@@ -35,8 +36,6 @@ ALL_PATHS = (
 """The same since rules 3."""
 SHELL_LINES = ("command", "cmd")
 COMMANDS = (*SHELL_LINES, "query", "script", "code")
-WHY, WHY_CHARS_MAX = "description", 120
-"""The argument in which a model says in a few words what a command is for (Claude Code, OpenCode, Gemini CLI)."""
 LANGUAGES = frozenset(
     ("python", "py", "javascript", "js", "typescript", "ts", "ruby", "sql", "r", "go", "rust", "java")
 )
@@ -195,14 +194,14 @@ def _with_why(told: dict[str, Any]) -> dict[str, Any]:
         return told
     command = told[line].strip()
     commented = f"# {why}\n{command}" if "\n" in command else f"{command}  # {why}"
-    return {key: commented if key == line else item for key, item in told.items() if key != WHY}
+    return {key: commented if key == line else item for key, item in told.items() if key != PURPOSE}
 
 
 def _line_and_why(arguments: Mapping[str, Any]) -> tuple[str, str]:
     """Return the argument that is a command line, and what it is for; empty where nothing says so in a few words."""
     line = next((key for key in SHELL_LINES if isinstance(arguments.get(key), str)), "")
-    why = arguments.get(WHY)
-    if not line or not isinstance(why, str) or "\n" in why or len(why) > WHY_CHARS_MAX:
+    why = arguments.get(PURPOSE)
+    if not line or not isinstance(why, str) or "\n" in why or len(why) > PURPOSE_CHARS_MAX:
         return "", ""
     return line, why.strip()
 
@@ -257,12 +256,14 @@ def target_of(call: MessageText, *, whole_paths: bool = True) -> str:
     return _shortly(", ".join(map(str, plain[:3])), whole_paths=whole_paths)
 
 
-def purpose_of(call: MessageText) -> str:
+def purpose_of(call: MessageText, hindsight: Hindsight) -> str:
     """Return the comment of a long command line, in which its model says what it is for; empty where there is none."""
     value = arguments_of(call)
     line, why = _line_and_why(value)
+    if not why or (call.tool, PURPOSE, flat(value[PURPOSE])) in hindsight.habits:
+        return ""
     # the beginning of a short one is all of it
-    return _shortly(f"# {why}") if why and len(one_line(value[line])) > TARGET_CHARS else ""
+    return _shortly(f"# {why}") if len(one_line(value[line])) > TARGET_CHARS else ""
 
 
 def as_line(call: MessageText) -> MessageText:

@@ -16,7 +16,7 @@ from actors.core.message_texts import MessageText, opened_text, texts_of, withou
 from actors.core.text.excerpt import LookedAt
 from actors.core.text.line_worths import QUESTION_WORTH, Seeker, Sought, different_words, words_of, words_of_all
 from actors.core.text.noise import is_idle
-from actors.core.text.notices import task_of
+from actors.core.text.notices import alike
 from actors.core.text.opened import opened
 from actors.core.text.recent import Recent
 from protocol.account import AccountRequest, AccountStep
@@ -90,7 +90,7 @@ class Hindsight:
     newest_call: dict[str, int]
     """The number of the newest call of each tool."""
     overtaken: frozenset[int]
-    """The numbers of the notices about a task in the background of which a newer one tells how far it is."""
+    """The numbers of the notices of which a newer one says how far a task in the background is by now."""
     habits: frozenset[tuple[str, str, str]]
     """Tool, argument and value that most calls of the tool have, where the value is no name."""
     by_fields: bool
@@ -345,7 +345,7 @@ def _is_name(word: str) -> bool:
 
 
 def _overtaken(live: Iterable[Entry]) -> frozenset[int]:
-    """Return the numbers of the notices in *live* about a task that a newer one is about, too."""
-    tasks = [(entry.number, task_of(text_of(shown_message(entry)))) for entry in live if entry.notice]
-    newest = {task: number for number, task in tasks if task}
-    return frozenset(number for number, task in tasks if task and number < newest[task])
+    """Return the numbers of the notices in *live* of which a newer one tells the same, but for figures."""
+    told = [(entry.number, alike(text_of(shown_message(entry)))) for entry in live if entry.notice]
+    newest = {key: number for number, key in told if any(key)}
+    return frozenset(number for number, key in told if any(key) and number < newest[key])

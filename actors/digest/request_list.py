@@ -16,6 +16,7 @@ from actors.core.request_marks import (
     ABOVE_BEFORE,
     BELOW,
     as_said,
+    own_words,
     question_in,
     stands_elsewhere,
     with_question,
@@ -135,9 +136,11 @@ class RequestList:
         request = _request(unit.entries[0], unit.entries)
         if self.by_fields:
             _, question = self.questions.get(request.number, (0, ""))
-            request = msgspec.structs.replace(request, text=with_question(as_said(spoken(request.text)), question))
+            request = msgspec.structs.replace(request, text=with_question(as_said(request.text), question))
         self.staying.pop(request.number, None)
+        # others refer to its lines as they were said
         self._tell_again(request)
+        request = self._spoken(request)
         before = self.requests
         said = said_before(request.text, before) if folded(request.text) in self._asked else None
         if said is not None:
@@ -179,6 +182,13 @@ class RequestList:
         self.left_out += len(gone)
         self.left_out_through = max([self.left_out_through, *gone])
         self._measure()
+
+    def _spoken(self, request: AccountRequest) -> AccountRequest:
+        """Return *request* without what a program put around a person's words."""
+        if not self.by_fields:
+            return request
+        said = with_question(spoken(own_words(request.text)), question_in(request.text))
+        return msgspec.structs.replace(request, text=said)
 
     def told(self, through: int, gone: Collection[int]) -> Account:
         """Return an account of nothing but them; of those that stay, it says where they stand.

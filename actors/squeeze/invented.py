@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 
@@ -37,7 +38,7 @@ _NUMBER = re.compile(r"x?(\d[\d,]*(?:\.\d+)?)(?:[A-Za-z%]{0,4})", re.ASCII)
 _GIVEN_NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?", re.ASCII)
 _CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2,}[a-z]{2,}", re.ASCII)
 _MESSAGES = re.compile(r"#\d+(?:\s?[-–]\s?#?\d+)?(?!\w)")
-_LABEL = re.compile(r"^[ \t]*(?:[-*•][ \t]*)?([A-Z]\d{1,2})(?=[/:.)( ])", re.ASCII | re.MULTILINE)
+_LABEL = re.compile(r"^[ \t]*(?:[-*•][ \t]*)?([A-Z])(\d{1,2})(?=[/:.)(])", re.ASCII | re.MULTILINE)
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？;])\s+(?=[^\sa-z])")
 _WORDS = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
 
@@ -127,8 +128,10 @@ class Given:
 
 
 def labels_in(prose: str) -> frozenset[str]:
-    """Return the labels by which lines of *prose* begin, as `Q1` does in `- Q1/documents: …`."""
-    return frozenset(_LABEL.findall(prose))
+    """Return the labels by which lines of *prose* begin, as `Q1` in `- Q1/documents: …`: two of a letter at least."""
+    found = set(_LABEL.findall(prose))
+    often = Counter(letter for letter, _ in found)
+    return frozenset(f"{letter}{number}" for letter, number in found if often[letter] > 1)
 
 
 def without_inventions(prose: str, given: Given) -> Checked:

@@ -190,7 +190,7 @@ def test_of_a_task_in_the_background_the_newest_notice_is_told() -> None:
     for at in range(4, 24):
         play(of, *looked(at))
     assert "page 4 failed: no such column" in told(of)
-    assert not any(f"page {at}" in told(of) for at in (1, 2, 3))
+    assert not any(f"page {at}" in told(of) for at in (1, 2))
 
 
 def test_of_two_tasks_both_are_told() -> None:
@@ -218,6 +218,17 @@ def test_what_a_users_own_command_printed_is_told() -> None:
     for at in range(1, 22):
         play(of, *looked(at))
     assert "E assert stock == 42" in told(of)
+
+
+def test_a_letter_that_was_uploaded_is_somebodys_whatever_stands_below_it() -> None:
+    letter = "\n".join(f"Order {at} goes to pier {at}." for at in range(4_000))
+    details = "<environment_details>\n# Open Tabs\na.py\n</environment_details>"
+    parts = [{"type": "text", "text": text} for text in (f"{letter}\nNever touch pier Kiel.", details)]
+    of = play(talk(2_000), TASK, assistant("Which?"), user(parts), assistant("I see."), user("Go on."))
+    for at in range(1, 24):
+        play(of, *looked(at))
+    assert not any(entry.notice and b"pier" in entry.raw for entry in of.state.live)
+    assert any("Never touch pier Kiel" in one.text or "read_artifact" in one.text for one in account(of).requests)
 
 
 def test_a_picture_is_somebodys() -> None:
@@ -264,3 +275,9 @@ def test_its_own_list_is_nothing_that_an_assistant_changed() -> None:
         play(of, *looked(at))
     assert "Changed" not in told(of)
     assert "TaskUpdate" not in told(of)
+
+
+def test_a_notice_before_it_makes_no_answer_a_request() -> None:
+    call, answer = element(1)
+    of = play(talk(2_000), TASK, call, notice("page 1"), answer)
+    assert [(entry.observed, entry.notice) for entry in of.state.live[-2:]] == [(True, True), (True, False)]

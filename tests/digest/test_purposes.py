@@ -47,3 +47,10 @@ def test_what_is_no_purpose_is_an_argument() -> None:
     of = play(talk(8_000), user("Count."), *called(1, "create_ticket", "ok", title="Rows", description="They are 12."))
     play(of, *looks(30, 40))
     assert "description They are 12." in told(of)
+
+
+def test_a_purpose_that_all_commands_have_says_nothing() -> None:
+    said = [one for at in range(1, 9) for one in ran(at, f"{LONG} --part {at}", "Run shell command")]
+    of = play(talk(8_000), user("Count."), *said, *looks(30, 40))
+    assert "Run shell command" not in told(of)
+    assert "src/count.py" in told(of) or "source .venv" in told(of)

@@ -88,10 +88,14 @@ def test_brackets_of_a_struck_sentence_go_with_it_and_names_with_one_beginning_m
 
 
 def test_by_what_a_model_numbers_its_points_is_no_invention() -> None:
-    prose = "- Q1/Document: `to_dict()` leaves fields out.\n- Q2: see Q1.\n- Q3/part_7 is new.\nQ9 was not asked."
+    prose = "- Q1/Document: `to_dict()` leaves fields out.\n- Q2: see Q1.\n- Q3/part_7 is new.\nQ9. It was not asked."
     before = without_inventions(prose, Given(["to_dict() leaves fields out"]))
     assert len(before.struck) == 4
     labels = labels_in(prose)
     assert labels == {"Q1", "Q2", "Q3", "Q9"}
     now = without_inventions(f"{prose}\nIt is about Q7.", Given(["to_dict() leaves fields out"], labels=labels))
     assert [one.partition(" ")[0] for one in now.struck] == ["Q3/part_7", "Q7"]
+
+
+def test_one_name_at_the_beginning_of_a_line_is_no_label() -> None:
+    assert labels_in("Q3 revenue rose.\n- P1 outage was closed.\n- S3/prod was emptied.") == frozenset()

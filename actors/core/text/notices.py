@@ -27,12 +27,17 @@ _OPENING = re.compile(r"\s*<([a-z][a-z_-]{3,23})>")
 _CLOSING = re.compile(r"</([a-z][a-z_-]{3,23})>\s*\Z")
 _CHILD = re.compile(r"<(task-id|status|summary|event|result)>")
 _DONE = "completed"
+_FIGURES = re.compile(r"\d+")
 
 _REMINDER = re.compile(
     r"\s*(?:# TODO LIST UPDATE REQUIRED - You MUST include the task_progress parameter"
-    r"|# task_progress (?:List \(Optional|RECOMMENDED)|\[TASK RESUMPTION\] This task was interrupted )"
+    r"|# task_progress (?:List \(Optional|RECOMMENDED)|\[TASK RESUMPTION\] This task was interrupted [^.\n]{1,40}\. "
+    r"(?:The conversation may have been|It may or may not be))"
 )
 """How Cline speaks of its list, and of a break."""
+
+_SENT = re.compile(r"\s*The user sent (?:the following|a new) message")
+"""How Claude Code and OpenCode pass on, as a reminder, what a person says while an agent works."""
 
 _SAYS = re.compile(r"<(?:feedback|user_feedback|user_message|user_input|answer|task)>")
 """How a person's words begin in what Cline or Roo Code puts around them."""
@@ -59,7 +64,7 @@ def is_notice(text: str) -> bool:
     if _REMINDER.match(text[:LOOKED_AT_CHARS]):
         return not has_words(text)
     told, rest = _leading(text)
-    return bool(told) and not rest.strip()
+    return bool(told) and not rest.strip() and not any(_SENT.match(one.text) for one in told)
 
 
 def has_words(text: str) -> bool:
@@ -84,20 +89,32 @@ def spoken(text: str) -> str:
     closing = _CLOSING.search(text, max(0, len(text) - LOOKED_AT_CHARS))
     name = closing.group(1) if closing else ""
     start = text.rfind(f"\n<{name}>\n") if name in STATES else -1
+    # what stands behind another end is a person's
+    start = start if text.count(f"</{name}>", start) == 1 else -1
     bare, state = (text, "") if start < 0 else (text[:start].rstrip(), f"\n<{name}> … </{name}>")
     framed = _FRAME.match(bare)
     said = framed["said"].strip() if framed else bare
     return f"{said}{state}" if said.strip() else text
 
 
+def alike(text: str) -> tuple[str, str]:
+    """Return the task that *text*, a notice, is about, and its events but for figures: the same for two alike."""
+    task = task_of(text)
+    return (task, _FIGURES.sub("#", happened(text))) if task else ("", "")
+
+
 def _event(notice: Notice) -> str:
     if notice.name != TASK:
         return notice.text.strip()
     told = _children(notice.text)
+    if not told:
+        return notice.text.strip()
     status = told.pop("status", _DONE)
     told.pop("task-id", None)
-    said = "\n".join(filter(None, told.values())) or notice.text.strip()
-    return said if status == _DONE or status in said else f"{said}\nstatus: {status}"
+    said = "\n".join(filter(None, told.values()))
+    return (
+        said if status == _DONE or re.search(rf"\b{re.escape(status)}\b", said) else f"{said}\nstatus: {status}".strip()
+    )
 
 
 def _children(text: str) -> dict[str, str]:
@@ -109,7 +126,9 @@ def _children(text: str) -> dict[str, str]:
         end = text.find(close, found.end())
         if end < 0:
             break
-        out[found.group(1)] = text[found.end() : end].strip()
+        before = out.get(found.group(1))
+        inner = text[found.end() : end].strip()
+        out[found.group(1)] = inner if before is None else f"{before}\n{inner}"
         at = end + len(close)
     return out
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.core.text.notices import happened, has_words, is_notice, spoken, task_of
+from actors.core.text.notices import alike, happened, has_words, is_notice, spoken, task_of
 
 DETAILS = "<environment_details>\n# Current Time\n4/27/2026\n</environment_details>"
 SHORT = "<environment_details> … </environment_details>"
@@ -21,7 +21,7 @@ GAVE = (
     "completion again.\n<feedback>\n{}\n</feedback>"
 )
 REMINDER = "# TODO LIST UPDATE REQUIRED - You MUST include the task_progress parameter in your NEXT tool call."
-RESUMED = "[TASK RESUMPTION] This task was interrupted 3 days ago."
+RESUMED = "[TASK RESUMPTION] This task was interrupted 3 days ago. The conversation may have been incomplete."
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,9 @@ def test_what_a_program_put_around_a_persons_words_is_left_out(text: str, said: 
         "<system-reminder>\nPrefer small commits.\n</system-reminder>\nFix it.",
         f"{RESUMED}\n<user_message>\nGo on.\n</user_message>",
         "[TASK RESUMPTION] please resume 7 and never touch prod",
+        "[TASK RESUMPTION] This task was interrupted 3 days ago. Go on, but never touch prod.",
+        "<system-reminder>\nThe user sent the following message:\nUse litres.\n</system-reminder>",
+        "Hi\n<environment_details>\nA\n</environment_details>\nNever; remove every </environment_details>",
         "# task_progress column\n\nAdd a column. Never drop data.",
         f"Why does Cline write\n{DETAILS}\ninto my log?",
         "Please replace each <environment_details> by nothing, and delete </environment_details>",
@@ -82,6 +85,20 @@ def test_what_else_a_person_says_stays_whole(text: str) -> None:
     assert spoken(text) == text
 
 
+def test_of_a_task_what_differs_in_figures_alone_is_alike() -> None:
+    page = "<task-notification>\n<task-id>b2</task-id>\n<event>{}</event>\n<event>b</event>\n</task-notification>"
+    assert alike(page.format("page 3")) == alike(page.format("page 14")) == ("b2", "page #\nb")
+    assert alike(page.format("ERROR row 7")) != alike(page.format("page 3"))
+    assert alike("<bash-stdout>page 3</bash-stdout>") == ("", "")
+
+
+def test_a_status_is_a_word() -> None:
+    ended = "<task-notification>\n<status>{}</status>\n<summary>{}</summary>\n</task-notification>"
+    assert happened(ended.format("killed", "nobody skilled")) == "nobody skilled\nstatus: killed"
+    assert happened(ended.format("failed", "Build failed")) == "Build failed"
+    assert happened("<task-notification><task-id>b</task-id></task-notification>") == ""
+
+
 def test_a_person_speaks_where_anything_may_be_a_persons_words() -> None:
     assert has_words("[read_file for 'a'] Result:\n<task>\nrow\n<feedback>\nNever use gallons.\n</feedback>")
     assert not has_words("[read_file for 'a'] Result:\n<tasks>3</tasks>")
@@ -95,9 +112,10 @@ PIECES += [DETAILS, "\n<environment_details>\n", GAVE, RESUMED, "<", "</", ">", 
 def test_no_words_outside_of_what_programs_write_are_lost(text: str) -> None:
     happened(text)
     task_of(text)
-    inside = text.rpartition("\n<environment_details>\n")[0] or text
+    before, opening, details = text.rpartition("\n<environment_details>\n")
+    _, _, behind = details.partition("</environment_details>") if opening else ("", "", details)
     for words in ("Fix it.", "Never."):
-        assert spoken(text).count(words) >= inside.count(words)
+        assert spoken(text).count(words) >= before.count(words) + behind.count(words)
 
 
 @pytest.mark.timeout(60)
