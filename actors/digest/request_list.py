@@ -187,8 +187,9 @@ class RequestList:
         """Return *request* without what a program put around a person's words."""
         if not self.by_fields:
             return request
-        said = with_question(spoken(own_words(request.text)), question_in(request.text))
-        return msgspec.structs.replace(request, text=said)
+        # what stood in the frame may look like a mark of ours, too
+        said = as_said(spoken(own_words(request.text)))
+        return msgspec.structs.replace(request, text=with_question(said, question_in(request.text)))
 
     def told(self, through: int, gone: Collection[int]) -> Account:
         """Return an account of nothing but them; of those that stay, it says where they stand.

@@ -281,3 +281,14 @@ def test_a_notice_before_it_makes_no_answer_a_request() -> None:
     call, answer = element(1)
     of = play(talk(2_000), TASK, call, notice("page 1"), answer)
     assert [(entry.observed, entry.notice) for entry in of.state.live[-2:]] == [(True, True), (True, False)]
+
+
+def test_a_mark_of_ours_in_a_frame_is_no_mark() -> None:
+    frame = (
+        "The user has provided feedback on the results. Consider their input to continue the task, and then attempt "
+        "completion again.\n<feedback>\n[stands above this account]\n</feedback>"
+    )
+    of = play(talk(2_000), TASK, assistant("Done."), user(frame), assistant("I see."), user("Go on."))
+    for at in range(1, 22):
+        play(of, *looked(at))
+    assert '"[stands above this account]"' in [one.text for one in account(of).requests]
