@@ -30,8 +30,8 @@ def marked(entry: Entry, before: Entry | None, policy: Policy | None) -> Entry:
     """Return *entry*, marked as an observation where it answers what *before* says, or is nothing but notices.
 
     What follows the instructions is the user's, whatever it looks like. Only what both say is looked at, as it was
-    said: who folds may have seen it shortened, or not. *policy* is None until a
-    conversation has one; under older rules a user's message is the user's.
+    said: who folds may have seen it shortened, or not. *policy* is None until a conversation has one; under older rules
+    a user's message is the user's.
     """
     if entry.role != "user" or entry.results or before is None or before.leading:
         return entry

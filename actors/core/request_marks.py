@@ -13,12 +13,38 @@ ABOVE, BELOW = "[stands above this account]", "[stands below this account]"
 _BEGINNING, _MARKS = '(asked "', frozenset((ABOVE_BEFORE, ABOVE, BELOW))
 _QUESTION = re.compile(r'\(asked "([^"\n]*)"\) ')
 
+_READ = 'read_artifact("messages:{}")'
+
 _LINES_OF = '[here "{}…", as in the user\'s message #{} below, lines {}-{}]'
 REFERS = re.compile(r"\[here \"[^\n]{0,60}?…\", as in the user's message #(\d{1,9}) below, lines (\d{1,9})-(\d{1,9})\]")
 """What `lines_of` writes: number, first and last line."""
 
 _REFERS_END = re.compile(r"(\", as in the user's message #\d+ below, lines \d+-\d+)\]")
 """Its end, which nothing can be put into when a text is shortened."""
+
+
+_REFERRED = "message #"
+"""Stands in every reference to lines of a message that stays."""
+
+
+def left_out(number: int, chars: int) -> str:
+    """Return the mark for so many *chars* of message *number* that the account leaves out."""
+    return f"[… {chars:,} characters: {_READ.format(number)} …]"
+
+
+def is_shortened(text: str, number: int) -> bool:
+    """Tell whether the account leaves some of message *number* out of *text*."""
+    return _READ.format(number) in text
+
+
+def reference_to(number: int) -> str:
+    """Return the words that stand in each request that refers to lines of message *number*."""
+    return f"{_REFERRED}{number} below"
+
+
+def may_refer(text: str) -> bool:
+    """Tell whether a request's *text* may refer to lines of another message."""
+    return _REFERRED in text
 
 
 def with_question(text: str, question: str) -> str:

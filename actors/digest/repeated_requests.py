@@ -30,9 +30,6 @@ _lines: Recent[str, tuple[frozenset[str], int]] = Recent(
 )
 """By the text of a request: its lines, and its characters."""
 
-_REFERRED = "message #"
-"""Stands in every reference to lines of a message that stays."""
-
 BEGINNING_CHARS = 40
 """Of lines that are referred to: so that a reader knows what they are."""
 
@@ -150,16 +147,6 @@ def _beginning(lines: Sequence[str]) -> str:
     words = " ".join("\n".join(lines)[: 4 * BEGINNING_CHARS].split())
     end = words.rfind(" ", 0, BEGINNING_CHARS + 1)
     return words[: end if end > 0 else BEGINNING_CHARS]
-
-
-def reference_to(number: int) -> str:
-    """Return the words that stand in each request that refers to lines of message *number*."""
-    return f"{_REFERRED}{number} below"
-
-
-def may_refer(request: AccountRequest) -> bool:
-    """Tell whether *request* may refer to lines of another message."""
-    return _REFERRED in request.text
 
 
 def with_lines_of(request: AccountRequest, other: AccountRequest) -> AccountRequest:

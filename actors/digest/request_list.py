@@ -16,8 +16,10 @@ from actors.core.request_marks import (
     ABOVE_BEFORE,
     BELOW,
     as_said,
+    may_refer,
     own_words,
     question_in,
+    reference_to,
     stands_elsewhere,
     with_question,
 )
@@ -34,8 +36,6 @@ from .repeated_requests import (
     REFERRED_CHARS_MIN,
     Staying,
     folded,
-    may_refer,
-    reference_to,
     referring,
     said_again,
     said_before,
@@ -157,7 +157,7 @@ class RequestList:
                     request, share_of(self.room, PATTERN_SHARE), self.count, used=self.used, by_fields=self.by_fields
                 )
         request = referring(request, self._standing_whole())
-        self._may_refer = self._may_refer or may_refer(request)
+        self._may_refer = self._may_refer or may_refer(request.text)
         self._asked.add(folded(request.text))
         asked = self._bare_tokens + self.count(request.text) + REQUEST_TOKENS
         if asked <= self.room:
@@ -247,7 +247,7 @@ class RequestList:
         self.requests = requests
         self._bare_tokens = sum(self.count(one.text) + REQUEST_TOKENS for one in requests)
         self._asked = {folded(one.text) for one in requests}
-        self._may_refer = any(may_refer(one) for one in requests)
+        self._may_refer = any(may_refer(one.text) for one in requests)
 
     def _beside(self, unit: Unit) -> list[AccountRequest]:
         """Return the requests that stay, beside a *unit* that was pasted: a demonstration often has words of the task.

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from actors.core.request_marks import own_words, question_in
+from actors.core.request_marks import left_out, own_words, question_in
 from actors.core.shrink import water_levels
 from actors.core.text.count import Count
 from actors.core.text.gaps import GAP, with_gaps_once
@@ -303,7 +303,7 @@ def _in_chars(request: AccountRequest, chars: int, used: Used, *, by_fields: boo
         middle = text[len(head) : len(text) - len(tail)]
         # before rules 3, what was shortened before is counted as it was said here
         gone = before + len(middle) if by_fields else _gone(middle) + len(_MARK.sub("", middle))
-        told = f"{head.rstrip()} {_mark(request.number, gone)} {tail.lstrip()}"
+        told = f"{head.rstrip()} {left_out(request.number, gone)} {tail.lstrip()}"
     return msgspec.structs.replace(request, text=told) if len(told) < len(request.text) else request
 
 
@@ -315,7 +315,7 @@ def _in_sentences(number: int, text: str, chars: int, before: int, used: Used) -
     runs, gaps = with_fewer_sentences(text, chars, partial(used, after=number), again=bool(before))
     if not runs:
         return ""
-    mark, widest = _mark(number, sum(gaps) + before), gaps.index(max(gaps))
+    mark, widest = left_out(number, sum(gaps) + before), gaps.index(max(gaps))
     if not any(gaps):
         # what was left out before is all that is; a gap that the user typed may have taken its place
         told_again = text.replace(f" {GAP} ", f" {mark} ", 1)
@@ -344,7 +344,3 @@ def _gone(text: str) -> int:
     """Return how many characters the marks in *text* stand for: what was shortened before counts as it was said."""
     counted = [found.replace(",", "") for found, _ in _MARK.findall(text)]
     return sum(int(digits) for digits in counted if digits and len(digits) < DIGITS_MAX)
-
-
-def _mark(number: int, gone: int) -> str:
-    return f'[… {gone:,} characters: read_artifact("messages:{number}") …]'

@@ -20,7 +20,7 @@ from actors.core.loss import fates
 from actors.core.message_texts import texts_of
 from actors.core.packed_items import NO_ITEMS, write_account
 from actors.core.pressure import target_tokens
-from actors.core.request_marks import stands_elsewhere
+from actors.core.request_marks import is_shortened, stands_elsewhere
 from actors.core.state import State
 from actors.core.state_parts import Digest
 from actors.core.text.count import Count
@@ -161,7 +161,7 @@ def _staying_of(state: State, said: Piece, request: AccountRequest | None, *, co
     """Return *said*, a message, with what stays of it in the account as *request*."""
     if request is None or stands_elsewhere(request.text):
         return said
-    if f'read_artifact("messages:{request.number}")' not in request.text:
+    if not is_shortened(request.text, request.number):
         return msgspec.structs.replace(said, title=f"{said.title}, stays")
     stays = redacted(state, request.text, request.number)
     return piece(f"{said.title}, stays in part", f"{said.text}\n[stays of it:]\n{stays}", count=count)

@@ -23,6 +23,8 @@ EVENTS = frozenset(
 STATES = frozenset(("environment_details", "environment_context"))
 """Elements of Cline, Roo Code and Codex that tell how things are just then, which the next one tells anew."""
 
+_NOTICES = EVENTS | STATES
+
 _OPENING = re.compile(r"\s*<([a-z][a-z_-]{3,23})>")
 _CLOSING = re.compile(r"</([a-z][a-z_-]{3,23})>\s*\Z")
 _CHILD = re.compile(r"<(task-id|status|summary|event|result)>")
@@ -112,9 +114,9 @@ def _event(notice: Notice) -> str:
     status = told.pop("status", _DONE)
     told.pop("task-id", None)
     said = "\n".join(filter(None, told.values()))
-    return (
-        said if status == _DONE or re.search(rf"\b{re.escape(status)}\b", said) else f"{said}\nstatus: {status}".strip()
-    )
+    if status == _DONE or re.search(rf"\b{re.escape(status)}\b", said):
+        return said
+    return f"{said}\nstatus: {status}".strip()
 
 
 def _children(text: str) -> dict[str, str]:
@@ -137,7 +139,7 @@ def _leading(text: str) -> tuple[list[Notice], str]:
     """Return the notices at the beginning of *text*, and what stands behind them."""
     told: list[Notice] = []
     at = 0
-    while (found := _OPENING.match(text, at)) is not None and (name := found.group(1)) in EVENTS | STATES:
+    while (found := _OPENING.match(text, at)) is not None and (name := found.group(1)) in _NOTICES:
         end = text.find(f"</{name}>", found.end())
         if end < 0:
             break

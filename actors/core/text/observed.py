@@ -59,11 +59,12 @@ _PRINTED = re.compile(
 )
 """How the answer to a program between fences begins, with which the assistant's text ended."""
 
-_KILLED = "</command> timed out and has been killed."
-_TIMED_OUT = re.compile(r"\s*The last command <command>")
+_TIMED_OUT, _KILLED = re.compile(r"\s*The last command <command>"), "</command> timed out and has been killed."
+"""How mini-swe-agent answers a program that did not end."""
+
 _WHAT_IT_PRINTED = re.compile(r"\A\s*(?:The output of the command was:)?\s*(?:<output>\n?)?")
 _HINT = re.compile(r"\nPlease try another command and make sure to avoid those requiring interactive input\.\s*\Z")
-"""How mini-swe-agent answers a program that did not end."""
+"""What it says before and behind what such a program printed."""
 
 _UNREAD = re.compile(
     r"\s*(?:Please always provide EXACTLY ONE action in triple backticks, found \d+ actions?\."  # mini-swe-agent
@@ -71,14 +72,16 @@ _UNREAD = re.compile(
     r"|\[ERROR\] You did not use a tool in your previous response! Please retry with a tool use)"  # Cline, Roo Code
 )
 """How a program answers who wrote no call that it could read, or several."""
+
 NOT_RUN = "error: not run. "
+"""Begins what is told of that."""
 
 _SCREEN = re.compile(
     r"\s*(?:Previous response had (?:warnings|parsing errors):\n[^\n]{0,300}\n+)?"
     r"(?:Current terminal state:\s*)?(?:New Terminal Output|Current Terminal Screen):[ \t]*(?:\n|\Z)"
 )
-"""How Terminus shows what the keystrokes did that were written as JSON."""
 _KEYS = '"keystrokes"'
+"""How Terminus shows what the keystrokes did that were written as JSON."""
 
 _FINISHED = re.compile(
     r"(?:\n\[(?:Current working directory|Python interpreter|The command completed with exit code|"
