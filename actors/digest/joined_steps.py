@@ -16,7 +16,7 @@ from actors.core.text.told_table import is_summary
 from protocol.account import AccountAct, AccountStep
 
 from .account_steps import ANSWER_CHARS_MAX, EDIT_HEAD, NOTHING, REASON_HEAD
-from .calls import TASK_LIST, clipped, one_line
+from .calls import OUTPUT, TASK_LIST, clipped, one_line
 from .edits import NEW_MARK, newest_of
 from .pieces import ONE_MORE, named, pieces, pieces_of, told_shortly
 from .records import is_record, shorter_record, used_worth, without_ids
@@ -87,12 +87,14 @@ def joined(
     most = JOINED_HEADS_MAX if by_fields else JOINED_HEADS_OLDER_MAX
     others = [act for act in ranked if act.call == OTHERS]
     if by_fields:
-        others += [act for act in ranked if act.call != OTHERS and _is_untold_program(act)]
+        others += [act for act in ranked if act.call != OTHERS and _says_nothing(act)]
         counted = set(others)
         ranked = [act for act in ranked if act not in counted]
     others += ranked[most:]
     kept = set(ranked[:most]).difference(others)
     silent = _beyond_room([act for act in acts if act in kept], is_linked) if by_fields else ()
+    others += [act for act in silent if _says_nothing(_silent(act))]
+    kept.difference_update(others)
     rest = sum(act.times for act in dict.fromkeys(others))
     told_acts = [_silent(act) if act in silent else act for act in acts if act in kept]
     speakers = {step.speaker for step in steps}
@@ -169,9 +171,11 @@ def _is_plan(act: AccountAct) -> bool:
     return act.target == TASK_LIST and bool(act.outcome)
 
 
-def _is_untold_program(act: AccountAct) -> bool:
-    """Tell a program that was written into a command, and of whose outcome nothing is told: it begins as all do."""
-    return not (act.outcome or act.failed or act.changes) and bool(_INLINE.match(act.target))
+def _says_nothing(act: AccountAct) -> bool:
+    """Tell what is of no use without its outcome, of which nothing is told: a program that was written into a command
+    begins as all do, and what was printed has no name."""
+    unnamed = _INLINE.match(act.target) or (act.call == OUTPUT and not act.target)
+    return bool(unnamed) and not (act.outcome or act.failed or act.changes)
 
 
 def _silent(act: AccountAct) -> AccountAct:
