@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -149,7 +149,19 @@ def values_beside(
         return tuple(sorted(chosen, key=lambda one: (one.number, one.value)))
     # as they stood: a price belongs to what stands before it
     before_at = {value: at for at, value in enumerate(earlier)}
-    return tuple(sorted(chosen, key=lambda one: (one.number, _place(one.value, lines_of(one.number)[1], before_at))))
+    return tuple(
+        sorted(
+            _without_parts(chosen), key=lambda one: (one.number, _place(one.value, lines_of(one.number)[1], before_at))
+        )
+    )
+
+
+def _without_parts(values: Sequence[AccountValue]) -> list[AccountValue]:
+    """Return *values* but for those whose words are a part of what stands beside another one of their message."""
+    texts: defaultdict[int, set[str]] = defaultdict(set)
+    for one in values:
+        texts[one.number].add(one.text)
+    return [one for one in values if not any(one.text in text for text in texts[one.number] - {one.text})]
 
 
 def _is_printed(item: DigestItem, entries: Mapping[int, Entry]) -> bool:

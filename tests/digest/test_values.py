@@ -60,6 +60,20 @@ def test_a_name_that_nobody_took_up_is_no_value() -> None:
     assert [one.value for one in found] == ["stationOfPumps"]
 
 
+def test_what_is_a_part_of_another_fragment_of_its_message_is_not_seen_beside_it() -> None:
+    row = "VALUES ('anna', '$2a$10$92IXUNpkjO0rOQ5', 'ADMIN');"
+    texts = {"$2": "VALUES ('anna', '$2", "$2a$10": "VALUES ('anna', '$2a$10", "92IXUNpkjO0rOQ5": row}
+    known = [
+        DigestItem(category="setting", value=value, number=number, uses=SPOKEN + uses)
+        for uses, (value, number) in enumerate([("92IXUNpkjO0rOQ5", 9), ("$2a$10", 9), ("$2", 9)])
+    ]
+    known.append(DigestItem(category="setting", value="$2b", number=4, uses=SPOKEN))
+    stood = [AccountValue(number=9, value=value, text=text) for value, text in texts.items()]
+    stood.append(AccountValue(number=4, value="$2b", text="('anna', '$2b"))
+    found = values_beside(tuple(known), (), stood, told=Account(), standing="", room=1_000, count=len, by_fields=True)
+    assert [(one.number, one.text) for one in found] == [(4, "('anna', '$2b"), (9, row)]
+
+
 @pytest.mark.parametrize("is_shortened", [False, True])
 @pytest.mark.parametrize(("speaker", "values"), [("Searcher", 0), ("", 1)])
 def test_a_value_that_an_assistant_printed_for_a_tool_is_none_either(
