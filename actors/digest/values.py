@@ -16,6 +16,7 @@ from actors.core.ledger import Ledger
 from actors.core.message_texts import MessageText, opened_text, redacted_texts
 from actors.core.text.count import Count
 from actors.core.text.excerpt import readable_lines
+from actors.core.text.forms import with_rows
 from actors.core.text.json_lines import json_lines
 from actors.core.text.noise import says_nothing
 from actors.core.text.patterns import encoded, standing_among
@@ -37,6 +38,11 @@ ROW_CHARS_MAX, ROW_CELLS_MIN = 90, 4
 SENTENCE_CHARS_MAX = 200
 WRAPPED_CHARS_MIN = 40
 """A sentence goes on from a line of so many characters."""
+
+ESCAPED_ENDS_MIN = 3
+_ESCAPED_END, _IN_PATTERN = r"\n", re.compile(r"\\n(?![\w\s#*\"'-]|\\n|$)")
+"""Line ends in a string of a program: so many make it a text of lines, as fewer stand in paths of Windows, too; and one
+before another mark is a part of a pattern."""
 
 CANDIDATES_MAX = 600
 FRAME_TOKENS = 3
@@ -206,7 +212,15 @@ def _lines_of(parts: Sequence[MessageText], *, by_fields: bool) -> tuple[bool, l
     """Return whether a message is a record, and its lines: of a record the fields, whose names are no values."""
     texts = [_plain_text(part) if by_fields else part.text for part in parts]
     fields = fields_of(texts[0]) if by_fields and len(parts) == 1 and _is_answer(parts[0]) else []
-    return bool(fields), fields or [line for text in texts for line in readable_lines(text)]
+    lines = fields or [line for text in texts for line in readable_lines(text)]
+    return bool(fields), [piece for line in lines for piece in _unescaped(line)] if by_fields else lines
+
+
+def _unescaped(line: str) -> list[str]:
+    """Return the lines of a text that was written into a program on one *line*; any other as it is."""
+    if line.count(_ESCAPED_END) < ESCAPED_ENDS_MIN or _IN_PATTERN.search(line):
+        return [line]
+    return line.split(_ESCAPED_END)
 
 
 def _plain_text(part: MessageText) -> str:
@@ -215,7 +229,7 @@ def _plain_text(part: MessageText) -> str:
         # switches say nothing beside a value
         each = ({name: item} for name, item in arguments.items() if item is not None and not isinstance(item, bool))
         return "\n".join(line for one in each for line in json_lines(one))
-    return opened_text(part) if part.trust == "tool" else part.text
+    return with_rows(opened_text(part)) if part.trust == "tool" else part.text
 
 
 def _is_progress(value: str) -> bool:
