@@ -27,6 +27,9 @@ RESULT_TOKENS_MIN = 256
 """A tool's result is not shortened below this while nothing else is: it leaves with the next answer, and what the
 instructions and the account lose is lost for good."""
 
+ARGUMENTS_TOKENS_MIN = 1024
+"""Longer arguments of the newest calls are shortened rather than what the account tells of all others."""
+
 
 class TextShortener(Protocol):
     """Shows a text in at most so many tokens."""
@@ -157,5 +160,9 @@ def _trim(entry: Entry, pointer: str, height: int, count: Count, shorten: TextSh
 
 
 def shrinkable_tokens(entries: Sequence[Entry]) -> int:
-    """Return about how many tokens *entries* lose when their results alone are shortened as far as they can be."""
-    return sum(max(0, text.tokens - RESULT_TOKENS_MIN) for text in results_in(entries))
+    """Return about how many tokens *entries* lose when their results are shortened as far as they can be, and the
+    arguments of their calls where these are long."""
+    arguments = {(entry.number, part.pointer) for entry in entries for part in entry.parts if part.kind == "arguments"}
+    long = [text.tokens for text in texts_in(entries) if (text.entry.number, text.pointer) in arguments]
+    results = sum(max(0, text.tokens - RESULT_TOKENS_MIN) for text in results_in(entries))
+    return results + sum(max(0, tokens - ARGUMENTS_TOKENS_MIN) for tokens in long)

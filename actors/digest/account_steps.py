@@ -119,8 +119,9 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
         elif part.trust == "tool" and part.number not in hindsight.overtaken:
             printed = f"{printed}\n{part.text}".strip()
     calls = [as_line(part) if hindsight.by_fields else part for part in parts if part.tool]
-    if not calls and is_output(words):
-        # where several assistants speak, one of them often runs the tools and says what they printed
+    speaker = speaker_of(unit.entries[0])
+    # where several assistants speak, one of them often runs the tools and says what they printed; one alone reports
+    if not calls and is_output(words, reports=hindsight.by_fields and not speaker):
         printed, words = f"{words}\n{printed}".strip(), ""
     most = (
         levels[0]
@@ -135,7 +136,6 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
     )
     if printed:
         acts = (*acts, _printed(printed, unit.last, most, hindsight))
-    speaker = speaker_of(unit.entries[0])
     if speaker:
         words = hindsight.repeats.without_asked(words, number=unit.first)
     if hindsight.by_fields:

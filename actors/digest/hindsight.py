@@ -14,7 +14,7 @@ from functools import cached_property
 from actors.core.entry import Entry, shown_message, text_of
 from actors.core.message_texts import MessageText, opened_text, texts_of, without_lead
 from actors.core.text.excerpt import LookedAt
-from actors.core.text.forms import with_rows
+from actors.core.text.forms import with_labels
 from actors.core.text.line_worths import QUESTION_WORTH, Seeker, Sought, different_words, words_of, words_of_all
 from actors.core.text.noise import is_idle
 from actors.core.text.notices import alike
@@ -169,7 +169,7 @@ class Hindsight:
         """Return the words of a result that the assistant gave to no tool, without envelopes; *own* is its call."""
         if not self.by_fields:
             return part.text
-        return with_rows(without_given(without_lead(opened_text(part)), self.given, own=own))
+        return with_labels(without_given(without_lead(opened_text(part)), self.given, own=own))
 
     def seeker(self, *, after: int, own: str = "") -> Sought:
         """Return the judge of how much a word of a result of message *after* mattered; *own* is its call."""

@@ -102,9 +102,9 @@ def _is_long(line: str) -> bool:
     return len(line) >= ASKED_CHARS_MIN and not line.startswith("|")
 
 
-def is_output(text: str) -> bool:
-    """Tell what was printed by a tool from what somebody says."""
-    return len(text) > SPOKEN_CHARS_MAX or bool(_PRINTED.match(text))
+def is_output(text: str, *, reports: bool = False) -> bool:
+    """Tell what was printed by a tool from what somebody says; who *reports* may say much at once."""
+    return (len(text) > SPOKEN_CHARS_MAX and not reports) or bool(_PRINTED.match(text))
 
 
 def _plain(sentence: str) -> str:

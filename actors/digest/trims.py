@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from actors.core.caps import is_result
 from actors.core.entry import Entry, PartSize
 from actors.core.text.count import Count
-from actors.core.text.forms import with_rows
+from actors.core.text.forms import with_labels
 from actors.core.text.opened import opened
 from actors.core.units import Unit
 from protocol.account import Trim
@@ -42,7 +42,7 @@ def trims_of(entry: Entry, hindsight: Hindsight, *, chars: int, count: Count) ->
         text = there.text if there and part.sha256 else _said(entry, part)
         if not text:
             continue
-        text = hindsight.without_end(with_rows(opened(text, deep=True))) if hindsight.by_fields else text
+        text = hindsight.without_end(with_labels(opened(text, deep=True))) if hindsight.by_fields else text
         short = hindsight.excerpt(hindsight.unframed(text), chars=chars, after=entry.number)
         if not (there or part.estimated) and _wins_blanks_alone(part, text, short):
             continue

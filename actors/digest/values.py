@@ -16,7 +16,7 @@ from actors.core.ledger import Ledger
 from actors.core.message_texts import MessageText, opened_text, redacted_texts
 from actors.core.text.count import Count
 from actors.core.text.excerpt import readable_lines
-from actors.core.text.forms import with_rows
+from actors.core.text.forms import with_labels
 from actors.core.text.json_lines import json_lines
 from actors.core.text.noise import says_nothing
 from actors.core.text.patterns import encoded, standing_among
@@ -229,7 +229,7 @@ def _plain_text(part: MessageText) -> str:
         # switches say nothing beside a value
         each = ({name: item} for name, item in arguments.items() if item is not None and not isinstance(item, bool))
         return "\n".join(line for one in each for line in json_lines(one))
-    return with_rows(opened_text(part)) if part.trust == "tool" else part.text
+    return with_labels(opened_text(part)) if part.trust == "tool" else part.text
 
 
 def _is_progress(value: str) -> bool:

@@ -95,6 +95,16 @@ def test_speech_is_kept_before_what_a_program_printed_though_an_assistant_says_b
     assert sum(len(act.outcome) for step in account(of).steps for act in step.acts if act.call == "output") < 2_000
 
 
+@pytest.mark.parametrize(("name", "is_printed"), [("", False), ("Terminal", True)])
+def test_a_very_long_report_is_said_where_one_assistant_speaks(name: str, is_printed: bool) -> None:
+    findings = "".join(f"## Finding {at}\n\nThe pump {at} ran dry at depth {at * 7}.\n\n" for at in range(160))
+    of = play(talk(5_000), user("Why did the pumps run dry?"), said(findings, **({"name": name} if name else {})))
+    play(of, user("Go on."), *looks(2, 12))
+    step = account(of).steps[0]
+    assert any(act.call.startswith("output") for act in step.acts) == is_printed
+    assert ("ran dry" in step.said) != is_printed
+
+
 def test_a_report_to_the_user_keeps_its_findings_through_what_follows() -> None:
     findings = [
         f"**{at}. Pod worker-{at}** crashes: variable KEY_{at} is not set.\n- Fix: set KEY_{at}" for at in range(12)

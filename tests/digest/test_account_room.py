@@ -65,6 +65,18 @@ def test_a_huge_newest_result_takes_nothing_from_the_steps() -> None:
     assert 0.85 * 4_500 <= of.state.live_tokens <= 4_500
 
 
+def test_a_huge_newest_call_takes_nothing_from_the_steps_either() -> None:
+    of = talk(4_500)
+    play(of, user("Mend the pumps. " + "They are old. " * 440))
+    for at in range(12):
+        play(of, *called(at, "read", "The log:\n" + "ok\n" * 200, report(at, sentences=9)["content"]))
+    before = len(account(of).steps)
+    files = {f"src/pump_{at}.ts": f"export const depth = {at};\n" * 80 for at in range(8)}
+    play(of, *called(99, "push_files", f"Error: 409 {json.dumps(files)}", files=files))
+    assert len(account(of).steps) >= before - 1
+    assert of.state.live_tokens <= of.state.usable_tokens
+
+
 def test_who_tells_the_others_what_to_do_is_told_longest() -> None:
     plan = "\n".join(f"{at}. Ask station {at} for its log, and note the pump's number." for at in range(1, 13))
     brief = said(f"## Plan\n{plan}\n## Output format\nOne integer, no unit.", name="Manager")

@@ -18,7 +18,7 @@ _CELL = re.compile(r"[^\s\-*•>|#=+{}\[\]<][^\n{}<>;=|]*")
 _JOINT = " | "
 
 
-def with_rows(text: str) -> str:
+def with_labels(text: str) -> str:
     """Return *text*, if it is a form, with each value behind its label, and other cells beside each other in rows."""
     # most texts have not so many labels
     if text.count(":\n") < LABELS_MIN or len(text) > READ_CHARS_MAX:

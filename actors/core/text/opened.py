@@ -13,6 +13,7 @@ import re2
 
 from protocol.formats import messages
 
+from .frames import failed_response, may_be_framed, without_shell_frame
 from .kinds import JSON_DEPTH_MAX, is_deep, parsed_json
 from .patterns import stands
 from .recent import Recent
@@ -48,14 +49,28 @@ KNOWN: Recent[tuple[str, bool], tuple[str, int]] = Recent(
 def opened(text: str, *, deep: bool = False) -> str:
     """Return the content of a *text* of JSON that is text blocks or a tool's result; any other text as it is.
 
-    With *deep* also JSON in any other string is opened, and of many links one is left: to tell of, not to work with.
+    With *deep* also a program's frame, and JSON in any other string is opened, and of many links one is left: to tell
+    of, not to work with.
     Source: Model Context Protocol, `CallToolResult` and `TextContent`.
     """
+    if deep and may_be_framed(text):
+        return _without_frame(text)
     if text.lstrip()[:1] not in ("{", "[") or len(text) > OPENED_CHARS_MAX:
         return text
     text = messages.without_surrogates(text)
     wraps = (deep and text.count("://") >= LINKS_MIN) or stands(_MAY_WRAP, text.encode())
     return KNOWN.found((text, deep), _without_envelopes)[0] if wraps else text
+
+
+def _without_frame(text: str) -> str:
+    """Return a *text* without the frame of a shell, or the error that a tool answered."""
+    answered = failed_response(text)
+    value = parsed_json(answered) if answered and len(answered) <= OPENED_CHARS_MAX else None
+    if value is None or is_deep(value, JSON_DEPTH_MAX):
+        return without_shell_frame(text)
+    told = _opened(value[0] if isinstance(value, list) and len(value) == 1 else value, DEPTH_MAX, deep=True)
+    told = told["error"] if isinstance(told, dict) and told.keys() == {"error"} else told
+    return f"Error: {told if isinstance(told, str) else json.dumps(told, ensure_ascii=False)}"
 
 
 def _without_envelopes(key: tuple[str, bool]) -> tuple[str, int]:
@@ -84,6 +99,9 @@ def _opened(value: Any, depth: int, deep: bool) -> Any:
         return value
     if _is_block(value):
         return _read(value["text"], depth, deep)
+    if len(value) == 1 and isinstance(answer := value.get("functionResponse"), dict):
+        # Gemini's form: the function's name beside what it answered
+        return _opened(answer.get("response"), depth - 1, deep)
     if _is_result(value):
         content = _opened(value["content"], depth - 1, deep)
         return {"error": content} if value.get("isError") else content

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.core.text.forms import with_rows
+from actors.core.text.forms import with_labels
 
 FORM = """=== Page 1 ===
 Claim of travel expenses
@@ -38,13 +38,13 @@ No. | Date | Amount (CNY) | 1 | 2024-09-15 | 2760.00 | Signed by: | Date:
 
 
 def test_a_value_stands_behind_its_label_and_other_cells_in_rows() -> None:
-    assert with_rows(FORM) == ROWS
-    assert with_rows(ROWS) == ROWS
+    assert with_labels(FORM) == ROWS
+    assert with_labels(ROWS) == ROWS
 
 
 def test_a_row_has_so_many_characters_and_no_cell_is_parted() -> None:
     cells = [f"cell {at} of the table" for at in range(20)]
-    told = with_rows(FORM + "\n" + "\n".join(cells))
+    told = with_labels(FORM + "\n" + "\n".join(cells))
     assert max(map(len, told.split("\n"))) <= 120
     assert [cell for line in told.split("\n") for cell in line.split(" | ")][-20:] == cells
 
@@ -64,4 +64,4 @@ def test_a_row_has_so_many_characters_and_no_cell_is_parted() -> None:
     ],
 )
 def test_what_is_no_form_stays_as_it_is(text: str) -> None:
-    assert with_rows(text) == text
+    assert with_labels(text) == text

@@ -149,3 +149,55 @@ def test_what_is_kept_is_bounded_by_what_was_read() -> None:
         wrapped = json.dumps({"content": [block(f"ok {at}")], "structuredContent": {"at": at, "x": "y" * 50_000}})
         assert opened(wrapped) == f"ok {at}"
     assert len(KNOWN) <= 2 * 800_000 // 50_000
+
+
+SHELL_END = "Error: (none)\nExit Code: 0\nSignal: 0\nBackground PIDs: (none)\nProcess Group PGID: 135"
+EMPTY_LIST: list[str] = []
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (f"Command: mkdir x\nDirectory: (root)\nOutput: (empty)\n{SHELL_END}", ""),
+        (f"Command: cat <<E\na\nE\nDirectory: /a\nOutput: x\nError: y\n{SHELL_END}", "x\nError: y"),
+        (
+            f"Command: ls\nDirectory: /a\nStdout: x\ny\nStderr: (empty)\n{SHELL_END.replace(' 0', ' (none)', 2)}",
+            "x\ny",
+        ),
+        (
+            "Command: npm test\nDirectory: (root)\nOutput: > tsc\nerror TS1: x\nError: Command failed\nExit Code: 2\n"
+            "Signal: 0\nBackground PIDs: 77",
+            "> tsc\nerror TS1: x\nError: Command failed\nExit Code: 2\nBackground PIDs: 77",
+        ),
+        ("Command: ls\nDirectory: /a\nStdout: x", "Command: ls\nDirectory: /a\nStdout: x"),
+        ("Command: go on\nError: 7\nExit Code: 2", "Command: go on\nError: 7\nExit Code: 2"),
+    ],
+)
+def test_what_a_shell_printed_is_told_without_its_frame(text: str, told: str) -> None:
+    assert opened(text, deep=True) == told
+    assert opened(text) == text
+
+
+@pytest.mark.parametrize(
+    ("answered", "told"),
+    [
+        (
+            [
+                {
+                    "functionResponse": {
+                        "name": "push",
+                        "response": {**json.loads(result(block("409 empty"))), "isError": True},
+                    }
+                }
+            ],
+            "409 empty",
+        ),
+        ([{"functionResponse": {"name": "push", "response": {"code": 7}}}], '{"code": 7}'),
+        (EMPTY_LIST, "[]"),
+    ],
+)
+def test_the_error_that_a_tool_answered_is_told_without_the_call_before_it(answered: object, told: str) -> None:
+    call = json.dumps({"name": "push", "args": {"text": "a with response: b"}})
+    text = f"MCP tool 'push' reported tool error for function call: {call} with response: {json.dumps(answered)}"
+    assert opened(text, deep=True) == f"Error: {told}"
+    assert opened(f"{text} and more", deep=True) == f"{text} and more"

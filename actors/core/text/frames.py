@@ -1,0 +1,41 @@
+"""Frames: what a program puts around a result that it hands on, where that is no JSON.
+
+Source: Gemini CLI, `tools/shell.ts` and `tools/mcp-tool.ts`.
+"""
+
+from __future__ import annotations
+
+import re
+
+_BEGINNINGS = ("Command: ", "MCP tool '")
+
+_SHELL = re.compile(r"Command: .{0,20000}?\nDirectory: [^\n]*\n(?:Output|Stdout): ", re.DOTALL)
+_SHELL_END = re.compile(r"(?:\n(?:Stderr|Error|Exit Code|Signal|Background PIDs|Process Group PGID): [^\n]*)+\s*\Z")
+_AS_USUAL = re.compile(
+    r"(?m)^(?:Process Group PGID: .*|\w[\w ]*: \((?:none|empty)\)|(?:Exit Code|Signal): 0)(?:\n|\Z)"
+    r"|\n?^Stderr: \(empty\)$"
+)
+"""Lines which say that a command ended as it should."""
+
+_MCP_ERROR = re.compile(r"MCP tool '[^'\n]{1,80}' reported tool error for function call: ")
+_RESPONSE = " with response: "
+
+
+def without_shell_frame(text: str) -> str:
+    """Return what a command printed, and what is unusual of how it ended; a *text* of another form as it is."""
+    begins, ends = _SHELL.match(text), _SHELL_END.search(text)
+    if not begins or not ends or ends.start() < begins.end() - 1:
+        return text
+    said = _AS_USUAL.sub("", text[begins.end() : ends.start()])
+    ended = _AS_USUAL.sub("", ends.group().strip())
+    return "\n".join(filter(None, ("" if said == "(empty)" else said, ended.strip())))
+
+
+def failed_response(text: str) -> str:
+    """Return the JSON that a tool answered of which a *text* says that it failed; empty where it says no such thing."""
+    return text.rpartition(_RESPONSE)[2] if _MCP_ERROR.match(text) else ""
+
+
+def may_be_framed(text: str) -> bool:
+    """Tell cheaply whether a *text* may have one of the frames."""
+    return text.startswith(_BEGINNINGS)
