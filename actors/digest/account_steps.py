@@ -55,6 +55,7 @@ from .failures import (
 from .hindsight import Hindsight
 from .pieces import FENCED
 from .records import is_record, record_in, record_text, shorter_record, without_known
+from .relayed import relayed
 from .repeats import is_output
 from .step_rooms import (
     ONE_LINE_LEVEL,
@@ -111,10 +112,11 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
     spoken += filter(None, (thought_in(part, notes=hindsight.by_fields) for part in parts))
     words = "\n".join(spoken)
     results: dict[str, str] = {}
+    outcomes = {one.call: one.outcome for one in relayed(parts)} if hindsight.by_fields else {}
     printed = ""
     for part in parts:
         if part.trust == "tool" and part.call:
-            text = hindsight.opened(part, own=unit.first)
+            text = outcomes.get(part.call) or hindsight.opened(part, own=unit.first)
             results[part.call] = f"{results[part.call]}\n{text}" if part.call in results else text
         elif part.trust == "tool" and part.number not in hindsight.overtaken:
             printed = f"{printed}\n{part.text}".strip()

@@ -17,7 +17,7 @@ from actors.core.account_text import FORM, FORM_BEFORE, account_text
 from actors.core.cut_plan import results_go_first
 from actors.core.entry import MESSAGE_TOKENS, Entry
 from actors.core.ledger import Ledger
-from actors.core.message_texts import texts_of
+from actors.core.message_texts import redacted_texts, texts_of
 from actors.core.pins import pinned_numbers
 from actors.core.pressure import fixed_tokens, gain_tokens_min, moving_tokens, target_tokens
 from actors.core.shrink import shrinkable_tokens
@@ -28,9 +28,10 @@ from protocol.account import Account
 from protocol.policy import share_of
 
 from .account_steps import is_cut, step_of
-from .calls import is_run
+from .calls import as_said, is_run
 from .goal import SMALL_TOKENS, TAIL_SHARE, goal_tokens, tail_units
 from .hindsight import Hindsight
+from .relayed import relayed
 from .request_list import RequestList
 from .step_list import AccountSteps
 from .step_rooms import LevelChars, level_chars, rate_before, rate_of
@@ -105,6 +106,8 @@ class Ladder:
     prose_tokens: int = 0
     values_room: int = 0
     """Tokens of the values that no step tells."""
+    heard: set[int] = field(default_factory=set)
+    """The units that left in whose results the user speaks, by the message they begin with."""
     left: dict[int, Unit] = field(default_factory=dict)
     """The units that became steps now, by the message they begin with."""
 
@@ -216,7 +219,7 @@ class Ladder:
             more = unit.tokens - size
             is_newest = self.leaving[-1].number == unit.last and step.first == first
             wanted = max(0, least - (self.steps.tokens - size)) + TITLES_TOKENS
-            if not is_newest or more > max(0, target - self.tokens - wanted):
+            if not is_newest or first in self.heard or more > max(0, target - self.tokens - wanted):
                 return
             del self.left[first], self.leaving[-len(unit.entries) :]
             self.steps.drop_newest()
@@ -303,6 +306,7 @@ class Ladder:
         if unit.opens_block and not (self.hindsight.by_fields and is_run(unit.entries)):
             self.requests.add(unit)
             return
+        self._hear(unit)
         step = step_of(unit, self.hindsight, self.levels)
         if not step.said and not step.acts:
             return
@@ -310,6 +314,14 @@ class Ladder:
         self.steps.add(step, rate=rate_of(unit, step))
         if self.steps.tokens > self.room:
             self.steps.rewrite(share_of(self.room, REWRITTEN_SHARE))
+
+    def _hear(self, unit: Unit) -> None:
+        """Take into the requests what the user says in the results of *unit*."""
+        if not self.hindsight.by_fields:
+            return
+        for one in relayed(redacted_texts(map(as_said, unit.entries))):
+            self.requests.add_relayed(one.number, one.text)
+            self.heard.add(unit.first)
 
     def leaves_more(self, tokens: int) -> bool:
         """Let the oldest unit that stays leave where a view of *tokens* is over the target: cut would not tell it.

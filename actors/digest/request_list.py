@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -140,16 +140,23 @@ class RequestList:
         self.staying.pop(request.number, None)
         # others refer to its lines as they were said
         self._tell_again(request)
-        request = self._spoken(request)
+        self._take(self._spoken(request), self._beside(unit))
+
+    def add_relayed(self, number: int, text: str) -> None:
+        """Take what the user says in message *number*, the result of a tool, behind what it answers."""
+        self._take(AccountRequest(number=number, text=text), [])
+
+    def _take(self, request: AccountRequest, beside: Sequence[AccountRequest]) -> None:
+        """Take *request*, without what others of them say, and what those that stay *beside* it say."""
         before = self.requests
         said = said_before(request.text, before) if folded(request.text) in self._asked else None
         if said is not None:
-            self.requests[said] = said_again(before[said], unit.first)
+            self.requests[said] = said_again(before[said], request.number)
             self._measure()
             return
         least = REFERRED_CHARS_MIN if self.by_fields else 0
         request = without_repeats(request, before, least=least)
-        if beside := self._beside(unit):
+        if beside:
             whole = request.text
             request = without_repeats(request, beside, least=least)
             if request.text != whole:

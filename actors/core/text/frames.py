@@ -22,7 +22,7 @@ _RESPONSE = " with response: "
 
 
 def without_shell_frame(text: str) -> str:
-    """Return the text that a command printed, and what is unusual of how it ended; a *text* of another form as it is."""
+    """Return the words that a command printed, and what is unusual of how it ended; any other *text* as it is."""
     begins, ends = _SHELL.match(text), _SHELL_END.search(text)
     if not begins or not ends or ends.start() < begins.end() - 1:
         return text

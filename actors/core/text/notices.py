@@ -20,8 +20,9 @@ EVENTS = frozenset(
 )
 """Elements that tell something once."""
 
-STATES = frozenset(("environment_details", "environment_context"))
-"""Elements of Cline, Roo Code and Codex that tell how things are just then, which the next one tells anew."""
+STATES = frozenset(("environment_details", "environment_context", "ide_opened_file"))
+"""Elements of Cline, Roo Code, Codex and Claude Code that tell how things are just then, which the next one tells
+anew."""
 
 _NOTICES = EVENTS | STATES
 
@@ -87,7 +88,7 @@ def task_of(text: str) -> str:
 
 
 def spoken(text: str) -> str:
-    """Return *text* without what a program put around a person's words: a frame, and the state of an editor below."""
+    """Return *text* without what a program put around a person's words: a frame, and the state of an editor."""
     closing = _CLOSING.search(text, max(0, len(text) - LOOKED_AT_CHARS))
     name = closing.group(1) if closing else ""
     start = text.rfind(f"\n<{name}>\n") if name in STATES else -1
@@ -95,8 +96,14 @@ def spoken(text: str) -> str:
     start = start if text.count(f"</{name}>", start) == 1 else -1
     bare, state = (text, "") if start < 0 else (text[:start].rstrip(), f"\n<{name}> … </{name}>")
     framed = _FRAME.match(bare)
-    said = framed["said"].strip() if framed else bare
+    said = framed["said"].strip() if framed else _without_states(bare)
     return f"{said}{state}" if said.strip() else text
+
+
+def _without_states(text: str) -> str:
+    """Return *text* without the states of an editor above it; *text* where there is nothing else."""
+    told, rest = _leading(text)
+    return rest.lstrip("\n") if rest.strip() and all(one.name in STATES for one in told) else text
 
 
 def alike(text: str) -> tuple[str, str]:
