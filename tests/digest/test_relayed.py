@@ -55,7 +55,7 @@ def test_a_refusal_without_words_is_nothing_that_was_said() -> None:
 def test_each_answer_stands_behind_its_question() -> None:
     said = f'User has answered your questions: "Which pump, "A, "B""="The "A" one", "When?"="Now". {ANSWERED}'
     of = heard(*called(2, "AskUserQuestion", said, questions=[{"question": "Which pump?"}]))
-    assert requests(of)[3] == '(asked "Which pump, \'A, \'B\'\'") The "A" one\n(asked "When?") Now'
+    assert requests(of)[3] == """(asked "Which pump, 'A, 'B'") The "A" one\n(asked "When?") Now"""
 
 
 @pytest.mark.parametrize(
