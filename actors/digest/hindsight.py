@@ -6,6 +6,7 @@ A word that many results have tells them apart as little as one that stands on e
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -63,6 +64,9 @@ ECHO_CHARS_MIN = 8
 
 ECHO_SHARE = 0.6
 """Of the words of a line, in its own call: then the line only repeats it."""
+
+_RAISES = re.compile(r"(?i)\b(?:traceback|\w*exception|panic|fatal)\b")
+"""A line that says so is no frame of results: two programs may end alike."""
 
 _STOP_WORDS = """
 the and for that this with from have has are was were will would can could should not but you your our
@@ -257,7 +261,8 @@ class Hindsight:
             if self.by_fields and not below.strip() and (is_title or is_again):
                 return ""
             # two commands may fail in the same words
-            frames = _frame(first, mine) in self.frames and not (self.by_fields and FAILS.search(first))
+            fails = self.by_fields and (FAILS.search(first) or _RAISES.search(first))
+            frames = _frame(first, mine) in self.frames and not fails
             if not below.strip() or not (echoes or frames or not first.strip()):
                 break
             rest = below
