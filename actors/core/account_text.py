@@ -10,6 +10,7 @@ from itertools import accumulate, groupby
 
 import msgspec
 
+from actors.core.request_marks import stands_elsewhere
 from actors.core.text.gaps import GAP
 from actors.core.text.json_lines import head_of, names_columns
 from protocol.account import Account, AccountAct, AccountRequest, AccountStep, AccountValue
@@ -117,6 +118,11 @@ def _merged(texts: Sequence[str]) -> list[str]:
 def _goes_on(out: Sequence[str], words: Sequence[str]) -> bool:
     shared = " ".join(words)
     return bool(out) and len(shared) >= SHARED_CHARS_MIN and f" {out[-1]}".endswith(f" {shared}")
+
+
+def first_request(account: Account) -> int:
+    """Return the number of the first message of a user's that *account* tells itself; 0 where it tells none."""
+    return next((one.number for one in account.requests if not stands_elsewhere(one.text)), 0)
 
 
 def without_steps(account: Account, left: Collection[int], values: tuple[AccountValue, ...]) -> Account:

@@ -10,7 +10,10 @@ ABOVE_BEFORE = "[the message above]"
 ABOVE, BELOW = "[stands above this account]", "[stands below this account]"
 """Since rules 3 the same; and of one that stays below the account, while the question that it answers left."""
 
-_BEGINNING, _MARKS = '(asked "', frozenset((ABOVE_BEFORE, ABOVE, BELOW))
+OLDER_BELOW = "[stands below this account, and is older than its last steps]"
+"""Of the newest request, where an account tells what was said before it and done since."""
+
+_BEGINNING, _MARKS = '(asked "', frozenset((ABOVE_BEFORE, ABOVE, BELOW, OLDER_BELOW))
 _QUESTION = re.compile(r'\(asked "([^"\n]*)"\) ')
 
 _READ = 'read_artifact("messages:{}")'
@@ -66,7 +69,7 @@ def own_words(text: str) -> str:
 
 def stands_elsewhere(text: str) -> bool:
     """Tell whether *text* says that the message itself stands in the view."""
-    return own_words(text) in (ABOVE_BEFORE, ABOVE, BELOW)
+    return own_words(text) in _MARKS
 
 
 def lines_of(beginning: str, number: int, first: int, last: int) -> str:

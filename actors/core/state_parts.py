@@ -17,7 +17,7 @@ from protocol.facts import DigestItem, MessageRepaired
 from protocol.policy import Policy
 from protocol.subjects import Actor
 
-from .account_text import account_text
+from .account_text import FORM, account_text, first_request
 from .digest_text import render
 from .entry import Entry
 from .packed_items import NO_ITEMS, read_account, read_items
@@ -68,6 +68,15 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True, array_like=True, dict=Tr
     def account(self) -> Account | None:
         """Return its account, from form 2 on; None: it is a list of values."""
         return read_account(self.raw_account) if self.raw_account else None
+
+    @cached_property
+    def stands_before(self) -> int:
+        """Return the number of the first message that stands below an account, of those that are older than its end.
+
+        By the marks of form 3 that is what comes behind a request that the account tells.
+        """
+        account = self.account if self.form >= FORM else None
+        return (account and first_request(account)) or self.through + 1
 
     @cached_property
     def content(self) -> bytes:

@@ -236,12 +236,13 @@ def _bound(one: Piece, entry: Entry, broken: int) -> Piece:
 
 
 def _digest_place(staying: Sequence[Entry], digest: Digest | None) -> int:
-    """Return where the digest stands: behind the instructions; an account behind all that is older than its end."""
-    head = len(instructions(staying))
+    """Return where the digest stands: behind the instructions; an account below the task, and above the
+    newest request of a user who said something before.
+    """
+    place = head = len(instructions(staying))
     if digest is None or not digest.tells:
         return head
-    place = head
-    while place < len(staying) and (staying[place].number <= digest.through or goes_on(staying[place])):
+    while place < len(staying) and (staying[place].number < digest.stands_before or goes_on(staying[place])):
         place += 1
     return place
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from actors.core.account_text import FORM, request_text
+from actors.core.account_text import FORM, first_request, request_text
 from actors.core.entry import Entry
 from actors.core.message_texts import redacted_texts
 from actors.core.pressure import fixed_tokens, moving_tokens
@@ -15,6 +15,7 @@ from actors.core.request_marks import (
     ABOVE,
     ABOVE_BEFORE,
     BELOW,
+    OLDER_BELOW,
     as_said,
     may_refer,
     own_words,
@@ -203,9 +204,10 @@ class RequestList:
 
         Of those behind *through* that is said where the question that they answer is among what is *gone*, or was.
         """
+        first = first_request(Account(requests=tuple(self.requests))) if self.by_fields else 0
         stays = [number for number in self.staying if number <= through and number not in gone]
         above = ABOVE if self.by_fields else ABOVE_BEFORE
-        elsewhere = [self._elsewhere(number, above) for number in stays]
+        elsewhere = [self._elsewhere(number, OLDER_BELOW if 0 < first < number else above) for number in stays]
         answers = ((number, self.questions.get(number, (through + 1, ""))[0]) for number in self.staying)
         elsewhere += [
             self._elsewhere(number, BELOW)

@@ -9,6 +9,7 @@ import pytest
 
 from actors.core.account_text import JOINED_LEVEL
 from actors.core.pressure import target_tokens
+from actors.core.request_marks import OLDER_BELOW
 from actors.digest.joined_steps import ANSWERS_CHARS_MAX
 from actors.digest.requests import within
 from protocol.account import Account, AccountRequest
@@ -93,6 +94,17 @@ def test_speech_is_kept_before_what_a_program_printed_though_an_assistant_says_b
     of = play(talk(), user("Who was it?"), said(plan, name="Manager"), *pages, said("Go on."), *looks(1, 6))
     assert f"Manager: {plan}" in told(of)
     assert sum(len(act.outcome) for step in account(of).steps for act in step.acts if act.call == "output") < 2_000
+
+
+def test_an_account_stands_below_the_task_and_above_a_later_request() -> None:
+    task, later = user("Mend the pumps."), user("Mend the valves first, please.")
+    of = play(talk(), task, *looks(2, 12))
+    assert [one["content"] for one in of.shown()][:2] == [task["content"], told(of)]
+    assert "\n#1: [stands above this account]\n" in told(of)
+    play(of, later, *looks(40, 12))
+    number = of.state.messages - 24
+    assert [one["content"] for one in of.shown()][:2] == [told(of), later["content"]]
+    assert f"\n#1: {task['content']}\n#{number}: {OLDER_BELOW}\n" in told(of)
 
 
 @pytest.mark.parametrize(("name", "is_printed"), [("", False), ("Terminal", True)])

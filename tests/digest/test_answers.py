@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from actors.core.request_marks import ABOVE, ABOVE_BEFORE, BELOW, as_said, own_words, question_in, with_question
+from actors.core.request_marks import (
+    ABOVE,
+    ABOVE_BEFORE,
+    BELOW,
+    OLDER_BELOW,
+    as_said,
+    own_words,
+    question_in,
+    with_question,
+)
 from actors.digest.answers import QUESTION_CHARS, asks, question_before, questions_before
 from actors.digest.requests import within
 from protocol.account import AccountRequest
@@ -89,7 +98,7 @@ def test_an_instruction_between_a_question_and_its_answer_does_not_part_them() -
 
 def test_a_question_that_left_while_its_answer_stayed_is_known_when_that_leaves_too() -> None:
     of = play(talk(2_500), user("We need a pump."), said(OFFER), user("Yes."), *looks(2, 30))
-    assert {one.number: one.text for one in account(of).requests}[3] == with_question(ABOVE, OFFER)
+    assert {one.number: one.text for one in account(of).requests}[3] == with_question(OLDER_BELOW, OFFER)
     assert OFFER not in [message["content"] for message in of.shown()]
     play(of, user("Now the valve."), *looks(40, 30), user("Go on."), *looks(80, 30))
     assert {one.number: one.text for one in account(of).requests}[3] == with_question("Yes.", OFFER)
@@ -148,7 +157,9 @@ def test_under_older_rules_an_answer_stands_alone_and_a_text_like_a_mark_is_the_
     assert (told[3], told[4], told[5]) == ("Yes.", marked, ABOVE)
 
 
-@pytest.mark.parametrize("text", [ABOVE, ABOVE_BEFORE, with_question(ABOVE, "Shall I?"), '(Asked "Eh?") No.'])
+@pytest.mark.parametrize(
+    "text", [ABOVE, ABOVE_BEFORE, OLDER_BELOW, with_question(ABOVE, "Shall I?"), '(Asked "Eh?") No.']
+)
 def test_what_a_user_says_like_a_mark_of_ours_is_theirs(text: str) -> None:
     assert requests_after(user(text))[2] == as_said(text) == f'"{text}"'
     parts = [{"type": "text", "text": one} for one in ("", text)]
