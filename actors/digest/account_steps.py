@@ -14,6 +14,7 @@ from actors.core.text.error_text import error_text
 from actors.core.text.excerpt import excerpt, sentences_excerpt
 from actors.core.text.gaps import GAP, with_gaps_once
 from actors.core.text.json_lines import ALIKE_HEAD, has_rows, names_columns
+from actors.core.text.notices import happened, is_notice
 from actors.core.text.table import with_rows
 from actors.core.text.told_table import is_summary, shorter_table
 from actors.core.units import Unit
@@ -50,12 +51,13 @@ from .failures import (
     rejection_in,
     trace_before,
     trace_in,
+    undone_in,
     without_frames,
 )
 from .hindsight import Hindsight
 from .pieces import FENCED
 from .records import is_record, record_in, record_text, shorter_record, without_known
-from .relayed import relayed
+from .relayed import relayed, said_beside
 from .repeats import is_output
 from .step_rooms import (
     ONE_LINE_LEVEL,
@@ -108,12 +110,14 @@ PROGRAM_SHARE, PROGRAM_CHARS_MIN = 0.1, 80
 def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> AccountStep:
     """Return the finest step for *unit*, whose assistant spoke; what is shortened in place is read as it was said."""
     parts = with_calls(redacted_texts(map(as_said, unit.entries)), unit.entries)
-    spoken = [part.text.strip() for part in parts if part.trust != "tool" and not part.tool and part.text.strip()]
+    beside = list(said_beside(parts)) if hindsight.by_fields and not unit.opens_block else []
+    others = [part for part in parts if part.trust != "tool" and not part.tool and part not in beside]
+    spoken = [part.text.strip() for part in others if part.text.strip()]
     spoken += filter(None, (thought_in(part, notes=hindsight.by_fields) for part in parts))
     words = "\n".join(spoken)
     results: dict[str, str] = {}
     outcomes = {one.call: one.outcome for one in relayed(parts)} if hindsight.by_fields else {}
-    printed = ""
+    printed = "\n".join(filter(None, (happened(part.text) for part in beside if is_notice(part.text))))
     for part in parts:
         if part.trust == "tool" and part.call:
             text = outcomes.get(part.call) or hindsight.opened(part, own=unit.first)
@@ -290,7 +294,7 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
     record = {} if hindsight.by_fields and reads_file(call) else record_in(below, listed=hindsight.by_fields)
     files = files_written_by(call) if hindsight.by_fields else ""
     changes = bool(files) or changes_something(call, by_fields=hindsight.by_fields)
-    failed = rejection_in(below) or error_text(below)
+    failed = rejection_in(below) or (undone_in(below) if hindsight.by_fields else "") or error_text(below)
     if not failed and changes and (failed := refusal_in(below, by_fields=hindsight.by_fields)) and hindsight.by_fields:
         failed = f"{why}. {failed}" if (why := refused_for(below)) else failed
     if not failed and not only_looks(call):

@@ -23,7 +23,7 @@ from .edits import EDITS, edits_in, edits_text
 from .habits import PURPOSE, PURPOSE_CHARS_MAX
 from .hindsight import Hindsight
 from .repeats import is_output
-from .written_files import files_written, line_of, shell_of
+from .written_files import PATCH, files_patched, files_written, line_of, shell_of
 
 MODE = "command"
 """The argument by which a tool that does several things is told which one; of others it is a whole command line."""
@@ -85,6 +85,9 @@ _ENDLESS = re.compile(r"\b(?=[A-Za-z]{0,40}\d)([A-Za-z0-9]{20})[A-Za-z0-9+=]{100
 
 _DIGITS = "0123456789.,"
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+PATCH_CHARS = 200
+"""Of an argument, in which a patch begins."""
 
 OUTPUT = "output"
 """What was printed, where no call is known for it."""
@@ -278,8 +281,13 @@ def as_line(call: MessageText) -> MessageText:
 
 
 def files_written_by(call: MessageText) -> str:
-    """Return the files that a command line writes, as the target of its *call*; nothing for any other call."""
+    """Return the files that a command line or a patch writes, as the target of its *call*; nothing for any other."""
     value = arguments_of(call)
+    patches = (
+        text for text in (value.values() or (call.text,)) if isinstance(text, str) and PATCH in text[:PATCH_CHARS]
+    )
+    if files := [name for patch in patches for name in files_patched(patch)]:
+        return f"{WRITES}{', '.join(_shortly(name, whole_paths=True) for name in files)}"
     if call.tool in LANGUAGES or any(key in value for key in ALL_PATHS):
         return ""
     command = next((value[key] for key in SHELL_LINES if isinstance(value.get(key), str)), "")

@@ -47,6 +47,35 @@ _REFUSED = re.compile(
 )
 """In the first or the last line of a short result: the tool did not do what it was asked."""
 
+_UNDONE = re.compile(
+    "|".join(
+        (
+            r"(?i)\s*(?:<tool_use_error>",
+            r"\w{3,24}:\w{2,40} hook error:",
+            r"this \w{2,24} command contains multiple operations\. the following part requires approval",
+            r"(?:the )?user (?:has )?(?:cancell?ed|stopped|declined|dismissed|skipped|chose to skip)\b",
+            r"the user has specified a rule which prevents\b",
+            r"(?:this |tool |the |command |call |execution ){1,4}(?:was |is )?(?:cancell?ed|blocked|stopped|skipped)\b",
+            r"(?:tool|plan) execution was not approved",
+            r"(?:cancell?ed|blocked|aborted|skipped|stopped) (?:by|due to)\b",
+            r"access to \S+ is blocked by\b",
+            r"wall time: [^\n]{1,40}\naborted by user",
+            r"could not find the exact text\b",
+            r"the tool execution failed with the following error",
+            r"error while calling tool\b",
+            r"\w{2,40} failed with the message:",
+            r"an error occurred while (?:running|using) the tool\b",
+            r"i encountered an error while trying to use the tool\b",
+            r"cannot ask user questions\b",
+            r"\w{2,40} is unavailable in\b",
+            r"failed to modify todos\.",
+            r"(?:call id: \S+\s+)?error:\s*code execution failed\b",
+            r"(?:\(no output\)\s*)?(?:<\w+_metadata>\s*)?\w[\w ]{2,30} terminated (?:command )?after exceeding\b)",
+        )
+    )
+)
+"""How a result begins whose call was not done, or ended by force, in the words of many programs."""
+
 TRACE_CHARS = 8000
 TRACE_TITLE = "Traceback (most recent call last):"
 PLACE_PARTS = 3
@@ -85,6 +114,15 @@ def rejection_in(result: str) -> str:
         told = " ".join(line for line in lines[:2] if len(line) <= REFUSED_LINE_CHARS)
         return " ".join(told.split()) or lines[0].strip()
     return lines[-1].strip() if _REFUSED.search(lines[-1]) else ""
+
+
+def undone_in(result: str) -> str:
+    """Return the words in which a *result* begins by saying that its call was not done, or an empty text."""
+    found = _UNDONE.match(result[:REFUSED_CHARS_MAX])
+    if found is None:
+        return ""
+    words = [line.strip() for line in result[:REFUSED_CHARS_MAX].split("\n") if line.strip()]
+    return " ".join(" ".join(words[:2])[: REFUSED_LINE_CHARS * 2].split())
 
 
 def failure_in(result: str, *, by_fields: bool) -> str:

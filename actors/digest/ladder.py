@@ -20,18 +20,22 @@ from actors.core.ledger import Ledger
 from actors.core.message_texts import redacted_texts, texts_of
 from actors.core.pins import pinned_numbers
 from actors.core.pressure import fixed_tokens, gain_tokens_min, moving_tokens, target_tokens
+from actors.core.request_marks import as_said as as_request
 from actors.core.shrink import shrinkable_tokens
 from actors.core.state import State
 from actors.core.text.count import Count
+from actors.core.text.notices import is_notice
+from actors.core.text.spoken import spoken
 from actors.core.units import Unit, instructions, units
-from protocol.account import Account
+from protocol.account import Account, AccountRequest
 from protocol.policy import share_of
 
 from .account_steps import is_cut, step_of
 from .calls import as_said, is_run
 from .goal import SMALL_TOKENS, TAIL_SHARE, goal_tokens, tail_units
 from .hindsight import Hindsight
-from .relayed import relayed
+from .relayed import relayed, said_beside
+from .reminders import reminder_of, says_nothing_else
 from .request_list import RequestList
 from .step_list import AccountSteps
 from .step_rooms import LevelChars, level_chars, rate_before, rate_of
@@ -304,7 +308,11 @@ class Ladder:
             self.whole_tokens -= entry.tokens
             self.leaving.append(entry)
         if unit.opens_block and not (self.hindsight.by_fields and is_run(unit.entries)):
-            self.requests.add(unit)
+            step = reminder_of(unit, self.hindsight, self.levels) if self.hindsight.by_fields else None
+            if step is not None:
+                self.steps.add(step, rate=rate_of(unit, step))
+            if step is None or not says_nothing_else(unit):
+                self.requests.add(unit)
             return
         self._hear(unit)
         step = step_of(unit, self.hindsight, self.levels)
@@ -319,8 +327,15 @@ class Ladder:
         """Take into the requests what the user says in the results of *unit*."""
         if not self.hindsight.by_fields:
             return
-        for one in relayed(redacted_texts(map(as_said, unit.entries))):
-            self.requests.add_relayed(one.number, one.text)
+        parts = redacted_texts(map(as_said, unit.entries))
+        said = [AccountRequest(number=one.number, text=one.text) for one in relayed(parts)]
+        said += [
+            AccountRequest(number=part.number, text=as_request(spoken(part.text)))
+            for part in said_beside(parts)
+            if not (unit.opens_block or is_notice(part.text))
+        ]
+        for request in said:
+            self.requests.take(request)
             self.heard.add(unit.first)
 
     def leaves_more(self, tokens: int) -> bool:

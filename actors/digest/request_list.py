@@ -26,7 +26,7 @@ from actors.core.request_marks import (
 )
 from actors.core.state import State
 from actors.core.text.count import Count
-from actors.core.text.notices import spoken
+from actors.core.text.spoken import spoken
 from actors.core.units import Unit, speaks
 from protocol.account import Account, AccountRequest
 from protocol.policy import share_of
@@ -141,13 +141,9 @@ class RequestList:
         self.staying.pop(request.number, None)
         # others refer to its lines as they were said
         self._tell_again(request)
-        self._take(self._spoken(request), self._beside(unit))
+        self.take(self._spoken(request), self._beside(unit))
 
-    def add_relayed(self, number: int, text: str) -> None:
-        """Take what the user says in message *number*, the result of a tool, behind what it answers."""
-        self._take(AccountRequest(number=number, text=text), [])
-
-    def _take(self, request: AccountRequest, beside: Sequence[AccountRequest]) -> None:
+    def take(self, request: AccountRequest, beside: Sequence[AccountRequest] = ()) -> None:
         """Take *request*, without what others of them say, and what those that stay *beside* it say."""
         before = self.requests
         said = said_before(request.text, before) if folded(request.text) in self._asked else None

@@ -19,6 +19,7 @@ from actors.core.text.excerpt import readable_lines
 from actors.core.text.forms import with_labels
 from actors.core.text.json_lines import json_lines
 from actors.core.text.noise import says_nothing
+from actors.core.text.notices import is_notice
 from actors.core.text.patterns import encoded, standing_among
 from actors.core.text.sentences import is_ended, sentences_of
 from actors.core.text.shorten.lines import shapes_of
@@ -210,6 +211,8 @@ def _place(value: str, lines: Sequence[str], before_at: Mapping[str, int]) -> tu
 
 def _lines_of(parts: Sequence[MessageText], *, by_fields: bool) -> tuple[bool, list[str]]:
     """Return whether a message is a record, and its lines: of a record the fields, whose names are no values."""
+    if by_fields:
+        parts = [part for part in parts if not (part.trust == "user" and is_notice(part.text))]
     texts = [_plain_text(part) if by_fields else part.text for part in parts]
     fields = fields_of(texts[0]) if by_fields and len(parts) == 1 and _is_answer(parts[0]) else []
     lines = fields or [line for text in texts for line in readable_lines(text)]

@@ -52,6 +52,9 @@ class Line:
     """The texts that were written into files."""
 
 
+PATCH = "*** Begin Patch"
+
+
 def files_written(command: str) -> list[str]:
     """Return the files that *command* writes and that stay: by the shell, or by a program that it runs."""
     if not any(map(command.__contains__, _WRITING)):
@@ -59,6 +62,11 @@ def files_written(command: str) -> list[str]:
     line = read(command)
     names = filter(_NAME.fullmatch, dict.fromkeys(line.files if line else ()))
     return [name for name in names if name[-1] != "/" and not _NO_FILE.match(name)][:FILES_MAX]
+
+
+def files_patched(patch: str) -> list[str]:
+    """Return the names of the files that a *patch* adds, changes or takes away, in Codex's form, each once."""
+    return list(dict.fromkeys(map(str.strip, _PATCHED.findall(patch))))[:FILES_MAX] if PATCH in patch else []
 
 
 def line_of(words: list[str]) -> str:

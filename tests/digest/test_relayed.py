@@ -110,3 +110,48 @@ def test_such_words_are_whole_at_each_step_of_the_way() -> None:
         if of.state.messages >= 3:
             assert all(f"Rule {at}: pump {at} runs at {at * 7} bar." in shown for at in range(24))
             assert shown.count("Rule 7: pump 7") == 1
+
+
+def beside(number: int, result: str, *texts: str) -> list[Message]:
+    """Return a call in the form of Anthropic Messages, and its result with *texts* below it."""
+    call = {"type": "tool_use", "id": f"c{number}", "name": "Bash", "input": {"command": f"make part-{number}"}}
+    parts = [{"type": "text", "text": text} for text in texts]
+    answer = {"type": "tool_result", "tool_use_id": f"c{number}", "content": result}
+    return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [answer, *parts]}]
+
+
+def test_what_stands_below_a_result_is_the_users_and_not_the_assistants() -> None:
+    sent = "<system-reminder>\nThe user sent a new message while you were working:\nLeave the old valve alone.\n\n"
+    nag = "<system-reminder>\nThe TodoWrite tool hasn't been used recently. Consider it.\n</system-reminder>"
+    of = heard(
+        *beside(1, "ok", f"{sent}IMPORTANT: After your current task, address it.\n</system-reminder>"),
+        *beside(2, "ok", nag),
+        *beside(3, "ok", "<system-reminder>\nNote: /srv/pump.py was modified.\n</system-reminder>"),
+        *beside(4, "ok", "And never restart it."),
+    )
+    assert (requests(of)[3], requests(of)[9]) == ("Leave the old valve alone.", "And never restart it.")
+    assert "TodoWrite" not in told(of)
+    assert told(of).count("never restart it") == 1
+
+
+RULES = "\n".join(f"- Rule {at}: NEVER touch part {at} of the plant before {at} o'clock." for at in range(1, 40))
+CONTEXT = f"<system-reminder>\nAs you answer, use this context:\n# claudeMd\n{RULES}\n</system-reminder>"
+
+
+@pytest.mark.parametrize("content", [f"{CONTEXT}\nMend the pumps.", [CONTEXT, "Mend the pumps."]])
+def test_a_projects_instructions_take_no_room_from_what_was_asked(content: str | list[str]) -> None:
+    parts = content if isinstance(content, str) else [{"type": "text", "text": text} for text in content]
+    of = play(talk(3_000), user(parts), *looks(30, 30), user("Go on."), *looks(70, 30))
+    assert requests(of)[1] == "Mend the pumps."
+    (reminder,) = [act for step in account(of).steps for act in step.acts if act.call.startswith("reminder")]
+    assert "NEVER touch part" in reminder.outcome
+    assert reminder.instructs
+
+
+def test_a_message_that_is_nothing_but_instructions_is_no_request() -> None:
+    agents = f"# AGENTS.md instructions for /srv/plant\n\n<INSTRUCTIONS>\n{RULES}\n</INSTRUCTIONS>"
+    of = play(talk(3_000), user(agents), user("Mend the pumps."), *looks(30, 30), user("Go on."), *looks(70, 30))
+    assert [text for text in requests(of).values() if "Rule" in text] == []
+    assert "NEVER touch part" in told(of)
+    short = "# AGENTS.md instructions for /srv/plant\n\n<INSTRUCTIONS>\nUse litres.\n</INSTRUCTIONS>"
+    assert "Use litres." in told(heard(user(short)))

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.core.text.notices import alike, happened, has_words, is_notice, spoken, task_of
+from actors.core.text.notices import alike, happened, has_words, is_notice, task_of
+from actors.core.text.spoken import spoken
 
 DETAILS = "<environment_details>\n# Current Time\n4/27/2026\n</environment_details>"
 SHORT = "<environment_details> … </environment_details>"

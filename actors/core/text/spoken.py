@@ -1,0 +1,141 @@
+"""Spoken: a person's words without what a program put around them: frames, reminders, the state of an editor.
+
+Source: Claude Code, OpenCode, Codex, Cline, Roo Code, Gemini CLI, GitHub Copilot, Cursor, Crush: their code or runs.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from .notices import LOOKED_AT_CHARS, SENT, STATES, Notice, leading
+
+REMINDER_CHARS_MIN = 300
+"""Of reminders around a person's words: shorter ones stay with them."""
+
+_INSTRUCTIONS = "instructions"
+REMINDERS = frozenset(("system-reminder", "local-command-caveat", _INSTRUCTIONS, *STATES))
+"""Elements that stand around a person's words: a project's instructions, what hooks add, what an editor shows."""
+
+_AGENTS = re.compile(r"\s*# AGENTS\.md instructions for [^\n]+\n+<INSTRUCTIONS>(.*?)</INSTRUCTIONS>", re.DOTALL)
+"""How Codex hands on a project's instructions."""
+
+_COMMAND = re.compile(r"(?:\s*<command-(?:message|name|args)>[^<]*</command-(?:message|name|args)>)+\s*")
+_COMMAND_PART = re.compile(r"<command-(name|args)>([^<]*)</")
+"""How Claude Code says that a person called a command, whose text is the next message."""
+
+SENT_FRAME = (
+    rf"<system-reminder>\s*{SENT} ?[^\n]*:\n(?P<said>.*?)\n\n"
+    r"(?:IMPORTANT: |Please address this|This is how Claude Code)[^\n]*\s*</system-reminder>"
+)
+"""In which Claude Code and OpenCode pass on what a person says while an agent works."""
+
+_FRAMES = tuple(
+    re.compile(rf"\s*(?:{frame})\s*", re.DOTALL)
+    for frame in (
+        r"(?:\[[a-z]\w*(?: for [^\n]{1,300}?)?\] Result:\s*)?(?:The user has provided feedback on the results\. "
+        r"Consider their input to continue the task, and then attempt completion again\."
+        r"|The user denied this operation and provided the following feedback:"
+        r"|The user provided the following feedback:"
+        r"|You seem to be having trouble proceeding\. The user has provided the following feedback to help guide you:"
+        r"|New instructions for task continuation:)\s*<(?P<element>feedback|user_message)>(?P<said>.*)</(?P=element)>",
+        SENT_FRAME,
+        r"User (?:hints|steering update):\s*<user_input>(?P<said>.*)</user_input>\s*Internal instruction: .*",
+        r"The previous session was interrupted because it got too long, the initial user request was: `(?P<said>.*)`",
+    )
+)
+"""All of a message in which a program passes on what a person says."""
+
+_OPENING = re.compile(r"\s*<([A-Za-z][\w-]{2,40})(?:\s[^>\n]{0,400})?>")
+_CLOSING = re.compile(r"</([a-z][a-z_-]{3,23})>\s*\Z")
+ASKS = frozenset(("userRequest", "user_query"))
+"""Elements of GitHub Copilot and Cursor with a person's words, below others of theirs."""
+
+GIVEN = "attachments"
+"""What somebody gave them with it."""
+
+
+class _Element(NamedTuple):
+    name: str
+    inner: str
+    whole: str
+
+
+def spoken(text: str) -> str:
+    """Return *text* without what a program put around a person's words; *text* where there are none."""
+    if _COMMAND.fullmatch(text):
+        part = dict(_COMMAND_PART.findall(text))
+        return f"{part.get('name', '')} {part.get('args', '')}".strip() or text
+    if asked := _asked(text):
+        return asked
+    closing = _CLOSING.search(text, max(0, len(text) - LOOKED_AT_CHARS))
+    name = closing.group(1) if closing else ""
+    start = text.rfind(f"\n<{name}>\n") if name in STATES else -1
+    # what stands behind another end is a person's
+    start = start if text.count(f"</{name}>", start) == 1 else -1
+    bare, state = (text, "") if start < 0 else (text[:start].rstrip(), f"\n<{name}> … </{name}>")
+    framed = next(filter(None, (frame.fullmatch(bare) for frame in _FRAMES)), None)
+    said = framed["said"].strip() if framed else _around(bare)[1]
+    return f"{said}{state}" if said.strip() else text
+
+
+def reminders_in(text: str) -> str:
+    """Return the text of the reminders around a person's words in *text*, which `spoken` leaves out, or without any."""
+    told = _above(text)[0] if is_reminder(text) else _around(text)[0]
+    return "\n".join(one.text.strip() for one in told if one.name in REMINDERS)
+
+
+def is_reminder(text: str) -> bool:
+    """Tell whether a program alone speaks in *text*, as in the first message of a talk."""
+    told, rest = _above(text)
+    return bool(told) and not rest.strip() and all(map(_is_known, told))
+
+
+def _is_known(notice: Notice) -> bool:
+    return notice.name in REMINDERS and not re.match(rf"\s*{SENT}", notice.text)
+
+
+def _above(text: str) -> tuple[list[Notice], str]:
+    """Return the notices above the words in *text*, and what stands behind them."""
+    agents = _AGENTS.match(text)
+    if agents is None:
+        return leading(text)
+    told, rest = leading(text[agents.end() :])
+    return [Notice(_INSTRUCTIONS, agents[1]), *told], rest
+
+
+def _around(text: str) -> tuple[list[Notice], str]:
+    """Return the reminders around a person's words, and these; *text* as it is where something else stands there."""
+    told, rest = _above(text)
+    below: list[Notice] = []
+    while (closing := _CLOSING.search(rest, max(0, len(rest) - LOOKED_AT_CHARS))) is not None:
+        name = closing.group(1)
+        start = rest.rfind(f"\n<{name}>") + 1
+        if name not in REMINDERS or not start or rest.count(f"</{name}>", start) != 1:
+            break
+        below.insert(0, Notice(name, rest[start + len(name) + 2 : closing.start()]))
+        rest = rest[:start].rstrip()
+    around = [*told, *below]
+    is_long = sum(len(one.text) for one in around if one.name not in STATES) >= REMINDER_CHARS_MIN
+    is_state = all(one.name in STATES for one in around)
+    if not (around and rest.strip() and (is_long or is_state) and all(map(_is_known, around))):
+        return [], text
+    return around, rest.lstrip("\n")
+
+
+def _asked(text: str) -> str:
+    """Return the words in the last of nothing but elements, with what was given beside them; else an empty text."""
+    if not text.rstrip().endswith(tuple(f"</{name}>" for name in ASKS)):
+        return ""
+    found: list[_Element] = []
+    at = 0
+    while (opening := _OPENING.match(text, at)) is not None:
+        close = f"</{opening.group(1)}>"
+        end = text.find(close, opening.end())
+        if end < 0:
+            return ""
+        at = end + len(close)
+        found.append(_Element(opening.group(1), text[opening.end() : end].strip(), text[opening.start() : at].strip()))
+    if text[at:].strip() or not found or found[-1].name not in ASKS or f"<{found[-1].name}>\n" not in text:
+        return ""
+    return "\n".join(filter(None, (found[-1].inner, *(one.whole for one in found if one.name == GIVEN))))
