@@ -29,7 +29,7 @@ class AccountAct(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=
     times: int = 1
     """Calls that it stands for."""
     instructs: bool = False
-    """Its outcome is from a file that tells agents what to do."""
+    """Its outcome is from a file that tells agents what to do, or the report of another agent."""
 
 
 class AccountStep(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

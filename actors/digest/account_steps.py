@@ -11,7 +11,6 @@ from actors.core.account_text import JOINED_LEVEL, WRITES
 from actors.core.message_texts import MessageText, redacted_texts
 from actors.core.observations import with_calls
 from actors.core.text.error_text import error_text
-from actors.core.text.excerpt import excerpt, sentences_excerpt
 from actors.core.text.gaps import GAP, with_gaps_once
 from actors.core.text.json_lines import ALIKE_HEAD, has_rows, names_columns
 from actors.core.text.notices import happened, is_notice
@@ -29,6 +28,7 @@ from .calls import (
     call_text,
     changes_something,
     clipped,
+    delegates,
     file_shown_in,
     files_written_by,
     one_line,
@@ -55,7 +55,6 @@ from .failures import (
     without_frames,
 )
 from .hindsight import Hindsight
-from .pieces import FENCED
 from .records import is_record, record_in, record_text, shorter_record, without_known
 from .relayed import relayed, said_beside
 from .repeats import is_output
@@ -71,11 +70,11 @@ from .step_rooms import (
     says_edit,
     told_call,
 )
+from .words import WORDS_LINES_MIN, words_in
 
 CALL_HEAD, EDIT_HEAD = 0.62, 0.96
 """Of a call that is too long, its beginning; an edit says first what is new."""
 
-WORDS_LINES_MIN = 8
 LEAST_CHARS = 40
 """Of an outcome beside its reason; less says nothing."""
 
@@ -101,10 +100,6 @@ TITLE_CHARS_MAX = 120
 
 FAILED_CHARS = 300
 """Of the words in which a failed call says why, before anything else."""
-
-_FENCES = "\n```\n{}\n```"
-PROGRAM_SHARE, PROGRAM_CHARS_MIN = 0.1, 80
-"""Of what was said, for programs in it; in less than these characters a program says nothing."""
 
 
 def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> AccountStep:
@@ -152,7 +147,7 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
     return AccountStep(
         first=unit.first,
         last=unit.last,
-        said=_words(words, said, unit.first, hindsight),
+        said=words_in(words, said, unit.first, hindsight),
         acts=acts,
         speaker=speaker,
     )
@@ -184,7 +179,7 @@ def coarser(step: AccountStep, level: int, hindsight: Hindsight, levels: Sequenc
         acts.append(
             msgspec.structs.replace(act, call=one_line(call) if level >= ONE_LINE_LEVEL else call, outcome=short)
         )
-    words = _words(step.said, rooms.said, step.last, hindsight)
+    words = words_in(step.said, rooms.said, step.last, hindsight)
     return msgspec.structs.replace(
         step,
         said=one_line(words) if level >= ONE_LINE_LEVEL else words,
@@ -227,32 +222,6 @@ def _shorter_outcome(act: AccountAct, chars: int, after: int, hindsight: Hindsig
     if not rest or left <= LEAST_CHARS:
         return reason
     return f"{reason}\n{shorter(rest, left)}".rstrip()
-
-
-def _words(text: str, chars: int, number: int, hindsight: Hindsight) -> str:
-    """Return an assistant's words in at most *chars* characters: of many lines, those that mattered."""
-    if len(text) <= chars or not chars:
-        return text if chars else ""
-    if hindsight.by_fields and (programs := FENCED.findall(text)):
-        return _words_first(FENCED.sub("\n", text), programs, chars, number, hindsight)
-    sought, clauses = hindsight.seeker(after=number), hindsight.by_fields
-    if text.count("\n") < WORDS_LINES_MIN:
-        return sentences_excerpt(text, chars=chars, sought=sought, clauses=clauses)
-    return excerpt(text, chars=chars, sought=sought, clauses=clauses, ordered=clauses)
-
-
-def _words_first(words: str, programs: Sequence[str], chars: int, number: int, hindsight: Hindsight) -> str:
-    """Return *words* in at most *chars* characters, and of the *programs* between them what there is room for.
-
-    A program is often sent again, and run; why it was written, and what for, is said once.
-    """
-    told = _words(words.strip(), chars - int(chars * PROGRAM_SHARE), number, hindsight)
-    left = chars - len(told) - len(_FENCES)
-    program = "\n".join(filter(None, (program.strip("`\n ") for program in programs)))
-    if left < PROGRAM_CHARS_MIN or not program:
-        return f"{told.rstrip(f' {GAP}')} {GAP}".lstrip()
-    short = excerpt(program, chars=left, sought=hindsight.seeker(after=number), clauses=True)
-    return f"{told}{_FENCES.format(short)}".lstrip("\n")
 
 
 def without_task_list(step: AccountStep) -> AccountStep:
@@ -311,6 +280,8 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
         sought = hindsight.seeker(after=call.number, own=call.text)
         record_told = record_text(new)
         short = shorter_record(record_told, chars=room_in(record_told, most.outcome), sought=sought)
+    elif hindsight.by_fields and delegates(call) and not failed:
+        short = words_in(below, room_in(below, most.outcome), last, hindsight) or NOTHING
     elif hindsight.by_fields:
         whole = hindsight.without_end(without_endless_words(below))
         short = hindsight.finest(whole, chars=room_in(whole, most.outcome), after=last, own=told) or NOTHING
@@ -329,7 +300,7 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
         changes=changes,
         target=files or _target(call, hindsight, changes=changes),
         failed=bool(failed),
-        instructs=reads_instructions(call, by_fields=hindsight.by_fields),
+        instructs=reads_instructions(call, by_fields=hindsight.by_fields) or (hindsight.by_fields and delegates(call)),
     )
 
 

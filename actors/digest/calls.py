@@ -109,6 +109,11 @@ _INSTRUCTIONS = re.compile(
     r"\b(?:AGENTS|CLAUDE|GEMINI|CONTRIBUTING|copilot-instructions)\.md\b|\.cursor/?rules\b|\.windsurfrules\b"
 )
 
+_DELEGATES = re.compile(
+    r"(?i)task|agent|(?:run|dispatch|spawn|call)_?(?:sub_?)?agents?|sub_?agents?|delegate(?:_\w{1,20})?"
+)
+"""The name of a tool that hands a task to another agent: Claude Code, OpenCode, Crush, GitHub Copilot, pi, CrewAI."""
+
 _TASK_TOOL = re2.compile(rb"(?i)to_?do|(?:^|_)plan$")
 _EDITOR = re2.compile(rb"(?i)edit(?:or)?\w*$|replace")
 _CONTENT = re.compile(r"(?i)new|old|content|text|patch|diff|edit|replac|insert|code|body|data")
@@ -352,6 +357,11 @@ def thought_in(call: MessageText, *, notes: bool) -> str:
 def reads_instructions(call: MessageText, *, by_fields: bool) -> bool:
     """Tell a call that shows a file in which a project tells agents what to do."""
     return bool(_INSTRUCTIONS.search(call.text)) and not changes_something(call, by_fields=by_fields)
+
+
+def delegates(call: MessageText) -> bool:
+    """Tell a call that hands a task to another agent: what it returns is that agent's report."""
+    return bool(_DELEGATES.fullmatch(call.tool))
 
 
 def reads_file(call: MessageText) -> bool:

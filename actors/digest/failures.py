@@ -37,6 +37,15 @@ _UNCHANGED = re.compile(
     r" (?:was|were|made)"
     r"|did not appear|could not be|was rejected|\bno match"
 )
+_NO_MATCH = re.compile(
+    r"(?i)\bnot found in (?:the )?file\b|\bstring to replace not found\b|\bmust (?:first )?read (?:the )?file\b"
+    r"|\b(?:has|was) not (?:been )?read\b|\bread it first\b|\bmodified since\b|\b0 occurrences\b|\bnot unique\b"
+    r"|\b(?:multiple|\d+) (?:matches|occurrences)\b[^.\n]{0,80}\b(?:unique|replace_all|context|found)\b"
+    r"|\bmust match exactly\b|\bmatches exactly\b|\bcheck your input and try again\b"
+)
+NO_MATCH_CHARS = 800
+"""Of a result that says so: an editor that changed something shows what it put there."""
+
 _NAMED_ERROR = re.compile(r"\W*((?:[A-Z]\d+ )?[A-Z][A-Za-z]+(?:Error|Exception)\b.{,160})")
 REFUSED_CHARS_MAX, REFUSED_LINE_CHARS = 1500, 160
 _REFUSED = re.compile(
@@ -97,6 +106,8 @@ def refusal_in(result: str, *, by_fields: bool) -> str:
     begin = result[:REFUSAL_CHARS] + result[REFUSAL_CHARS:bound].partition("\n")[0]
     rest = result if by_fields else result[REFUSAL_CHARS:]
     lines = [*begin.split("\n"), *rest.rstrip().rsplit("\n", REFUSAL_LINES)[1:]]
+    if by_fields and len(result) <= NO_MATCH_CHARS and _NO_MATCH.search(result):
+        return lines[0].strip() or result.strip()
     return next((line.strip() for line in lines if _UNCHANGED.search(line[:LINE_CHARS])), "")
 
 
