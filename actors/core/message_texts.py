@@ -23,6 +23,9 @@ compaction reads a message up to six times."""
 FRAME_CHARS = 200
 """What keeping a text takes beside its characters."""
 
+_TYPED = re.compile(r"/content(?:/\d+(?:/text)?)?")
+"""Where a message has what somebody typed."""
+
 _LEAD = re.compile(r"\[(?:About )?[\d,]+ tokens of .+ are kept as an artifact; below is a part\. .+\]")
 """The first line of a pointer, as `actors/spill/labels.py` writes it."""
 
@@ -41,6 +44,8 @@ class MessageText(msgspec.Struct, frozen=True, kw_only=True):
     """Its secrets may be repeated."""
     tool: str = ""
     """Name of the tool whose arguments it is; empty for any other text."""
+    is_typed: bool = True
+    """It is a text, and not that of a document or of something found, which was given with it."""
 
 
 def texts_of(entries: Iterable[Entry]) -> list[MessageText]:
@@ -116,4 +121,5 @@ def _said(entry: Entry, part: messages.Part) -> MessageText:
         instructs=role in messages.INSTRUCTION_ROLES,
         call=result.call if result else "",
         open=entry.open,
+        is_typed=bool(_TYPED.fullmatch(part.pointer)),
     )

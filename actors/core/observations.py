@@ -40,7 +40,8 @@ def marked(entry: Entry, before: Entry | None, policy: Policy | None) -> Entry:
     said, answers = _said(entry), before.role == "assistant" and not before.call_ids
     # somebody sent a picture, or a text that is not in the message
     alone = all(part.kind not in messages.MEDIA and not part.sha256 for part in entry.parts)
-    if alone and is_notice(said):
+    texts = [part.text for part in _texts(entry) if part.text.strip()]
+    if alone and texts and all(map(is_notice, texts)):
         return replace(entry, observed=True, notice=True)
     if not (answers and is_observation(said, _said(before))):
         return entry
@@ -49,8 +50,11 @@ def marked(entry: Entry, before: Entry | None, policy: Policy | None) -> Entry:
 
 
 def _said(entry: Entry) -> str:
-    whole = replace(entry, shown=()) if entry.shown else entry
-    return "\n".join(part.text for part in texts_of([whole]))
+    return "\n".join(part.text for part in _texts(entry))
+
+
+def _texts(entry: Entry) -> list[MessageText]:
+    return texts_of([replace(entry, shown=()) if entry.shown else entry])
 
 
 def without_marks(state: State, *, waiting: bool = True) -> State:

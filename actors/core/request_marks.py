@@ -11,7 +11,7 @@ ABOVE, BELOW = "[stands above this account]", "[stands below this account]"
 """Since rules 3 the same; and of one that stays below the account, while the question that it answers left."""
 
 OLDER_BELOW = "[stands below this account, and is older than its last steps]"
-"""Of the newest request, where an account tells what was said before it and done since."""
+"""Of a request that stays below the account, though the account tells what was done since: it tells one before it."""
 
 _BEGINNING, _MARKS = '(asked "', frozenset((ABOVE_BEFORE, ABOVE, BELOW, OLDER_BELOW))
 _QUESTION = re.compile(r'\(asked "([^"\n]*)"\) ')
@@ -54,6 +54,11 @@ def with_question(text: str, question: str) -> str:
     """Return *text* with the *question* that it answers before it, where there is one; it is in quotes of ours."""
     bare = question.replace('"', "'")
     return f'(asked "{bare}") {text}' if bare else text
+
+
+def with_reminder(text: str) -> str:
+    """Return the mark for *text*, the lines that are left of what a program reminded of around a user's words."""
+    return f"[beside it a program reminds: {text}]"
 
 
 def question_in(text: str) -> str:

@@ -33,6 +33,7 @@ from .calls import (
     files_written_by,
     one_line,
     only_looks,
+    patches,
     purpose_of,
     reads_file,
     reads_instructions,
@@ -111,7 +112,7 @@ def step_of(unit: Unit, hindsight: Hindsight, levels: Sequence[LevelChars]) -> A
     spoken += filter(None, (thought_in(part, notes=hindsight.by_fields) for part in parts))
     words = "\n".join(spoken)
     results: dict[str, str] = {}
-    outcomes = {one.call: one.outcome for one in relayed(parts)} if hindsight.by_fields else {}
+    outcomes = {one.call: one.outcome for one in relayed(parts) if one.outcome} if hindsight.by_fields else {}
     printed = "\n".join(filter(None, (happened(part.text) for part in beside if is_notice(part.text))))
     for part in parts:
         if part.trust == "tool" and part.call:
@@ -263,14 +264,17 @@ def _act(call: MessageText, result: str, most: LevelChars, hindsight: Hindsight,
     record = {} if hindsight.by_fields and reads_file(call) else record_in(below, listed=hindsight.by_fields)
     files = files_written_by(call) if hindsight.by_fields else ""
     changes = bool(files) or changes_something(call, by_fields=hindsight.by_fields)
-    failed = rejection_in(below) or (undone_in(below) if hindsight.by_fields else "") or error_text(below)
+    failed = rejection_in(below)
+    if not failed and hindsight.by_fields and not only_looks(call):
+        failed = undone_in(below)
+    failed = failed or error_text(below)
     if not failed and changes and (failed := refusal_in(below, by_fields=hindsight.by_fields)) and hindsight.by_fields:
         failed = f"{why}. {failed}" if (why := refused_for(below)) else failed
-    if not failed and not only_looks(call):
+    if not failed and not only_looks(call) and not (hindsight.by_fields and delegates(call)):
         failed = (trace_in(below) if hindsight.by_fields else "") or failure_in(below, by_fields=hindsight.by_fields)
     if failed and hindsight.by_fields and (why := trace_before(below)).rsplit("\n", 1)[-1] not in failed:
         failed = why
-    if files and failed and not (trace_in(below) or failure_in(below, by_fields=True)):
+    if files and failed and (patches(call) or not (trace_in(below) or failure_in(below, by_fields=True))):
         # who ran a test behind it wrote the file, who was refused did not
         files = ""
     if hindsight.by_fields and changes and not (files or failed):

@@ -23,7 +23,7 @@ from .edits import EDITS, edits_in, edits_text
 from .habits import PURPOSE, PURPOSE_CHARS_MAX
 from .hindsight import Hindsight
 from .repeats import is_output
-from .written_files import PATCH, files_patched, files_written, line_of, shell_of
+from .written_files import files_patched, files_written, line_of, shell_of
 
 MODE = "command"
 """The argument by which a tool that does several things is told which one; of others it is a whole command line."""
@@ -86,9 +86,6 @@ _ENDLESS = re.compile(r"\b(?=[A-Za-z]{0,40}\d)([A-Za-z0-9]{20})[A-Za-z0-9+=]{100
 _DIGITS = "0123456789.,"
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
-PATCH_CHARS = 200
-"""Of an argument, in which a patch begins."""
-
 OUTPUT = "output"
 """What was printed, where no call is known for it."""
 
@@ -109,6 +106,7 @@ _INSTRUCTIONS = re.compile(
     r"\b(?:AGENTS|CLAUDE|GEMINI|CONTRIBUTING|copilot-instructions)\.md\b|\.cursor/?rules\b|\.windsurfrules\b"
 )
 
+_PATCHES = re.compile(r"(?i)(?:\w{1,20}[_-])?apply_?patch")
 _DELEGATES = re.compile(
     r"(?i)task|agent|(?:run|dispatch|spawn|call)_?(?:sub_?)?agents?|sub_?agents?|delegate(?:_\w{1,20})?"
 )
@@ -288,11 +286,10 @@ def as_line(call: MessageText) -> MessageText:
 def files_written_by(call: MessageText) -> str:
     """Return the files that a command line or a patch writes, as the target of its *call*; nothing for any other."""
     value = arguments_of(call)
-    patches = (
-        text for text in (value.values() or (call.text,)) if isinstance(text, str) and PATCH in text[:PATCH_CHARS]
-    )
-    if files := [name for patch in patches for name in files_patched(patch)]:
-        return f"{WRITES}{', '.join(_shortly(name, whole_paths=True) for name in files)}"
+    if patches(call):
+        texts = [text for text in value.values() if isinstance(text, str)] or [call.text]
+        files = [name for text in texts for name in files_patched(text)]
+        return f"{WRITES}{', '.join(_shortly(name, whole_paths=True) for name in files)}" if files else ""
     if call.tool in LANGUAGES or any(key in value for key in ALL_PATHS):
         return ""
     command = next((value[key] for key in SHELL_LINES if isinstance(value.get(key), str)), "")
@@ -357,6 +354,11 @@ def thought_in(call: MessageText, *, notes: bool) -> str:
 def reads_instructions(call: MessageText, *, by_fields: bool) -> bool:
     """Tell a call that shows a file in which a project tells agents what to do."""
     return bool(_INSTRUCTIONS.search(call.text)) and not changes_something(call, by_fields=by_fields)
+
+
+def patches(call: MessageText) -> bool:
+    """Tell a call of a tool that takes a patch and changes the files that it names."""
+    return bool(_PATCHES.fullmatch(call.tool))
 
 
 def delegates(call: MessageText) -> bool:

@@ -38,11 +38,14 @@ _UNCHANGED = re.compile(
     r"|did not appear|could not be|was rejected|\bno match"
 )
 _NO_MATCH = re.compile(
-    r"(?i)\bnot found in (?:the )?file\b|\bstring to replace not found\b|\bmust (?:first )?read (?:the )?file\b"
-    r"|\b(?:has|was) not (?:been )?read\b|\bread it first\b|\bmodified since\b|\b0 occurrences\b|\bnot unique\b"
-    r"|\b(?:multiple|\d+) (?:matches|occurrences)\b[^.\n]{0,80}\b(?:unique|replace_all|context|found)\b"
-    r"|\bmust match exactly\b|\bmatches exactly\b|\bcheck your input and try again\b"
+    r"(?i)\bold_?(?:string|text) (?:was )?not found\b|\bstring to replace not found\b"
+    r"|\bmodified since (?:it was )?read\b|\bmust read (?:the )?file before\b|\bhas not been read yet\. Read it first\b"
+    r"|\b0 occurrences found\b"
+    r"|\bis not unique\b|\b\d+ (?:matches|occurrences) of (?:the string|old_?string)\b[^\n]{0,40}\b(?:but|expected)\b"
+    r"|\bcheck your input and try again\b"
 )
+"""How editors say that they did not find what was to be replaced: Claude Code, Crush, Gemini CLI, GitHub Copilot."""
+
 NO_MATCH_CHARS = 800
 """Of a result that says so: an editor that changed something shows what it put there."""
 
@@ -59,26 +62,32 @@ _REFUSED = re.compile(
 _UNDONE = re.compile(
     "|".join(
         (
-            r"(?i)\s*(?:<tool_use_error>",
+            r"(?i)\s*(?:<tool_use_error>",  # Claude Code
             r"\w{3,24}:\w{2,40} hook error:",
             r"this \w{2,24} command contains multiple operations\. the following part requires approval",
-            r"(?:the )?user (?:has )?(?:cancell?ed|stopped|declined|dismissed|skipped|chose to skip)\b",
-            r"the user has specified a rule which prevents\b",
-            r"(?:this |tool |the |command |call |execution ){1,4}(?:was |is )?(?:cancell?ed|blocked|stopped|skipped)\b",
-            r"(?:tool|plan) execution was not approved",
-            r"(?:cancell?ed|blocked|aborted|skipped|stopped) (?:by|due to)\b",
-            r"access to \S+ is blocked by\b",
+            r"the user has specified a rule which prevents\b",  # OpenCode
+            r"(?:the )?user (?:has )?(?:cancell?ed|stopped|declined|dismissed|skipped|chose to skip) "
+            r"(?:this|to (?:run|answer)|running|ask"
+            # GitHub Copilot, Continue, Goose, Gemini CLI, Zed, pi
+            r"|the (?:\w+ )?(?:tool|command|questions?|selection|operation|call)\b)",
+            r"(?:this |the )?(?:tool|command|todo)(?: call| execution| creation)? (?:(?:was |is )?(?:cancell?ed|stopped"
+            r"|skipped)|(?:was |is )?blocked)(?: by|[.:]|\s*$)",  # Crush, Continue, Zed, Goose, pi, Qwen Code
+            r"(?:tool|plan) execution was not approved",  # OpenAI Agents SDK, Qwen Code
+            r"(?:blocked|aborted|cancell?ed) by (?:the )?(?:user|hook|policy|egress policy)\b",  # Codex, pi
+            r"skipped due to queued user message",
+            r"access to \S+ is blocked by the \S+ file settings",  # Kilo Code, Roo Code
             r"wall time: [^\n]{1,40}\naborted by user",
-            r"could not find the exact text\b",
-            r"the tool execution failed with the following error",
-            r"error while calling tool\b",
-            r"\w{2,40} failed with the message:",
-            r"an error occurred while (?:running|using) the tool\b",
-            r"i encountered an error while trying to use the tool\b",
-            r"cannot ask user questions\b",
-            r"\w{2,40} is unavailable in\b",
-            r"failed to modify todos\.",
-            r"(?:call id: \S+\s+)?error:\s*code execution failed\b",
+            r"could not find the exact text in\b",
+            r"the tool execution failed with the following error",  # Cline
+            r"error while calling tool\b",  # GitHub Copilot
+            r"(?:input )?validation (?:failed for tool|error)\b|invalid (?:tool )?(?:arguments|parameters)\b",
+            r"\w{2,40} failed with the message:",  # Continue
+            r"an error occurred while (?:running|using) the tool\b",  # OpenAI Agents SDK
+            r"i encountered an error while trying to use the tool\b",  # CrewAI
+            r"cannot ask user questions\b|failed to modify todos\.",  # Qwen Code
+            r"\w{2,40} is unavailable in \w{2,20} mode\b",  # Codex
+            r"(?:call id: \S+\s+)?error:\s*code execution failed\b",  # smolagents
+            # OpenCode, Roo Code
             r"(?:\(no output\)\s*)?(?:<\w+_metadata>\s*)?\w[\w ]{2,30} terminated (?:command )?after exceeding\b)",
         )
     )
@@ -129,8 +138,7 @@ def rejection_in(result: str) -> str:
 
 def undone_in(result: str) -> str:
     """Return the words in which a *result* begins by saying that its call was not done, or an empty text."""
-    found = _UNDONE.match(result[:REFUSED_CHARS_MAX])
-    if found is None:
+    if len(result) > REFUSED_CHARS_MAX or not _UNDONE.match(result):
         return ""
     words = [line.strip() for line in result[:REFUSED_CHARS_MAX].split("\n") if line.strip()]
     return " ".join(" ".join(words[:2])[: REFUSED_LINE_CHARS * 2].split())

@@ -18,6 +18,7 @@ from actors.core.cut_plan import results_go_first
 from actors.core.entry import MESSAGE_TOKENS, Entry
 from actors.core.ledger import Ledger
 from actors.core.message_texts import redacted_texts, texts_of
+from actors.core.observations import with_calls
 from actors.core.pins import pinned_numbers
 from actors.core.pressure import fixed_tokens, gain_tokens_min, moving_tokens, target_tokens
 from actors.core.request_marks import as_said as as_request
@@ -35,7 +36,6 @@ from .calls import as_said, is_run
 from .goal import SMALL_TOKENS, TAIL_SHARE, goal_tokens, tail_units
 from .hindsight import Hindsight
 from .relayed import relayed, said_beside
-from .reminders import reminder_of, says_nothing_else
 from .request_list import RequestList
 from .step_list import AccountSteps
 from .step_rooms import LevelChars, level_chars, rate_before, rate_of
@@ -308,11 +308,7 @@ class Ladder:
             self.whole_tokens -= entry.tokens
             self.leaving.append(entry)
         if unit.opens_block and not (self.hindsight.by_fields and is_run(unit.entries)):
-            step = reminder_of(unit, self.hindsight, self.levels) if self.hindsight.by_fields else None
-            if step is not None:
-                self.steps.add(step, rate=rate_of(unit, step))
-            if step is None or not says_nothing_else(unit):
-                self.requests.add(unit)
+            self.requests.add(unit)
             return
         self._hear(unit)
         step = step_of(unit, self.hindsight, self.levels)
@@ -327,7 +323,7 @@ class Ladder:
         """Take into the requests what the user says in the results of *unit*."""
         if not self.hindsight.by_fields:
             return
-        parts = redacted_texts(map(as_said, unit.entries))
+        parts = with_calls(redacted_texts(map(as_said, unit.entries)), unit.entries)
         said = [AccountRequest(number=one.number, text=one.text) for one in relayed(parts)]
         said += [
             AccountRequest(number=part.number, text=as_request(spoken(part.text)))

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from actors.core.message_texts import MessageText, opened_text
 from actors.core.request_marks import as_said, with_question
 from actors.core.text.error_text import error_text
+from actors.core.text.kinds import parsed_json
+from actors.core.text.secrets import without_secrets
 from actors.core.text.spoken import SENT_FRAME
 
 from .calls import arguments_of, clipped, one_line
@@ -20,51 +22,70 @@ from .calls import arguments_of, clipped, one_line
 QUESTION_CHARS, CALL_CHARS = 200, 120
 """Of each question, and of a call that was refused."""
 
-ANSWER_CHARS_MAX = 4_000
+ANSWER_CHARS_MAX = 20_000
 """A longer answer to a tool that asks is no person's, but what a program made of it."""
 
 _REFUSALS = tuple(
     re.compile(rf"\s*(?:{form})", re.DOTALL)
     for form in (
+        # Claude Code
         r"(?:The user doesn't want to (?:proceed with this tool use|take this action right now)"
         r"|Permission for this tool use was denied)\.[^\n]{0,300}?(?:The user provided the following reason for the "
-        r"rejection|To tell you how to proceed, the user said|The user said):\s*"
-        r"(?P<said>(?!The user wants to clarify these questions).*)",
-        r"Commands? not executed\. The user rejected your commands? with the following message:\s*(?P<said>.*)",
-        r"The user rejected permission to use this specific tool call with the following feedback:\s*(?P<said>.*)",
-        r"The user denied this (?:operation|edit)\b[^\n]{0,160}feedback:\s*<feedback>(?P<said>.*?)</feedback>.*",
-        r"Plan rejected\. User feedback:\s*(?P<said>.*?)\n\nThe plan is stored at: .*",
-        r"(?:Error: )?request to call tool denied\. User reason:\s*(?P<said>.*)",
-        r"This tool call was rejected by the user with feedback:\s*(?P<said>.*)",
-        r'\{"status": ?"denied",.*"feedback": ?"(?P<said>(?:[^"\\]|\\.)*)"\}\s*',
+        r"rejection|To tell you how to proceed, the user said|The user said):"
+        r"(?!\s*The user wants to clarify these questions)(?P<said>.*)",
+        # mini-swe-agent
+        r"Commands? not executed\. The user rejected your commands? with the following message:(?P<said>.*)",
+        # OpenCode
+        r"The user rejected permission to use this specific tool call with the following feedback:(?P<said>.*)",
+        # Cline, Kilo Code
+        r"The user denied this (?:operation|edit)\b[^\n]{0,160}feedback:\s*<feedback>(?P<said>.*)</feedback>.*",
+        # Gemini CLI
+        r"Plan rejected\. User feedback:(?P<said>.*)\n\nThe plan is stored at: .*",
+        # Letta, Amp
+        r"(?:Error: )?request to call tool denied\. User reason:(?P<said>.*)",
+        r"This tool call was rejected by the user with feedback:(?P<said>.*)",
     )
 )
+_NOTE = re.compile(r"\n\nNote: The user's next message may contain a correction[^\n]{0,600}\s{0,8}\Z")
 _REMARKS = tuple(
     re.compile(rf"\s*(?:{form})\s*", re.DOTALL)
     for form in (
-        r"The user approved this operation and provided the following context:\s*<feedback>(?P<said>.*?)</feedback>.*",
-        r'\{"status": ?"approved",.*"feedback": ?"(?P<said>(?:[^"\\]|\\.)*)"\}',
-        r"<user_message>(?P<said>.*)</user_message>",
+        # Cline, Kilo Code: what the call did stands behind it
+        r"The user approved this operation and provided the following context:\s*<feedback>(?P<said>.*)</feedback>.*",
         SENT_FRAME,
     )
 )
-"""What somebody said with an approval, or of what was done."""
+"""What somebody said with an approval, or meanwhile: the call was done."""
 
-_NOTE = re.compile(r"\n\nNote: The user's next message may contain a correction[^\n]*\s*\Z")
+_DONE_WITH = re.compile(r"\s*<user_message>(?P<said>.*)</user_message>\s*", re.DOTALL)
+"""What Roo Code returns of its tool by which an assistant says that all is done."""
+
 _ANSWERS = re.compile(
     r'\s*User has answered your questions: "(?P<pairs>.*)"\. You can now continue with the user\'s answers in mind\.'
     r"\s*",
     re.DOTALL,
 )
 _ASKS = re.compile(
-    r"(?i)AskUserQuestion|question|ask_?(?:the_?)?(?:user|human|followup)(?:_\w{1,20})?"
-    r"|(?:request|get)_?(?:user|human)_?(?:input|answer|response|feedback)"
+    r"(?i)AskUserQuestion|question|ask_?(?:the_?)?(?:user|human)(?:_?questions?)?|ask_followup_question"
+    r"|(?:request|get)_?(?:user|human)_?input|human_?input"
 )
 """The name of a tool that asks a person."""
 
-UNANSWERED, _SKIPPED = "Unanswered", re.compile(r"(?i)\buser (?:skipped|cancelled|canceled|dismissed|declined)\b")
+_FETCHES = re.compile(r"(?i)fetch|brows|search|http|download|scrape|read|query|page|view|list|open|get_|content")
+"""The name of a tool whose result somebody else may have written."""
+
+_EDITS_FILES = re.compile(r"(?i)(?:write|edit|apply|insert|execute|search_and|attempt)_\w{2,24}")
+"""Roo Code's and Kilo Code's tools that ask before they do something."""
+
+UNANSWERED = "Unanswered"
+_SKIPPED = re.compile(
+    r"(?i)\s*(?:Q\d+:[^\n]*\n)?(?:the )?user (?:skipped|cancelled|canceled|dismissed|declined)\b[^\n]*"
+)
 _ELEMENT = re.compile(r"\s*<(answer|feedback|user_message)>(?P<said>.*)</\1>\s*", re.DOTALL)
-_QUESTION_KEYS = ("question", "prompt", "message", "text", "query", "questions")
+_QUESTION_KEYS = ("question", "prompt", "message", "text", "query")
+_ASKS_SECRET = re.compile(r"(?i)passw|passphrase|secret|token|api.?key|\bpin\b|credential")
+_NUMBERED = re.compile(r"(?m)^#(?=\d)")
+"""How a line of an account begins."""
 
 
 class Relayed(NamedTuple):
@@ -73,12 +94,8 @@ class Relayed(NamedTuple):
     number: int
     call: str
     text: str
-    refused: bool
-
-    @property
-    def outcome(self) -> str:
-        """Return the outcome of the call, which tells nothing that the user's words do not."""
-        return f"{'refused' if self.refused else 'answered'} by the user, see #{self.number} above"
+    outcome: str
+    """The outcome of the call, where the words are all that it returned."""
 
 
 def relayed(parts: Iterable[MessageText]) -> Iterator[Relayed]:
@@ -88,11 +105,10 @@ def relayed(parts: Iterable[MessageText]) -> Iterator[Relayed]:
         if part.tool:
             calls[part.call] = part
         elif part.trust == "tool" and (call := calls.get(part.call)) is not None:
-            text = opened_text(part)
-            refused = _first_of(_REFUSALS, text)
-            said = _reason(refused, call) if refused else _answer(text, call)
-            if said:
-                yield Relayed(part.number, part.call, said, bool(refused))
+            text, outcome = _said_in(opened_text(part), call)
+            if text:
+                # no line of theirs begins as one of ours
+                yield Relayed(part.number, part.call, _NUMBERED.sub(" #", text), outcome)
 
 
 def said_beside(parts: Iterable[MessageText]) -> Iterator[MessageText]:
@@ -100,13 +116,30 @@ def said_beside(parts: Iterable[MessageText]) -> Iterator[MessageText]:
 
     Source: Anthropic Messages, where results are a user's, and what somebody says meanwhile stands below them.
     """
-    return (part for part in parts if part.trust == "user" and not (part.tool or part.instructs))
+    return (part for part in parts if part.trust == "user" and part.is_typed and not (part.tool or part.instructs))
 
 
 def is_relayed(text: str, tool: str) -> bool:
-    """Tell whether a user speaks in *text*, the result of a call of *tool*."""
-    words = _first_of(_REFUSALS, text) or _first_of(_REMARKS, text)
-    return bool(words or _ANSWERS.fullmatch(text) or _asks(tool, text))
+    """Tell whether *text*, all that a call of *tool* returned, may be a user's words: no line of it is left out."""
+    call = MessageText(number=0, trust="assistant", text="{}", tool=tool)
+    said, outcome = _said_in(text, call)
+    return bool(said and outcome)
+
+
+def _said_in(text: str, call: MessageText) -> tuple[str, str]:
+    """Return the words of a user in the result *text* of *call*, and its outcome where they are all of it."""
+    if answered := _answer(text, call):
+        return answered, "answered by the user"
+    if _FETCHES.search(call.tool):
+        return "", ""
+    refused, remark = _first_of(_REFUSALS, text), _first_of(_REMARKS, text)
+    if done := call.tool == "attempt_completion" and _DONE_WITH.fullmatch(text):
+        return with_question(as_said(done["said"]), f"to run {_head(call)}"), "answered by the user"
+    if not (refused or remark):
+        refused, remark = _in_json(text, call)
+    if said := as_said(_NOTE.sub("", refused)):
+        return with_question(f"[refused] {said}", f"to run {_head(call)}"), "refused by the user"
+    return (with_question(as_said(remark), f"to run {_head(call)}") if remark else ""), ""
 
 
 def _first_of(forms: Iterable[re.Pattern[str]], text: str) -> str:
@@ -114,44 +147,75 @@ def _first_of(forms: Iterable[re.Pattern[str]], text: str) -> str:
     return next((found["said"].strip() for found in (form.fullmatch(text) for form in forms) if found), "")
 
 
-def _reason(said: str, call: MessageText) -> str:
-    reason = as_said(_NOTE.sub("", said))
-    return with_question(f"[refused] {reason}", f"to run {_head(call)}") if reason else ""
+def _in_json(text: str, call: MessageText) -> tuple[str, str]:
+    """Return why a user refused a *call*, or what was said with an approval, where Roo Code tells that in JSON."""
+    value: Any = parsed_json(text) if text.lstrip()[:1] == "{" and _EDITS_FILES.fullmatch(call.tool) else None
+    if not isinstance(value, dict) or not value.keys() <= {"status", "message", "feedback"}:
+        return "", ""
+    said = value.get("feedback")
+    said = _safe(said, call) if isinstance(said, str) else ""
+    return (said, "") if value.get("status") == "denied" else ("", said if value.get("status") == "approved" else "")
 
 
 def _answer(text: str, call: MessageText) -> str:
+    if not _ASKS.fullmatch(call.tool) or _SKIPPED.fullmatch(text):
+        return ""
     if answered := _ANSWERS.fullmatch(text):
-        pairs = [(question, said) for question, said in _pairs(answered["pairs"]) if said != UNANSWERED]
-        return "\n".join(with_question(as_said(said), question) for question, said in pairs)
-    if remark := _first_of(_REMARKS, text):
-        return with_question(as_said(remark), f"to run {_head(call)}")
-    if not _asks(call.tool, text):
+        pairs = _pairs(answered["pairs"], _questions(call))
+        told = [_with_question(said, question, call) for question, said in pairs if said != UNANSWERED]
+        return "\n".join(told)
+    if len(text) > ANSWER_CHARS_MAX or error_text(text):
         return ""
     element = _ELEMENT.fullmatch(text)
-    said = as_said(element["said"] if element else text)
-    return with_question(said, clipped(one_line(_told(call)), QUESTION_CHARS)) if said else ""
+    return _with_question(element["said"] if element else text, _told(call), call)
 
 
-def _head(call: MessageText) -> str:
-    return clipped(one_line(f"{call.tool} {_told(call)}".strip()), CALL_CHARS)
+def _with_question(said: str, question: str, call: MessageText) -> str:
+    """Return the words *said* behind the *question*, or the call where there is none; without a secret asked for."""
+    if not said.strip():
+        return ""
+    if _ASKS_SECRET.search(question) and not call.open and " " not in said.strip():
+        said = without_secrets(f'password="{said.strip()}"', call.number).removeprefix("password=").strip('"')
+    asked = clipped(one_line(question), QUESTION_CHARS) if question.strip() else f"to run {_head(call)}"
+    return with_question(as_said(said), asked)
 
 
-def _asks(tool: str, answer: str) -> bool:
-    skipped = _SKIPPED.search(answer)
-    return bool(_ASKS.fullmatch(tool)) and not skipped and len(answer) <= ANSWER_CHARS_MAX and not error_text(answer)
+def _pairs(text: str, questions: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield each question and its answer; both are in quotes, with any quotes in them.
 
-
-def _pairs(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each question and its answer; both are in quotes, with any quotes in them."""
+    Where one question ends and the next begins is known from the *questions* that the call asked.
+    """
+    starts = [(text.find(f'{one}"="'), one) for one in questions]
+    if starts and min(at for at, _ in starts) >= 0:
+        starts.sort()
+        for (at, question), (end, _) in zip(starts, [*starts[1:], (len(text), "")], strict=True):
+            said = text[at + len(question) + 3 : end]
+            yield question, said.removesuffix('", "') if end < len(text) else said
+        return
     question, *rest = text.split('"="')
     for place, part in enumerate(rest):
         said, _, following = part.rpartition(', "') if place < len(rest) - 1 else (part, "", "")
-        yield clipped(one_line(question), QUESTION_CHARS), said.removesuffix('"')
+        yield question, said.removesuffix('"')
         question = following
 
 
+def _questions(call: MessageText) -> list[str]:
+    asked = arguments_of(call).get("questions")
+    some = [one.get("question") for one in asked if isinstance(one, dict)] if isinstance(asked, list) else []
+    return [one for one in some if isinstance(one, str) and one]
+
+
+def _head(call: MessageText) -> str:
+    texts = [value for value in arguments_of(call).values() if isinstance(value, str) and value.strip()]
+    return clipped(one_line(_safe(f"{call.tool} {texts[0] if texts else ''}".strip(), call)), CALL_CHARS)
+
+
 def _told(call: MessageText) -> str:
-    """Return the argument of *call* that says what is asked, or the first that is a text."""
+    """Return the argument of *call* that says what is asked; an empty text where none does."""
     arguments = arguments_of(call)
-    texts = {key: value for key, value in arguments.items() if isinstance(value, str) and value.strip()}
-    return next((texts[key] for key in _QUESTION_KEYS if key in texts), next(iter(texts.values()), ""))
+    return _safe(next((arguments[key] for key in _QUESTION_KEYS if isinstance(arguments.get(key), str)), ""), call)
+
+
+def _safe(text: str, call: MessageText) -> str:
+    """Return *text*, which stood in JSON, with handles also for secrets that the JSON had escaped."""
+    return text if call.open else without_secrets(text, call.number)

@@ -23,10 +23,13 @@ from actors.core.request_marks import (
     reference_to,
     stands_elsewhere,
     with_question,
+    with_reminder,
 )
 from actors.core.state import State
 from actors.core.text.count import Count
-from actors.core.text.spoken import spoken
+from actors.core.text.excerpt import excerpt
+from actors.core.text.line_worths import Seeker
+from actors.core.text.spoken import REMINDER_CHARS_MIN, is_reminder, reminders_in, spoken
 from actors.core.units import Unit, speaks
 from protocol.account import Account, AccountRequest
 from protocol.policy import share_of
@@ -53,6 +56,9 @@ as where somebody talks with an assistant that has no tools."""
 
 SAID_TOKENS_MAX = 400
 """Of a message, that count for that: what is longer is a task, or was pasted, and stands among others' words."""
+
+REMINDER_CHARS = 600
+"""Of what a program reminds of around a person's words: a project's instructions, what a hook adds."""
 
 PATTERN_SHARE = 0.2
 """Of that room: what was pasted and has words of a later request, as a demonstration of how to do such a task has."""
@@ -188,11 +194,16 @@ class RequestList:
         self._measure()
 
     def _spoken(self, request: AccountRequest) -> AccountRequest:
-        """Return *request* without what a program put around a person's words."""
+        """Return *request* without what a program put around a person's words; of long reminders some lines stay."""
         if not self.by_fields:
             return request
+        text = own_words(request.text)
         # what stood in the frame may look like a mark of ours, too
-        said = as_said(spoken(own_words(request.text)))
+        alone = is_reminder(text)
+        said = "" if alone and len(text) >= REMINDER_CHARS_MIN else as_said(spoken(text))
+        if (reminder := reminders_in(text)) and not (alone and said):
+            short = excerpt(reminder, chars=REMINDER_CHARS, sought=_nothing_sought, clauses=True)
+            said = f"{said}\n{with_reminder(short)}".lstrip("\n")
         return msgspec.structs.replace(request, text=with_question(said, question_in(request.text)))
 
     def told(self, through: int, gone: Collection[int]) -> Account:
@@ -265,6 +276,9 @@ class RequestList:
 
     def _measure(self) -> None:
         self.tokens = sum(self.count(request_text(one)) + 1 for one in self.requests)
+
+
+_nothing_sought = Seeker(lambda words: [0.0] * len(words))
 
 
 def _said_before(state: State, by_fields: bool) -> list[AccountRequest]:

@@ -41,7 +41,7 @@ def trims_of(entry: Entry, hindsight: Hindsight, *, chars: int, count: Count) ->
         if not is_result(entry, part) and not (hindsight.by_fields and is_printed(entry)):
             continue
         text = there.text if there and part.sha256 else _said(entry, part)
-        if not text or (hindsight.by_fields and is_relayed(text, entry.tool)):
+        if not text or (hindsight.by_fields and is_relayed(opened(text, deep=True), entry.tool)):
             continue
         text = hindsight.without_end(with_labels(opened(text, deep=True))) if hindsight.by_fields else text
         short = hindsight.excerpt(hindsight.unframed(text), chars=chars, after=entry.number)

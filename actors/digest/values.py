@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -27,6 +27,7 @@ from protocol.account import Account, AccountValue
 from protocol.facts import DigestItem
 
 from .calls import arguments_of, as_said, clipped, is_printed, one_line
+from .fragments import without_parts
 from .records import fields_of
 
 KINDS = frozenset(("path", "url", "email", "host", "id", "commit", "version", "amount", "setting", "status", "symbol"))
@@ -158,17 +159,9 @@ def values_beside(
     before_at = {value: at for at, value in enumerate(earlier)}
     return tuple(
         sorted(
-            _without_parts(chosen), key=lambda one: (one.number, _place(one.value, lines_of(one.number)[1], before_at))
+            without_parts(chosen), key=lambda one: (one.number, _place(one.value, lines_of(one.number)[1], before_at))
         )
     )
-
-
-def _without_parts(values: Sequence[AccountValue]) -> list[AccountValue]:
-    """Return *values* but for those whose words are a part of what stands beside another one of their message."""
-    texts: defaultdict[int, set[str]] = defaultdict(set)
-    for one in values:
-        texts[one.number].add(one.text)
-    return [one for one in values if not any(one.text in text for text in texts[one.number] - {one.text})]
 
 
 def _is_printed(item: DigestItem, entries: Mapping[int, Entry]) -> bool:

@@ -51,3 +51,37 @@ def test_a_patch_is_told_by_the_files_it_names() -> None:
     patch = "*** Begin Patch\n*** Update File: src/a.py\n@@\n-b\n+c\n*** Add File: docs/b.md\n+d\n*** End Patch"
     of = play(talk(2_500), user("Mend it."), *called(2, "apply_patch", "Done!", input=patch), *looks(30, 20))
     assert "Changed: src/a.py (#2); docs/b.md (#2)" in told(of)
+
+
+@pytest.mark.parametrize(
+    ("tool", "result"),
+    [
+        ("query_db", "The cancelled orders of May:\n#1201"),
+        ("run", "The skipped tests are listed in ci.md"),
+        ("run", "Blocked by: #12\nOwner: Ana"),
+        ("run", "User declined the cookie banner: 12%"),
+        ("run", "Parking is unavailable in Zone 3"),
+        ("edit", "Replaced 3 occurrences (replace_all) in src/a.py."),
+        ("send_message", "Message sent to Ana. It has not been read yet."),
+        ("edit", "Done: 0 occurrences of old_name left."),
+    ],
+)
+def test_what_only_speaks_of_refusals_is_none(tool: str, result: str) -> None:
+    call = called(2, tool, result, file_path="src/a.py", new_string="c")
+    of = play(talk(2_500), user("Mend it."), *call, *looks(30, 20))
+    assert not any(act.failed for step in account(of).steps for act in step.acts if act.call.startswith(tool))
+
+
+def test_a_patch_that_is_written_into_a_file_changes_no_other_file() -> None:
+    patch = "*** Begin Patch\n*** Update File: src/billing.py\n@@\n-b\n+c\n*** End Patch"
+    write = called(2, "Write", "ok", file_path="tests/p.patch", content=patch)
+    assert "src/billing.py (#" not in told(play(talk(2_500), user("Mend it."), *write, *looks(30, 20)))
+    refused = called(2, "apply_patch", "error: patch rejected: no context in src/a.py; 1 failed", input=patch)
+    assert "src/billing.py (#" not in told(play(talk(2_500), user("Mend it."), *refused, *looks(30, 20)))
+
+
+def test_a_report_that_speaks_of_failures_is_a_report() -> None:
+    report = f"2 tests failed before my fix, none fails now.\n{REPORT}"
+    of = play(talk(3_000), user("Mend all."), *called(2, "Task", report, description="Mend"), *looks(30, 40))
+    (act,) = [act for step in account(of).steps for act in step.acts if act.call.startswith("Task")]
+    assert not act.failed

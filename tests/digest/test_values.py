@@ -70,8 +70,12 @@ def test_what_is_a_part_of_another_fragment_of_its_message_is_not_seen_beside_it
     known.append(DigestItem(category="setting", value="$2b", number=4, uses=SPOKEN))
     stood = [AccountValue(number=9, value=value, text=text) for value, text in texts.items()]
     stood.append(AccountValue(number=4, value="$2b", text="('anna', '$2b"))
+    for port in ("port 80", "port 8080"):
+        known.append(DigestItem(category="setting", value=port, number=12, uses=SPOKEN))
+        stood.append(AccountValue(number=12, value=port, text=port))
     found = values_beside(tuple(known), (), stood, told=Account(), standing="", room=1_000, count=len, by_fields=True)
-    assert [(one.number, one.text) for one in found] == [(4, "('anna', '$2b"), (9, row)]
+    assert [(one.number, one.text) for one in found][:2] == [(4, "('anna', '$2b"), (9, row)]
+    assert {one.text for one in found[2:]} == {"port 80", "port 8080"}
 
 
 @pytest.mark.parametrize("is_shortened", [False, True])

@@ -13,7 +13,7 @@ CELL_CHARS_MAX, ROW_CHARS_MAX = 48, 120
 READ_CHARS_MAX = 200_000
 """A larger text is no form."""
 
-_LABEL = re.compile(r"[^\W\d_][^\n:;=(){}\[\]<>\"'`]{0,46}(?:\([^()\n]{1,20}\))?:")
+_LABEL = re.compile(r"(?![a-z])[^\W\d_][^\n:;=(){}\[\]<>\"'`]{0,46}(?:\([^()\n]{1,20}\))?:")
 _CELL = re.compile(r"[^\s\-*•>|#=+{}\[\]<][^\n{}<>;=|]*")
 _JOINT = " | "
 

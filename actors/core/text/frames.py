@@ -9,12 +9,12 @@ import re
 
 _BEGINNINGS = ("Command: ", "MCP tool '")
 
+END_CHARS = 2000
+"""Of a text, in which it is looked for how a command ended."""
+
 _SHELL = re.compile(r"Command: .{0,20000}?\nDirectory: [^\n]*\n(?:Output|Stdout): ", re.DOTALL)
 _SHELL_END = re.compile(r"(?:\n(?:Stderr|Error|Exit Code|Signal|Background PIDs|Process Group PGID): [^\n]*)+\s*\Z")
-_AS_USUAL = re.compile(
-    r"(?m)^(?:Process Group PGID: .*|\w[\w ]*: \((?:none|empty)\)|(?:Exit Code|Signal): 0)(?:\n|\Z)"
-    r"|\n?^Stderr: \(empty\)$"
-)
+_AS_USUAL = re.compile(r"(?m)^(?:Process Group PGID: .*|\w[\w ]*: \((?:none|empty)\)|(?:Exit Code|Signal): 0)(?:\n|\Z)")
 """Lines which say that a command ended as it should."""
 
 _MCP_ERROR = re.compile(r"MCP tool '[^'\n]{1,80}' reported tool error for function call: ")
@@ -23,10 +23,11 @@ _RESPONSE = " with response: "
 
 def without_shell_frame(text: str) -> str:
     """Return the words that a command printed, and what is unusual of how it ended; any other *text* as it is."""
-    begins, ends = _SHELL.match(text), _SHELL_END.search(text)
-    if not begins or not ends or ends.start() < begins.end() - 1:
+    begins = _SHELL.match(text)
+    ends = _SHELL_END.search(text, max(begins.end() - 1, len(text) - END_CHARS)) if begins else None
+    if not begins or not ends:
         return text
-    said = _AS_USUAL.sub("", text[begins.end() : ends.start()])
+    said = text[begins.end() : ends.start()].removesuffix("\nStderr: (empty)")
     ended = _AS_USUAL.sub("", ends.group().strip())
     return "\n".join(filter(None, ("" if said == "(empty)" else said, ended.strip())))
 

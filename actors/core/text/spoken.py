@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from .notices import LOOKED_AT_CHARS, SENT, STATES, Notice, leading
+from .notices import LOOKED_AT_CHARS, SENT, STATES, Notice, leading, passes_on
 
 REMINDER_CHARS_MIN = 300
 """Of reminders around a person's words: shorter ones stay with them."""
 
-_INSTRUCTIONS = "instructions"
+_INSTRUCTIONS = "AGENTS.md"
+"""As an element it is nobody's."""
+
 REMINDERS = frozenset(("system-reminder", "local-command-caveat", _INSTRUCTIONS, *STATES))
 """Elements that stand around a person's words: a project's instructions, what hooks add, what an editor shows."""
 
@@ -26,7 +28,7 @@ _COMMAND_PART = re.compile(r"<command-(name|args)>([^<]*)</")
 
 SENT_FRAME = (
     rf"<system-reminder>\s*{SENT} ?[^\n]*:\n(?P<said>.*?)\n\n"
-    r"(?:IMPORTANT: |Please address this|This is how Claude Code)[^\n]*\s*</system-reminder>"
+    r"(?:IMPORTANT: |Please address this|This is how Claude Code)[^\n]{0,600}\s{0,8}</system-reminder>"
 )
 """In which Claude Code and OpenCode pass on what a person says while an agent works."""
 
@@ -47,12 +49,12 @@ _FRAMES = tuple(
 """All of a message in which a program passes on what a person says."""
 
 _OPENING = re.compile(r"\s*<([A-Za-z][\w-]{2,40})(?:\s[^>\n]{0,400})?>")
-_CLOSING = re.compile(r"</([a-z][a-z_-]{3,23})>\s*\Z")
-ASKS = frozenset(("userRequest", "user_query"))
-"""Elements of GitHub Copilot and Cursor with a person's words, below others of theirs."""
-
-GIVEN = "attachments"
-"""What somebody gave them with it."""
+_CLOSING = re.compile(r"</([a-z][a-z_-]{3,31})>\s{0,8}\Z")
+ASKS = {
+    "userRequest": frozenset(("context", "editorContext", "repoContext", "reminderInstructions", "importantReminders")),
+    "user_query": frozenset(("user_info", "open_and_recently_viewed_files")),
+}
+"""Elements of GitHub Copilot and Cursor with a person's words, and those above them that are not a person's."""
 
 
 class _Element(NamedTuple):
@@ -63,9 +65,9 @@ class _Element(NamedTuple):
 
 def spoken(text: str) -> str:
     """Return *text* without what a program put around a person's words; *text* where there are none."""
-    if _COMMAND.fullmatch(text):
+    if _COMMAND.fullmatch(text) and text.count("<command-name>") == 1:
         part = dict(_COMMAND_PART.findall(text))
-        return f"{part.get('name', '')} {part.get('args', '')}".strip() or text
+        return f"{part['name']} {part.get('args', '')}".strip() if part.get("name") else text
     if asked := _asked(text):
         return asked
     closing = _CLOSING.search(text, max(0, len(text) - LOOKED_AT_CHARS))
@@ -81,8 +83,9 @@ def spoken(text: str) -> str:
 
 def reminders_in(text: str) -> str:
     """Return the text of the reminders around a person's words in *text*, which `spoken` leaves out, or without any."""
-    told = _above(text)[0] if is_reminder(text) else _around(text)[0]
-    return "\n".join(one.text.strip() for one in told if one.name in REMINDERS)
+    if is_reminder(text):
+        return "\n".join(one.text.strip() for one in _above(text)[0])
+    return "\n".join(one.text.strip() for one in _around(text)[0] if one.name not in STATES)
 
 
 def is_reminder(text: str) -> bool:
@@ -92,7 +95,7 @@ def is_reminder(text: str) -> bool:
 
 
 def _is_known(notice: Notice) -> bool:
-    return notice.name in REMINDERS and not re.match(rf"\s*{SENT}", notice.text)
+    return notice.name in REMINDERS and not passes_on(notice)
 
 
 def _above(text: str) -> tuple[list[Notice], str]:
@@ -124,7 +127,7 @@ def _around(text: str) -> tuple[list[Notice], str]:
 
 
 def _asked(text: str) -> str:
-    """Return the words in the last of nothing but elements, with what was given beside them; else an empty text."""
+    """Return the words in the last of nothing but elements, and what was given with them; else an empty text."""
     if not text.rstrip().endswith(tuple(f"</{name}>" for name in ASKS)):
         return ""
     found: list[_Element] = []
@@ -136,6 +139,8 @@ def _asked(text: str) -> str:
             return ""
         at = end + len(close)
         found.append(_Element(opening.group(1), text[opening.end() : end].strip(), text[opening.start() : at].strip()))
-    if text[at:].strip() or not found or found[-1].name not in ASKS or f"<{found[-1].name}>\n" not in text:
+    name = found[-1].name if found else ""
+    if text[at:].strip() or name not in ASKS or f"<{name}>\n" not in text:
         return ""
-    return "\n".join(filter(None, (found[-1].inner, *(one.whole for one in found if one.name == GIVEN))))
+    asked = [one.inner for one in found if one.name == name]
+    return "\n".join([*asked, *(one.whole for one in found if one.name not in ASKS[name] and one.name != name)])

@@ -59,6 +59,8 @@ def test_a_row_has_so_many_characters_and_no_cell_is_parted() -> None:
         "a:\n  b: 1\nc:\n  d: 2\ne:\n  f: 3\n",
         'def f(a):\nx = 1\ndef g(a):\ny = 2\nclass A:\nz = "{3}"\n',
         "17:\n18:class A\n19:\n20:class B\n21:\n22:class C\n",
+        "docs:\na.md\nsrc:\nb.py\ntests:\nc.py\n",
+        "def main():\nreturn\nelse:\nreturn\ntry:\npass\n",
         "First:\nSecond:\nThird:\nFourth:\n",
         "\n".join(f"Point {at}:\nThis is a whole sentence about what was found here and there." for at in range(9)),
     ],

@@ -170,6 +170,10 @@ EMPTY_LIST: list[str] = []
             "> tsc\nerror TS1: x\nError: Command failed\nExit Code: 2\nBackground PIDs: 77",
         ),
         ("Command: ls\nDirectory: /a\nStdout: x", "Command: ls\nDirectory: /a\nStdout: x"),
+        (
+            f"Command: npm audit\nDirectory: /a\nOutput: Critical: (none)\nHigh: (none)\n{SHELL_END}",
+            "Critical: (none)\nHigh: (none)",
+        ),
         ("Command: go on\nError: 7\nExit Code: 2", "Command: go on\nError: 7\nExit Code: 2"),
     ],
 )
@@ -201,3 +205,8 @@ def test_the_error_that_a_tool_answered_is_told_without_the_call_before_it(answe
     text = f"MCP tool 'push' reported tool error for function call: {call} with response: {json.dumps(answered)}"
     assert opened(text, deep=True) == f"Error: {told}"
     assert opened(f"{text} and more", deep=True) == f"{text} and more"
+
+
+def test_the_end_of_a_frame_is_looked_for_in_time() -> None:
+    text = "Command: make\n" + "Error: no rule\n" * 14_000 + "done"
+    assert opened(text, deep=True) == text

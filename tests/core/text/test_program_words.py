@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from actors.core.message_texts import MessageText
 from actors.core.text.error_text import error_text
 from actors.core.text.notices import is_notice
 from actors.core.text.opened import opened
 from actors.core.text.spoken import spoken
 from actors.digest.failures import failure_in, rejection_in, undone_in
-from actors.digest.relayed import is_relayed
+from actors.digest.relayed import relayed
 
 FORMS: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "data" / "program_words.json").read_text("utf-8"))
 FRAME_CHARS = 60
@@ -48,7 +49,10 @@ def test_what_a_program_says_unasked_is_a_notice(form: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("form", forms("tool", "person"))
 def test_a_person_speaks_in_a_result(form: dict[str, Any]) -> None:
-    assert is_relayed(form["text"], form["tool"])
+    arguments = json.dumps({"questions": [{"question": "Which one?"}], "command": "make"})
+    call = MessageText(number=1, trust="assistant", text=arguments, call="c", tool=form["tool"])
+    (one,) = relayed([call, MessageText(number=2, trust="tool", text=form["text"], call="c")])
+    assert all(line in one.text for line in form["words"].split("\n"))
 
 
 @pytest.mark.parametrize("form", forms("tool", "refused", "failed"))
